@@ -1,0 +1,31 @@
+//! Differentially private optimization on sensitive records: **plan → certify → run → report**.
+//!
+//! Rooms from the ground up; each uses only rooms above it in this list:
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`sensitive`] | [`Sensitive`] and [`Released`]: what may not leave, and what may |
+//! | [`data`] | rows, encoders from public facts, readers, batch samplers |
+//! | [`geometry`] | norms, projections |
+//! | [`loss`] | per-record losses and their facts |
+//! | [`plan`] | public facts, plans, candidates: everything before the first record |
+//! | [`mechanism`] | the curator and the only doors out |
+//! | [`optimize`] | one algorithm, one file, each in the same four steps |
+//! | [`model`] | what a user fits, predicts with and evaluates |
+//! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
+#![forbid(unsafe_code)]
+
+pub mod data;
+pub mod geometry;
+pub mod loss;
+pub mod mechanism;
+pub mod model;
+pub mod optimize;
+pub mod plan;
+pub mod progress;
+pub mod report;
+pub mod sensitive;
+
+pub use dpopt_noise as noise;
+pub use dpopt_privacy as privacy;
+pub use sensitive::{Released, Sensitive};

@@ -1,0 +1,60 @@
+//! The two types between which every mechanism stands.
+//!
+//! [`Sensitive<T>`] depends on records and cannot be printed, compared, serialised or read outside this crate.
+//! [`Released<T>`] went through a planned, certified and charged mechanism. Only the
+//! [`Curator`](crate::mechanism::Curator) turns one into the other.
+
+/// A value that depends on sensitive records.
+///
+/// ```compile_fail
+/// let s = dpopt::Sensitive::new(3.0_f64);
+/// println!("{s:?}"); // no Debug
+/// ```
+/// ```compile_fail
+/// let s = dpopt::Sensitive::new(3.0_f64);
+/// let x: f64 = s.into_inner(); // no way out
+/// ```
+pub struct Sensitive<T>(T);
+
+impl<T> Sensitive<T> {
+    /// Marks a value as sensitive. This direction is always safe.
+    pub fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// Data-dependent transformation; the result stays sensitive.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Sensitive<U> {
+        Sensitive(f(self.0))
+    }
+
+    /// For mechanisms and for steps whose result is again [`Sensitive`].
+    pub(crate) fn expose(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A value that may leave: the output of a mechanism, or post-processing of such outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Released<T>(T);
+
+impl<T> Released<T> {
+    /// Only mechanisms make released values.
+    pub(crate) fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// Reads the value.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+
+    /// Takes the value.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+
+    /// Post-processing: `f` must not look at records (it cannot: they are [`Sensitive`]).
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Released<U> {
+        Released(f(self.0))
+    }
+}

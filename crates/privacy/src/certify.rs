@@ -1,0 +1,60 @@
+//! The one place where a guarantee is established: an event against a budget.
+
+use crate::accountant::{self, AccountingError, Bound};
+use crate::{Budget, Event, Relation};
+use thiserror::Error;
+
+/// Proof that `event` fits `budget`: what a run is allowed to release.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    event: Event,
+    relation: Relation,
+    budget: Budget,
+    bound: Bound,
+}
+
+/// Why an event is not certified.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum CertifyError {
+    /// The event costs more than the budget allows.
+    #[error("the plan costs epsilon {needed:.6} at delta {delta:e}, more than the budget's {allowed}; lower the noise demands or raise the budget")]
+    OverBudget {
+        /// Certified ε of the event.
+        needed: f64,
+        /// ε of the budget.
+        allowed: f64,
+        /// δ of the budget.
+        delta: f64,
+    },
+    /// No accountant has a bound.
+    #[error(transparent)]
+    Accounting(#[from] AccountingError),
+}
+
+/// Accounts `event` with the tightest accountant that is valid for it and refuses it when it exceeds `budget`.
+pub fn certify(event: &Event, relation: Relation, budget: Budget) -> Result<Certificate, CertifyError> {
+    let bound = accountant::epsilon(event, relation, budget.delta())?;
+    if bound.upper > budget.epsilon() {
+        return Err(CertifyError::OverBudget { needed: bound.upper, allowed: budget.epsilon(), delta: budget.delta() });
+    }
+    Ok(Certificate { event: event.clone(), relation, budget, bound })
+}
+
+impl Certificate {
+    /// What may be released.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+    /// Under which relation the bound holds.
+    pub fn relation(&self) -> Relation {
+        self.relation
+    }
+    /// What was allowed.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+    /// The certified ε at the budget's δ, and by which accountant.
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+}

@@ -1,0 +1,22 @@
+//! What a differential-privacy guarantee is, and how guarantees add up. No data, no randomness.
+//!
+//! * [`Budget`]: the (ε, δ) a user allows. [`Relation`]: which data sets are neighbours.
+//! * [`Event`]: a plain value that describes what a mechanism does (names of Google's `dp_accounting`).
+//! * [`accountant`]: upper bounds on ε or δ of an event; each says honestly what it [supports](accountant::Accountant::supports).
+//! * [`certify`](certify::certify): the tightest valid accountant against a budget; [`calibrate`]: the noise that meets it.
+//! * [`ledger`]: a budget kept in a file across runs.
+#![forbid(unsafe_code)]
+
+pub mod accountant;
+pub mod budget;
+pub mod calibrate;
+pub mod certify;
+pub mod event;
+pub mod ledger;
+pub mod neighbours;
+
+pub use accountant::Bound;
+pub use budget::Budget;
+pub use certify::{Certificate, certify};
+pub use event::Event;
+pub use neighbours::{Relation, Unit};
