@@ -1,1 +1,257 @@
-//! placeholder
+//! Per-record losses of linear models and the facts that privacy and planning rest on.
+//!
+//! A model has weights θ (outputs × features) and scores s = θx; a loss maps (scores, target) to a number. The
+//! gradient in θ is `slope ⊗ x`, so its l2 norm is exactly ‖slope‖·‖x‖: clipping needs no materialised gradient.
+
+use dpopt_privacy::event::GlmLink;
+use serde::{Deserialize, Serialize};
+
+/// A loss of one record.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Loss {
+    /// ln(1 + exp(shift - y·s)), y in {-1, 1}. `shift` 0 is the logistic loss; a positive shift moves its elbow out
+    /// like a hinge while keeping the free determinant of objective perturbation (spec 17 §3.3).
+    Logistic {
+        /// m0 ≥ 0.
+        shift: f64,
+    },
+    /// ln Σ exp(s_k) - s_y, y in 0..classes.
+    Softmax {
+        /// At least 2.
+        classes: u32,
+    },
+    /// (s - y)²/2. Its slope is unbounded: methods clip it, which makes it Huber's loss.
+    Squared,
+    /// |s - y|.
+    Absolute,
+    /// (s - y)²/2 within `threshold`, linear beyond.
+    Huber {
+        /// Where the loss becomes linear, > 0; also its slope bound.
+        threshold: f64,
+    },
+    /// max(0, 1 - y·s), y in {-1, 1}.
+    Hinge,
+    /// The hinge with its corner replaced by a parabola over margins in [1 - width, 1 + width].
+    SmoothedHinge {
+        /// Half width > 0.
+        width: f64,
+    },
+}
+
+/// What holds for every score and target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossFacts {
+    /// Upper bound on the l2 norm of the slope in the scores; `None` if there is none.
+    pub lipschitz: Option<f64>,
+    /// Upper bound on the curvature (largest eigenvalue of the Hessian in the scores); `None` if it has jumps.
+    pub smoothness: Option<f64>,
+    /// All losses here are convex in the scores.
+    pub convex: bool,
+    /// What objective perturbation may rely on, if anything.
+    pub link: Option<GlmLink>,
+}
+
+impl Loss {
+    /// Number of scores per record: 1, or the number of classes.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Softmax { classes } => *classes as usize,
+            _ => 1,
+        }
+    }
+
+    /// Lipschitz and smoothness constants in the scores.
+    pub fn facts(&self) -> LossFacts {
+        let (lipschitz, smoothness, link) = match *self {
+            Self::Logistic { .. } => (Some(1.0), Some(0.25), Some(GlmLink::Monotone)),
+            Self::Softmax { classes } => (Some(2f64.sqrt()), Some(0.5), Some(GlmLink::Softmax { classes })),
+            Self::Squared => (None, Some(1.0), None),
+            Self::Absolute | Self::Hinge => (Some(1.0), None, None),
+            Self::Huber { threshold } => {
+                (Some(threshold), Some(1.0), Some(GlmLink::Smooth { smoothness: 1.0 / threshold }))
+            }
+            Self::SmoothedHinge { width } => {
+                let smoothness = 0.5 / width;
+                (Some(1.0), Some(smoothness), Some(GlmLink::Smooth { smoothness }))
+            }
+        };
+        LossFacts { lipschitz, smoothness, convex: true, link }
+    }
+
+    /// Loss at `scores`.
+    pub fn value(&self, scores: &[f64], target: f64) -> f64 {
+        match *self {
+            Self::Softmax { .. } => log_sum_exp(scores) - scores[target as usize],
+            _ => self.scalar_value(scores[0], target),
+        }
+    }
+
+    /// Writes the derivative in each score to `slope` (same length as `scores`).
+    pub fn slope(&self, scores: &[f64], target: f64, slope: &mut [f64]) {
+        match *self {
+            Self::Softmax { .. } => {
+                let normaliser = log_sum_exp(scores);
+                for (g, s) in slope.iter_mut().zip(scores) {
+                    *g = (s - normaliser).exp();
+                }
+                slope[target as usize] -= 1.0;
+            }
+            _ => slope[0] = self.scalar_slope(scores[0], target),
+        }
+    }
+
+    /// Loss of a single-score model.
+    pub fn scalar_value(&self, score: f64, target: f64) -> f64 {
+        match *self {
+            Self::Logistic { shift } => softplus(shift - target * score),
+            Self::Softmax { .. } => f64::NAN,
+            Self::Squared => 0.5 * (score - target).powi(2),
+            Self::Absolute => (score - target).abs(),
+            Self::Huber { threshold } => {
+                let r = (score - target).abs();
+                if r <= threshold { 0.5 * r * r } else { threshold * (r - 0.5 * threshold) }
+            }
+            Self::Hinge => (1.0 - target * score).max(0.0),
+            Self::SmoothedHinge { width } => {
+                let gap = 1.0 - target * score;
+                if gap <= -width {
+                    0.0
+                } else if gap >= width {
+                    gap
+                } else {
+                    (gap + width).powi(2) / (4.0 * width)
+                }
+            }
+        }
+    }
+
+    /// Derivative of [`scalar_value`](Self::scalar_value) in the score (a subgradient at corners).
+    pub fn scalar_slope(&self, score: f64, target: f64) -> f64 {
+        match *self {
+            Self::Logistic { shift } => -target * sigmoid(shift - target * score),
+            Self::Softmax { .. } => f64::NAN,
+            Self::Squared => score - target,
+            Self::Absolute => {
+                if score == target {
+                    0.0
+                } else {
+                    (score - target).signum()
+                }
+            }
+            Self::Huber { threshold } => (score - target).clamp(-threshold, threshold),
+            Self::Hinge => {
+                if target * score < 1.0 {
+                    -target
+                } else {
+                    0.0
+                }
+            }
+            Self::SmoothedHinge { width } => {
+                let gap = 1.0 - target * score;
+                -target * ((gap + width) / (2.0 * width)).clamp(0.0, 1.0)
+            }
+        }
+    }
+
+    /// Second derivative of [`scalar_value`](Self::scalar_value) in the score (0 at jumps of the slope).
+    pub fn scalar_curvature(&self, score: f64, target: f64) -> f64 {
+        match *self {
+            Self::Logistic { shift } => {
+                let c = sigmoid(shift - target * score);
+                c * (1.0 - c)
+            }
+            Self::Softmax { .. } => f64::NAN,
+            Self::Squared => 1.0,
+            Self::Absolute | Self::Hinge => 0.0,
+            Self::Huber { threshold } => f64::from((score - target).abs() <= threshold),
+            Self::SmoothedHinge { width } => {
+                if (1.0 - target * score).abs() < width {
+                    0.5 / width
+                } else {
+                    0.0
+                }
+            }
+        }
+    }
+}
+
+/// 1/(1 + e^{-x}) without overflow.
+pub fn sigmoid(x: f64) -> f64 {
+    if x >= 0.0 {
+        1.0 / (1.0 + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (1.0 + e)
+    }
+}
+
+/// ln(1 + e^x) without overflow.
+pub fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+fn log_sum_exp(scores: &[f64]) -> f64 {
+    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + scores.iter().map(|s| (s - top).exp()).sum::<f64>().ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCALAR: [Loss; 7] = [
+        Loss::Logistic { shift: 0.0 },
+        Loss::Logistic { shift: 2.0 },
+        Loss::Squared,
+        Loss::Huber { threshold: 0.7 },
+        Loss::SmoothedHinge { width: 0.5 },
+        Loss::Absolute,
+        Loss::Hinge,
+    ];
+
+    #[test]
+    fn slopes_and_curvatures_are_derivatives_within_their_bounds() {
+        let h = 1e-6;
+        for loss in SCALAR {
+            let facts = loss.facts();
+            for k in -60..60 {
+                let (s, y) = (0.0837 * f64::from(k), if k % 2 == 0 { 1.0 } else { -1.0 });
+                let slope = loss.scalar_slope(s, y);
+                let numeric = (loss.scalar_value(s + h, y) - loss.scalar_value(s - h, y)) / (2.0 * h);
+                assert!((slope - numeric).abs() < 1e-5, "{loss:?} at {s}: {slope} {numeric}");
+                assert!(facts.lipschitz.is_none_or(|l| slope.abs() <= l));
+                let curvature = loss.scalar_curvature(s, y);
+                assert!(curvature >= 0.0 && facts.smoothness.is_none_or(|b| curvature <= b));
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_slope_is_the_derivative_and_stays_below_root_two() {
+        let loss = Loss::Softmax { classes: 4 };
+        let scores = [0.3, -2.0, 5.0, 1.1];
+        let mut slope = [0.0; 4];
+        for target in 0..4 {
+            loss.slope(&scores, f64::from(target), &mut slope);
+            for k in 0..4 {
+                let (mut up, mut down) = (scores, scores);
+                up[k] += 1e-6;
+                down[k] -= 1e-6;
+                let numeric = (loss.value(&up, f64::from(target)) - loss.value(&down, f64::from(target))) / 2e-6;
+                assert!((slope[k] - numeric).abs() < 1e-8);
+            }
+            assert!(slope.iter().map(|g| g * g).sum::<f64>().sqrt() <= 2f64.sqrt());
+        }
+    }
+
+    #[test]
+    fn extreme_scores_stay_finite() {
+        for loss in SCALAR {
+            for s in [-1e300, -800.0, 800.0, 1e300] {
+                assert!(loss.scalar_slope(s, 1.0).is_finite());
+                assert!(!loss.scalar_value(s, 1.0).is_nan());
+            }
+        }
+    }
+}

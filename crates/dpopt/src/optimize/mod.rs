@@ -1,1 +1,97 @@
-//! placeholder
+//! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
+
+use crate::data::Examples;
+use crate::mechanism::Curator;
+use crate::plan::{NotApplicable, Plan, Problem, Summary};
+use crate::progress::Progress;
+use crate::{Released, Sensitive};
+use dpopt_privacy::Budget;
+use serde::Serialize;
+
+/// An algorithm that fits the weights of a linear model; implemented by its options.
+pub trait Algorithm: Clone + Send + Sync + 'static {
+    /// All hyper-parameters and noise scales, fixed by [`plan`](Self::plan).
+    type Schedule: Clone + Serialize + Send + Sync;
+    /// Name as in `--method`.
+    const NAME: &'static str;
+
+    /// Chooses the schedule from public facts and certifies its event. Touches no record.
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
+
+    /// Runs the plan; releases only through `curator`. Weights are outputs × features, row-major.
+    fn run(
+        &self,
+        plan: &Plan<Self::Schedule>,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Vec<f64>>, RunError>;
+}
+
+/// Why a run stopped. Never depends on a record's value.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The curator refused a release.
+    #[error(transparent)]
+    Curator(#[from] crate::mechanism::CuratorError),
+    /// The examples do not have the planned shape (a bug of the caller).
+    #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
+    Shape {
+        /// What the plan expects.
+        planned: String,
+        /// What was passed.
+        given: String,
+    },
+}
+
+/// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
+pub trait Prepared: Send + Sync {
+    /// The row of `explain`.
+    fn summary(&self) -> &Summary;
+    /// The schedule as JSON, for the report.
+    fn schedule(&self) -> serde_json::Value;
+    /// Runs the plan.
+    fn run(
+        &self,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Vec<f64>>, RunError>;
+}
+
+struct PreparedAlgorithm<A: Algorithm> {
+    algorithm: A,
+    plan: Plan<A::Schedule>,
+}
+
+impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
+    fn summary(&self) -> &Summary {
+        &self.plan.summary
+    }
+
+    fn schedule(&self) -> serde_json::Value {
+        serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
+    }
+
+    fn run(
+        &self,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        self.algorithm.run(&self.plan, problem, examples, curator, progress)
+    }
+}
+
+/// Plans `algorithm` for `problem` and erases its type.
+pub fn prepare<A: Algorithm>(
+    algorithm: A,
+    problem: &Problem,
+    budget: Budget,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    let plan = algorithm.plan(problem, budget)?;
+    Ok(Box::new(PreparedAlgorithm { algorithm, plan }))
+}
