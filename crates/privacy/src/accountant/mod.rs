@@ -13,6 +13,53 @@ pub struct Bound {
     pub lower: Option<f64>,
     /// Name of the accountant: `gdp`, `pure`, `zcdp`, `rdp`, `pld`.
     pub accountant: String,
+    /// The bound for (with the record ‖ without it), where directions are told apart.
+    #[serde(default)]
+    pub with_to_without: Option<f64>,
+    /// The bound for (without the record ‖ with it), where directions are told apart.
+    #[serde(default)]
+    pub without_to_with: Option<f64>,
+    /// Numerical slack of a lattice computation.
+    #[serde(default)]
+    pub slack: Option<Slack>,
+}
+
+/// What a lattice computation added to stay on the safe side; all of it is already inside [`Bound::upper`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slack {
+    /// δ of losses beyond the grid.
+    pub inf_mass: f64,
+    /// δ added for rounding of the Fourier transform.
+    pub fft: f64,
+    /// Bound on δ added by aliasing (losses that wrap around the window).
+    pub alias: f64,
+    /// Total variation charged by [`Event::Approximate`].
+    pub total_variation: f64,
+    /// Lattice step in ε.
+    pub grid_interval: f64,
+    /// Points of the Fourier window.
+    pub window_points: usize,
+    /// Exponential tilt λ (Rényi order minus one).
+    pub tilt: f64,
+}
+
+impl Bound {
+    /// A bound with nothing known about its slack.
+    pub fn new(upper: f64, accountant: &str) -> Self {
+        Self {
+            upper,
+            lower: None,
+            accountant: accountant.into(),
+            with_to_without: None,
+            without_to_with: None,
+            slack: None,
+        }
+    }
+
+    /// A closed form: exact up to rounding, so that `lower` is known too.
+    pub fn exact(lower: f64, upper: f64, accountant: &str) -> Self {
+        Self { lower: Some(lower), ..Self::new(upper, accountant) }
+    }
 }
 
 /// Why an accountant gives no number.
