@@ -12,6 +12,7 @@ pub mod budget;
 pub mod calibrate;
 pub mod certify;
 pub mod event;
+pub mod expression;
 pub mod ledger;
 pub mod neighbours;
 
