@@ -3,6 +3,17 @@
 //! Names and meaning follow Google's `dp_accounting` (`dp_event.py`), node by node; spec 18 §1 lists the
 //! conditions. A *noise multiplier* is the noise standard deviation (or scale) divided by C, where C bounds the
 //! norm of **one record's contribution** (not the diameter of the set of contributions).
+//!
+//! An event can be written and read as JSON ([`json`]), is checked against a relation by [`Event::check`], has a
+//! short formula (`Display`) and a [fingerprint](Event::fingerprint) for caches.
+
+mod check;
+mod display;
+pub mod json;
+mod simplify;
+
+pub use check::EventError;
+pub use simplify::Exact;
 
 /// What a mechanism does, as public numbers only.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +22,15 @@ pub enum Event {
     NoOp,
     /// Something is released without protection. Every accountant refuses it.
     NonPrivate,
+    /// Something without a description yet. Every accountant refuses it.
+    Unsupported,
+    /// With probability `noise_parameter` a uniform bucket, otherwise the true one of `num_buckets`.
+    RandomizedResponse {
+        /// Probability p in [0, 1] of answering with a uniform bucket.
+        noise_parameter: f64,
+        /// Number of buckets k ≥ 2.
+        num_buckets: u64,
+    },
     /// Gaussian noise of standard deviation `noise_multiplier`·C on a sum of contributions of l2 norm at most C.
     Gaussian {
         /// Noise standard deviation divided by C.
@@ -32,6 +52,81 @@ pub enum Event {
     ExponentialMechanism {
         /// ε of the choice.
         epsilon: f64,
+    },
+    /// μ-GDP: the pair N(0,1), N(μ,1) dominates in both directions, under the relation it is accounted for.
+    Gdp {
+        /// μ ≥ 0.
+        mu: f64,
+    },
+    /// Rényi curve: divergence at most `divergences[i]` nats at `orders[i]`, in both directions.
+    Rdp {
+        /// Orders α > 1, increasing.
+        orders: Vec<f64>,
+        /// Divergences ρ(α) ≥ 0.
+        divergences: Vec<f64>,
+    },
+    /// (ξ, ρ)-zCDP: Rényi divergence at most ξ + ρα at every order α > 1.
+    Zcdp {
+        /// ρ ≥ 0.
+        rho: f64,
+        /// ξ ≥ 0.
+        xi: f64,
+    },
+    /// (`epsilons[i]`, `deltas[i]`)-DP for every i, in both directions, of one and the same mechanism.
+    PrivacyProfile {
+        /// ε ≥ 0, increasing.
+        epsilons: Vec<f64>,
+        /// δ in [0, 1], non-increasing.
+        deltas: Vec<f64>,
+    },
+    /// Any *interactive* ε-DP mechanism, for example the answers of AboveThreshold; may run concurrently with others.
+    PureStream {
+        /// ε.
+        epsilon: f64,
+    },
+    /// Gaussian noise behind a fresh random projection: X ~ χ²_m is public and the shift is mu·√(X/m).
+    ChiSquareGaussian {
+        /// m.
+        degrees_of_freedom: u64,
+        /// Shift at X = m for contributions of norm at most C (twice that under replace-one).
+        mu: f64,
+    },
+    /// Pair Σ p_j N(c_j, σ²) (record present) against N(0, σ²) (record absent); all c_j ≥ 0.
+    MixtureOfGaussians {
+        /// σ.
+        standard_deviation: f64,
+        /// c_j ≥ 0.
+        sensitivities: Vec<f64>,
+        /// p_j, adding up to 1.
+        sampling_probs: Vec<f64>,
+    },
+    /// Prefix sums over one pass: only complete dyadic nodes are released, each with noise `noise_multiplier`·C,
+    /// and a record is in at most one leaf of all trees.
+    SingleEpochTreeAggregation {
+        /// Noise per node divided by C.
+        noise_multiplier: f64,
+        /// Steps of each tree.
+        step_counts: Vec<u64>,
+    },
+    /// Poisson sampling with over-full batches cut at random. Described for interchange; no accountant supports it.
+    TruncatedSubsampledGaussian {
+        /// n.
+        dataset_size: u64,
+        /// q.
+        sampling_probability: f64,
+        /// Largest batch.
+        truncated_batch_size: u64,
+        /// σ/C.
+        noise_multiplier: f64,
+    },
+    /// `event` repeated a random, secret number of times and the best output released (research grade).
+    RepeatAndSelect {
+        /// What is repeated.
+        event: Box<Event>,
+        /// Mean number of runs.
+        mean: f64,
+        /// 0 logarithmic, 1 geometric, between truncated negative binomial, +∞ Poisson.
+        shape: f64,
     },
     /// Any interactive (ε, δ)-DP mechanism.
     ApproxDp {
@@ -64,6 +159,27 @@ pub enum Event {
         /// m ≤ n.
         sample_size: u64,
         /// What is done with the sample.
+        event: Box<Event>,
+    },
+    /// `sample_size` records drawn with replacement from `source_dataset_size`, fresh each time.
+    SampledWithReplacement {
+        /// n.
+        source_dataset_size: u64,
+        /// m.
+        sample_size: u64,
+        /// What is done with the sample.
+        event: Box<Event>,
+    },
+    /// Disjoint blocks of records, split independently of the records' values; block i is released by `blocks[i]`.
+    Parallel {
+        /// One event per block.
+        blocks: Vec<Event>,
+    },
+    /// Protects a user who owns at most `records_per_user` records (enforced); `event` is per record.
+    UserUnit {
+        /// k.
+        records_per_user: u64,
+        /// The release, described for one record.
         event: Box<Event>,
     },
     /// `event`, `count` times, each with fresh randomness; parameters fixed in advance, inputs may be adaptive.
@@ -124,5 +240,49 @@ impl Event {
     /// All of `events`.
     pub fn composed(events: Vec<Event>) -> Self {
         Self::Composed { events }
+    }
+
+    /// Laplace mechanism.
+    pub fn laplace(noise_multiplier: f64) -> Self {
+        Self::Laplace { noise_multiplier }
+    }
+
+    /// `self` on a uniform sample of `sample_size` of `source_dataset_size` records.
+    pub fn sampled_without_replacement(self, source_dataset_size: u64, sample_size: u64) -> Self {
+        Self::SampledWithoutReplacement { source_dataset_size, sample_size, event: Box::new(self) }
+    }
+
+    /// `self` by a sampler within `total_variation` of the exact law.
+    pub fn approximate(self, total_variation: f64) -> Self {
+        Self::Approximate { total_variation, event: Box::new(self) }
+    }
+
+    /// The events directly below this one.
+    pub fn children(&self) -> &[Event] {
+        match self {
+            Self::Composed { events } | Self::Parallel { blocks: events } => events,
+            Self::PoissonSampled { event, .. }
+            | Self::SampledWithoutReplacement { event, .. }
+            | Self::SampledWithReplacement { event, .. }
+            | Self::SelfComposed { event, .. }
+            | Self::RepeatAndSelect { event, .. }
+            | Self::UserUnit { event, .. }
+            | Self::Approximate { event, .. } => std::slice::from_ref(event),
+            _ => &[],
+        }
+    }
+
+    /// 256-bit hash of the structure and the exact bits of every number, for caches. Equal events have equal
+    /// fingerprints; it does not depend on how numbers are printed.
+    ///
+    /// ```
+    /// use dpopt_privacy::Event;
+    /// assert_eq!(Event::gaussian(2.0).fingerprint(), Event::gaussian(2.0).fingerprint());
+    /// assert_ne!(Event::gaussian(2.0).fingerprint(), Event::gaussian(2.0f64.next_up()).fingerprint());
+    /// ```
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        json::feed(self, &mut hasher);
+        *hasher.finalize().as_bytes()
     }
 }

@@ -15,6 +15,7 @@ pub mod event;
 pub mod expression;
 pub mod ledger;
 pub mod neighbours;
+pub mod special;
 
 pub use accountant::Bound;
 pub use budget::Budget;

@@ -1,5 +1,8 @@
 //! Accountants: upper bounds on ε(δ) and δ(ε) of an event.
 
+pub mod gdp;
+pub(crate) mod sampler_error;
+
 use crate::{Event, Relation};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -97,7 +100,23 @@ pub trait Accountant: Sync {
 
 /// Every accountant, cheapest first.
 pub fn all() -> &'static [&'static dyn Accountant] {
-    &[]
+    &[&gdp::GdpAccountant]
+}
+
+/// δ must lie in [0, 1).
+pub(crate) fn check_delta(delta: f64) -> Result<(), AccountingError> {
+    if (0.0..1.0).contains(&delta) {
+        return Ok(());
+    }
+    Err(AccountingError::Parameter(format!("delta is {delta}; give a number in [0, 1), for example 1e-6")))
+}
+
+/// ε must be finite and at least 0.
+pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), AccountingError> {
+    if epsilon.is_finite() && epsilon >= 0.0 {
+        return Ok(());
+    }
+    Err(AccountingError::Parameter(format!("epsilon is {epsilon}; give a finite number, at least 0")))
 }
 
 /// The tightest ε over all accountants that support the event.

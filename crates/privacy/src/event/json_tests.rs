@@ -1,0 +1,189 @@
+//! Round trips and garbage.
+
+use crate::event::{Event, GlmLink};
+use proptest::prelude::*;
+
+fn real() -> impl Strategy<Value = f64> {
+    prop_oneof![0.0f64..10.0, any::<f64>().prop_filter("finite", |x| x.is_finite()), Just(5e-324), Just(f64::MAX)]
+}
+
+fn leaf() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        Just(Event::NoOp),
+        Just(Event::NonPrivate),
+        Just(Event::Unsupported),
+        real().prop_map(Event::gaussian),
+        real().prop_map(Event::laplace),
+        (real(), any::<u64>())
+            .prop_map(|(noise_parameter, sensitivity)| Event::DiscreteLaplace { noise_parameter, sensitivity }),
+        (real(), any::<u64>())
+            .prop_map(|(noise_parameter, num_buckets)| Event::RandomizedResponse { noise_parameter, num_buckets }),
+        real().prop_map(|epsilon| Event::ExponentialMechanism { epsilon }),
+        real().prop_map(|mu| Event::Gdp { mu }),
+        real().prop_map(|epsilon| Event::PureStream { epsilon }),
+        (real(), real()).prop_map(|(rho, xi)| Event::Zcdp { rho, xi }),
+        (real(), real()).prop_map(|(epsilon, delta)| Event::ApproxDp { epsilon, delta }),
+        prop::collection::vec((real(), real()), 0..4).prop_map(|points| {
+            let (orders, divergences) = points.into_iter().unzip();
+            Event::Rdp { orders, divergences }
+        }),
+        prop::collection::vec((real(), real()), 0..4).prop_map(|points| {
+            let (epsilons, deltas) = points.into_iter().unzip();
+            Event::PrivacyProfile { epsilons, deltas }
+        }),
+        (any::<u64>(), real())
+            .prop_map(|(degrees_of_freedom, mu)| Event::ChiSquareGaussian { degrees_of_freedom, mu }),
+        (real(), prop::collection::vec((real(), real()), 0..4)).prop_map(|(standard_deviation, points)| {
+            let (sensitivities, sampling_probs) = points.into_iter().unzip();
+            Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs }
+        }),
+        (real(), prop::collection::vec(any::<u64>(), 0..3)).prop_map(|(noise_multiplier, step_counts)| {
+            Event::SingleEpochTreeAggregation { noise_multiplier, step_counts }
+        }),
+        (any::<u64>(), real(), any::<u64>(), real()).prop_map(
+            |(dataset_size, sampling_probability, truncated_batch_size, noise_multiplier)| {
+                Event::TruncatedSubsampledGaussian {
+                    dataset_size,
+                    sampling_probability,
+                    truncated_batch_size,
+                    noise_multiplier,
+                }
+            }
+        ),
+        (real(), real(), 0u32..3, real(), any::<u32>()).prop_map(
+            |(noise_multiplier, regularization, kind, smoothness, classes)| Event::ObjectivePerturbation {
+                noise_multiplier,
+                regularization,
+                link: match kind {
+                    0 => GlmLink::Monotone,
+                    1 => GlmLink::Smooth { smoothness },
+                    _ => GlmLink::Softmax { classes },
+                },
+            }
+        ),
+    ]
+}
+
+pub(crate) fn any_event() -> impl Strategy<Value = Event> {
+    leaf().prop_recursive(5, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Event::composed),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|blocks| Event::Parallel { blocks }),
+            (inner.clone(), any::<u64>()).prop_map(|(e, n)| e.self_composed(n)),
+            (inner.clone(), real()).prop_map(|(e, q)| e.poisson_sampled(q)),
+            (inner.clone(), any::<u64>(), any::<u64>()).prop_map(|(e, n, m)| e.sampled_without_replacement(n, m)),
+            (inner.clone(), any::<u64>(), any::<u64>()).prop_map(|(e, n, m)| Event::SampledWithReplacement {
+                source_dataset_size: n,
+                sample_size: m,
+                event: Box::new(e)
+            }),
+            (inner.clone(), any::<u64>())
+                .prop_map(|(e, k)| Event::UserUnit { records_per_user: k, event: Box::new(e) }),
+            (inner.clone(), real()).prop_map(|(e, t)| e.approximate(t)),
+            (inner, real(), prop_oneof![real(), Just(f64::INFINITY)])
+                .prop_map(|(e, mean, shape)| Event::RepeatAndSelect { event: Box::new(e), mean, shape }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn round_trip(event in any_event()) {
+        let text = event.to_json().unwrap();
+        let back = Event::from_json(&text).unwrap();
+        prop_assert_eq!(&back, &event);
+        prop_assert_eq!(back.fingerprint(), event.fingerprint());
+        // formulas, checks and simplification never panic
+        let _ = (event.to_string(), event.exact(crate::Relation::ZeroOut), event.exact(crate::Relation::ReplaceOne));
+    }
+
+    #[test]
+    fn garbage_is_an_error(text in ".{0,200}") {
+        prop_assert!(Event::from_json(&text).is_err());
+    }
+
+    #[test]
+    fn a_damaged_event_never_panics(event in any_event(), place in any::<prop::sample::Index>(), byte in 32u8..127) {
+        let mut text = event.to_json().unwrap().into_bytes();
+        let place = place.index(text.len());
+        text[place] = byte;
+        let _ = Event::from_json(&String::from_utf8(text).unwrap());
+    }
+}
+
+#[test]
+fn reads_and_writes_what_dp_accounting_does() {
+    // GaussianDpEvent(1.5).to_named_tuple()._asdict() and so on, dp_accounting 0.6
+    let text = r#"{"module_name": "dp_accounting.dp_event", "class_name": "ComposedDpEvent", "events": [
+        {"module_name": "dp_accounting.dp_event", "class_name": "SelfComposedDpEvent", "event":
+            {"module_name": "dp_accounting.dp_event", "class_name": "SampledWithoutReplacementDpEvent",
+             "source_dataset_size": 100, "sample_size": 10, "event":
+                {"module_name": "dp_accounting.dp_event", "class_name": "GaussianDpEvent", "noise_multiplier": 1.5}},
+         "count": 7},
+        {"module_name": "dp_accounting.dp_event", "class_name": "ZCDpEvent", "rho": 1, "xi": 0.0},
+        {"module_name": "dp_accounting.dp_event", "class_name": "SingleEpochTreeAggregationDpEvent",
+         "noise_multiplier": 2.0, "step_counts": 8}]}"#;
+    let expected = Event::composed(vec![
+        Event::gaussian(1.5).sampled_without_replacement(100, 10).self_composed(7),
+        Event::Zcdp { rho: 1.0, xi: 0.0 },
+        Event::SingleEpochTreeAggregation { noise_multiplier: 2.0, step_counts: vec![8] },
+    ]);
+    assert_eq!(Event::from_json(text).unwrap(), expected);
+    assert_eq!(
+        Event::gaussian(1.5).to_json().unwrap(),
+        r#"{"class_name":"GaussianDpEvent","module_name":"dp_accounting.dp_event","noise_multiplier":1.5}"#
+    );
+}
+
+#[test]
+fn nothing_is_guessed() {
+    for (text, complaint) in [
+        (r#"{}"#, "no field `class_name`"),
+        (r#"[]"#, "an event is an object"),
+        (r#"{"class_name": "GaussDpEvent"}"#, "unknown class `GaussDpEvent`"),
+        (r#"{"class_name": "GaussianDpEvent"}"#, "GaussianDpEvent has no field `noise_multiplier`"),
+        (r#"{"class_name": "GaussianDpEvent", "noise_multiplier": "1"}"#, "must be a finite number"),
+        (r#"{"class_name": "GaussianDpEvent", "noise_multiplier": NaN}"#, "expected value"),
+        (r#"{"class_name": "GaussianDpEvent", "noise_multiplier": 1e999}"#, "out of range"),
+        (r#"{"class_name": "GaussianDpEvent", "noise_multiplier": 1, "noise_multiplier": 2}"#, "appears twice"),
+        (r#"{"class_name": "GaussianDpEvent", "noise_multiplier": 1, "seed": 2}"#, "has no field `seed`"),
+        (r#"{"class_name": "GdpDpEvent", "module_name": "dp_accounting.dp_event", "mu": 1}"#, "module_name"),
+        (
+            r#"{"class_name": "SelfComposedDpEvent", "count": 2.5, "event": {"class_name": "NoOpDpEvent"}}"#,
+            "must be a non-negative integer",
+        ),
+        (
+            r#"{"class_name": "SelfComposedDpEvent", "count": -2, "event": {"class_name": "NoOpDpEvent"}}"#,
+            "must be a non-negative integer",
+        ),
+        (
+            r#"{"class_name": "ObjectivePerturbationDpEvent", "noise_multiplier": 1, "regularization": 1,
+                "link": "monotone", "classes": 3}"#,
+            "has no field `classes`",
+        ),
+    ] {
+        let error = Event::from_json(text).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{text}: {error}");
+    }
+    assert!(Event::gaussian(f64::NAN).to_json().is_err());
+    let bomb = r#"{"class_name":"SelfComposedDpEvent","event":"#.repeat(100_000);
+    assert!(Event::from_json(&bomb).is_err());
+}
+
+#[test]
+fn formulas_are_short() {
+    let step = Event::gaussian(7.571234567).poisson_sampled(0.1);
+    assert_eq!(step.clone().self_composed(400).to_string(), "400 × Poisson(0.1, Gaussian(7.57123))");
+    let both = Event::composed(vec![step, Event::laplace(1e-9)]);
+    assert_eq!(both.self_composed(2).to_string(), "2 × (Poisson(0.1, Gaussian(7.57123)) + Laplace(1e-9))");
+    assert_eq!(Event::composed(vec![]).to_string(), "NoOp");
+}
+
+#[test]
+fn fingerprints_see_structure_and_bits() {
+    let flat = Event::composed(vec![Event::gaussian(1.0), Event::gaussian(2.0), Event::gaussian(3.0)]);
+    let nested =
+        Event::composed(vec![Event::gaussian(1.0), Event::composed(vec![Event::gaussian(2.0), Event::gaussian(3.0)])]);
+    assert_ne!(flat.fingerprint(), nested.fingerprint());
+    assert_eq!(Event::Gdp { mu: 0.0 }.fingerprint(), Event::Gdp { mu: -0.0 }.fingerprint());
+}

@@ -1,0 +1,268 @@
+//! The same mechanism with fewer nodes: a flat list of parts with counts, and the sampler errors taken out.
+//!
+//! Only exact rules (spec 18 §1.1, §1.2): one sample shared by several Gaussian releases is one Gaussian release;
+//! Poisson sampling twice is sampling once; sampling everything is not sampling. σ is rounded down and q up.
+
+use super::{Event, EventError};
+use crate::Relation;
+use crate::special::UNIT_ROUNDOFF;
+use std::collections::HashMap;
+
+/// An event as a composition of parts, and how far the real samplers are from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exact {
+    /// Parts and how often each occurs (at least once). No part is a composition, `NoOp` or `Approximate`.
+    pub parts: Vec<(Event, u64)>,
+    /// Summed total-variation distance τ over the whole event: δ grows by (1 + e^ε)·τ, outside of everything else.
+    pub total_variation: f64,
+}
+
+impl Exact {
+    /// The parts as one event.
+    pub fn event(&self) -> Event {
+        rebuild(self.parts.clone())
+    }
+}
+
+impl Event {
+    /// Checks the event under `relation` and reduces it to parts.
+    ///
+    /// ```
+    /// use dpopt_privacy::{Event, Relation};
+    /// // one batch, three releases on it; a hundred times
+    /// let step = Event::gaussian(6.0).self_composed(9).poisson_sampled(0.01).approximate(1e-15);
+    /// let exact = step.self_composed(100).exact(Relation::ZeroOut)?;
+    /// let [(Event::PoissonSampled { event, .. }, 100)] = &exact.parts[..] else { panic!() };
+    /// let Event::Gaussian { noise_multiplier } = **event else { panic!() };
+    /// assert!((noise_multiplier - 2.0).abs() < 1e-12 && noise_multiplier <= 2.0);
+    /// assert!((exact.total_variation - 1e-13).abs() < 1e-18);
+    /// # Ok::<(), dpopt_privacy::event::EventError>(())
+    /// ```
+    pub fn exact(&self, relation: Relation) -> Result<Exact, EventError> {
+        self.check(relation)?;
+        let mut collector = Collector::default();
+        let total_variation = collector.add(self, 1);
+        Ok(Exact { parts: collector.finish(), total_variation })
+    }
+}
+
+/// Sum rounded up: `terms` additions, each within u.
+fn up(x: f64) -> f64 {
+    x * (1.0 + 4.0 * UNIT_ROUNDOFF)
+}
+
+fn rebuild(parts: Vec<(Event, u64)>) -> Event {
+    let mut events: Vec<Event> =
+        parts.into_iter().map(|(e, count)| if count == 1 { e } else { e.self_composed(count) }).collect();
+    match events.len() {
+        0 => Event::NoOp,
+        1 => events.swap_remove(0),
+        _ => Event::composed(events),
+    }
+}
+
+/// Parts in order of first appearance; Gaussians pooled by precision.
+#[derive(Default)]
+struct Collector {
+    parts: Vec<(Event, u64)>,
+    place: HashMap<[u8; 32], usize>,
+    /// Σ 1/σ² and the place in `parts` where the pooled Gaussian goes.
+    gaussians: Option<(f64, usize)>,
+    /// The only Gaussian so far and its count: kept so that a single one is not rounded.
+    single: Option<(f64, u64)>,
+}
+
+/// One event on its own: its parts and its τ.
+fn reduce(event: &Event) -> (Vec<(Event, u64)>, f64) {
+    let mut collector = Collector::default();
+    let total_variation = collector.add(event, 1);
+    (collector.finish(), total_variation)
+}
+
+impl Collector {
+    /// Adds `event` `count` times, returns its τ.
+    fn add(&mut self, event: &Event, count: u64) -> f64 {
+        if count == 0 {
+            return 0.0;
+        }
+        match event {
+            Event::NoOp => 0.0,
+            Event::Composed { events } => events.iter().fold(0.0, |tv, e| {
+                let next = self.add(e, count);
+                if next == 0.0 { tv } else { up(tv + next) }
+            }),
+            Event::SelfComposed { event, count: inner } => self.add(event, count.saturating_mul(*inner)),
+            Event::Approximate { total_variation, event } => {
+                let inner = self.add(event, count);
+                if *total_variation == 0.0 { inner } else { up(up(total_variation * count as f64) + inner) }
+            }
+            Event::Gaussian { noise_multiplier } if *noise_multiplier > 0.0 => {
+                self.add_gaussian(*noise_multiplier, count);
+                0.0
+            }
+            Event::Gaussian { .. } => self.push(Event::NonPrivate, count),
+            Event::Laplace { noise_multiplier } if *noise_multiplier == 0.0 => self.push(Event::NonPrivate, count),
+            Event::RandomizedResponse { noise_parameter, .. } if *noise_parameter == 1.0 => 0.0,
+            Event::Gdp { mu: 0.0 } => 0.0,
+            Event::PureStream { epsilon: 0.0 } | Event::ExponentialMechanism { epsilon: 0.0 } => 0.0,
+            Event::ApproxDp { epsilon: 0.0, delta: 0.0 } => 0.0,
+            Event::PoissonSampled { sampling_probability, event } => {
+                let (parts, tv) = reduce(event);
+                // a sampler's error is not amplified by sampling (spec 18 §1.2)
+                let tv = up(tv * count as f64);
+                if *sampling_probability == 0.0 || parts.is_empty() {
+                    return tv;
+                }
+                if *sampling_probability == 1.0 {
+                    self.push_all(parts, count);
+                    return tv;
+                }
+                let sampled = match &parts[..] {
+                    [(Event::PoissonSampled { sampling_probability: inner, event }, 1)] => {
+                        let q = (sampling_probability * inner).next_up().min(1.0);
+                        Event::PoissonSampled { sampling_probability: q, event: event.clone() }
+                    }
+                    _ => rebuild(parts).poisson_sampled(*sampling_probability),
+                };
+                self.push(sampled, count);
+                tv
+            }
+            Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
+                let (parts, tv) = reduce(event);
+                if sample_size == source_dataset_size {
+                    self.push_all(parts, count);
+                } else if !parts.is_empty() {
+                    self.push(rebuild(parts).sampled_without_replacement(*source_dataset_size, *sample_size), count);
+                }
+                up(tv * count as f64)
+            }
+            Event::SampledWithReplacement { source_dataset_size, sample_size, event } => {
+                let (parts, tv) = reduce(event);
+                if !parts.is_empty() {
+                    let event = Box::new(rebuild(parts));
+                    let (source_dataset_size, sample_size) = (*source_dataset_size, *sample_size);
+                    self.push(Event::SampledWithReplacement { source_dataset_size, sample_size, event }, count);
+                }
+                up(tv * count as f64)
+            }
+            Event::UserUnit { records_per_user, event } => {
+                let (parts, tv) = reduce(event);
+                if *records_per_user == 1 {
+                    self.push_all(parts, count);
+                } else if !parts.is_empty() {
+                    let event = Box::new(rebuild(parts));
+                    self.push(Event::UserUnit { records_per_user: *records_per_user, event }, count);
+                }
+                up(tv * count as f64)
+            }
+            Event::Parallel { blocks } => {
+                // the distance between whole outputs: every block's sampler counts
+                let (blocks, tv) = blocks.iter().fold((Vec::new(), 0.0), |(mut list, tv), block| {
+                    let (parts, block_tv) = reduce(block);
+                    list.push(rebuild(parts));
+                    (list, if block_tv == 0.0 { tv } else { up(tv + block_tv) })
+                });
+                self.push(Event::Parallel { blocks }, count);
+                up(tv * count as f64)
+            }
+            // leaves, and repeat-and-select, whose number of runs is random: nothing is taken out of it
+            other => self.push(other.clone(), count),
+        }
+    }
+
+    fn push_all(&mut self, parts: Vec<(Event, u64)>, count: u64) {
+        for (part, inner) in parts {
+            match part {
+                Event::Gaussian { noise_multiplier } => {
+                    self.add_gaussian(noise_multiplier, count.saturating_mul(inner));
+                }
+                part => {
+                    self.push(part, count.saturating_mul(inner));
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, part: Event, count: u64) -> f64 {
+        let place = *self.place.entry(part.fingerprint()).or_insert_with(|| {
+            self.parts.push((part, 0));
+            self.parts.len() - 1
+        });
+        self.parts[place].1 = self.parts[place].1.saturating_add(count);
+        0.0
+    }
+
+    fn add_gaussian(&mut self, noise_multiplier: f64, count: u64) {
+        let precision = up(count as f64 / noise_multiplier / noise_multiplier);
+        match &mut self.gaussians {
+            None => {
+                self.gaussians = Some((precision, self.parts.len()));
+                self.single = Some((noise_multiplier, count));
+                self.parts.push((Event::NoOp, 1));
+            }
+            Some((total, _)) => {
+                *total = up(*total + precision);
+                self.single = None;
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<(Event, u64)> {
+        if let Some((precision, place)) = self.gaussians {
+            let noise_multiplier = match self.single {
+                Some((sigma, 1)) => sigma,
+                Some((sigma, count)) => sigma / (count as f64).sqrt() * (1.0 - 4.0 * UNIT_ROUNDOFF),
+                None => (1.0 - 4.0 * UNIT_ROUNDOFF) / precision.sqrt(),
+            };
+            // the noise may be so small that its precision overflows
+            let pooled =
+                if noise_multiplier > 0.0 { Event::gaussian(noise_multiplier) } else { Event::NonPrivate };
+            self.parts[place].0 = pooled;
+        }
+        self.parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(event: &Event) -> Vec<(Event, u64)> {
+        event.exact(Relation::ZeroOut).unwrap().parts
+    }
+
+    #[test]
+    fn one_sample_for_many_releases_is_not_many_samples() {
+        let shared = Event::gaussian(4.0).self_composed(16).poisson_sampled(0.1);
+        let fresh = Event::gaussian(4.0).poisson_sampled(0.1).self_composed(16);
+        assert_eq!(parts(&fresh), [(Event::gaussian(4.0).poisson_sampled(0.1), 16)]);
+        let [(Event::PoissonSampled { event, .. }, 1)] = &parts(&shared)[..] else { panic!() };
+        let Event::Gaussian { noise_multiplier } = **event else { panic!() };
+        assert!((noise_multiplier - 1.0).abs() < 1e-14 && noise_multiplier <= 1.0);
+    }
+
+    #[test]
+    fn sampling_twice_none_and_all() {
+        let twice = Event::laplace(1.0).poisson_sampled(0.5).poisson_sampled(0.25);
+        let [(Event::PoissonSampled { sampling_probability, .. }, 1)] = &parts(&twice)[..] else { panic!() };
+        assert!(*sampling_probability >= 0.125 && *sampling_probability < 0.125 + 1e-15);
+        assert_eq!(parts(&Event::laplace(1.0).poisson_sampled(0.0)), []);
+        assert_eq!(parts(&Event::NonPrivate.poisson_sampled(0.0)), []);
+        assert_eq!(parts(&Event::laplace(1.0).poisson_sampled(1.0)), [(Event::laplace(1.0), 1)]);
+        assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 9)), [(Event::laplace(1.0), 1)]);
+        assert_eq!(parts(&Event::gaussian(0.0)), [(Event::NonPrivate, 1)]);
+        assert_eq!(parts(&Event::gaussian(1.0).self_composed(0)), []);
+    }
+
+    #[test]
+    fn equal_parts_are_counted_and_errors_add_up() {
+        let step = Event::gaussian(1.0).poisson_sampled(0.01).approximate(1e-12);
+        let event = Event::composed(vec![step.clone().self_composed(10), Event::laplace(3.0), step.self_composed(5)]);
+        let exact = event.exact(Relation::ZeroOut).unwrap();
+        assert_eq!(
+            exact.parts,
+            [(Event::gaussian(1.0).poisson_sampled(0.01), 15), (Event::laplace(3.0), 1)]
+        );
+        assert!(exact.total_variation >= 15e-12 && exact.total_variation < 15.001e-12);
+    }
+}
