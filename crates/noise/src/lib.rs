@@ -1,3 +1,47 @@
 //! Randomness that is safe to publish.
-/// Stub
-pub struct NoiseSource;
+//!
+//! Sums are integers on a public [`Grid`]; each record is clipped by a [`Quantizer`] whose bound holds exactly; noise is
+//! drawn from a [`NoiseSource`] and rounded to the same grid ([`RoundedGaussian`], …). Rounding the exact continuous
+//! law is post-processing, so the accounting of the continuous mechanism holds; what the samplers err (2^-110 in total
+//! variation per sample) is stated and goes into δ.
+//!
+//! ```
+//! use dpopt_noise::{Grid, Norm, NoiseSource, Purpose, Quantizer, RoundedGaussian};
+//!
+//! let (clip_norm, noise_std, records) = (1.0, 4.0, [[0.3, 0.1], [2.0, -1.0]]);
+//! let grid = Grid::for_sum(clip_norm, noise_std, records.len() as u64, 2);
+//! let quantizer = Quantizer::new(Norm::L2, clip_norm, grid)?;
+//! let noise = RoundedGaussian::new(noise_std, grid)?;
+//!
+//! let mut sum = vec![0i64; 2];
+//! let mut integers = Vec::new();
+//! for mut record in records {
+//!     quantizer.quantize(&mut record, &mut integers);
+//!     for (cell, z) in sum.iter_mut().zip(&integers) {
+//!         *cell = cell.wrapping_add(*z);
+//!     }
+//! }
+//! let mut source = NoiseSource::secure()?;
+//! noise.add_to(&mut sum, &mut source.stream(Purpose::Noise, 0));
+//! let released: Vec<f64> = sum.iter().map(|&z| grid.to_f64(z)).collect();
+//! # assert_eq!(released.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod chacha;
+mod exact_normal;
+mod fixed;
+mod gaussian;
+mod grid;
+mod lazy_uniform;
+mod poisson;
+mod quantize;
+mod source;
+mod stream;
+
+pub use gaussian::{NoiseScaleError, RoundedGaussian};
+pub use grid::Grid;
+pub use poisson::{PoissonSkips, ProbabilityError};
+pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};
+pub use source::{EntropyError, NoiseSource, Purpose};
+pub use stream::{Parts, Stream};
