@@ -54,8 +54,8 @@ pub enum CuratorError {
 pub struct ReleaseRecord {
     /// What was released.
     pub label: &'static str,
-    /// Its event, as a formula.
-    pub event: String,
+    /// Its event.
+    pub event: Event,
     /// How often in a row.
     pub count: u64,
 }
@@ -103,10 +103,9 @@ impl Curator {
             .find(|a| a.remaining > 0 && a.event == *event)
             .ok_or(CuratorError::Unforeseen { label })?;
         allowance.remaining -= 1;
-        let formula = format!("{event:?}");
         match self.records.last_mut() {
-            Some(last) if last.label == label && last.event == formula => last.count += 1,
-            _ => self.records.push(ReleaseRecord { label, event: formula, count: 1 }),
+            Some(last) if last.label == label && last.event == *event => last.count += 1,
+            _ => self.records.push(ReleaseRecord { label, event: event.clone(), count: 1 }),
         }
         Ok(())
     }
