@@ -6,7 +6,7 @@
 use crate::loss::Loss;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Relation};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use thiserror::Error;
 
 /// Public facts about a learning problem with a linear model.
@@ -34,7 +34,7 @@ impl Problem {
 }
 
 /// How far a method's claim can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
     /// Proved, enforced and tested.
@@ -48,6 +48,9 @@ pub enum Grade {
 pub struct Summary {
     /// Name of the method, as in `--method`.
     pub method: &'static str,
+    /// The loss that the weights minimise; it may be a privacy-friendlier relative of the problem's (a shifted logistic
+    /// loss, Huber's instead of squared). [`Loss::probability`] knows how to read its scores.
+    pub loss: Loss,
     /// How far the claim can be trusted.
     pub grade: Grade,
     /// Noise standard deviation over the sensitivity bound C of the main release.

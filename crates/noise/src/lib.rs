@@ -29,7 +29,6 @@
 //! ```
 
 mod chacha;
-#[cfg(test)]
 mod exact_normal;
 mod fixed;
 mod gaussian;
@@ -39,7 +38,6 @@ mod poisson;
 mod quantize;
 mod source;
 mod stream;
-mod ziggurat;
 
 pub use gaussian::{NoiseScaleError, RoundedGaussian};
 pub use grid::Grid;

@@ -1,14 +1,26 @@
 //! The curator of a run: the only one that turns [`Sensitive`] into [`Released`].
 //!
 //! It holds the certified event as a list of allowances. A release whose event is not among the remaining ones is
-//! refused, so that a run can never release more than its plan certified, whatever the algorithm's code does.
+//! refused, so that a run can never release more than its plan certified, whatever the algorithm's code does. It also
+//! draws the Poisson batches itself: a release on a batch matches only allowances sampled with the same probability, and
+//! each batch serves exactly one release.
 
 use crate::{Released, Sensitive};
+use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
+///
+/// ```compile_fail
+/// struct Leak;
+/// impl dpopt::mechanism::Mechanism for Leak { // the trait's parent is private
+///     type Input = f64;
+///     type Output = f64;
+/// }
+/// ```
 pub trait Mechanism: sealed::Sealed {
     /// What it reads.
     type Input;
@@ -18,8 +30,14 @@ pub trait Mechanism: sealed::Sealed {
     fn event(&self) -> Event;
     /// For the ledger table: what is released, for example `gradient sum`.
     fn label(&self) -> &'static str;
+    /// Refuses an input whose *public* description (clip norm, grid, dimension) is not what the noise was made for.
+    fn check(&self, input: &Self::Input) -> Result<(), CuratorError>;
+    /// The Poisson batch that `input` was computed on, if any.
+    fn batch(&self, _input: &Self::Input) -> Option<BatchId> {
+        None
+    }
     /// The mechanism itself. Called by the curator only, after the charge.
-    fn apply(&self, input: &Self::Input, noise: &mut dpopt_noise::NoiseSource) -> Result<Self::Output, CuratorError>;
+    fn apply(&self, input: &Self::Input, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError>;
 }
 
 pub(crate) mod sealed {
@@ -27,7 +45,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// Why a release was refused. Nothing was released.
+/// Why a release was refused. Nothing was released. Holds public numbers only.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum CuratorError {
     /// The plan's event has no (more) such release.
@@ -44,9 +62,21 @@ pub enum CuratorError {
         /// Clip norm the noise was calibrated for.
         mechanism: f64,
     },
+    /// The input has another grid or dimension than the mechanism.
+    #[error("a release was refused: its input's grid or dimension is not the mechanism's (a bug; please report it)")]
+    Shape,
+    /// A batch was used for a second release, or comes from another run.
+    #[error("a release of `{label}` was refused: its batch was already used (a bug; please report it)")]
+    BatchUsed {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
     /// A sampler could not be built for the planned scale.
     #[error("{0}")]
     Noise(String),
+    /// The release succeeded but its (private) outcome can't be used; says what to do.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// One line of a run's ledger.
@@ -54,30 +84,74 @@ pub enum CuratorError {
 pub struct ReleaseRecord {
     /// What was released.
     pub label: &'static str,
-    /// Its event.
-    pub event: Event,
+    /// Its event, as a formula.
+    pub event: String,
     /// How often in a row.
     pub count: u64,
 }
 
+#[derive(Clone, PartialEq)]
 struct Allowance {
     event: Event,
     remaining: u64,
 }
 
+/// Which batch of which probability; made by [`Curator::poisson_sample`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchId {
+    number: u64,
+    sampling_probability: f64,
+}
+
+/// A Poisson sample of the records: each is in it with probability q, independently and secretly.
+/// Neither cloneable nor readable; whatever is computed on it carries its id.
+pub struct PoissonBatch {
+    id: BatchId,
+    records: Vec<u64>,
+}
+
+impl PoissonBatch {
+    pub(crate) fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// Indices of the sampled records, increasing.
+    pub(crate) fn records(&self) -> &[u64] {
+        &self.records
+    }
+}
+
 /// Guards one run.
 pub struct Curator {
     allowances: Vec<Allowance>,
-    noise: dpopt_noise::NoiseSource,
+    noise: NoiseSource,
     records: Vec<ReleaseRecord>,
+    batches: u64,
+    unused: BTreeSet<u64>,
 }
 
 impl Curator {
     /// Opens a run for a certified event. A file ledger must have been charged before.
-    pub fn open(certificate: &Certificate, noise: dpopt_noise::NoiseSource) -> Self {
+    pub fn open(certificate: &Certificate, noise: NoiseSource) -> Self {
+        Self::for_event(certificate.event(), noise)
+    }
+
+    pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
         let mut allowances = Vec::new();
-        flatten(certificate.event(), 1, &mut allowances);
-        Self { allowances, noise, records: Vec::new() }
+        flatten(event, 1, &mut allowances);
+        Self { allowances, noise, records: Vec::new(), batches: 0, unused: BTreeSet::new() }
+    }
+
+    /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
+    pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<PoissonBatch, CuratorError> {
+        let mut stream = self.noise.stream(Purpose::Batch, self.batches);
+        let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let mut chosen = Vec::new();
+        skips.subset(records as u64, &mut stream, &mut chosen);
+        let number = self.batches;
+        self.batches += 1;
+        self.unused.insert(number);
+        Ok(PoissonBatch { id: BatchId { number, sampling_probability }, records: chosen })
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.
@@ -86,8 +160,19 @@ impl Curator {
         mechanism: &M,
         input: &Sensitive<M::Input>,
     ) -> Result<Released<M::Output>, CuratorError> {
-        let event = mechanism.event();
+        mechanism.check(input.expose())?;
+        let mut event = mechanism.event();
+        let batch = mechanism.batch(input.expose());
+        if let Some(batch) = batch {
+            if !self.unused.contains(&batch.number) {
+                return Err(CuratorError::BatchUsed { label: mechanism.label() });
+            }
+            event = event.poisson_sampled(batch.sampling_probability);
+        }
         self.charge(&event, mechanism.label())?;
+        if let Some(batch) = batch {
+            self.unused.remove(&batch.number);
+        }
         mechanism.apply(input.expose(), &mut self.noise).map(Released::new)
     }
 
@@ -96,19 +181,42 @@ impl Curator {
         &self.records
     }
 
+    /// True if the noise comes from an insecure seed; a report must say so.
+    pub fn is_insecure(&self) -> bool {
+        self.noise.is_insecure()
+    }
+
+    /// Takes every leaf of `event` from the allowances, or none.
     fn charge(&mut self, event: &Event, label: &'static str) -> Result<(), CuratorError> {
-        let allowance = self
-            .allowances
-            .iter_mut()
-            .find(|a| a.remaining > 0 && a.event == *event)
-            .ok_or(CuratorError::Unforeseen { label })?;
-        allowance.remaining -= 1;
+        let mut wanted = Vec::new();
+        flatten(event, 1, &mut wanted);
+        if wanted.is_empty() {
+            return Err(CuratorError::Unforeseen { label });
+        }
+        let mut left = self.allowances.clone();
+        for need in &wanted {
+            let mut count = need.remaining;
+            for allowance in left.iter_mut().filter(|a| a.event == need.event) {
+                let taken = count.min(allowance.remaining);
+                allowance.remaining -= taken;
+                count -= taken;
+            }
+            if count > 0 {
+                return Err(CuratorError::Unforeseen { label });
+            }
+        }
+        self.allowances = left;
+        let formula = event_formula(event);
         match self.records.last_mut() {
-            Some(last) if last.label == label && last.event == *event => last.count += 1,
-            _ => self.records.push(ReleaseRecord { label, event: event.clone(), count: 1 }),
+            Some(last) if last.label == label && last.event == formula => last.count += 1,
+            _ => self.records.push(ReleaseRecord { label, event: formula, count: 1 }),
         }
         Ok(())
     }
+}
+
+fn event_formula(event: &Event) -> String {
+    format!("{event:?}")
 }
 
 /// Compositions become lists of leaves with multiplicities; sampled events and single leaves stay whole.

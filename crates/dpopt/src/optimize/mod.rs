@@ -1,5 +1,20 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
+mod noisy_gradient_descent;
+mod noisy_sgd;
+mod objective_perturbation;
+mod output_perturbation;
+mod planning;
+mod registry;
+mod risk;
+pub(crate) mod solver;
+
+pub use noisy_gradient_descent::{Average, DescentSchedule, NoisyGradientDescent};
+pub use noisy_sgd::NoisySgd;
+pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
+pub use output_perturbation::{OutputPerturbation, OutputSchedule};
+pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose};
+
 use crate::data::Examples;
 use crate::mechanism::Curator;
 use crate::plan::{NotApplicable, Plan, Problem, Summary};
@@ -43,6 +58,26 @@ pub enum RunError {
         /// What was passed.
         given: String,
     },
+}
+
+/// Refuses examples whose public shape is not the planned one.
+pub(crate) fn check_shape(problem: &Problem, examples: &Sensitive<Examples>) -> Result<(), RunError> {
+    let examples = examples.expose();
+    let rows = &examples.rows;
+    let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
+    let fits = rows.columns() == problem.features
+        && examples.targets.len() == rows.len()
+        && rows.norm_bound() <= problem.row_norm
+        && (!fixed_count || rows.len() as u64 == problem.rows);
+    if fits {
+        return Ok(());
+    }
+    // under add-or-remove the number of records is protected: it may not be shown
+    let count = if fixed_count { format!("{} rows, ", rows.len()) } else { String::new() };
+    Err(RunError::Shape {
+        planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
+        given: format!("{count}{} features, row norm {}", rows.columns(), rows.norm_bound()),
+    })
 }
 
 /// An algorithm with its certified plan, ready to run: the erased form the registry hands out.

@@ -1,0 +1,164 @@
+//! Sums of clipped per-record vectors in exact integers: gradients of linear models (spec 19 §1.3, spec 17 §5).
+//!
+//! A record's gradient is `slope ⊗ x`, so it is clipped through the scalar ‖slope‖·‖x‖ and never materialised. Each
+//! record's clipped vector is truncated toward zero to a public grid with a proof that its norm is at most C, and summed
+//! in wrapping integers: the sensitivity is exact and the order of summation (so the number of threads) does not matter.
+
+use super::curator::{BatchId, CuratorError, PoissonBatch};
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::Sensitive;
+use dpopt_noise::{Grid, Norm, Quantizer};
+use rayon::prelude::*;
+
+/// A sum of integer vectors, each of l2 norm at most `clip_norm` on `grid`; what [`Gaussian`](super::Gaussian) reads.
+///
+/// It says on which Poisson batch it was computed, so that the curator can account it.
+pub struct GridSum {
+    pub(super) units: Vec<i64>,
+    pub(super) grid: Grid,
+    pub(super) clip_norm: f64,
+    pub(super) batch: Option<BatchId>,
+}
+
+impl GridSum {
+    /// C: bound on the l2 norm of one record's contribution.
+    pub fn clip_norm(&self) -> f64 {
+        self.clip_norm
+    }
+
+    /// Number of coordinates.
+    pub fn dimension(&self) -> usize {
+        self.units.len()
+    }
+
+    /// For quantities whose sensitivity is proved elsewhere (an approximate minimiser, a Newton step): `values` rounded
+    /// to the nearest grid point. `sensitivity` must include the h√d of this rounding.
+    pub(crate) fn of_query(values: impl Iterator<Item = f64>, grid: Grid, sensitivity: f64) -> Self {
+        let units = values.map(|v| (v / grid.step()).round_ties_even() as i64).collect();
+        Self { units, grid, clip_norm: sensitivity, batch: None }
+    }
+}
+
+/// How per-record gradients of a linear model are summed: the loss, the clip norm and the grid.
+#[derive(Clone, Copy, Debug)]
+pub struct ClippedGradient {
+    loss: Loss,
+    clip_norm: f64,
+    quantizer: Quantizer,
+}
+
+impl ClippedGradient {
+    /// Gradients of `loss` clipped to l2 norm `clip_norm` on `grid`.
+    pub fn new(loss: Loss, clip_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
+        let quantizer =
+            Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        Ok(Self { loss, clip_norm, quantizer })
+    }
+
+    /// Σ clip(∇φ_i(θ)) over all records; `weights` is outputs × features, row-major.
+    pub fn sum(&self, examples: &Sensitive<Examples>, weights: &[f64]) -> Sensitive<GridSum> {
+        let examples = examples.expose();
+        let n = examples.rows.len();
+        let units = self.accumulate(examples, weights, n, |i| i);
+        Sensitive::new(GridSum { units, grid: self.quantizer.grid(), clip_norm: self.clip_norm, batch: None })
+    }
+
+    /// The same over a Poisson batch, which is used up.
+    pub fn sum_batch(
+        &self,
+        examples: &Sensitive<Examples>,
+        batch: PoissonBatch,
+        weights: &[f64],
+    ) -> Sensitive<GridSum> {
+        let records = batch.records();
+        let units = self.accumulate(examples.expose(), weights, records.len(), |i| records[i] as usize);
+        Sensitive::new(GridSum {
+            units,
+            grid: self.quantizer.grid(),
+            clip_norm: self.clip_norm,
+            batch: Some(batch.id()),
+        })
+    }
+
+    /// Integers commute: one part per thread, in any order, gives the same bits.
+    fn accumulate(
+        &self,
+        examples: &Examples,
+        weights: &[f64],
+        count: usize,
+        record: impl Fn(usize) -> usize + Sync,
+    ) -> Vec<i64> {
+        let width = weights.len();
+        let part = count.div_ceil(rayon::current_num_threads().max(1)).max(256);
+        (0..count.div_ceil(part))
+            .into_par_iter()
+            .map(|c| {
+                let mut sum = vec![0i64; width];
+                let k = self.loss.outputs();
+                let (mut scores, mut slope) = (vec![0.0; k], vec![0.0; k]);
+                for i in c * part..((c + 1) * part).min(count) {
+                    self.add_record(examples, record(i), weights, &mut scores, &mut slope, &mut sum);
+                }
+                sum
+            })
+            .reduce(
+                || vec![0i64; width],
+                |mut a, b| {
+                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
+                    a
+                },
+            )
+    }
+
+    #[inline]
+    fn add_record(
+        &self,
+        examples: &Examples,
+        i: usize,
+        weights: &[f64],
+        scores: &mut [f64],
+        slope: &mut [f64],
+        sum: &mut [i64],
+    ) {
+        let d = examples.rows.columns();
+        let (indices, values) = examples.rows.row(i);
+        let target = f64::from(examples.targets[i]);
+        for (out, score) in scores.iter_mut().enumerate() {
+            let line = &weights[out * d..(out + 1) * d];
+            *score = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();
+        }
+        self.loss.slope(scores, target, slope);
+        if slope.iter().any(|c| !c.is_finite()) {
+            return; // counts as a zero contribution: never an error, which would be an output
+        }
+        if let [c] = slope {
+            self.quantizer.add_scaled_row(*c, indices, values, sum);
+        } else {
+            self.add_outer(slope, indices, values, sum);
+        }
+    }
+
+    /// slope ⊗ x with ‖slope‖·‖x‖ ≤ C. The factor leaves room for every rounding below (each product errs by at most
+    /// three relative roundings, the two norms by (entries + 4)·2^-53 each), and truncation only shrinks.
+    fn add_outer(&self, slope: &[f64], indices: &[u32], values: &[f32], sum: &mut [i64]) {
+        let d = sum.len() / slope.len();
+        let row = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+        let size = slope.iter().map(|c| c * c).sum::<f64>().sqrt();
+        let room = 1.0 - (values.len() + slope.len() + 16) as f64 * f64::EPSILON;
+        let norm = row * size;
+        if norm.is_nan() || norm == f64::INFINITY {
+            return;
+        }
+        let factor = if norm > self.clip_norm * room { self.clip_norm * room / norm } else { 1.0 };
+        let per_unit = 1.0 / self.quantizer.grid().step();
+        for (out, &c) in slope.iter().enumerate() {
+            let scale = c * factor * per_unit;
+            let line = &mut sum[out * d..(out + 1) * d];
+            for (&j, &x) in indices.iter().zip(values) {
+                let slot = &mut line[j as usize];
+                *slot = slot.wrapping_add((scale * f64::from(x)) as i64);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
+
+use crate::plan::{NotApplicable, Problem};
+use dpopt_privacy::{Budget, Certificate, Event, calibrate, special};
+
+/// Total-variation distance of one rounded-Gaussian sample (or one exact choice) from its exact law (spec 19 §1.6).
+pub(crate) const SAMPLER_ERROR: f64 = 7.703_719_777_548_943e-34; // 2^-110
+
+/// `event` as the code's samplers draw it: within `samples`·2^-110 in total variation. `samples` is a public bound.
+pub(crate) fn approximate(event: Event, samples: f64) -> Event {
+    Event::Approximate { total_variation: samples * SAMPLER_ERROR, event: Box::new(event) }
+}
+
+/// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
+pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
+    require_delta(budget)?;
+    Ok(special::gaussian_mu(budget.epsilon(), budget.delta()) / problem.relation.sum_sensitivity())
+}
+
+/// Gaussian noise has no pure guarantee.
+pub(crate) fn require_delta(budget: Budget) -> Result<(), NotApplicable> {
+    if budget.delta() > 0.0 {
+        Ok(())
+    } else {
+        Err(NotApplicable::Problem("Gaussian noise needs delta > 0; give a small delta, for example 1e-6".into()))
+    }
+}
+
+/// The smallest noise whose event is certified.
+pub(crate) fn noise(
+    problem: &Problem,
+    budget: Budget,
+    event_of: impl Fn(f64) -> Event,
+) -> Result<(f64, Certificate), NotApplicable> {
+    Ok(calibrate::noise(event_of, problem.relation, budget)?)
+}
+
+/// `value` if it lies in [low, high].
+pub(crate) fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f64, NotApplicable> {
+    if value >= low && value <= high {
+        Ok(value)
+    } else {
+        Err(NotApplicable::Option(format!("{name} is {value}; give a number from {low} to {high}")))
+    }
+}
+
+/// `value` if it is positive and finite.
+pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
+    if value > 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(NotApplicable::Option(format!("{name} is {value}; give a positive, finite number")))
+    }
+}
+
+/// Refuses problems no linear method can plan for.
+pub(crate) fn check_problem(problem: &Problem) -> Result<(), NotApplicable> {
+    positive("the row norm", problem.row_norm)?;
+    if problem.rows == 0 || problem.features == 0 {
+        return Err(NotApplicable::Problem("there are no rows or no features; check the schema".into()));
+    }
+    Ok(())
+}

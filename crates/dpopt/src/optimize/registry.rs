@@ -1,0 +1,124 @@
+//! Every method for linear models, planned for one problem and sorted by predicted risk: the table of `explain`, and
+//! `method = auto` takes its first row.
+
+use super::{
+    NoisyGradientDescent, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared, prepare,
+};
+use crate::plan::{NotApplicable, Problem};
+use dpopt_privacy::Budget;
+use serde::{Deserialize, Serialize};
+
+/// Hyper-parameters a user fixes; everything else is chosen from public facts. A field that a method does not have is
+/// ignored by that method.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MethodOptions {
+    /// Only this method (a name of [`METHODS`]).
+    pub method: Option<String>,
+    /// T: number of noisy steps.
+    pub steps: Option<u64>,
+    /// η on the mean loss.
+    pub learning_rate: Option<f64>,
+    /// C: l2 bound on a record's gradient (for squared loss also the slope bound of Huber's loss).
+    pub clip_norm: Option<f64>,
+    /// q: probability of a record to enter a batch.
+    pub sampling_probability: Option<f64>,
+    /// β of heavy-ball momentum.
+    pub momentum: Option<f64>,
+    /// λ in units of the sum of losses.
+    pub regularization: Option<f64>,
+    /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
+    pub shift: Option<f64>,
+}
+
+/// One row of `explain`: a planned and certified method, or why it does not apply.
+pub struct Candidate {
+    /// Name as in `--method`.
+    pub method: &'static str,
+    /// The plan, ready to run, or the reason.
+    pub plan: Result<Box<dyn Prepared>, NotApplicable>,
+}
+
+type Planner = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
+
+/// Names of all methods, as in `--method`.
+pub const METHODS: [&str; 4] =
+    ["objective-perturbation", "noisy-gradient-descent", "noisy-sgd", "output-perturbation"];
+
+const PLANNERS: [Planner; METHODS.len()] = [
+    |problem, budget, o| {
+        let options = ObjectivePerturbation {
+            regularization: o.regularization,
+            shift: o.shift,
+            clip_norm: o.clip_norm,
+        };
+        prepare(options, problem, budget)
+    },
+    |problem, budget, o| {
+        let options = NoisyGradientDescent {
+            steps: o.steps,
+            learning_rate: o.learning_rate,
+            clip_norm: o.clip_norm,
+            momentum: o.momentum,
+            regularization: o.regularization,
+            ..Default::default()
+        };
+        prepare(options, problem, budget)
+    },
+    |problem, budget, o| {
+        let options = NoisySgd {
+            sampling_probability: o.sampling_probability,
+            steps: o.steps,
+            learning_rate: o.learning_rate,
+            clip_norm: o.clip_norm,
+            momentum: o.momentum,
+            regularization: o.regularization,
+            ..Default::default()
+        };
+        prepare(options, problem, budget)
+    },
+    |problem, budget, o| {
+        let options = OutputPerturbation {
+            regularization: o.regularization,
+            shift: o.shift,
+            clip_norm: o.clip_norm,
+        };
+        prepare(options, problem, budget)
+    },
+];
+
+/// Plans and certifies every method for `problem` within `budget`; the smallest predicted risk first, methods that do
+/// not apply last, with their reasons. Touches no record.
+pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = METHODS
+        .iter()
+        .zip(PLANNERS)
+        .filter(|(name, _)| options.method.as_deref().is_none_or(|wanted| wanted == **name))
+        .map(|(&method, planner)| Candidate { method, plan: planner(problem, budget, options) })
+        .collect();
+    let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
+    all.sort_by(|a, b| risk(a).total_cmp(&risk(b)));
+    all
+}
+
+/// The first candidate that applies; otherwise why none does.
+pub fn choose(
+    problem: &Problem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    if let Some(name) = options.method.as_deref() {
+        if !METHODS.contains(&name) {
+            let known = METHODS.join(", ");
+            return Err(NotApplicable::Option(format!("there is no method `{name}`; choose one of {known}")));
+        }
+    }
+    let mut reasons = Vec::new();
+    for candidate in candidates(problem, budget, options) {
+        match candidate.plan {
+            Ok(plan) => return Ok(plan),
+            Err(reason) => reasons.push(format!("{}: {reason}", candidate.method)),
+        }
+    }
+    Err(NotApplicable::Problem(format!("no method applies; {}", reasons.join("; "))))
+}

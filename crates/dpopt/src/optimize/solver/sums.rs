@@ -1,0 +1,362 @@
+//! Passes over the records for the convex solver: scores, gradients to almost twice working precision, curvature.
+//!
+//! The certificate ‖∇J‖ ≤ τ of output and objective perturbation (spec 17 §2, §3.5) must hold for the *exact* gradient,
+//! so its rounding error must be far below τ. Weights are kept as head + tail with a head of 29 bits: its product with
+//! an `f32` feature is exact, and sums carry their rounding errors along (two-sum). All sums run over chunks that depend
+//! on the shape of the data only, and chunks are added in order: the same bits for any number of threads.
+
+use crate::data::Rows;
+use crate::loss::Loss;
+use rayon::prelude::*;
+
+/// Unit roundoff of f64.
+pub(crate) const UNIT: f64 = f64::EPSILON / 2.0;
+
+/// A vector kept as head (29 significant bits) + tail.
+#[derive(Clone)]
+pub(crate) struct Split {
+    head: Vec<f64>,
+    tail: Vec<f64>,
+}
+
+fn head_of(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() & !((1 << 24) - 1))
+}
+
+/// a + b exactly, as rounded sum and error (Knuth).
+#[inline(always)]
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
+}
+
+impl Split {
+    pub(crate) fn zero(len: usize) -> Self {
+        Self { head: vec![0.0; len], tail: vec![0.0; len] }
+    }
+
+    /// self + t·step.
+    pub(crate) fn moved(&self, t: f64, step: &[f64]) -> Self {
+        let (mut head, mut tail) = (self.head.clone(), self.tail.clone());
+        for ((h, l), s) in head.iter_mut().zip(&mut tail).zip(step) {
+            let (sum, error) = two_sum(*h, t * s);
+            let (sum, rest) = two_sum(sum, *l);
+            let top = head_of(sum);
+            *l = (sum - top) + (rest + error);
+            *h = top;
+        }
+        Self { head, tail }
+    }
+
+    /// Rounded to f64.
+    pub(crate) fn rounded(&self) -> Vec<f64> {
+        self.head.iter().zip(&self.tail).map(|(h, t)| h + t).collect()
+    }
+
+    pub(crate) fn norm(&self) -> f64 {
+        norm(&self.rounded())
+    }
+}
+
+/// ‖v‖₂.
+pub(crate) fn norm(v: &[f64]) -> f64 {
+    v.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// a·b.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// J(θ) = Σ φ(θ; record) + (λ/2)‖θ‖² + b·θ over all records; λ in units of the *sum*.
+pub(crate) struct Objective<'a> {
+    pub(crate) rows: &'a Rows,
+    pub(crate) targets: &'a [f32],
+    pub(crate) loss: Loss,
+    pub(crate) regularization: f64,
+    /// b, outputs × features.
+    pub(crate) linear: &'a [f64],
+    /// Every |target| is below this.
+    pub(crate) target_bound: f64,
+}
+
+/// Gradient of J at a point, with what the Newton step needs.
+pub(crate) struct Evaluation {
+    /// ∇J, rounded to f64 after an almost doubly precise sum.
+    pub(crate) gradient: Vec<f64>,
+    /// Computed ‖∇J‖ plus a bound on its error: the true norm is at most this.
+    pub(crate) certified_norm: f64,
+    /// Scores, n × outputs.
+    pub(crate) scores: Vec<f64>,
+}
+
+impl Objective<'_> {
+    fn outputs(&self) -> usize {
+        self.loss.outputs()
+    }
+
+    pub(crate) fn weights(&self) -> usize {
+        self.outputs() * self.rows.columns()
+    }
+
+    /// The target the proofs assume: ±1, a class, or a number within the bound. A record without a usable target counts
+    /// as a zero loss, never as an error (which would be an output).
+    fn target(&self, i: usize) -> Option<f64> {
+        let y = f64::from(self.targets[i]);
+        match self.loss {
+            Loss::Logistic { .. } | Loss::Hinge | Loss::SmoothedHinge { .. } => {
+                (!y.is_nan()).then_some(if y > 0.0 { 1.0 } else { -1.0 })
+            }
+            Loss::Softmax { classes } => (y >= 0.0 && y < f64::from(classes)).then_some(y.floor()),
+            Loss::Squared | Loss::Absolute | Loss::Huber { .. } => {
+                (!y.is_nan()).then_some(y.clamp(-self.target_bound, self.target_bound))
+            }
+        }
+    }
+
+    /// Rows per chunk: a function of the shape only. Few chunks when the buffers of a chunk are large.
+    fn chunk(&self, buffer: usize) -> usize {
+        let most = (8_000_000 / buffer.max(1)).clamp(2, 16);
+        self.rows.len().div_ceil(most).max(512)
+    }
+
+    fn chunks(&self, size: usize) -> impl IndexedParallelIterator<Item = std::ops::Range<usize>> + use<> {
+        let n = self.rows.len();
+        (0..n.div_ceil(size)).into_par_iter().map(move |c| c * size..((c + 1) * size).min(n))
+    }
+
+    /// Gradient at `theta` with a certified bound on its norm.
+    ///
+    /// Error per record: the score is off by at most 2u|s| after rounding, which moves the slope by at most
+    /// curvature·2u|s|, and the slope's own evaluation errs by a few u·L; both stay below `slope_error`. Errors of the
+    /// sums are of order n²u² and of one final rounding.
+    pub(crate) fn evaluate(&self, theta: &Split) -> Evaluation {
+        let (d, k) = (self.rows.columns(), self.outputs());
+        let width = d * k;
+        let parts: Vec<(Vec<f64>, Vec<[f64; 2]>)> = self
+            .chunks(self.chunk(width))
+            .map(|range| {
+                let mut sums = vec![[0.0; 2]; width];
+                let mut scores = Vec::with_capacity(range.len() * k);
+                let (mut score, mut slope) = (vec![0.0; k], vec![0.0; k]);
+                for i in range {
+                    let (indices, values) = self.rows.row(i);
+                    exact_scores(indices, values, theta, d, &mut score);
+                    match self.target(i) {
+                        Some(target) => self.loss.slope(&score, target, &mut slope),
+                        None => slope.fill(0.0),
+                    }
+                    scores.extend_from_slice(&score);
+                    for (out, &c) in slope.iter().enumerate() {
+                        if c != 0.0 {
+                            add_outer(indices, values, c, &mut sums[out * d..(out + 1) * d]);
+                        }
+                    }
+                }
+                (scores, sums)
+            })
+            .collect();
+        let mut scores = Vec::with_capacity(self.rows.len() * k);
+        let mut total = vec![[0.0; 2]; width];
+        for (part_scores, part) in parts {
+            scores.extend_from_slice(&part_scores);
+            for (t, p) in total.iter_mut().zip(&part) {
+                let (sum, error) = two_sum(t[0], p[0]);
+                *t = [sum, t[1] + p[1] + error];
+            }
+        }
+        let mut data_norm = 0.0;
+        let lambda = self.regularization;
+        let gradient: Vec<f64> = (0..width)
+            .map(|j| {
+                data_norm += total[j][0] * total[j][0];
+                let (sum, error) = two_sum(total[j][0], self.linear[j]);
+                let ridge = lambda * theta.head[j];
+                let ridge_error = lambda.mul_add(theta.head[j], -ridge);
+                let (sum, more) = two_sum(sum, ridge);
+                sum + (total[j][1] + error + more + ridge_error + lambda * theta.tail[j])
+            })
+            .collect();
+        let computed = norm(&gradient);
+        // 8u on each of the three parts covers the final roundings; the term in u² the compensated sums
+        let size = theta.norm();
+        let n = self.rows.len() as f64;
+        let bound = self.slope_error() * n * self.rows.norm_bound()
+            + 8.0 * UNIT * (computed + UNIT * n * (data_norm.sqrt() + norm(self.linear) + lambda * size));
+        let certified_norm = computed * (1.0 + UNIT * (width as f64 + 8.0)) + bound;
+        Evaluation { gradient, certified_norm, scores }
+    }
+
+    /// Bound on the error of one slope: 32u per unit of slope and of curvature times the largest score at which the
+    /// curvature is not negligible (|s|·φ''(s) is bounded for every loss with bounded slope).
+    pub(crate) fn slope_error(&self) -> f64 {
+        let facts = self.loss.facts();
+        let slope = facts.lipschitz.unwrap_or(1.0);
+        let beta = facts.smoothness.unwrap_or(0.0);
+        let reach = match self.loss {
+            Loss::Logistic { shift } => shift.abs() + 1.0,
+            Loss::Huber { threshold } => threshold + self.target_bound,
+            Loss::SmoothedHinge { width } => 1.0 + width,
+            _ => 1.0 + self.target_bound,
+        };
+        32.0 * UNIT * (slope + beta * reach)
+    }
+
+    /// φ''(score) per record (scalar losses).
+    pub(crate) fn curvatures(&self, scores: &[f64]) -> Vec<f64> {
+        scores
+            .par_iter()
+            .enumerate()
+            .with_min_len(4096)
+            .map(|(i, &s)| self.target(i).map_or(0.0, |y| self.loss.scalar_curvature(s, y)))
+            .collect()
+    }
+
+    /// (∇²J) v for a scalar loss with given curvatures, or for softmax with given scores.
+    pub(crate) fn hessian_product(&self, weights: &Curvature, v: &[f64]) -> Vec<f64> {
+        let (d, k) = (self.rows.columns(), self.outputs());
+        let width = d * k;
+        let parts: Vec<Vec<f64>> = self
+            .chunks(self.chunk(width))
+            .map(|range| {
+                let mut sum = vec![0.0; width];
+                let mut along = vec![0.0; k];
+                for i in range {
+                    let (indices, values) = self.rows.row(i);
+                    for (out, a) in along.iter_mut().enumerate() {
+                        *a = plain_dot(indices, values, &v[out * d..(out + 1) * d]);
+                    }
+                    match weights {
+                        Curvature::Scalar(h) => along[0] *= h[i],
+                        Curvature::Softmax(p) => {
+                            let p = &p[i * k..(i + 1) * k];
+                            let mean = dot(p, &along);
+                            for (a, q) in along.iter_mut().zip(p) {
+                                *a = q * (*a - mean);
+                            }
+                        }
+                    }
+                    for (out, &a) in along.iter().enumerate() {
+                        if a != 0.0 {
+                            plain_add(indices, values, a, &mut sum[out * d..(out + 1) * d]);
+                        }
+                    }
+                }
+                sum
+            })
+            .collect();
+        let mut total: Vec<f64> = v.iter().map(|x| self.regularization * x).collect();
+        for part in parts {
+            for (t, p) in total.iter_mut().zip(&part) {
+                *t += p;
+            }
+        }
+        total
+    }
+
+    /// Diagonal of ∇²J.
+    pub(crate) fn hessian_diagonal(&self, weights: &Curvature) -> Vec<f64> {
+        let (d, k) = (self.rows.columns(), self.outputs());
+        let mut diagonal = vec![self.regularization; d * k];
+        for i in 0..self.rows.len() {
+            let (indices, values) = self.rows.row(i);
+            for out in 0..k {
+                let h = match weights {
+                    Curvature::Scalar(h) => h[i],
+                    Curvature::Softmax(p) => p[i * k + out] * (1.0 - p[i * k + out]),
+                };
+                for (&j, &x) in indices.iter().zip(values) {
+                    diagonal[out * d + j as usize] += h * f64::from(x) * f64::from(x);
+                }
+            }
+        }
+        diagonal
+    }
+
+    /// Lower triangle of ∇²J (scalar losses), row-major d × d.
+    pub(crate) fn dense_hessian(&self, curvatures: &[f64]) -> Vec<f64> {
+        let d = self.rows.columns();
+        let parts: Vec<Vec<f64>> = self
+            .chunks(self.chunk(d * d))
+            .map(|range| {
+                let mut sum = vec![0.0; d * d];
+                for i in range {
+                    let h = curvatures[i];
+                    if h == 0.0 {
+                        continue;
+                    }
+                    let (indices, values) = self.rows.row(i);
+                    for (a, (&ja, &xa)) in indices.iter().zip(values).enumerate() {
+                        let scale = h * f64::from(xa);
+                        let line = &mut sum[ja as usize * d..ja as usize * d + ja as usize + 1];
+                        for (&jb, &xb) in indices[..=a].iter().zip(&values[..=a]) {
+                            line[jb as usize] += scale * f64::from(xb);
+                        }
+                    }
+                }
+                sum
+            })
+            .collect();
+        let mut total = vec![0.0; d * d];
+        for part in parts {
+            for (t, p) in total.iter_mut().zip(&part) {
+                *t += p;
+            }
+        }
+        for j in 0..d {
+            total[j * d + j] += self.regularization;
+        }
+        total
+    }
+}
+
+/// Curvature of the loss in the scores, per record.
+pub(crate) enum Curvature {
+    /// φ''.
+    Scalar(Vec<f64>),
+    /// Class probabilities p: the Hessian is diag(p) − pp^T.
+    Softmax(Vec<f64>),
+}
+
+/// Scores with an error of one rounding: heads times `f32` features are exact products.
+#[inline]
+fn exact_scores(indices: &[u32], values: &[f32], theta: &Split, d: usize, scores: &mut [f64]) {
+    for (out, score) in scores.iter_mut().enumerate() {
+        let head = &theta.head[out * d..(out + 1) * d];
+        let tail = &theta.tail[out * d..(out + 1) * d];
+        let (mut sum, mut rest) = (0.0, 0.0);
+        for (&j, &x) in indices.iter().zip(values) {
+            let (j, x) = (j as usize, f64::from(x));
+            let (next, error) = two_sum(sum, x * head[j]);
+            sum = next;
+            rest += error + x * tail[j];
+        }
+        *score = sum + rest;
+    }
+}
+
+/// sums += c·x, carrying the errors along.
+#[inline]
+fn add_outer(indices: &[u32], values: &[f32], c: f64, sums: &mut [[f64; 2]]) {
+    let head = head_of(c);
+    let tail = c - head;
+    for (&j, &x) in indices.iter().zip(values) {
+        let x = f64::from(x);
+        let slot = &mut sums[j as usize];
+        let (next, error) = two_sum(slot[0], head * x);
+        *slot = [next, slot[1] + (error + tail * x)];
+    }
+}
+
+#[inline]
+pub(crate) fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
+    indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * v[j as usize]).sum()
+}
+
+#[inline]
+fn plain_add(indices: &[u32], values: &[f32], c: f64, sum: &mut [f64]) {
+    for (&j, &x) in indices.iter().zip(values) {
+        sum[j as usize] += c * f64::from(x);
+    }
+}
