@@ -13,8 +13,10 @@
 //! | [`optimize`] | one algorithm, one file, each in the same four steps |
 //! | [`model`] | what a user fits, predicts with and evaluates |
 //! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
+//! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod data;
 pub mod geometry;
 pub mod loss;

@@ -6,7 +6,7 @@
 use crate::loss::Loss;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Relation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Public facts about a learning problem with a linear model.
@@ -34,7 +34,7 @@ impl Problem {
 }
 
 /// How far a method's claim can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
     /// Proved, enforced and tested.

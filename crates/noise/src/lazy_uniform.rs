@@ -21,6 +21,12 @@ impl LazyUniform {
         Self { words: [word, 0, 0, 0], drawn: 1 }
     }
 
+    /// The first 64 digits; only after [`starting_with`](Self::starting_with).
+    pub(crate) fn first_word(&self) -> u64 {
+        debug_assert!(self.drawn > 0);
+        self.words[0]
+    }
+
     fn draw(&mut self, words: usize, stream: &mut Stream) {
         while self.drawn < words {
             self.words[self.drawn] = stream.word();

@@ -29,6 +29,7 @@
 //! ```
 
 mod chacha;
+#[cfg(test)]
 mod exact_normal;
 mod fixed;
 mod gaussian;
@@ -38,6 +39,7 @@ mod poisson;
 mod quantize;
 mod source;
 mod stream;
+mod ziggurat;
 
 pub use gaussian::{NoiseScaleError, RoundedGaussian};
 pub use grid::Grid;

@@ -1,5 +1,27 @@
-//! Records in memory and how they get there: readers, schema, encoders, batch samplers.
+//! From a file of sensitive records to bounded rows, by public facts only.
+//!
+//! [`open`] a table (names and row count are public), declare what its columns hold in a [`Schema`] (bounds file, flags
+//! or a public table), [`resolve`](Schema::resolve) it to a [`Layout`], build the [`Encoder`], and
+//! [`encode`](Encoder::encode) to `Sensitive<Examples>`: rows of l2 norm at most 1, exactly.
 
+mod bounds_file;
+mod encode;
+mod error;
+mod hashing;
+mod labels;
+mod nearest;
+mod quantile_counts;
+mod reader;
 pub mod rows;
+mod schema;
+mod target;
+mod text;
 
+pub use encode::{BadCells, Encoder};
+pub use error::DataError;
+pub use labels::label_counts;
+pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};
+pub use reader::{Block, Column, Field, Format, ReadOptions, Stored, TableReader, Visit, open, open_bytes};
 pub use rows::{Examples, Rows};
+pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
+pub use target::TargetSpec;

@@ -48,34 +48,75 @@ impl Rows {
         (&self.indices[span.clone()], &self.values[span])
     }
 
+    /// Number of stored entries of all rows.
+    pub fn nonzeros(&self) -> usize {
+        self.values.len()
+    }
+
     /// Appends a row; sorts it, merges equal columns by adding, drops zeros, replaces non-finite values by 0,
     /// and scales it down to l2 norm at most `max_norm` (rounding toward zero, so the bound holds exactly in f64).
     ///
     /// # Panics
     /// If a column is out of range (a bug of the encoder, never of the data).
-    pub fn push_clipped(&mut self, entries: &mut Vec<(u32, f32)>, max_norm: f64) {
-        entries.sort_unstable_by_key(|e| e.0);
+    pub fn push_clipped(&mut self, entries: &mut [(u32, f32)], max_norm: f64) {
+        if !entries.is_sorted_by_key(|e| e.0) {
+            // stable, so that the sum of equal columns does not depend on the sorting algorithm
+            entries.sort_by_key(|e| e.0);
+        }
         let start = self.values.len();
-        for &(column, value) in entries.iter() {
+        let mut rest = entries.iter().peekable();
+        while let Some(&(column, value)) = rest.next() {
             assert!((column as usize) < self.columns, "column out of range");
-            let value = if value.is_finite() { value } else { 0.0 };
-            if self.indices.len() > start && self.indices.last() == Some(&column) {
-                *self.values.last_mut().expect("same length as indices") += value;
-            } else {
+            let mut sum = finite(value);
+            while let Some(&&(_, more)) = rest.peek().filter(|next| next.0 == column) {
+                sum += finite(more);
+                rest.next();
+            }
+            let sum = finite(sum); // two huge values of one column
+            if sum != 0.0 {
                 self.indices.push(column);
-                self.values.push(value);
+                self.values.push(sum);
             }
         }
-        let row = &mut self.values[start..];
-        for value in row.iter_mut() {
-            if !value.is_finite() {
-                *value = 0.0; // two huge values of one column
-            }
-        }
-        enforce_norm(row, max_norm);
+        enforce_norm(&mut self.values[start..], max_norm);
         self.norm_bound = self.norm_bound.max(max_norm);
         self.offsets.push(self.values.len());
     }
+
+    /// Appends a row of zeros: the record that contributes nothing.
+    pub fn push_zero(&mut self) {
+        self.offsets.push(self.values.len());
+    }
+
+    /// Appends all rows of `other`.
+    ///
+    /// # Panics
+    /// If the numbers of columns differ (a bug of the caller, never of the data).
+    pub fn append(&mut self, other: &Rows) {
+        assert_eq!(self.columns, other.columns, "rows of different tables");
+        let base = self.values.len();
+        self.indices.extend_from_slice(&other.indices);
+        self.values.extend_from_slice(&other.values);
+        self.offsets.extend(other.offsets[1..].iter().map(|o| base + o));
+        self.norm_bound = self.norm_bound.max(other.norm_bound);
+    }
+
+    /// The rows at the given positions, in that order.
+    pub fn select(&self, positions: &[usize]) -> Rows {
+        let mut chosen = Rows::new(self.columns);
+        chosen.norm_bound = self.norm_bound;
+        for &i in positions {
+            let (columns, values) = self.row(i);
+            chosen.indices.extend_from_slice(columns);
+            chosen.values.extend_from_slice(values);
+            chosen.offsets.push(chosen.values.len());
+        }
+        chosen
+    }
+}
+
+fn finite(value: f32) -> f32 {
+    if value.is_finite() { value } else { 0.0 }
 }
 
 /// Shrinks `row` until its l2 norm, computed in f64 with an upper bound on the rounding error, is at most `max_norm`.
@@ -101,11 +142,76 @@ fn toward_zero(value: f32) -> f32 {
     f32::from_bits(value.to_bits() - 1)
 }
 
-/// Rows with their targets: class index, ±1, or a scaled number, as the model's plan says.
+/// Rows with their targets. Two classes: -1 (first declared level) and +1 (second); more: the class index 0, 1, …;
+/// regression: the clipped value scaled to [-1, 1]. A record whose target is missing or not declared keeps its place
+/// as a row of zeros with target 0, so that it contributes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Examples {
     /// n × d features, every row of l2 norm at most the public row norm.
     pub rows: Rows,
     /// n targets.
     pub targets: Vec<f32>,
+}
+
+impl Examples {
+    /// The examples at the given positions, in that order.
+    pub fn select(&self, positions: &[usize]) -> Examples {
+        Examples { rows: self.rows.select(positions), targets: positions.iter().map(|&i| self.targets[i]).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The norm in exact arithmetic: f32 squares as integers times 2^-298 do not fit, so f64 pairs (double-double).
+    fn exact_norm_squared(values: &[f32]) -> (f64, f64) {
+        values.iter().fold((0.0, 0.0), |(high, low), &v| {
+            let square = f64::from(v) * f64::from(v); // exact: 48 bits
+            let sum = high + square;
+            let t = sum - high;
+            let lost = (high - (sum - t)) + (square - t);
+            (sum, low + lost)
+        })
+    }
+
+    #[test]
+    fn duplicates_merge_and_zeros_vanish() {
+        let mut rows = Rows::new(5);
+        rows.push_clipped(&mut [(4, 0.25), (1, 0.5), (4, 0.25), (0, 0.0), (2, f32::NAN), (3, 1.0), (3, -1.0)], 1.0);
+        assert_eq!(rows.row(0), (&[1u32, 4][..], &[0.5f32, 0.5][..]));
+        rows.push_zero();
+        rows.push_clipped(&mut [(0, f32::MAX), (0, f32::MAX)], 1.0);
+        assert_eq!(rows.row(2).0.len(), 0);
+        let mut twice = rows.clone();
+        twice.append(&rows);
+        assert_eq!(twice.len(), 6);
+        assert_eq!(twice.select(&[3, 0]).row(0), rows.row(0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_norm_bound_is_exact(bits in prop::collection::vec(any::<u32>(), 0..60), max_norm in prop::sample::select(vec![1.0, 0.1, 1e-3, 7.0])) {
+            let mut rows = Rows::new(60);
+            let mut entries: Vec<(u32, f32)> = bits.iter().enumerate().map(|(i, &b)| (i as u32, f32::from_bits(b))).collect();
+            rows.push_clipped(&mut entries, max_norm);
+            let (high, low) = exact_norm_squared(rows.row(0).1);
+            // max_norm² itself is rounded; compare with a product that is exact in double-double
+            let square = max_norm * max_norm;
+            let error = f64::mul_add(max_norm, max_norm, -square);
+            prop_assert!((high - square) + (low - error) <= 0.0, "{high} {low} {square} {error}");
+        }
+
+        #[test]
+        fn rows_of_equal_entries_keep_the_bound_without_losing_much(k in 1usize..60) {
+            let mut rows = Rows::new(60);
+            let each = (1.0 / (k as f64).sqrt()) as f32;
+            let mut entries: Vec<(u32, f32)> = (0..k as u32).map(|i| (i, each)).collect();
+            rows.push_clipped(&mut entries, 1.0);
+            let (high, low) = exact_norm_squared(rows.row(0).1);
+            prop_assert!((high - 1.0) + low <= 0.0);
+            prop_assert!(high > 1.0 - 1e-5);
+        }
+    }
 }

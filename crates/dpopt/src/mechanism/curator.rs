@@ -84,8 +84,8 @@ pub enum CuratorError {
 pub struct ReleaseRecord {
     /// What was released.
     pub label: &'static str,
-    /// Its event, as a formula.
-    pub event: String,
+    /// Its event.
+    pub event: Event,
     /// How often in a row.
     pub count: u64,
 }
@@ -206,17 +206,12 @@ impl Curator {
             }
         }
         self.allowances = left;
-        let formula = event_formula(event);
         match self.records.last_mut() {
-            Some(last) if last.label == label && last.event == formula => last.count += 1,
-            _ => self.records.push(ReleaseRecord { label, event: formula, count: 1 }),
+            Some(last) if last.label == label && last.event == *event => last.count += 1,
+            _ => self.records.push(ReleaseRecord { label, event: event.clone(), count: 1 }),
         }
         Ok(())
     }
-}
-
-fn event_formula(event: &Event) -> String {
-    format!("{event:?}")
 }
 
 /// Compositions become lists of leaves with multiplicities; sampled events and single leaves stay whole.

@@ -1,1 +1,125 @@
-//! placeholder
+//! The answer, its guarantee, its plan and its cost as plain data, and as one HTML file without scripts or network.
+//!
+//! Everything in a [`Report`] is public: facts known before the run, the certified plan, and what the run released.
+
+mod figures;
+mod html;
+mod markup;
+mod words;
+
+use crate::mechanism::ReleaseRecord;
+use crate::model::Guarantee;
+use crate::plan::Grade;
+use serde::Serialize;
+
+pub use words::{detection_bound, number, probability};
+
+/// What one run released and what it is worth.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `0.1.0`.
+    pub software: String,
+    /// The command, or a note that the library was called.
+    pub command: String,
+    /// Public facts about the table.
+    pub facts: Facts,
+    /// What was promised and certified, stage by stage.
+    pub guarantee: Guarantee,
+    /// What each stage released, in order; same length as `guarantee.stages`.
+    pub releases: Vec<Vec<ReleaseRecord>>,
+    /// All candidates of the model stage, the chosen one among them.
+    pub candidates: Vec<CandidateRow>,
+    /// Index into `candidates`.
+    pub chosen: usize,
+    /// The chosen method's schedule.
+    pub schedule: serde_json::Value,
+    /// All released weights with their names.
+    pub coefficients: Vec<Coefficient>,
+    /// What the guarantee rests on, and how each item is enforced.
+    pub assumptions: Vec<String>,
+    /// What the reader should know.
+    pub warnings: Vec<String>,
+    /// Seconds spent on planning and certifying. Timings that depend on records are not kept.
+    pub planning_seconds: f64,
+    /// Where a ledger file was charged.
+    pub ledger: Option<String>,
+}
+
+/// Public facts about the table and the target.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// How the table is called.
+    pub source: String,
+    /// n, or a public guess of it under add-or-remove.
+    pub rows: u64,
+    /// d after encoding, the intercept included.
+    pub features: usize,
+    /// Name of the target column.
+    pub target: String,
+    /// In words: `classification into 2 classes`.
+    pub task: String,
+    /// Where bounds and levels come from, one sentence each.
+    pub preparation: Vec<String>,
+}
+
+/// One method, planned or refused.
+#[derive(Clone, Debug, Serialize)]
+pub struct CandidateRow {
+    /// As in `--method`.
+    pub method: String,
+    /// The plan in numbers, or why there is none.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What planning a method gave.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Outcome {
+    /// It can run.
+    Planned(PlannedRow),
+    /// It can't, and why.
+    Refused {
+        /// One sentence.
+        not_applicable: String,
+    },
+}
+
+/// The shared numbers of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedRow {
+    /// Trust in the claim.
+    pub grade: Grade,
+    /// Noise over sensitivity of the main release.
+    pub noise_multiplier: f64,
+    /// Noisy steps.
+    pub steps: u64,
+    /// Expected per-record gradients.
+    pub gradients: f64,
+    /// Predicted excess of the mean loss, from public facts.
+    pub predicted_excess_risk: f64,
+    /// Certified ε at `delta`.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// Which accountant certified it.
+    pub accountant: String,
+}
+
+/// One released weight.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Coefficient {
+    /// Feature, and class for several outputs.
+    pub name: String,
+    /// The released value.
+    pub value: f64,
+    /// Upper bound on the standard deviation of the noise in it, where the method's plan has one.
+    pub noise: Option<f64>,
+}
+
+impl Report {
+    /// The report as one HTML document: no scripts, no network, light and dark.
+    pub fn html(&self) -> String {
+        html::page(self)
+    }
+}

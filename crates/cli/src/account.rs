@@ -1,0 +1,269 @@
+//! `dpopt account`: what mechanisms cost under every accountant, and how much noise a budget needs.
+
+use crate::output::{Failure, print, print_json, table};
+use crate::relation::RelationFlag;
+use crate::usage;
+use clap::{Args, ValueEnum};
+use dpopt::report::{number, probability};
+use dpopt_privacy::accountant::{self, AccountingError, Bound};
+use dpopt_privacy::{Budget, Event, Relation, calibrate, expression};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Args)]
+#[command(after_help = "\
+The language of mechanisms:
+  gaussian(z)                  Gaussian noise, standard deviation z x the norm bound of one record
+  laplace(b)                   Laplace noise of scale b x the l1 bound
+  discrete_laplace(a, s)       P(x) ~ exp(-a |x|) on integers, integer sensitivity s (default 1)
+  exponential(e)               exponential mechanism
+  approx(e, d)                 any (e, d)-DP mechanism
+  objective(z, l, link)        objective perturbation; link: monotone, smooth(B), softmax(K)
+  poisson(q, M)                M on a Poisson sample with probability q, e.g. 256/60000
+  subset(n, m, M)              M on m of n records without replacement
+  approximate(t, M)            M up to total variation t
+  M x 1000,  M + M',  ( M )    repeated, composed, grouped
+  ?                            the number to find, e.g. gaussian(?)
+
+Examples:
+  dpopt account 'gaussian(1.1)' --delta 1e-6
+  dpopt account 'poisson(0.01, gaussian(1)) x 1000' 'laplace(20)' --delta 1e-5
+  dpopt account 'poisson(256/60000, gaussian(?)) x 10000' --epsilon 1 --delta 1e-5")]
+pub(crate) struct Arguments {
+    /// Mechanisms; several compose
+    #[arg(value_name = "MECHANISM")]
+    mechanisms: Vec<String>,
+    /// Another mechanism (may be repeated)
+    #[arg(long = "mechanism", value_name = "MECHANISM")]
+    more: Vec<String>,
+    /// An event as JSON, as the report prints it or dp_accounting writes it (may be repeated)
+    #[arg(long, value_name = "FILE")]
+    event: Vec<PathBuf>,
+    /// ε at this δ
+    #[arg(long, allow_negative_numbers = true)]
+    delta: Option<f64>,
+    /// δ at this ε; with --delta, whether the budget holds
+    #[arg(long, allow_negative_numbers = true)]
+    epsilon: Option<f64>,
+    /// Find the number marked `?`: the least noise that meets --epsilon and --delta
+    #[arg(long)]
+    find: Option<Find>,
+    /// Which tables are neighbours
+    #[arg(long, value_enum, default_value_t)]
+    relation: RelationFlag,
+    /// Machine-readable output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--find` looks for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Find {
+    /// The least noise
+    Noise,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Question {
+    Epsilon { delta: f64 },
+    Delta { epsilon: f64 },
+}
+
+#[derive(Serialize)]
+struct Answer {
+    event: Event,
+    formula: String,
+    relation: Relation,
+    question: Question,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within_budget: Option<bool>,
+    best: Option<Bound>,
+    accountants: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<Bound>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_supported: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let relation = Relation::from(arguments.relation);
+    let budget = match (arguments.epsilon, arguments.delta) {
+        (None, None) => return Err(usage("say what to find: --delta 1e-6 for ε, --epsilon 1 for δ, both to compare")),
+        (epsilon, delta) => Budget::new(epsilon.unwrap_or(1.0), delta.unwrap_or(0.0)).map_err(usage)?,
+    };
+    let texts: Vec<&String> = arguments.mechanisms.iter().chain(&arguments.more).collect();
+    let from_files = arguments.event.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+    if texts.is_empty() && from_files.is_empty() {
+        return Err(usage("give a mechanism such as 'gaussian(1.1)', or --event event.json"));
+    }
+    let event_of = |unknown: Option<f64>| -> Result<Event, Failure> {
+        let mut events = from_files.clone();
+        for text in &texts {
+            events.push(expression::parse(text, unknown).map_err(|e| usage(format!("`{text}`: {e}")))?);
+        }
+        Ok(if events.len() == 1 { events.remove(0) } else { Event::composed(events) })
+    };
+    let searched = texts.iter().any(|t| expression::has_unknown(t));
+    let found = if searched || arguments.find.is_some() {
+        Some(find(arguments, searched, relation, budget, &event_of)?)
+    } else {
+        None
+    };
+    let event = event_of(found)?;
+    event.check(relation).map_err(usage)?;
+    let question = match (arguments.epsilon, arguments.delta) {
+        (Some(epsilon), None) => Question::Delta { epsilon },
+        (_, Some(delta)) => Question::Epsilon { delta },
+        (None, None) => Question::Epsilon { delta: budget.delta() },
+    };
+    let answer = answer(event, relation, question, found, arguments.epsilon);
+    if arguments.json { print_json(&answer)? } else { print(&shown(&answer))? }
+    match (&answer.best, answer.within_budget) {
+        (None, _) => Err(usage("no accountant supports this mechanism; the table says why")),
+        (_, Some(false)) => Err(usage("the mechanism costs more than the budget")),
+        _ => Ok(()),
+    }
+}
+
+fn read_event(path: &PathBuf) -> Result<Event, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| usage(format!("cannot read {}: {}", path.display(), e.kind())))?;
+    serde_json::from_str(&text).map_err(|e| usage(format!("{} is not an event: {e}", path.display())))
+}
+
+fn find(
+    arguments: &Arguments,
+    searched: bool,
+    relation: Relation,
+    budget: Budget,
+    event_of: &dyn Fn(Option<f64>) -> Result<Event, Failure>,
+) -> Result<f64, Failure> {
+    if !searched {
+        return Err(usage("mark the number to find with `?`, for example 'poisson(0.01, gaussian(?)) x 1000'"));
+    }
+    let (Some(_), Some(_)) = (arguments.epsilon, arguments.delta) else {
+        return Err(usage("to find `?` give both --epsilon and --delta"));
+    };
+    event_of(Some(1.0))?; // any other mistake in the text is reported here
+    let mechanism = |x: f64| event_of(Some(x)).unwrap_or(Event::NonPrivate);
+    let (noise, _) = calibrate::noise(mechanism, relation, budget).map_err(usage)?;
+    Ok(noise)
+}
+
+fn answer(event: Event, relation: Relation, question: Question, found: Option<f64>, epsilon: Option<f64>) -> Answer {
+    let accountants: Vec<Line> = accountant::all()
+        .iter()
+        .map(|a| {
+            let bound = match question {
+                Question::Epsilon { delta } => a.epsilon(&event, relation, delta),
+                Question::Delta { epsilon } => a.delta(&event, relation, epsilon),
+            };
+            match bound {
+                Ok(bound) => Line { name: a.name(), bound: Some(bound), not_supported: None },
+                Err(e) => Line { name: a.name(), bound: None, not_supported: Some(reason(e)) },
+            }
+        })
+        .collect();
+    let best = accountants
+        .iter()
+        .filter_map(|l| l.bound.as_ref())
+        .filter(|b| b.upper.is_finite())
+        .min_by(|a, b| a.upper.total_cmp(&b.upper))
+        .cloned();
+    let within_budget = match (question, epsilon, &best) {
+        (Question::Epsilon { .. }, Some(allowed), Some(best)) => Some(best.upper <= allowed),
+        _ => None,
+    };
+    Answer { formula: event.to_string(), event, relation, question, found, within_budget, best, accountants }
+}
+
+/// The accountant's name and the relation are in the table already.
+fn reason(error: AccountingError) -> String {
+    match error {
+        AccountingError::Unsupported { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
+fn shown(answer: &Answer) -> String {
+    let mut out = format!("mechanism   {}\nneighbours  {}\n", answer.formula, answer.relation);
+    if let Some(found) = answer.found {
+        out.push_str(&format!("found       ? = {found:.6}\n"));
+    }
+    let (asked, show): (String, fn(f64) -> String) = match answer.question {
+        Question::Epsilon { delta } => (format!("ε at δ = {}", probability(delta)), number_up),
+        Question::Delta { epsilon } => (format!("δ at ε = {}", number(epsilon)), number_up),
+    };
+    let best = answer.best.as_ref().map(|b| b.accountant.as_str());
+    let rows: Vec<Vec<String>> = answer
+        .accountants
+        .iter()
+        .map(|line| match (&line.bound, &line.not_supported) {
+            (Some(bound), _) => vec![
+                line.name.to_string(),
+                show(bound.upper),
+                bound.lower.map_or("-".into(), show_down),
+                if best == Some(bound.accountant.as_str()) { "tightest".into() } else { String::new() },
+            ],
+            (None, why) => {
+                vec![line.name.to_string(), format!("not supported: {}", why.as_deref().unwrap_or("no reason given"))]
+            }
+        })
+        .collect();
+    out.push('\n');
+    out.push_str(&table(&["accountant", &format!("#{asked}"), "#lower bound", ""], &rows));
+    match answer.within_budget {
+        Some(true) => out.push_str("\nwithin the budget\n"),
+        Some(false) => out.push_str("\nNOT within the budget\n"),
+        None => {}
+    }
+    out
+}
+
+/// Six significant digits, rounded up: never less than the bound.
+fn number_up(x: f64) -> String {
+    digits(x, f64::ceil)
+}
+
+/// Six significant digits, rounded down.
+fn show_down(x: f64) -> String {
+    digits(x, f64::floor)
+}
+
+fn digits(x: f64, round: fn(f64) -> f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return x.to_string();
+    }
+    let exponent = x.abs().log10().floor() as i32;
+    let scale = 10f64.powi(5 - exponent);
+    if !scale.is_finite() || scale == 0.0 {
+        return format!("{x:e}");
+    }
+    let text = format!("{:.5e}", round(x * scale) / scale);
+    let value: f64 = text.parse().unwrap_or(x);
+    if (-4..7).contains(&exponent) { value.to_string() } else { format!("{value:e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_digits_never_understate() {
+        assert_eq!(number_up(1.23456701), "1.23457");
+        assert_eq!(number_up(1.2345600001), "1.23457");
+        assert_eq!(show_down(1.23456999), "1.23456");
+        assert_eq!(number_up(1.0e-7), "1e-7");
+        assert_eq!(number_up(0.0), "0");
+        assert_eq!(number_up(f64::INFINITY), "inf");
+    }
+}

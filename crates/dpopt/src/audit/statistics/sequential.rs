@@ -1,0 +1,176 @@
+//! Stop as soon as the evidence suffices: a betting test that stays valid at any time (Algorithm B of spec 20 §1.1).
+//!
+//! Pairs of runs give Z = 1{run on D in E} − e^ε·1{run on D′ in E} − δ. Under the claim E[Z | past] ≤ 0, so the wealth
+//! Π(1 + λ_t Z_t) with predictable 0 ≤ λ_t < 1/(e^ε + δ) is a non-negative supermartingale, and by Ville's inequality
+//! it ever reaches 1/α with probability at most α. Peeking at the fixed-size test instead is not valid.
+
+use serde::Serialize;
+
+/// The largest share of the admissible stake: keeps the wealth positive.
+const LARGEST_STAKE: f64 = 0.999;
+
+/// How the stake λ is chosen. Both are predictable: they use past pairs only.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Stake {
+    /// The same λ at every pair.
+    Constant(f64),
+    /// The λ that would have been best on the pairs seen so far, with one imagined pair of each kind.
+    Adaptive,
+}
+
+/// A bet against the point (ε, δ) of a claim, for one event fixed in advance.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bet {
+    factor: f64,
+    delta: f64,
+    stake: Stake,
+    ln_wealth: f64,
+    ln_largest: f64,
+    /// Past pairs: neither, only D, only D′, both.
+    seen: [u64; 4],
+    next_stake: f64,
+}
+
+impl Bet {
+    /// Opens the bet with wealth 1.
+    pub fn new(epsilon: f64, delta: f64, stake: Stake) -> Self {
+        let mut bet = Self {
+            factor: epsilon.exp(),
+            delta,
+            stake,
+            ln_wealth: 0.0,
+            ln_largest: 0.0,
+            seen: [0; 4],
+            next_stake: 0.0,
+        };
+        bet.next_stake = match stake {
+            Stake::Constant(lambda) => lambda.clamp(0.0, LARGEST_STAKE * bet.limit()),
+            // no opinion yet: a tenth of the limit
+            Stake::Adaptive => 0.1 * bet.limit(),
+        };
+        bet
+    }
+
+    fn limit(&self) -> f64 {
+        1.0 / (self.factor + self.delta)
+    }
+
+    /// Z of a pair.
+    fn outcome(&self, with: bool, without: bool) -> f64 {
+        f64::from(u8::from(with)) - self.factor * f64::from(u8::from(without)) - self.delta
+    }
+
+    /// Takes the next pair of independent runs, one on each world.
+    pub fn observe(&mut self, event_with: bool, event_without: bool) {
+        self.ln_wealth += (self.next_stake * self.outcome(event_with, event_without)).ln_1p();
+        self.ln_largest = self.ln_largest.max(self.ln_wealth);
+        self.seen[usize::from(event_with) + 2 * usize::from(event_without)] += 1;
+        // a stake a little out of date is still predictable: recompute at counts that grow by a quarter
+        let total: u64 = self.seen.iter().sum();
+        if self.stake == Stake::Adaptive && (total < 16 || total.is_multiple_of((total / 4).next_power_of_two() / 4)) {
+            let weights = self.seen.map(|n| n as f64 + 1.0);
+            self.next_stake = self.best_stake(weights);
+        }
+    }
+
+    /// argmax over λ of Σ weight·ln(1 + λZ), which is concave: bisection on the derivative.
+    fn best_stake(&self, weights: [f64; 4]) -> f64 {
+        let z = [
+            self.outcome(false, false),
+            self.outcome(true, false),
+            self.outcome(false, true),
+            self.outcome(true, true),
+        ];
+        let slope = |l: f64| (0..4).map(|i| weights[i] * z[i] / (1.0 + l * z[i])).sum::<f64>();
+        let (mut low, mut high) = (0.0, LARGEST_STAKE * self.limit());
+        if slope(low) <= 0.0 {
+            return 0.0;
+        }
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            if slope(middle) > 0.0 { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    /// Whether the claim was refuted at confidence 1 − `alpha` at any time so far.
+    pub fn refuted(&self, alpha: f64) -> bool {
+        self.ln_largest >= -alpha.ln()
+    }
+
+    /// 1 over the largest wealth so far: a p-value at any stopping time.
+    pub fn p_value(&self) -> f64 {
+        (-self.ln_largest).exp().min(1.0)
+    }
+
+    /// Pairs taken.
+    pub fn pairs(&self) -> u64 {
+        self.seen.iter().sum()
+    }
+}
+
+/// Largest growth rate E[ln(1 + λZ)] over constant λ, and that λ: ln(1/α) over it is the expected number of pairs.
+pub fn best_growth(epsilon: f64, delta: f64, tpr: f64, fpr: f64) -> (f64, f64) {
+    let bet = Bet::new(epsilon, delta, Stake::Adaptive);
+    let weights = [(1.0 - tpr) * (1.0 - fpr), tpr * (1.0 - fpr), (1.0 - tpr) * fpr, tpr * fpr];
+    let lambda = bet.best_stake(weights);
+    let growth = [(false, false), (true, false), (false, true), (true, true)]
+        .iter()
+        .zip(weights)
+        .map(|(&(x, y), w)| w * (lambda * bet.outcome(x, y)).ln_1p())
+        .sum();
+    (growth, lambda)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::draws::Draws;
+    use dpopt_privacy::special::{gaussian_ln_delta, normal_cdf};
+
+    #[test]
+    fn expected_number_of_pairs() {
+        // Gaussian claim μ_c against truth μ at the total-variation point, threshold μ/2, α = 1e-6
+        for (claimed, truth, pairs) in [(1.0, 2.0, 127.0), (0.5, 1.0, 381.0), (0.5, 2.0, 59.0), (1.0, 2f64.sqrt(), 603.0)] {
+            let delta = gaussian_ln_delta(0.0, claimed).exp();
+            let (growth, _) = best_growth(0.0, delta, normal_cdf(truth / 2.0), normal_cdf(-truth / 2.0));
+            let got = 1e6f64.ln() / growth;
+            assert!((got - pairs).abs() < 0.01 * pairs + 1.0, "{claimed} -> {truth}: {got} against {pairs}");
+        }
+    }
+
+    fn pairs_until(claimed: f64, truth: f64, stake: Stake, cap: u64, draws: &mut Draws) -> Option<u64> {
+        let mut bet = Bet::new(0.0, gaussian_ln_delta(0.0, claimed).exp(), stake);
+        while bet.pairs() < cap {
+            bet.observe(draws.gaussian() + truth > 1.0, draws.gaussian() > 1.0);
+            if bet.refuted(1e-6) {
+                return Some(bet.pairs());
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn catches_a_bug_and_passes_the_correct_code() {
+        // μ = 2 against a claim of 1: 127 pairs on average; adaptive stakes pay some of it for learning
+        let mut draws = Draws::new(20, 0);
+        let mut total = 0;
+        for _ in 0..50 {
+            total += pairs_until(1.0, 2.0, Stake::Adaptive, 2000, &mut draws).expect("caught within 2000 pairs");
+        }
+        assert!(total / 50 < 220, "mean {}", total / 50);
+        // the correct code: 50 × 2000 pairs, false alarm at most 50·1e-6 over all
+        for _ in 0..50 {
+            assert_eq!(pairs_until(1.0, 1.0, Stake::Adaptive, 2000, &mut draws), None);
+        }
+    }
+
+    #[test]
+    fn wealth_can_not_become_negative() {
+        let mut bet = Bet::new(1.0, 0.1, Stake::Constant(5.0));
+        for _ in 0..100 {
+            bet.observe(false, true);
+        }
+        assert!(bet.p_value() == 1.0 && bet.ln_wealth.is_finite() && !bet.refuted(0.5));
+    }
+}

@@ -1,0 +1,252 @@
+//! Every way in which a table, a bounds file or an encoder can be wrong, as one line each: what, column, row, fix.
+//!
+//! Errors go to the **data owner** who started the run; they are not part of a release. Still no message contains
+//! the value of a record: a column's name, a row's number and the fix are enough to find it.
+
+use std::path::Path;
+
+/// What is wrong with an input, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The file cannot be opened or read.
+    #[error("cannot read {source_name}: {reason}; check the path and its permissions")]
+    Unreadable {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The extension does not name a format.
+    #[error(
+        "{source_name}: the name does not end in .csv, .tsv, .txt, .parquet, .libsvm or .svm (or those with .gz); \
+         pass --format csv|tsv|parquet|libsvm"
+    )]
+    UnknownFormat {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// An explicit format that does not exist.
+    #[error("unknown format `{given}`{nearest}; use csv, tsv, parquet or libsvm")]
+    NoSuchFormat {
+        /// What was given.
+        given: String,
+        /// ", did you mean `…`?" or nothing.
+        nearest: String,
+    },
+    /// There is no header line.
+    #[error("{source_name} is empty: it has no header line; give a table, or --no-header with at least one row")]
+    Empty {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// A table without rows where at least one is needed.
+    #[error("{source_name} has a header but no rows; there is nothing to fit")]
+    NoRows {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// The header is not UTF-8.
+    #[error("{source_name}: the header is not UTF-8 text; save the file as UTF-8")]
+    HeaderNotText {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// Two columns have one name.
+    #[error("column `{name}` appears twice in the header (columns {first} and {second}); rename one of them")]
+    DuplicateColumn {
+        /// The name.
+        name: String,
+        /// 1-based position of the first.
+        first: usize,
+        /// 1-based position of the second.
+        second: usize,
+    },
+    /// A column that the table does not have.
+    #[error("{role} `{name}` is not a column of the table{nearest}; the table has {columns}")]
+    NoSuchColumn {
+        /// "the target", "the bounds file's column", …
+        role: String,
+        /// The name that was asked for.
+        name: String,
+        /// ", did you mean `…`?" or nothing.
+        nearest: String,
+        /// The first few names.
+        columns: String,
+    },
+    /// A row has more or fewer fields than the header.
+    #[error(
+        "row {row} has {found} fields, the header has {expected}; fix the row (an unquoted separator or a stray quote?) \
+         or pass --bad-cells missing"
+    )]
+    RaggedRow {
+        /// 1-based row, header not counted.
+        row: u64,
+        /// Fields in the header.
+        expected: usize,
+        /// Fields in the row.
+        found: usize,
+    },
+    /// A quote is opened and never closed.
+    #[error("row {row} opens a quote that the file never closes; close it, or pass --no-quoting if quotes are plain text")]
+    UnbalancedQuote {
+        /// 1-based row, header not counted.
+        row: u64,
+    },
+    /// A cell of a numeric column is not a finite number.
+    #[error("column `{column}`, row {row}: not a finite number; fix the cell, leave it empty, or pass --bad-cells missing")]
+    NotANumber {
+        /// The column.
+        column: String,
+        /// 1-based row, header not counted.
+        row: u64,
+    },
+    /// A LIBSVM row that cannot be read.
+    #[error("row {row}: {reason}; write `label index:value …`, or pass --bad-cells missing to drop what cannot be read")]
+    BadSparseRow {
+        /// 1-based row.
+        row: u64,
+        /// What is wrong, without the value.
+        reason: &'static str,
+    },
+    /// A row's line is longer than the reader will hold in memory.
+    #[error("row {row} is longer than {limit} bytes; check for a missing line end or a stray quote")]
+    RowTooLong {
+        /// 1-based row.
+        row: u64,
+        /// The public limit.
+        limit: usize,
+    },
+    /// The number of LIBSVM features must be public.
+    #[error("a LIBSVM file does not say how many features it has, and counting them would read the records; pass --features D")]
+    FeaturesUnknown,
+    /// The number of features is out of range.
+    #[error("--features {given} is out of range; use 1 to {limit}")]
+    FeaturesOutOfRange {
+        /// What was given.
+        given: u64,
+        /// Largest allowed.
+        limit: u64,
+    },
+    /// gzip data that ends early or is not gzip.
+    #[error("{source_name}: the gzip data are damaged or end early; copy the file again")]
+    DamagedGzip {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// A Parquet file that cannot be read.
+    #[error("{source_name}: not a readable Parquet file ({reason}); copy or write the file again")]
+    DamagedParquet {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// Which part.
+        reason: &'static str,
+    },
+    /// A Parquet column whose type no encoder understands.
+    #[error("column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]")]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// The type as the file's schema names it.
+        stored: String,
+    },
+    /// The bounds file is not TOML.
+    #[error("bounds file{line}: {reason}")]
+    BoundsSyntax {
+        /// " line N" or nothing.
+        line: String,
+        /// What the parser says, on one line.
+        reason: String,
+    },
+    /// An unknown key of the bounds file.
+    #[error("bounds file: [{table}] has no key `{key}`{nearest}; known keys: {known}")]
+    BoundsKey {
+        /// The table.
+        table: String,
+        /// The key.
+        key: String,
+        /// ", did you mean `…`?" or nothing.
+        nearest: String,
+        /// What is allowed.
+        known: &'static str,
+    },
+    /// A declaration that makes no sense.
+    #[error("column `{column}`: {what}; {fix}")]
+    Declaration {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
+    /// An option of the encoder is out of range.
+    #[error("[dpopt] {option} = {given} is out of range; use {allowed}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// The range.
+        allowed: String,
+    },
+    /// Nothing at all says what the columns are.
+    #[error(
+        "nothing public says what the columns hold, and reading that off the rows would not be private; \
+         give one of: --bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES \
+         (spend a tenth of the budget on private bounds), --public-data FILE (a table that is not sensitive)"
+    )]
+    NothingDeclared,
+    /// Numeric columns have neither public bounds nor a budget to find private ones.
+    #[error(
+        "numeric columns without bounds: {columns}; write lower and upper for them in --bounds FILE, \
+         or pass --bounds-budget 0.1, or --public-data FILE"
+    )]
+    Unbounded {
+        /// Their names.
+        columns: String,
+    },
+    /// The target's classes or range are not declared.
+    #[error(
+        "the target `{column}` is not declared; write [{column}] levels = [\"no\", \"yes\"] (classes) or lower and upper \
+         (a number) in the bounds file"
+    )]
+    TargetUndeclared {
+        /// The target.
+        column: String,
+    },
+    /// The encoder of a saved model does not make sense.
+    #[error("the encoder in the model file is not valid: {reason}; fit the model again with this version")]
+    Encoder {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl DataError {
+    pub(crate) fn unreadable(source_name: &str, error: &std::io::Error) -> Self {
+        Self::Unreadable { source_name: source_name.into(), reason: error.kind().to_string() }
+    }
+
+    pub(crate) fn declaration(column: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::Declaration { column: column.into(), what: what.into(), fix: fix.into() }
+    }
+
+    pub(crate) fn no_such_column(role: &str, name: &str, columns: &[&str]) -> Self {
+        let mut listed = columns.iter().take(12).map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
+        if columns.len() > 12 {
+            listed.push_str(&format!(" and {} more", columns.len() - 12));
+        }
+        Self::NoSuchColumn {
+            role: role.into(),
+            name: name.into(),
+            nearest: super::nearest::did_you_mean(name, columns.iter().copied()),
+            columns: listed,
+        }
+    }
+}
+
+/// A path as it appears in messages.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.display().to_string()
+}

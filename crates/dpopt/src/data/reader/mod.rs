@@ -1,0 +1,212 @@
+//! Tables on disk: CSV, TSV, Parquet and LIBSVM, streamed in blocks, each optionally gzipped.
+//!
+//! [`open`] reads names and types only (public facts). [`TableReader::count_rows`] reads no value.
+//! [`TableReader::for_each_block`] hands out the records, a bounded block at a time.
+
+mod delimited;
+mod libsvm;
+mod parquet;
+mod source;
+
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use source::Source;
+
+use super::error::DataError;
+
+/// Rows per block at most; with [`BLOCK_BYTES`] it bounds what is in memory at once.
+pub(crate) const BLOCK_ROWS: usize = 2048;
+/// A block ends after the row that takes it past this many bytes.
+pub(crate) const BLOCK_BYTES: usize = 1 << 20;
+/// Longest row accepted, in bytes: an open quote would otherwise swallow the file.
+pub(crate) const ROW_BYTES: usize = 1 << 26;
+
+/// A file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated, quotes interpreted.
+    Csv,
+    /// Tab-separated, quotes are plain text.
+    Tsv,
+    /// Apache Parquet, flat columns.
+    Parquet,
+    /// `label index:value …` lines.
+    Libsvm,
+}
+
+impl Format {
+    /// From the extension: `.csv .tsv .txt .parquet .libsvm .svm`, each also with `.gz`. `.txt` is tab-separated.
+    pub fn of_path(path: &Path) -> Result<Self, DataError> {
+        let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        match name.rsplit_once('.').map(|(_, extension)| extension) {
+            Some("csv") => Ok(Self::Csv),
+            Some("tsv" | "tab" | "txt") => Ok(Self::Tsv),
+            Some("parquet" | "pq") => Ok(Self::Parquet),
+            Some("libsvm" | "svm" | "svmlight") => Ok(Self::Libsvm),
+            _ => Err(DataError::UnknownFormat { source_name: super::error::name_of(path) }),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = DataError;
+
+    fn from_str(given: &str) -> Result<Self, DataError> {
+        match given.to_lowercase().as_str() {
+            "csv" => Ok(Self::Csv),
+            "tsv" => Ok(Self::Tsv),
+            "parquet" => Ok(Self::Parquet),
+            "libsvm" | "svm" => Ok(Self::Libsvm),
+            other => Err(DataError::NoSuchFormat {
+                given: given.into(),
+                nearest: super::nearest::did_you_mean(other, ["csv", "tsv", "parquet", "libsvm"]),
+            }),
+        }
+    }
+}
+
+/// How to read a table. Everything here is a public fact about the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadOptions {
+    /// Format; `None`: by extension.
+    pub format: Option<Format>,
+    /// Delimited files: the first line holds the names. If false, columns are called `c1`, `c2`, ….
+    pub header: bool,
+    /// Delimited files: `"` encloses fields. `None`: yes for CSV, no for TSV.
+    pub quoting: Option<bool>,
+    /// Delimited files: the separator byte. `None`: comma for CSV, tab for TSV.
+    pub separator: Option<u8>,
+    /// LIBSVM: number of features D (required there).
+    pub features: Option<u64>,
+    /// LIBSVM: the first feature has index 0 instead of 1.
+    pub zero_based: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { format: None, header: true, quoting: None, separator: None, features: None, zero_based: false }
+    }
+}
+
+/// What a file's own schema says about a column, without looking at rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Delimited text: may be anything.
+    Unknown,
+    /// Text.
+    Text,
+    /// A number (also dates and times, as their count of days or ticks).
+    Number,
+    /// True or false.
+    Boolean,
+    /// A sparse vector of this dimension.
+    Sparse(u32),
+    /// A type no encoder understands, by its name.
+    Unsupported(String),
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name, unique within the table, without surrounding white space.
+    pub name: String,
+    /// What the file's schema says.
+    pub stored: Stored,
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Field<'a> {
+    /// A null, or a field beyond the end of a short row.
+    Missing,
+    /// Bytes without surrounding white space (UTF-8 or not).
+    Text(&'a [u8]),
+    /// A floating-point number, possibly not finite.
+    Number(f64),
+    /// An integer.
+    Integer(i64),
+    /// Columns and values of a sparse vector; columns in range, in the file's order.
+    Sparse(&'a [(u32, f32)]),
+    /// Could not be read, and why.
+    Malformed(&'static str),
+}
+
+/// Some consecutive records in memory.
+pub trait Block: Send + Sync {
+    /// 0-based number of the first record.
+    fn first_row(&self) -> u64;
+    /// Number of records.
+    fn len(&self) -> usize;
+    /// True if there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Number of fields of record `row` (0-based within the block); differs from the table's if the row is ragged.
+    fn width(&self, row: usize) -> usize;
+    /// The cell; [`Field::Missing`] when `column` is beyond the row's width.
+    fn field(&self, row: usize, column: usize) -> Field<'_>;
+}
+
+/// What [`TableReader::for_each_block`] calls.
+pub type Visit<'a> = dyn FnMut(Box<dyn Block>) -> Result<(), DataError> + 'a;
+
+/// A table that can be read from its beginning any number of times.
+pub trait TableReader: Send + Sync {
+    /// How messages call the file.
+    fn name(&self) -> String;
+    /// Names and stored types: public facts, known without touching a row.
+    fn columns(&self) -> &[Column];
+    /// Number of records n (a public fact under zero-out and replace-one). Looks at no value.
+    fn count_rows(&self) -> Result<u64, DataError>;
+    /// All records in order, a bounded block at a time.
+    fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError>;
+}
+
+/// Opens a table; reads its names and types, no rows.
+///
+/// ```
+/// use dpopt::data::{open_bytes, Format, ReadOptions};
+/// let table = open_bytes(b"age, income\n39, <=50K\n".to_vec(), Format::Csv, &ReadOptions::default())?;
+/// assert_eq!(table.columns()[1].name, "income");
+/// assert_eq!(table.count_rows()?, 1);
+/// # Ok::<(), dpopt::data::DataError>(())
+/// ```
+pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Box<dyn TableReader>, DataError> {
+    let path = path.as_ref();
+    let format = match options.format {
+        Some(format) => format,
+        None => Format::of_path(path)?,
+    };
+    open_source(Source::Path(path.to_path_buf()), format, options)
+}
+
+/// Opens a table that is already in memory.
+pub fn open_bytes(bytes: Vec<u8>, format: Format, options: &ReadOptions) -> Result<Box<dyn TableReader>, DataError> {
+    open_source(Source::Memory(Arc::from(bytes)), format, options)
+}
+
+fn open_source(source: Source, format: Format, options: &ReadOptions) -> Result<Box<dyn TableReader>, DataError> {
+    Ok(match format {
+        Format::Csv => Box::new(delimited::Delimited::open(source, b',', true, options)?),
+        Format::Tsv => Box::new(delimited::Delimited::open(source, b'\t', false, options)?),
+        Format::Parquet => Box::new(parquet::Parquet::open(source)?),
+        Format::Libsvm => Box::new(libsvm::Libsvm::open(source, options)?),
+    })
+}
+
+/// Names the columns that have none `c<position>` and refuses two equal names.
+fn checked_names(names: Vec<String>) -> Result<Vec<String>, DataError> {
+    let mut seen = std::collections::HashMap::new();
+    let mut checked = Vec::with_capacity(names.len());
+    for (i, name) in names.into_iter().enumerate() {
+        let name = if name.is_empty() { format!("c{}", i + 1) } else { name };
+        if let Some(first) = seen.insert(name.clone(), i) {
+            return Err(DataError::DuplicateColumn { name, first: first + 1, second: i + 1 });
+        }
+        checked.push(name);
+    }
+    Ok(checked)
+}

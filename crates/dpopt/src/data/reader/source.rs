@@ -1,0 +1,96 @@
+//! Where bytes come from: a file or memory, gunzipped when the first two bytes are gzip's, without a UTF-8 mark.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::data::error::{DataError, name_of};
+
+const BUFFER: usize = 1 << 17;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const UTF8_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// A file or a piece of memory that can be read from its beginning more than once.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Path(PathBuf),
+    Memory(Arc<[u8]>),
+}
+
+impl Source {
+    /// How messages call it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Path(path) => name_of(path),
+            Self::Memory(_) => "<memory>".into(),
+        }
+    }
+
+    /// Turns an i/o error while reading into a message (never with content).
+    pub(crate) fn error(&self, error: &std::io::Error, gzip: bool) -> DataError {
+        use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        if gzip && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) {
+            DataError::DamagedGzip { source_name: self.name() }
+        } else {
+            DataError::unreadable(&self.name(), error)
+        }
+    }
+
+    fn raw(&self) -> std::io::Result<Box<dyn BufRead + Send>> {
+        Ok(match self {
+            Self::Path(path) => {
+                let file = File::open(path)?;
+                if file.metadata()?.is_dir() {
+                    return Err(std::io::ErrorKind::IsADirectory.into());
+                }
+                Box::new(BufReader::with_capacity(BUFFER, file))
+            }
+            Self::Memory(bytes) => Box::new(std::io::Cursor::new(Arc::clone(bytes))),
+        })
+    }
+
+    /// The bytes from the beginning, gunzipped, without a UTF-8 mark; and whether they were gzipped.
+    pub(crate) fn open(&self) -> Result<(Box<dyn BufRead + Send>, bool), DataError> {
+        let plain = |e: std::io::Error| DataError::unreadable(&self.name(), &e);
+        let (mut stream, gzip) = peek_gzip(self.raw().map_err(plain)?).map_err(plain)?;
+        let mut first = Vec::with_capacity(UTF8_MARK.len());
+        (&mut stream).take(UTF8_MARK.len() as u64).read_to_end(&mut first).map_err(|e| self.error(&e, gzip))?;
+        if first == UTF8_MARK {
+            first.clear();
+        }
+        Ok((Box::new(std::io::Cursor::new(first).chain(stream)), gzip))
+    }
+
+    /// All bytes in memory, gunzipped (Parquet needs random access; a plain file is opened by its reader instead).
+    pub(crate) fn gunzipped(&self) -> Result<Option<Vec<u8>>, DataError> {
+        let plain = |e: std::io::Error| DataError::unreadable(&self.name(), &e);
+        let (mut stream, gzip) = peek_gzip(self.raw().map_err(plain)?).map_err(plain)?;
+        if !gzip {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).map_err(|e| self.error(&e, true))?;
+        Ok(Some(bytes))
+    }
+}
+
+/// Looks at the first two bytes without consuming them.
+fn peek_gzip(mut raw: Box<dyn BufRead + Send>) -> std::io::Result<(Box<dyn BufRead + Send>, bool)> {
+    let mut head = [0u8; 2];
+    let mut got = 0;
+    while got < head.len() {
+        match raw.read(&mut head[got..])? {
+            0 => break,
+            k => got += k,
+        }
+    }
+    let whole: Box<dyn BufRead + Send> = Box::new(std::io::Cursor::new(head[..got].to_vec()).chain(raw));
+    Ok(if head[..got] == GZIP {
+        (Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole))), true)
+    } else {
+        (whole, false)
+    })
+}

@@ -1,0 +1,510 @@
+//! What is publicly known about a table: kinds, bounds, levels. Never read from sensitive rows (spec 17 §1).
+//!
+//! A [`Schema`] collects declarations (a bounds file, flags, a public table). [`Schema::resolve`] lays them over the
+//! columns of a table: a declared column is what it was declared to be; an undeclared one is what the file's own schema
+//! says (Parquet), or else categorical and hashed, and listed as such.
+
+use std::collections::BTreeMap;
+
+use super::error::DataError;
+use super::reader::{Column, Stored};
+
+/// How a numeric column is mapped to [0, 1] before the hat functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transform {
+    /// Logarithmic if `lower >= 0` and `upper >= 1000·max(lower, 1)`, else linear.
+    #[default]
+    Auto,
+    /// `(v-lower)/(upper-lower)`.
+    Linear,
+    /// `(ln(1+v)-ln(1+lower))/(ln(1+upper)-ln(1+lower))`; needs `lower >= 0`.
+    Log,
+}
+
+/// A public range: finite, `lower < upper`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    lower: f64,
+    upper: f64,
+}
+
+impl Bounds {
+    /// Checks the range of `column`.
+    pub fn new(column: &str, lower: f64, upper: f64) -> Result<Self, DataError> {
+        let error = |what: String, fix: &str| Err(DataError::declaration(column, what, fix));
+        if !lower.is_finite() || !upper.is_finite() || !(upper - lower).is_finite() {
+            return error(format!("bounds {lower} to {upper} are not finite"), "give two finite numbers");
+        }
+        if lower > upper {
+            return error(format!("bounds are upside down: lower = {lower}, upper = {upper}"), "swap them");
+        }
+        if lower == upper {
+            return error(
+                format!("lower and upper are both {lower}, so it can hold one value only"),
+                "widen the range or write `ignore = true`",
+            );
+        }
+        Ok(Self { lower, upper })
+    }
+
+    /// The smallest value; smaller ones are clipped to it.
+    pub fn lower(&self) -> f64 {
+        self.lower
+    }
+
+    /// The largest value; larger ones are clipped to it.
+    pub fn upper(&self) -> f64 {
+        self.upper
+    }
+}
+
+/// What a column is declared to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Numbers; without bounds they must be found privately before anything can be encoded.
+    Numeric {
+        /// Public range.
+        bounds: Option<Bounds>,
+        /// How it is mapped to [0, 1].
+        transform: Transform,
+    },
+    /// One of some public levels.
+    Categorical {
+        /// The levels, distinct; for a target with two, the second is the positive class.
+        levels: Vec<String>,
+    },
+    /// Any value, hashed.
+    Hashed,
+    /// Free text.
+    Text,
+    /// Not used.
+    Ignored,
+}
+
+impl Kind {
+    /// Numbers in `lower..=upper`, transform chosen by the range.
+    pub fn numeric(column: &str, lower: f64, upper: f64) -> Result<Self, DataError> {
+        Ok(Self::Numeric { bounds: Some(Bounds::new(column, lower, upper)?), transform: Transform::Auto })
+    }
+
+    /// Public levels: at least one, distinct.
+    pub fn categorical(column: &str, levels: Vec<String>) -> Result<Self, DataError> {
+        if levels.is_empty() {
+            return Err(DataError::declaration(column, "levels is empty", "list its values, or write `hash = true`"));
+        }
+        let mut sorted: Vec<&String> = levels.iter().collect();
+        sorted.sort();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(DataError::declaration(column, format!("level `{}` is listed twice", pair[0]), "list it once"));
+        }
+        Ok(Self::Categorical { levels: levels.iter().map(|l| l.trim().to_string()).collect() })
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Numeric { .. } => "numeric",
+            Self::Categorical { .. } | Self::Hashed => "categorical",
+            Self::Text => "text",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// Public constants of the encoder.
+///
+/// | field | default | range | meaning |
+/// |---|---|---|---|
+/// | `knots` | 5 | 2..=64 | hat functions per numeric column (spec 17 §1.1: K=5) |
+/// | `hash_bits` | 12 | 1..=20 | a hashed column has 2^bits slots: two of 100 levels share one with chance 0.7 |
+/// | `text_bits` | 16 | 1..=22 | a text column has 2^bits word slots |
+/// | `row_norm` | 1 | > 0 | every encoded row has l2 norm at most this, exactly |
+/// | `scale_rows` | false | | LIBSVM: scale each row to the row norm instead of clipping only |
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EncodingOptions {
+    /// Hat functions per numeric column.
+    pub knots: u32,
+    /// log2 of the slots of a hashed column.
+    pub hash_bits: u32,
+    /// log2 of the word slots of a text column.
+    pub text_bits: u32,
+    /// l2 norm of a row at most.
+    pub row_norm: f64,
+    /// LIBSVM rows are scaled to the row norm.
+    pub scale_rows: bool,
+}
+
+impl Default for EncodingOptions {
+    fn default() -> Self {
+        Self { knots: 5, hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false }
+    }
+}
+
+impl EncodingOptions {
+    /// All options within their ranges.
+    pub fn check(&self) -> Result<(), DataError> {
+        for (option, given, low, high) in
+            [("knots", self.knots, 2, 64), ("hash_bits", self.hash_bits, 1, 20), ("text_bits", self.text_bits, 1, 22)]
+        {
+            if given < low || given > high {
+                return Err(DataError::Option { option, given: given.to_string(), allowed: format!("{low} to {high}") });
+            }
+        }
+        if !(self.row_norm > 0.0 && self.row_norm <= 1e6) {
+            let given = self.row_norm.to_string();
+            return Err(DataError::Option { option: "row_norm", given, allowed: "a number above 0, at most 1e6".into() });
+        }
+        Ok(())
+    }
+}
+
+/// Public declarations about columns, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schema {
+    pub(crate) columns: BTreeMap<String, Kind>,
+    /// Public constants of the encoder.
+    pub options: EncodingOptions,
+}
+
+impl Schema {
+    /// What `name` is declared to be.
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.columns.get(name)
+    }
+
+    /// Declared columns in the order of their names.
+    pub fn declared(&self) -> impl Iterator<Item = (&str, &Kind)> {
+        self.columns.iter().map(|(name, kind)| (name.as_str(), kind))
+    }
+
+    /// Adds a declaration (a flag such as `--numeric age`). What an earlier one says in more detail stays: bounds and
+    /// levels are kept. Two different kinds for one column are an error.
+    pub fn declare(&mut self, name: &str, kind: Kind) -> Result<(), DataError> {
+        let merged = match (self.columns.get(name), kind) {
+            (None, kind) => kind,
+            (Some(old @ Kind::Numeric { bounds: Some(_), .. }), Kind::Numeric { bounds: None, .. }) => old.clone(),
+            (Some(old @ Kind::Categorical { .. }), Kind::Hashed) => old.clone(),
+            (Some(Kind::Numeric { bounds: None, transform }), Kind::Numeric { bounds, .. }) => {
+                Kind::Numeric { bounds, transform: *transform }
+            }
+            (Some(Kind::Hashed), new @ Kind::Categorical { .. }) => new,
+            (Some(old), new) if *old == new => new,
+            (Some(old), new) => {
+                return Err(DataError::declaration(
+                    name,
+                    format!("declared {} and {}, or twice with different facts", old.word(), new.word()),
+                    "keep one of the two declarations",
+                ));
+            }
+        };
+        self.columns.insert(name.to_string(), merged);
+        Ok(())
+    }
+
+    /// Sets the range of a numeric column (for instance one released by a private quantile).
+    pub fn set_bounds(&mut self, name: &str, lower: f64, upper: f64) -> Result<(), DataError> {
+        let bounds = Some(Bounds::new(name, lower, upper)?);
+        let transform = match self.columns.get(name) {
+            Some(Kind::Numeric { transform, .. }) => *transform,
+            _ => Transform::Auto,
+        };
+        self.columns.insert(name.to_string(), Kind::Numeric { bounds, transform });
+        Ok(())
+    }
+
+    /// Sets the levels of a column (`--labels ham,spam`, or labels released by a private selection).
+    pub fn set_levels(&mut self, name: &str, levels: Vec<String>) -> Result<(), DataError> {
+        self.columns.insert(name.to_string(), Kind::categorical(name, levels)?);
+        Ok(())
+    }
+
+    /// Lays the declarations over a table.
+    ///
+    /// `target` is the column to learn, if any. A declared column that the table does not have is an error, and so is
+    /// a table of undeclared text columns about which nothing at all is declared ([`DataError::NothingDeclared`]).
+    pub fn resolve(&self, columns: &[Column], target: Option<&str>) -> Result<Layout, DataError> {
+        self.options.check()?;
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        if let Some(target) = target
+            && !names.contains(&target)
+        {
+            return Err(DataError::no_such_column("the target", target, &names));
+        }
+        for name in self.columns.keys() {
+            if !names.contains(&name.as_str()) {
+                return Err(DataError::no_such_column("the declared column", name, &names));
+            }
+        }
+        let features = || columns.iter().filter(|c| Some(c.name.as_str()) != target);
+        if features().next().is_some()
+            && features().all(|c| c.stored == Stored::Unknown && !self.columns.contains_key(&c.name))
+        {
+            return Err(DataError::NothingDeclared);
+        }
+        let mut layout = Layout {
+            options: self.options,
+            features: Vec::new(),
+            target: None,
+            undeclared: Vec::new(),
+            ignored: Vec::new(),
+        };
+        for column in features() {
+            let kind = match (self.columns.get(&column.name), &column.stored) {
+                (Some(Kind::Ignored), _) => {
+                    layout.ignored.push(column.name.clone());
+                    continue;
+                }
+                (_, Stored::Unsupported(stored)) => {
+                    return Err(DataError::UnsupportedType { column: column.name.clone(), stored: stored.clone() });
+                }
+                (None, Stored::Sparse(dimension)) => FeatureKind::Sparse { dimension: *dimension },
+                (Some(_), Stored::Sparse(_)) => {
+                    return Err(DataError::declaration(
+                        &column.name,
+                        "a sparse vector has no kind to declare",
+                        "remove the declaration",
+                    ));
+                }
+                (Some(Kind::Numeric { .. }), Stored::Boolean) => {
+                    return Err(DataError::declaration(
+                        &column.name,
+                        "declared numeric, but the file stores true and false",
+                        "write `levels = [\"false\", \"true\"]` or remove the declaration",
+                    ));
+                }
+                (Some(Kind::Numeric { bounds, transform }), _) => {
+                    FeatureKind::Numeric { bounds: *bounds, log: log_scale(&column.name, *bounds, *transform)? }
+                }
+                (Some(Kind::Categorical { levels }), _) => FeatureKind::Categorical { levels: levels.clone() },
+                (Some(Kind::Hashed), _) => FeatureKind::Hashed { bits: self.options.hash_bits },
+                (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits },
+                (None, Stored::Number) => FeatureKind::Numeric { bounds: None, log: false },
+                (None, Stored::Boolean) => FeatureKind::Categorical { levels: vec!["false".into(), "true".into()] },
+                (None, Stored::Unknown | Stored::Text) => {
+                    layout.undeclared.push(column.name.clone());
+                    FeatureKind::Hashed { bits: self.options.hash_bits }
+                }
+            };
+            layout.features.push((column.name.clone(), kind));
+        }
+        if layout.features.is_empty() {
+            return Err(DataError::declaration(
+                target.unwrap_or("(all)"),
+                "no column is left to learn from",
+                "declare at least one feature column that is not ignored",
+            ));
+        }
+        if let Some(name) = target {
+            let stored = columns.iter().find(|c| c.name == name).map(|c| &c.stored);
+            layout.target = Some((name.to_string(), self.target_rule(name, stored)?));
+        }
+        Ok(layout)
+    }
+
+    fn target_rule(&self, name: &str, stored: Option<&Stored>) -> Result<TargetRule, DataError> {
+        match self.columns.get(name) {
+            Some(Kind::Categorical { levels }) if levels.len() < 2 => Err(DataError::declaration(
+                name,
+                "the target has one level, so there is nothing to tell apart",
+                "list at least two levels",
+            )),
+            Some(Kind::Categorical { levels }) => Ok(TargetRule::Classes { levels: levels.clone() }),
+            Some(Kind::Numeric { bounds: Some(b), .. }) => Ok(TargetRule::Number { lower: b.lower, upper: b.upper }),
+            None if stored == Some(&Stored::Boolean) => {
+                Ok(TargetRule::Classes { levels: vec!["false".into(), "true".into()] })
+            }
+            None | Some(Kind::Hashed | Kind::Numeric { bounds: None, .. }) => Ok(TargetRule::Undeclared),
+            Some(Kind::Text | Kind::Ignored) => Err(DataError::declaration(
+                name,
+                "the target is declared text or ignored",
+                "declare its levels, or lower and upper",
+            )),
+        }
+    }
+}
+
+/// The rule of spec 17 §1.1: logarithmic when the range is nonnegative and spans three decades.
+fn log_scale(column: &str, bounds: Option<Bounds>, transform: Transform) -> Result<bool, DataError> {
+    let Some(b) = bounds else { return Ok(false) };
+    match transform {
+        Transform::Linear => Ok(false),
+        Transform::Auto => Ok(b.lower >= 0.0 && b.upper >= 1000.0 * b.lower.max(1.0)),
+        Transform::Log if b.lower >= 0.0 => Ok(true),
+        Transform::Log => Err(DataError::declaration(
+            column,
+            format!("transform = \"log\" with lower = {}", b.lower),
+            "use lower >= 0 or transform = \"linear\"",
+        )),
+    }
+}
+
+/// How a feature column will be encoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FeatureKind {
+    /// Hat functions on a range (`None`: still to be found privately).
+    Numeric {
+        /// The range.
+        bounds: Option<Bounds>,
+        /// Logarithmic scale.
+        log: bool,
+    },
+    /// One slot per level, one for any other, one for missing.
+    Categorical {
+        /// The levels.
+        levels: Vec<String>,
+    },
+    /// 2^bits slots and one for missing.
+    Hashed {
+        /// log2 of the slots.
+        bits: u32,
+    },
+    /// Words and bigrams in 2^bits slots, and some counts.
+    Text {
+        /// log2 of the slots.
+        bits: u32,
+    },
+    /// A sparse vector as it is.
+    Sparse {
+        /// Its dimension.
+        dimension: u32,
+    },
+}
+
+/// What the target is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TargetRule {
+    /// One of some classes. Two: targets are -1 (first) and +1 (second); more: their index.
+    Classes {
+        /// Declared labels in order.
+        levels: Vec<String>,
+    },
+    /// A number, clipped to the range and scaled to [-1, 1].
+    Number {
+        /// Smallest value.
+        lower: f64,
+        /// Largest value.
+        upper: f64,
+    },
+    /// Nothing is declared: levels must be found privately ([`label_counts`](super::label_counts)) or declared.
+    Undeclared,
+}
+
+/// Declarations laid over the columns of a table: all that is needed to plan, before any row is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// Constants of the encoder.
+    pub options: EncodingOptions,
+    /// Feature columns in the table's order.
+    pub features: Vec<(String, FeatureKind)>,
+    /// The target, if one was named.
+    pub target: Option<(String, TargetRule)>,
+    /// Columns that nothing declares: hashed as categorical. Public; to be listed in the plan and the report, because a
+    /// forgotten numeric column would be among them.
+    pub undeclared: Vec<String>,
+    /// Columns that are not used.
+    pub ignored: Vec<String>,
+}
+
+impl Layout {
+    /// Numeric columns whose range is still to be found privately.
+    pub fn unbounded(&self) -> Vec<String> {
+        self.features
+            .iter()
+            .filter(|(_, kind)| matches!(kind, FeatureKind::Numeric { bounds: None, .. }))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_columns(names: &[&str]) -> Vec<Column> {
+        names.iter().map(|n| Column { name: n.to_string(), stored: Stored::Unknown }).collect()
+    }
+
+    #[test]
+    fn bounds_that_make_no_sense_are_refused_with_the_fix() {
+        for (lower, upper, word) in [
+            (90.0, 17.0, "swap"),
+            (1.0, 1.0, "widen"),
+            (f64::NAN, 1.0, "finite"),
+            (0.0, f64::INFINITY, "finite"),
+            (-1.7e308, 1.7e308, "finite"),
+        ] {
+            let message = Bounds::new("age", lower, upper).unwrap_err().to_string();
+            assert!(message.contains("`age`") && message.contains(word) && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_declared_names_three_ways_and_the_target_alone_is_nothing() {
+        let mut schema = Schema::default();
+        schema.set_levels("income", vec!["a".into(), "b".into()]).unwrap();
+        let message = schema.resolve(&text_columns(&["age", "income"]), Some("income")).unwrap_err().to_string();
+        for way in ["--bounds FILE", "--bounds-budget 0.1", "--public-data FILE"] {
+            assert!(message.contains(way), "{message}");
+        }
+    }
+
+    #[test]
+    fn undeclared_columns_are_hashed_and_listed() {
+        let mut schema = Schema::default();
+        schema.declare("age", Kind::numeric("age", 17.0, 90.0).unwrap()).unwrap();
+        let layout = schema.resolve(&text_columns(&["age", "city", "income"]), Some("income")).unwrap();
+        assert_eq!(layout.undeclared, ["city"]);
+        assert_eq!(layout.features[1].1, FeatureKind::Hashed { bits: 12 });
+        assert_eq!(layout.target, Some(("income".into(), TargetRule::Undeclared)));
+        assert!(layout.unbounded().is_empty());
+        schema.declare("city", Kind::Numeric { bounds: None, transform: Transform::Auto }).unwrap();
+        assert_eq!(schema.resolve(&text_columns(&["age", "city"]), None).unwrap().unbounded(), ["city"]);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_get_the_nearest() {
+        let mut schema = Schema::default();
+        schema.declare("agge", Kind::Text).unwrap();
+        let error = schema.resolve(&text_columns(&["age", "income"]), Some("income")).unwrap_err().to_string();
+        assert!(error.contains("did you mean `age`?"), "{error}");
+        let error = schema.resolve(&text_columns(&["age", "income"]), Some("incmoe")).unwrap_err().to_string();
+        assert!(error.contains("did you mean `income`?"), "{error}");
+    }
+
+    #[test]
+    fn stored_types_decide_where_the_file_has_a_schema() {
+        let column = |name: &str, stored| Column { name: name.into(), stored };
+        let columns = [
+            column("n", Stored::Number),
+            column("b", Stored::Boolean),
+            column("t", Stored::Text),
+            column("list", Stored::Unsupported("List(Int64)".into())),
+        ];
+        assert!(matches!(Schema::default().resolve(&columns, None), Err(DataError::UnsupportedType { .. })));
+        let layout = Schema::default().resolve(&columns[..3], None).unwrap();
+        assert_eq!(layout.unbounded(), ["n"]);
+        assert_eq!(layout.undeclared, ["t"]);
+        assert!(matches!(&layout.features[1].1, FeatureKind::Categorical { levels } if levels.len() == 2));
+    }
+
+    #[test]
+    fn flags_do_not_contradict_the_file() {
+        let mut schema = Schema::default();
+        schema.declare("age", Kind::numeric("age", 0.0, 1.0).unwrap()).unwrap();
+        schema.declare("age", Kind::Numeric { bounds: None, transform: Transform::Auto }).unwrap();
+        assert_eq!(schema.get("age"), Some(&Kind::numeric("age", 0.0, 1.0).unwrap()));
+        assert!(schema.declare("age", Kind::Text).is_err());
+    }
+
+    #[test]
+    fn options_out_of_range_say_the_range() {
+        for bad in [
+            EncodingOptions { knots: 1, ..Default::default() },
+            EncodingOptions { text_bits: 40, ..Default::default() },
+            EncodingOptions { row_norm: f64::NAN, ..Default::default() },
+            EncodingOptions { row_norm: 0.0, ..Default::default() },
+        ] {
+            assert!(matches!(bad.check(), Err(DataError::Option { .. })));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Targets: declared labels to ±1 or a class index, numbers clipped and scaled to [-1, 1]; anything else is "nothing".
+
+use std::collections::HashMap;
+
+use super::encode::{BadCells, field_number, field_text, is_missing_marker};
+use super::error::DataError;
+use super::hashing::FnvBuild;
+use super::reader::Field;
+use super::schema::{Bounds, Kind, TargetRule};
+
+/// The target of an encoder, as it is stored in a model file.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TargetSpec {
+    /// One of these classes; with two, the second is the positive one (+1).
+    Classes {
+        /// Declared labels.
+        levels: Vec<String>,
+    },
+    /// A number in a range, scaled to [-1, 1].
+    Number {
+        /// Mapped to -1.
+        lower: f64,
+        /// Mapped to +1.
+        upper: f64,
+    },
+}
+
+impl TargetSpec {
+    /// From a resolved rule; an undeclared target is an error that says how to declare it.
+    pub(crate) fn new(name: &str, rule: &TargetRule) -> Result<Self, DataError> {
+        match rule {
+            TargetRule::Classes { levels } => Ok(Self::Classes { levels: levels.clone() }),
+            TargetRule::Number { lower, upper } => Ok(Self::Number { lower: *lower, upper: *upper }),
+            TargetRule::Undeclared => Err(DataError::TargetUndeclared { column: name.into() }),
+        }
+    }
+
+    /// Number of classes; 0 for a number.
+    pub fn classes(&self) -> usize {
+        match self {
+            Self::Classes { levels } => levels.len(),
+            Self::Number { .. } => 0,
+        }
+    }
+
+    /// Back from the scale [-1, 1] to the target's own unit (a number target; otherwise `scaled` itself).
+    pub fn unscale(&self, scaled: f64) -> f64 {
+        match self {
+            Self::Number { lower, upper } => lower + (scaled + 1.0) * 0.5 * (upper - lower),
+            Self::Classes { .. } => scaled,
+        }
+    }
+}
+
+/// A target made ready for a pass over records.
+#[derive(Clone, Debug)]
+pub(crate) enum TargetReader {
+    Classes { codes: HashMap<Box<[u8]>, f32, FnvBuild> },
+    Number { lower: f64, upper: f64 },
+}
+
+impl TargetReader {
+    /// Checks what a model file says: the same rules as for declarations.
+    pub(crate) fn new(name: &str, spec: &TargetSpec) -> Result<Self, DataError> {
+        match spec {
+            TargetSpec::Classes { levels } => {
+                Kind::categorical(name, levels.clone())?;
+                if levels.len() < 2 {
+                    return Err(DataError::declaration(name, "the target has one level", "list at least two levels"));
+                }
+                let code = |i: usize| if levels.len() == 2 { 2.0 * i as f32 - 1.0 } else { i as f32 };
+                let codes = levels.iter().enumerate().map(|(i, level)| (level.as_bytes().into(), code(i))).collect();
+                Ok(Self::Classes { codes })
+            }
+            TargetSpec::Number { lower, upper } => {
+                Bounds::new(name, *lower, *upper)?;
+                Ok(Self::Number { lower: *lower, upper: *upper })
+            }
+        }
+    }
+
+    /// The target, or `None` for a record that is to contribute nothing: missing, not a declared label, not a number
+    /// (an error unless `bad_cells` says otherwise).
+    pub(crate) fn read(
+        &self,
+        field: Field<'_>,
+        name: &str,
+        row: u64,
+        bad_cells: BadCells,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<f32>, DataError> {
+        match self {
+            Self::Classes { codes } => match field {
+                Field::Malformed(reason) => bad_cells.check(DataError::BadSparseRow { row: row + 1, reason }).map(|()| None),
+                field => Ok(field_text(field, scratch).and_then(|label| codes.get(label).copied())),
+            },
+            Self::Number { lower, upper } => match field_number(field) {
+                Some(value) => {
+                    let u = ((value.clamp(*lower, *upper) - lower) / (upper - lower)).clamp(0.0, 1.0);
+                    Ok(Some((2.0 * u - 1.0) as f32))
+                }
+                None if is_missing_marker(field) => Ok(None),
+                None => bad_cells.check(DataError::NotANumber { column: name.into(), row: row + 1 }).map(|()| None),
+            },
+        }
+    }
+}

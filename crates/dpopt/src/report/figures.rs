@@ -1,0 +1,190 @@
+//! The report's figures as inline SVG. Colours are marks that the style sheet replaces, so that they follow light and dark.
+
+use super::Coefficient;
+use super::markup::{escape, forbidden};
+use super::words::number;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+// Each of these is only a key of a rule in style.css.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const MUTED: RGBColor = RGBColor(4, 5, 6);
+const RULE: RGBColor = RGBColor(7, 8, 9);
+const ACCENT: RGBColor = RGBColor(10, 11, 12);
+
+const WIDTH: u32 = 480;
+const HEIGHT: u32 = 300;
+const FONT: &str = "sans-serif";
+const FONT_SIZE: i32 = 15;
+
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// δ (logarithmic) against ε with the promised point; `None` with fewer than two positive points.
+pub(super) fn privacy_curve(points: &[(f64, f64)], promise: (f64, f64)) -> Option<String> {
+    let points: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.1 > 0.0).collect();
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < 2 || first.1 <= last.1 {
+        return None;
+    }
+    let low = last.1.min(if promise.1 > 0.0 { promise.1 } else { last.1 });
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let mut chart = ChartBuilder::on(&root)
+            .margin(10)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
+            .build_cartesian_2d(0.0..last.0 * 1.02, (low.log10() - 0.5)..0.0)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(RULE)
+            .light_line_style(TRANSPARENT)
+            .axis_style(MUTED)
+            .x_labels(6)
+            .y_labels(6)
+            .x_desc("ε")
+            .y_desc("δ")
+            .y_label_formatter(&|y| if y.fract() == 0.0 { format!("1e{y:.0}") } else { String::new() })
+            .x_label_formatter(&|x| number(*x))
+            .label_style((FONT, FONT_SIZE, &MUTED))
+            .axis_desc_style((FONT, FONT_SIZE, &INK))
+            .draw()?;
+        let line = points.iter().map(|p| (p.0, p.1.log10()));
+        chart.draw_series(LineSeries::new(line, ACCENT.stroke_width(2)))?;
+        if promise.1 > 0.0 {
+            chart.draw_series([Circle::new((promise.0, promise.1.log10()), 4, ACCENT.filled())])?;
+            let style = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Right, VPos::Bottom));
+            chart.draw_series([EmptyElement::at((promise.0, promise.1.log10()))
+                + Text::new("promised".to_string(), (-6, -6), style)])?;
+        }
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, "Certified δ as a function of ε")
+}
+
+/// ε against the number of steps; `None` with fewer than two points.
+pub(super) fn epsilon_over_steps(points: &[(u64, f64)]) -> Option<String> {
+    let (_, last) = (points.first()?, points.last()?);
+    if points.len() < 2 || last.1 <= 0.0 {
+        return None;
+    }
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let mut chart = ChartBuilder::on(&root)
+            .margin(10)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
+            .build_cartesian_2d(0.0..last.0 as f64 * 1.02, 0.0..last.1 * 1.08)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(RULE)
+            .light_line_style(TRANSPARENT)
+            .axis_style(MUTED)
+            .x_labels(6)
+            .y_labels(6)
+            .x_desc("noisy steps")
+            .y_desc("ε")
+            .x_label_formatter(&|x| number(*x))
+            .y_label_formatter(&|y| number((y * 1e6).round() / 1e6))
+            .label_style((FONT, FONT_SIZE, &MUTED))
+            .axis_desc_style((FONT, FONT_SIZE, &INK))
+            .draw()?;
+        let line = std::iter::once((0.0, 0.0)).chain(points.iter().map(|p| (p.0 as f64, p.1)));
+        chart.draw_series(LineSeries::new(line, ACCENT.stroke_width(2)))?;
+        chart.draw_series([Circle::new((last.0 as f64, last.1), 4, ACCENT.filled())])?;
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, "Certified ε after each noisy step")
+}
+
+/// Points with error bars of one noise standard deviation, in the given order; `None` for none.
+pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
+    const ROW: i32 = 25;
+    const LABELS: i32 = 200;
+    const AXIS: i32 = 28;
+    if rows.is_empty() {
+        return None;
+    }
+    let height = ROW * rows.len() as i32 + AXIS + 8;
+    let reach = rows.iter().map(|c| c.value.abs() + c.noise.unwrap_or(0.0)).fold(0.0, f64::max);
+    if !(reach > 0.0 && reach.is_finite()) {
+        return None;
+    }
+    let (left, right) = (LABELS + 8, WIDTH as i32 - 14);
+    let middle = f64::from(left + right) / 2.0;
+    let x = |value: f64| (middle + value / reach * f64::from(right - left) / 2.0).round() as i32;
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, height as u32)).into_drawing_area();
+        let bottom = height - AXIS;
+        let label = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Right, VPos::Center));
+        let tick = (FONT, FONT_SIZE, &MUTED).into_text_style(&root).pos(Pos::new(HPos::Center, VPos::Top));
+        root.draw(&PathElement::new(vec![(x(0.0), 2), (x(0.0), bottom)], MUTED))?;
+        for value in [-reach, 0.0, reach] {
+            let anchor = match value.total_cmp(&0.0) {
+                std::cmp::Ordering::Less => HPos::Left,
+                std::cmp::Ordering::Equal => HPos::Center,
+                std::cmp::Ordering::Greater => HPos::Right,
+            };
+            let shown = number(value);
+            root.draw(&Text::new(shown, (x(value), bottom + 8), tick.clone().pos(Pos::new(anchor, VPos::Top))))?;
+        }
+        for (i, row) in rows.iter().enumerate() {
+            let y = ROW * i as i32 + ROW / 2 + 2;
+            root.draw(&PathElement::new(vec![(left, y), (right, y)], RULE))?;
+            root.draw(&Text::new(shortened(&row.name), (LABELS, y), label.clone()))?;
+            if let Some(noise) = row.noise {
+                let bar = vec![(x(row.value - noise), y), (x(row.value + noise), y)];
+                root.draw(&PathElement::new(bar, ACCENT.stroke_width(2)))?;
+            }
+            root.draw(&Circle::new((x(row.value), y), 4, ACCENT.filled()))?;
+        }
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, "Largest coefficients with one standard deviation of noise")
+}
+
+/// At most 26 characters, none of them forbidden in XML (the drawing library escapes markup, not control characters).
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 26;
+    let name = name.replace(forbidden, "\u{fffd}");
+    if name.chars().count() <= LONGEST {
+        return name;
+    }
+    name.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// Makes the drawing scale with its container and readable by screen readers.
+fn finish(draw: impl FnOnce(&mut String) -> Drawn, label: &str) -> Option<String> {
+    let mut svg = String::new();
+    draw(&mut svg).ok()?;
+    let view = svg.find("viewBox=")?;
+    let svg = svg.get(svg.find("<svg")?..)?.to_string();
+    let view = svg.find("viewBox=").unwrap_or(view);
+    Some(format!("<svg role=\"img\" aria-label=\"{}\" {}", escape(label), &svg[view..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_short() {
+        let name = "occupation=<script>alert(1)</script>".to_string();
+        let svg = coefficients(&[Coefficient { name, value: 1.0, noise: Some(0.2) }]).unwrap();
+        assert!(!svg.contains("<script") && svg.contains('…') && svg.starts_with("<svg role"));
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_figure() {
+        assert_eq!(coefficients(&[]), None);
+        assert_eq!(coefficients(&[Coefficient { name: "a".into(), value: 0.0, noise: None }]), None);
+        assert_eq!(privacy_curve(&[(1.0, 0.1)], (1.0, 0.1)), None);
+        assert_eq!(epsilon_over_steps(&[]), None);
+        assert!(privacy_curve(&[(0.1, 0.1), (1.0, 1e-5)], (1.0, 1e-5)).is_some());
+        assert!(epsilon_over_steps(&[(1, 0.1), (10, 0.5)]).is_some());
+    }
+}

@@ -1,0 +1,394 @@
+//! The page, in the order a reader asks: what is promised, what was released, at what price, how to check it.
+
+use super::markup::{Markup, Row};
+use super::words::{count, detection_bound, neighbours, number, probability, rounded_up};
+use super::{CandidateRow, Coefficient, Outcome, Report, figures};
+use crate::mechanism::ReleaseRecord;
+use crate::plan::Grade;
+use dpopt_privacy::{Event, Relation, Unit, accountant};
+
+const STYLE: &str = include_str!("style.css");
+/// Coefficients shown in the figure; the table has more.
+const FIGURE_ROWS: usize = 15;
+/// Coefficients shown in the table.
+const TABLE_ROWS: usize = 100;
+
+pub(super) fn page(report: &Report) -> String {
+    let mut m = Markup::new();
+    m.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
+    m.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
+    m.element("title", &format!("Privacy report: {}", report.facts.target));
+    m.raw("<style>\n").raw(STYLE).raw("</style>\n</head>\n<body>\n<main>\n");
+    notices(&mut m, report);
+    opening(&mut m, report);
+    released(&mut m, report);
+    guarantee(&mut m, report);
+    not_protected(&mut m, report);
+    ledger(&mut m, report);
+    plan(&mut m, report);
+    curves(&mut m, report);
+    coefficients(&mut m, report);
+    foundations(&mut m, report);
+    reproduce(&mut m, report);
+    m.raw("<footer>");
+    m.text(&format!(
+        "Planned and certified in {} s. Timings of work on the records are left out on purpose. dpopt {}.",
+        number((report.planning_seconds * 100.0).round() / 100.0),
+        report.software
+    ));
+    m.raw("</footer>\n</main>\n</body>\n</html>\n");
+    m.finish()
+}
+
+fn notices(m: &mut Markup, report: &Report) {
+    if report.guarantee.grade == Grade::Research {
+        m.element(
+            "p class=\"notice\"",
+            "Research grade: the privacy of this method is not proved or not enforced. Treat the model as if no \
+             guarantee were given.",
+        );
+    }
+    if report.guarantee.insecure_seed {
+        m.element(
+            "p class=\"notice\"",
+            "Made with a fixed seed (--insecure-seed): the noise is predictable, so there is no privacy. For tests only.",
+        );
+    }
+}
+
+fn opening(m: &mut Markup, report: &Report) {
+    let g = &report.guarantee;
+    m.element("p class=\"eyebrow\"", "Differential privacy report");
+    m.element("h1", &format!("A private model of {}", report.facts.target));
+    m.element(
+        "p class=\"lead\"",
+        &format!(
+            "{}; {} rows, {} features after encoding, from {}.",
+            report.facts.task,
+            count(report.facts.rows),
+            count(report.facts.features as u64),
+            report.facts.source
+        ),
+    );
+    m.raw("<dl class=\"promise\">\n");
+    for (term, value) in [
+        ("ε, at most", rounded_up(g.epsilon)),
+        ("δ, at most", probability(g.delta)),
+        ("protects each", unit(g.unit).into()),
+        ("neighbours", g.relation.name().into()),
+    ] {
+        m.raw("<div>").element("dt", term).element("dd", &value).raw("</div>\n");
+    }
+    m.raw("</dl>\n");
+}
+
+fn released(m: &mut Markup, report: &Report) {
+    m.element("h2", "What was released");
+    let mut items = vec![format!(
+        "The {} weights of a linear model for {}, with noise in them.",
+        count(report.coefficients.len() as u64),
+        report.facts.target
+    )];
+    items.extend(report.facts.preparation.iter().cloned());
+    items.push("This report. Everything in it is public knowledge, the plan, or computed from what was released.".into());
+    m.list(&items);
+}
+
+fn guarantee(m: &mut Markup, report: &Report) {
+    let g = &report.guarantee;
+    m.element("h2", "The guarantee");
+    let power = detection_bound(g.epsilon, g.delta, 0.05);
+    m.element(
+        "p",
+        &format!(
+            "Take two tables that differ in one {}: {}. Every outcome of this run is almost as likely with the one as \
+             with the other: probabilities differ at most by the factor e^ε = {}, apart from a probability of {}. \
+             Someone who knows all other rows and tries to tell which of the two was used, and accepts 5% false \
+             alarms, succeeds at most {}% of the time.",
+            unit(g.unit),
+            neighbours(g.relation, g.unit),
+            number(g.epsilon.exp()),
+            probability(g.delta),
+            // rounded up: the sentence is a bound
+            (power * 1000.0).ceil() / 10.0
+        ),
+    );
+    m.raw(
+        "<p class=\"formula\">Pr[M(D) ∈ S] ≤ e<sup>ε</sup> · Pr[M(D′) ∈ S] + δ &#160; for all neighbours D, D′ and \
+         every set S of outcomes</p>\n",
+    );
+    let mut rows: Vec<Row> = g
+        .stages
+        .iter()
+        .map(|s| {
+            Row::new(vec![
+                s.name.clone(),
+                rounded_up(s.epsilon),
+                probability(s.delta),
+                rounded_up(s.bound.upper),
+                s.bound.lower.map_or("–".into(), number),
+                s.bound.slack.as_ref().map_or("–".into(), |k| {
+                    probability(k.inf_mass + k.fft + k.alias)
+                }),
+                s.bound.accountant.clone(),
+            ])
+        })
+        .collect();
+    rows.push(Row {
+        cells: vec![
+            "together".into(),
+            rounded_up(g.epsilon),
+            probability(g.delta),
+            rounded_up(g.certified_epsilon),
+            String::new(),
+            String::new(),
+            if g.stages.len() > 1 { "basic composition".into() } else { String::new() },
+        ],
+        marked: true,
+    });
+    m.table(
+        "Allowed and certified. ε is rounded up; the lower bound is what the worst pair of tables attains; slack is δ \
+         added for numerical error, already inside.",
+        &["stage", "#ε allowed", "#δ", "#ε certified", "#lower bound", "#slack in δ", "accountant"],
+        &rows,
+    );
+}
+
+fn not_protected(m: &mut Markup, report: &Report) {
+    m.element("h2", "What is not protected");
+    let mut items = Vec::new();
+    match report.guarantee.relation {
+        Relation::AddOrRemove => {}
+        Relation::ZeroOut | Relation::ReplaceOne => items.push("The number of rows: it is treated as public.".into()),
+    }
+    items.push("The column names, declared ranges, levels and labels, the settings and the plan: all public.".into());
+    items.push(
+        "What the table as a whole says. If smoking raises a risk, the model may show it for every smoker, whether or \
+         not their row was used."
+            .into(),
+    );
+    if report.guarantee.unit == Unit::Record {
+        items.push(
+            "People with several rows: the guarantee is for one row. With k rows per person it weakens to about k·ε.".into(),
+        );
+    }
+    items.push(
+        "How long the run took, how much memory it used, and error messages: those are seen by whoever runs dpopt, not \
+         by whoever gets the model. Do not publish them."
+            .into(),
+    );
+    items.push("Numbers that dpopt evaluate prints about a holdout: they are exact, not private.".into());
+    m.list(&items);
+}
+
+fn ledger(m: &mut Markup, report: &Report) {
+    m.element("h2", "Ledger of the run");
+    let g = &report.guarantee;
+    let mut rows = Vec::new();
+    for (i, (stage, records)) in g.stages.iter().zip(&report.releases).enumerate() {
+        let before = g.epsilon_of_first(i);
+        for (k, record) in records.iter().enumerate() {
+            // the last line of a stage is what was certified, sampler error included
+            let spent = if k + 1 == records.len() {
+                Some(stage.bound.upper)
+            } else {
+                epsilon_of(&records[..=k], g.relation, stage.delta)
+            };
+            rows.push(Row::new(vec![
+                stage.name.clone(),
+                record.label.to_string(),
+                record.event.to_string(),
+                count(record.count),
+                spent.map_or("–".into(), |e| rounded_up(before + e)),
+            ]));
+        }
+    }
+    let caption = match &report.ledger {
+        Some(path) => format!("Each kind of release, in order. The whole cost was written to {path} before any row was read."),
+        None => "Each kind of release, in order. No ledger file was kept: nothing stops a second run on the same table \
+                 from spending again."
+            .into(),
+    };
+    m.table(&caption, &["stage", "release", "event", "#times", "#ε so far"], &rows);
+}
+
+/// Certified ε of some releases at δ.
+fn epsilon_of(records: &[ReleaseRecord], relation: Relation, delta: f64) -> Option<f64> {
+    let event = Event::composed(records.iter().map(|r| r.event.clone().self_composed(r.count)).collect());
+    accountant::epsilon(&event, relation, delta).ok().map(|b| b.upper)
+}
+
+fn plan(m: &mut Markup, report: &Report) {
+    m.element("h2", "The plan");
+    if let Some(CandidateRow { method, outcome: Outcome::Planned(row) }) = report.candidates.get(report.chosen) {
+        m.element(
+            "p",
+            &format!(
+                "Method {method}: {} noisy {} with noise multiplier {}, about {} gradients of single rows. Predicted \
+                 excess of the mean loss over the best linear model: {}. All of it was decided from public facts, \
+                 before the first row was read.",
+                count(row.steps),
+                if row.steps == 1 { "step" } else { "steps" },
+                number(row.noise_multiplier),
+                number(row.gradients),
+                number(row.predicted_excess_risk)
+            ),
+        );
+    }
+    let rows: Vec<Row> = report
+        .candidates
+        .iter()
+        .enumerate()
+        .map(|(i, c)| Row { cells: candidate_cells(c), marked: i == report.chosen })
+        .collect();
+    m.table(
+        "All candidates, best prediction first; the marked one was run.",
+        &["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
+        &rows,
+    );
+    m.raw("<details><summary>Every parameter of the chosen schedule</summary>\n");
+    m.element("pre", &serde_json::to_string_pretty(&report.schedule).unwrap_or_default());
+    m.raw("</details>\n");
+}
+
+fn candidate_cells(candidate: &CandidateRow) -> Vec<String> {
+    match &candidate.outcome {
+        Outcome::Planned(p) => vec![
+            if p.grade == Grade::Research { format!("{} (research)", candidate.method) } else { candidate.method.clone() },
+            number(p.noise_multiplier),
+            count(p.steps),
+            number(p.gradients),
+            number(p.predicted_excess_risk),
+            rounded_up(p.epsilon),
+            p.accountant.clone(),
+        ],
+        Outcome::Refused { not_applicable } => vec![candidate.method.clone(), not_applicable.clone()],
+    }
+}
+
+fn curves(m: &mut Markup, report: &Report) {
+    const POINTS: u32 = 24;
+    let g = &report.guarantee;
+    let curve: Vec<(f64, f64)> = (1..=POINTS)
+        .filter_map(|k| {
+            let epsilon = 1.5 * g.epsilon * f64::from(k) / f64::from(POINTS);
+            g.delta_at(epsilon).map(|delta| (epsilon, delta))
+        })
+        .collect();
+    let drawn = [
+        (figures::privacy_curve(&curve, (g.epsilon, g.delta)), "The same run at other values of ε: the δ that goes with each."),
+        (figures::epsilon_over_steps(&steps_curve(report)), "How ε grows with the noisy steps of the model stage, at its δ."),
+    ];
+    if drawn.iter().all(|(figure, _)| figure.is_none()) {
+        return;
+    }
+    m.element("h2", "Privacy curves");
+    m.raw("<div class=\"figures\">\n");
+    for (figure, caption) in drawn {
+        if let Some(figure) = figure {
+            m.raw("<figure>\n").raw(&figure).element("figcaption", caption).raw("</figure>\n");
+        }
+    }
+    m.raw("</div>\n");
+}
+
+/// ε after k of the repetitions of the most repeated part, at most a dozen values of k.
+fn steps_curve(report: &Report) -> Vec<(u64, f64)> {
+    const POINTS: u64 = 12;
+    let Some(stage) = report.guarantee.stages.last() else { return Vec::new() };
+    let Some((step, steps)) = most_repeated(&stage.event) else { return Vec::new() };
+    let mut at: Vec<u64> = (1..=POINTS).map(|k| (steps * k / POINTS).max(1)).collect();
+    at.dedup();
+    at.into_iter()
+        .filter_map(|k| {
+            let bound = accountant::epsilon(&step.clone().self_composed(k), report.guarantee.relation, stage.delta).ok()?;
+            Some((k, bound.upper))
+        })
+        .collect()
+}
+
+fn most_repeated(event: &Event) -> Option<(&Event, u64)> {
+    match event {
+        Event::SelfComposed { event, count } if *count > 1 => Some((event, *count)),
+        Event::SelfComposed { event, .. } | Event::Approximate { event, .. } => most_repeated(event),
+        Event::Composed { events } => events.iter().filter_map(most_repeated).max_by_key(|(_, count)| *count),
+        _ => None,
+    }
+}
+
+fn coefficients(m: &mut Markup, report: &Report) {
+    m.element("h2", "Coefficients");
+    let mut sorted: Vec<Coefficient> = report.coefficients.clone();
+    sorted.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+    let shown = sorted.len().min(TABLE_ROWS);
+    let has_noise = sorted.iter().any(|c| c.noise.is_some());
+    m.element(
+        "p",
+        if has_noise {
+            "Features are scaled so that every row has norm at most 1. The noise is an upper bound on the standard \
+             deviation of what was added for privacy; where the data determine a coefficient well, less of it is left. \
+             Sampling error and shrinkage are not in it."
+        } else {
+            "Features are scaled so that every row has norm at most 1. The plan of this method has no simple bound on \
+             the noise of a single coefficient."
+        },
+    );
+    if let Some(figure) = figures::coefficients(&sorted[..sorted.len().min(FIGURE_ROWS)]) {
+        m.raw("<div class=\"figures\"><figure>\n").raw(&figure);
+        m.element(
+            "figcaption",
+            if has_noise {
+                "The largest coefficients; bars are one standard deviation of noise."
+            } else {
+                "The largest coefficients."
+            },
+        );
+        m.raw("</figure></div>\n");
+    }
+    let rows: Vec<Row> = sorted[..shown]
+        .iter()
+        .map(|c| Row::new(vec![c.name.clone(), number(c.value), c.noise.map_or("–".into(), number)]))
+        .collect();
+    m.raw("<details><summary>").text(&format!("Table of the {shown} largest")).raw("</summary>\n");
+    m.table(
+        &format!("{shown} of {} coefficients; all of them are in the model file.", sorted.len()),
+        &["coefficient", "#value", "#noise, at most"],
+        &rows,
+    );
+    m.raw("</details>\n");
+}
+
+fn foundations(m: &mut Markup, report: &Report) {
+    m.element("h2", "What the guarantee rests on");
+    m.list(&report.assumptions);
+    if !report.warnings.is_empty() {
+        m.element("h3", "Warnings");
+        m.list(&report.warnings);
+    }
+}
+
+fn reproduce(m: &mut Markup, report: &Report) {
+    m.element("h2", "Check it yourself");
+    m.element("p", "The command:");
+    m.element("pre", &report.command);
+    for stage in &report.guarantee.stages {
+        m.element(
+            "p",
+            &format!(
+                "The event of the stage {}. Save it as event.json and run dpopt account --event event.json --delta {:e} \
+                 --relation {}:",
+                stage.name,
+                stage.delta,
+                report.guarantee.relation.name()
+            ),
+        );
+        m.element("pre", &serde_json::to_string(&stage.event).unwrap_or_default());
+    }
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Record => "row",
+        Unit::User => "user",
+    }
+}

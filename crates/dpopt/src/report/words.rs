@@ -1,0 +1,130 @@
+//! Numbers and guarantees as people read them.
+
+use dpopt_privacy::{Relation, Unit};
+
+/// Four significant digits, scientific outside 1e-3..1e6.
+pub fn number(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let magnitude = x.abs().log10().floor();
+    if !(-3.0..6.0).contains(&magnitude) {
+        return trim_mantissa(&format!("{x:.3e}"));
+    }
+    let decimals = (3.0 - magnitude).max(0.0) as usize;
+    let text = format!("{x:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// A small probability such as δ: `1e-5`.
+pub fn probability(x: f64) -> String {
+    if x == 0.0 { "0".into() } else { trim_mantissa(&format!("{x:.3e}")) }
+}
+
+/// ε rounded *up* to four decimals: what is shown is never less than what is certified.
+pub(super) fn rounded_up(epsilon: f64) -> String {
+    if !epsilon.is_finite() {
+        return "∞".into();
+    }
+    // four digits, at least four decimals
+    let unit = 10f64.powf((epsilon.log10().floor() - 3.0).min(-4.0));
+    // the relative 1e-12 keeps a budget such as 0.3 from becoming 0.3001 by the rounding of 0.3 / 1e-4
+    let up = (epsilon / unit * (1.0 - 1e-12)).ceil() * unit;
+    if epsilon > 0.0 && epsilon < 1e-3 { probability(up) } else { number_trimmed(up, 4) }
+}
+
+fn number_trimmed(x: f64, decimals: usize) -> String {
+    let text = format!("{x:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+fn trim_mantissa(text: &str) -> String {
+    match text.split_once('e') {
+        Some((m, e)) if m.contains('.') => format!("{}e{e}", m.trim_end_matches('0').trim_end_matches('.')),
+        _ => text.into(),
+    }
+}
+
+/// `12,345`.
+pub(super) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Largest power any test of "was the record there?" can have at `false_alarm`, under (ε, δ)-DP.
+///
+/// ```
+/// let power = dpopt::report::detection_bound(1.0, 1e-5, 0.05);
+/// assert!((power - 0.13592).abs() < 1e-4);
+/// ```
+pub fn detection_bound(epsilon: f64, delta: f64, false_alarm: f64) -> f64 {
+    let one = epsilon.exp() * false_alarm + delta;
+    let other = 1.0 - (-epsilon).exp() * (1.0 - delta - false_alarm);
+    one.min(other).clamp(0.0, 1.0)
+}
+
+/// What two neighbouring data sets are, in plain words.
+pub(super) fn neighbours(relation: Relation, unit: Unit) -> &'static str {
+    match (unit, relation) {
+        (Unit::Record, Relation::ZeroOut) => {
+            "one row of the table contributes what it does, or contributes nothing (the number of rows is public)"
+        }
+        (Unit::Record, Relation::AddOrRemove) => "one row is present or absent (the number of rows is protected too)",
+        (Unit::Record, Relation::ReplaceOne) => {
+            "one row is replaced by any other row (the number of rows is public)"
+        }
+        (Unit::User, Relation::ZeroOut) => {
+            "all rows of one user contribute what they do, or contribute nothing (the number of rows is public)"
+        }
+        (Unit::User, Relation::AddOrRemove) => "all rows of one user are present or absent",
+        (Unit::User, Relation::ReplaceOne) => "all rows of one user are replaced by any others",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        for (x, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (3.73063, "3.731"),
+            (123.456, "123.5"),
+            (2e-5, "2e-5"),
+            (0.00123456, "0.001235"),
+            (1234567.0, "1.235e6"),
+            (-0.5, "-0.5"),
+            (100000.0, "100000"),
+        ] {
+            assert_eq!(number(x), text);
+        }
+        assert_eq!(probability(1e-5), "1e-5");
+        assert_eq!(count(1234567), "1,234,567");
+        assert_eq!(count(123), "123");
+    }
+
+    #[test]
+    fn epsilon_is_rounded_up() {
+        assert_eq!(rounded_up(0.99990001), "1");
+        assert_eq!(rounded_up(1.0), "1");
+        assert_eq!(rounded_up(0.12341), "0.1235");
+        assert_eq!(rounded_up(0.3), "0.3");
+        assert_eq!(rounded_up(2.50001e-7), "2.501e-7");
+        assert_eq!(rounded_up(f64::INFINITY), "∞");
+    }
+
+    #[test]
+    fn detection_is_between_false_alarm_and_one() {
+        assert!((detection_bound(0.0, 0.0, 0.05) - 0.05).abs() < 1e-15);
+        assert!(detection_bound(50.0, 0.0, 0.05) <= 1.0);
+    }
+}

@@ -1,0 +1,58 @@
+//! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-noise`. Prints `NAME VALUE` lines that
+//! `make bench-noise` compares with NumPy and OpenDP in the same run.
+use dpopt_noise::{Grid, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian};
+use rand::Rng;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Best of seven runs of `work`, in nanoseconds per item.
+fn nanoseconds(items: usize, mut work: impl FnMut()) -> f64 {
+    work();
+    let best = (0..7)
+        .map(|_| {
+            let started = Instant::now();
+            work();
+            started.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min);
+    best * 1e9 / items as f64
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build_global()?;
+    let n = 1 << 20;
+    let mut sums = vec![0i64; n];
+    let started = Instant::now();
+    let grid = Grid::for_sum(1.0, 1.1, 256, 100_000);
+    let noise = RoundedGaussian::new(1.1, grid)?;
+    println!("first_construction_ms {:.3}", started.elapsed().as_secs_f64() * 1e3);
+    println!("construction_ns {:.0}", nanoseconds(1000, || {
+        for _ in 0..1000 {
+            black_box(RoundedGaussian::new(black_box(1.1), grid).ok());
+        }
+    }));
+    for (name, mut source) in [("secure", NoiseSource::secure()?), ("insecure_seed", NoiseSource::insecure(1))] {
+        let mut words = vec![0u8; 8 * n];
+        let mut stream = source.stream(Purpose::Noise, 0);
+        println!("words_{name}_ns {:.3}", nanoseconds(n, || stream.fill_bytes(black_box(&mut words))));
+        println!("gaussian_{name}_ns {:.3}", nanoseconds(n, || noise.add_to(black_box(&mut sums), &mut stream)));
+    }
+    let mut stream = NoiseSource::secure()?.stream(Purpose::Noise, 0);
+    let fine = RoundedGaussian::new(1.1, Grid::new(-33))?;
+    println!("gaussian_fine_grid_ns {:.3}", nanoseconds(n, || fine.add_to(black_box(&mut sums), &mut stream)));
+
+    let quantizer = Quantizer::new(Norm::L2, 1.0, grid)?;
+    let columns = 100_000u32;
+    let row: Vec<(u32, f32)> = (0..100).map(|k| (k * (columns / 100), stream.below(1000) as f32 * 1e-3)).collect();
+    let (indices, values): (Vec<u32>, Vec<f32>) = row.into_iter().unzip();
+    let mut cells = vec![0i64; columns as usize];
+    println!("clip_and_add_per_nonzero_ns {:.3}", nanoseconds(100 * 10_000, || {
+        for _ in 0..10_000 {
+            quantizer.add_scaled_row(black_box(0.7), &indices, &values, &mut cells);
+        }
+    }));
+    let skips = PoissonSkips::new(0.001)?;
+    let mut batch = Vec::new();
+    println!("poisson_per_chosen_ns {:.3}", nanoseconds(10_000, || skips.subset(10_000_000, &mut stream, &mut batch)));
+    Ok(())
+}
