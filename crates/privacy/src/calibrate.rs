@@ -1,15 +1,322 @@
-//! Finds the one free parameter of an event that meets a budget.
+//! Finds the one free parameter of an event that meets a budget (spec 18 §8).
+//!
+//! The search uses coarse accounting; what is returned was certified at full quality *after* rounding to seven
+//! significant digits toward the private side.
 
-use crate::certify::{Certificate, CertifyError};
+use crate::accountant::pld::Quality;
+use crate::accountant::{self, AccountingError};
+use crate::certify::{Certificate, CertifyError, certify};
 use crate::{Budget, Event, Relation};
 
-/// Smallest noise parameter in `[low, high]` for which `event_of(parameter)` is certified within `budget`;
-/// ε must not grow with the parameter. The returned certificate is of the returned value.
+/// Range searched for a noise parameter.
+pub const NOISE_RANGE: (f64, f64) = (1e-6, 1e9);
+/// Smallest sampling probability searched.
+pub const LEAST_PROBABILITY: f64 = 1e-12;
+/// Largest number of steps searched.
+pub const MOST_STEPS: u64 = 1_000_000_000;
+
+/// Smallest noise parameter in [`NOISE_RANGE`] (to seven significant digits) for which `event_of(parameter)` is
+/// certified within `budget`; ε must not grow with the parameter. The returned certificate is of the returned
+/// value. If the budget is met already at the lower end of the range, that end is returned.
+///
+/// ```
+/// use dpopt_privacy::{Budget, Event, Relation, calibrate};
+/// let budget = Budget::new(1.0, 1e-6).unwrap();
+/// let event = |noise| Event::gaussian(noise).poisson_sampled(0.01).self_composed(1000);
+/// let (noise, certificate) = calibrate::noise(event, Relation::ZeroOut, budget).unwrap();
+/// assert!(noise > 1.562666 && noise < 1.56270);
+/// assert!(certificate.bound().upper <= 1.0);
+/// ```
 pub fn noise(
     event_of: impl Fn(f64) -> Event,
     relation: Relation,
     budget: Budget,
 ) -> Result<(f64, Certificate), CertifyError> {
-    let _ = (event_of, relation, budget);
-    todo!("bracketing and one certified evaluation")
+    search(&event_of, relation, budget, NOISE_RANGE, Toward::Larger)
+}
+
+/// Largest sampling probability in (0, 1] (to seven significant digits) for which `event_of(probability)` is
+/// certified within `budget`; ε must not fall with it.
+pub fn sampling_probability(
+    event_of: impl Fn(f64) -> Event,
+    relation: Relation,
+    budget: Budget,
+) -> Result<(f64, Certificate), CertifyError> {
+    search(&event_of, relation, budget, (LEAST_PROBABILITY, 1.0), Toward::Smaller)
+}
+
+/// Largest number of steps, at most [`MOST_STEPS`], for which `event_of(steps)` is certified within `budget`;
+/// ε must not fall with it.
+pub fn steps(
+    event_of: impl Fn(u64) -> Event,
+    relation: Relation,
+    budget: Budget,
+) -> Result<(u64, Certificate), CertifyError> {
+    let mut best = certify(&event_of(1), relation, budget).map(|c| (1, c))?;
+    let (mut low, mut high) = (1, 2);
+    let coarse = |t: u64| coarse_epsilon(&event_of(t), relation, budget.delta());
+    while high < MOST_STEPS && coarse(high)? <= budget.epsilon() {
+        (low, high) = (high, high.saturating_mul(2));
+    }
+    high = high.min(MOST_STEPS + 1);
+    while high - low > (1 + low / 1000) {
+        let middle = low + (high - low) / 2;
+        if coarse(middle)? <= budget.epsilon() { low = middle } else { high = middle }
+    }
+    // coarse accounting is an upper bound, so `low` fits; sharpen upward with certificates
+    let mut stride = (high - low).max(1);
+    let mut at = low;
+    if at > best.0 {
+        best = (at, certify(&event_of(at), relation, budget)?);
+    }
+    let mut growing = true;
+    while stride >= 1 && at < MOST_STEPS {
+        let next = (at + stride).min(MOST_STEPS);
+        match certify(&event_of(next), relation, budget) {
+            Ok(certificate) => {
+                at = next;
+                best = (at, certificate);
+                if growing {
+                    stride *= 2;
+                }
+            }
+            Err(CertifyError::OverBudget { .. }) => {
+                growing = false;
+                stride /= 2;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(best)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Toward {
+    /// More private when larger.
+    Larger,
+    /// More private when smaller.
+    Smaller,
+}
+
+/// ε by coarse accounting, infinite where no finite one exists.
+fn coarse_epsilon(event: &Event, relation: Relation, delta: f64) -> Result<f64, CertifyError> {
+    match accountant::epsilon_at(event, relation, delta, Quality::COARSE) {
+        Ok(bound) => Ok(bound.upper),
+        Err(AccountingError::Unreachable(_)) => Ok(f64::INFINITY),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// `value` rounded to seven significant digits in the private direction.
+fn seven_digits(value: f64, toward: Toward) -> f64 {
+    let scale = 10f64.powi(6 - value.log10().floor() as i32);
+    let scaled = value * scale;
+    let rounded = match toward {
+        Toward::Larger => scaled.ceil(),
+        Toward::Smaller => scaled.floor(),
+    };
+    // through text, so that the result is the f64 nearest to the seven digits
+    format!("{:.6e}", rounded / scale).parse().unwrap_or(value)
+}
+
+fn search(
+    event_of: &dyn Fn(f64) -> Event,
+    relation: Relation,
+    budget: Budget,
+    (least, most): (f64, f64),
+    toward: Toward,
+) -> Result<(f64, Certificate), CertifyError> {
+    let target = budget.epsilon();
+    // x grows with privacy: x = ln parameter or −ln parameter
+    let sign = if toward == Toward::Larger { 1.0 } else { -1.0 };
+    let parameter = |x: f64| (sign * x).exp().clamp(least, most);
+    // ln(ε/target), bounded so that 0 and ∞ can be interpolated
+    let excess = |x: f64| -> Result<f64, CertifyError> {
+        let e = coarse_epsilon(&event_of(parameter(x)), relation, budget.delta())?;
+        Ok((e / target).max(1e-6).min(1e6).ln())
+    };
+    let (x_min, x_max) = if toward == Toward::Larger { (least.ln(), most.ln()) } else { (-most.ln(), -least.ln()) };
+    let mut low = 0f64.clamp(x_min, x_max);
+    let mut f_low = excess(low)?;
+    let (mut high, mut f_high) = (low, f_low);
+    let mut stride = 1.0;
+    while f_low <= 0.0 && low > x_min {
+        (high, f_high) = (low, f_low);
+        low = (low - stride).max(x_min);
+        f_low = excess(low)?;
+        stride *= 2.0;
+    }
+    if f_low <= 0.0 {
+        let value = if toward == Toward::Larger { least } else { most };
+        return Ok((value, certify(&event_of(value), relation, budget)?));
+    }
+    while f_high > 0.0 {
+        if high >= x_max {
+            // names the accountant's reason or what the event costs at the most private end
+            let value = if toward == Toward::Larger { most } else { least };
+            return Ok((value, certify(&event_of(value), relation, budget)?));
+        }
+        (low, f_low) = (high, f_high);
+        high = (high + stride).min(x_max);
+        f_high = excess(high)?;
+        stride *= 2.0;
+    }
+    // Illinois on (x, ln ε), down to the noise of coarse accounting
+    let mut side = 0;
+    let mut start = high;
+    while high - low > 1e-5 && f_low - f_high > 1e-4 {
+        let mut x = high - f_high * (high - low) / (f_high - f_low);
+        let margin = 1e-3 * (high - low);
+        // far from the root ln ε is strongly curved: bisect
+        x = if f_low - f_high > 3.0 { 0.5 * (low + high) } else { x.clamp(low + margin, high - margin) };
+        let f = excess(x)?;
+        if f > 0.0 {
+            (low, f_low) = (x, f);
+            if side == 1 {
+                f_high *= 0.5;
+            }
+            side = 1;
+        } else {
+            (high, f_high) = (x, f);
+            if side == -1 {
+                f_low *= 0.5;
+            }
+            side = -1;
+        }
+        start = x;
+        if f.abs() < 3e-4 {
+            break;
+        }
+    }
+    let slope = sign * (f_high - f_low) / (high - low);
+    let slope = if slope.is_finite() && slope != 0.0 { slope } else { -sign };
+    certified_end(event_of, relation, budget, parameter(start), slope, toward)
+}
+
+/// Secant steps with certificates from a good start, inside a bracket of refused and certified values.
+fn certified_end(
+    event_of: &dyn Fn(f64) -> Event,
+    relation: Relation,
+    budget: Budget,
+    start: f64,
+    mut slope: f64,
+    toward: Toward,
+) -> Result<(f64, Certificate), CertifyError> {
+    let target = budget.epsilon();
+    let sign = if toward == Toward::Larger { 1.0 } else { -1.0 };
+    let mut value = seven_digits(start, toward);
+    let mut best: Option<(f64, Certificate)> = None;
+    let mut refused: Option<f64> = None;
+    let mut last: Option<(f64, f64)> = None;
+    let mut push = 1e-6;
+    for _ in 0..40 {
+        let f = match certify(&event_of(value), relation, budget) {
+            Ok(certificate) => {
+                let f = (certificate.bound().upper / target).max(1e-6).ln();
+                best = Some((value, certificate));
+                // a millionth of ε is what the seven digits can tell apart
+                if f >= -1e-6 {
+                    break;
+                }
+                f
+            }
+            Err(CertifyError::OverBudget { needed, .. }) => {
+                refused = Some(value);
+                (needed / target).min(1e6).ln()
+            }
+            Err(CertifyError::Accounting(AccountingError::Unreachable(_))) => {
+                refused = Some(value);
+                1e6f64.ln()
+            }
+            Err(e) => return Err(e),
+        };
+        if let Some((x0, f0)) = last {
+            let secant = (f - f0) / (value.ln() - x0);
+            if secant.is_finite() && secant * sign < 0.0 {
+                slope = secant;
+            }
+        }
+        last = Some((value.ln(), f));
+        // aim slightly inside the budget
+        let mut next = value * (-(f + 4e-7) / slope).clamp(-0.7, 0.7).exp();
+        match (refused, &best) {
+            (Some(bad), Some((good, _))) => {
+                if ((good - bad) / good).abs() < 3e-7 {
+                    break;
+                }
+                let (least, most) = (bad.min(*good), bad.max(*good));
+                if !(next > least && next < most) {
+                    next = 0.5 * (least + most);
+                }
+            }
+            (Some(bad), None) => {
+                // over budget so far: push on by at least a doubling nudge
+                let nudged = bad * (1.0 + sign * push);
+                next = if sign > 0.0 { next.max(nudged) } else { next.min(nudged) };
+                push = (push * 2.0).min(0.5);
+            }
+            _ => {}
+        }
+        let rounded = seven_digits(next, toward);
+        if Some(rounded) == refused || best.as_ref().is_some_and(|(good, _)| *good == rounded) {
+            if best.is_some() {
+                break;
+            }
+            value = seven_digits(next * (1.0 + sign * 1e-6), toward);
+        } else {
+            value = rounded;
+        }
+    }
+    match best {
+        Some(found) => Ok(found),
+        None => Ok((value, certify(&event_of(value), relation, budget)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_of_dp_sgd() {
+        // truth 1.562666 (spec 18 §10); below it is a bug
+        let event = |x: f64| Event::gaussian(x).poisson_sampled(0.01).self_composed(1000);
+        let (x, c) = noise(event, Relation::ZeroOut, Budget::new(1.0, 1e-6).unwrap()).unwrap();
+        assert!((1.562666..1.562680).contains(&x), "{x}");
+        assert!(c.bound().upper <= 1.0 && c.bound().upper > 0.9999);
+        assert_eq!(*c.event(), event(x));
+        assert_eq!(seven_digits(x, Toward::Larger), x);
+    }
+
+    #[test]
+    fn noise_of_one_gaussian() {
+        for (e, d, s) in [(1.0, 1e-5, 3.730631634816), (0.1, 1e-6, 36.3046904262), (10.0, 1e-5, 0.499888619709)] {
+            let (x, _) = noise(Event::gaussian, Relation::ZeroOut, Budget::new(e, d).unwrap()).unwrap();
+            assert!(x >= s && x < s * (1.0 + 2e-5), "{x} {s}");
+        }
+    }
+
+    #[test]
+    fn probability_and_steps() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let (q, c) = sampling_probability(
+            |q| Event::gaussian(1.562666).poisson_sampled(q).self_composed(1000),
+            Relation::ZeroOut,
+            budget,
+        )
+        .unwrap();
+        assert!(q < 0.010000004 && q > 0.0099998, "{q}");
+        assert!(c.bound().upper <= 1.0);
+        let event = |t: u64| Event::gaussian(1.5627).poisson_sampled(0.01).self_composed(t);
+        let (t, _) = steps(event, Relation::ZeroOut, budget).unwrap();
+        assert!((1000..1004).contains(&t), "{t}");
+        assert!(certify(&event(t + 1), Relation::ZeroOut, budget).is_err());
+    }
+
+    #[test]
+    fn rounding_is_toward_privacy() {
+        assert_eq!(seven_digits(1.23456701, Toward::Larger), 1.234568);
+        assert_eq!(seven_digits(1.23456799, Toward::Smaller), 1.234567);
+        assert_eq!(seven_digits(1.234567, Toward::Larger), 1.234567);
+    }
 }

@@ -1,6 +1,7 @@
 //! Accountants: upper bounds on ε(δ) and δ(ε) of an event.
 
 pub mod gdp;
+pub mod pld;
 pub(crate) mod sampler_error;
 
 use crate::{Event, Relation};
@@ -100,7 +101,7 @@ pub trait Accountant: Sync {
 
 /// Every accountant, cheapest first.
 pub fn all() -> &'static [&'static dyn Accountant] {
-    &[&gdp::GdpAccountant]
+    &[&gdp::GdpAccountant, &pld::Pld { quality: pld::Quality::FINE }]
 }
 
 /// δ must lie in [0, 1).
@@ -119,25 +120,52 @@ pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), AccountingError> {
     Err(AccountingError::Parameter(format!("epsilon is {epsilon}; give a finite number, at least 0")))
 }
 
-/// The tightest ε over all accountants that support the event.
+/// The tightest ε that can be certified at `delta`.
 pub fn epsilon(event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
-    best(all().iter().map(|a| a.epsilon(event, relation, delta)))
+    epsilon_at(event, relation, delta, pld::Quality::FINE)
 }
 
-/// The tightest δ over all accountants that support the event.
+/// The tightest δ that can be certified at `epsilon`.
 pub fn delta(event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
-    best(all().iter().map(|a| a.delta(event, relation, epsilon)))
+    automatic(pld::Quality::FINE, |a| a.delta(event, relation, epsilon))
 }
 
-fn best(bounds: impl Iterator<Item = Result<Bound, AccountingError>>) -> Result<Bound, AccountingError> {
-    let mut best: Result<Bound, AccountingError> =
-        Err(AccountingError::Parameter("no accountant supports this event".into()));
-    for bound in bounds {
-        match (&best, &bound) {
-            (Ok(b), Ok(c)) if c.upper >= b.upper => {}
-            (Ok(_), Err(_)) => {}
-            _ => best = bound,
-        }
+/// [`epsilon`] at a chosen quality of the lattice computation.
+pub fn epsilon_at(
+    event: &Event,
+    relation: Relation,
+    delta: f64,
+    quality: pld::Quality,
+) -> Result<Bound, AccountingError> {
+    automatic(quality, |a| a.epsilon(event, relation, delta))
+}
+
+/// Every accountant's answer, for reports: those that do not support the event say why.
+pub fn compare(
+    event: &Event,
+    relation: Relation,
+    delta: f64,
+) -> Vec<(&'static str, Result<Bound, AccountingError>)> {
+    all().iter().map(|a| (a.name(), a.epsilon(event, relation, delta))).collect()
+}
+
+/// A closed form where there is one; else the better of the pure and the lattice accountant; the Rényi family
+/// only when these have no number (it is never tighter than the lattice).
+fn automatic(
+    quality: pld::Quality,
+    ask: impl Fn(&dyn Accountant) -> Result<Bound, AccountingError>,
+) -> Result<Bound, AccountingError> {
+    let named = |name: &str| all().iter().copied().find(|a| a.name() == name);
+    if let Some(Ok(bound)) = named("gdp").map(&ask) {
+        return Ok(bound);
     }
-    best
+    let lattice = ask(&pld::Pld { quality });
+    let mut found = vec![lattice.clone()];
+    found.extend(named("pure").map(&ask));
+    if found.iter().all(Result::is_err) {
+        found.extend(["zcdp", "rdp"].into_iter().filter_map(named).map(&ask));
+    }
+    let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper));
+    // the lattice accountant's reason is the most telling
+    least.map_or(lattice, Ok)
 }

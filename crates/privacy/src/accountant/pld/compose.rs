@@ -1,0 +1,209 @@
+//! ε(δ) and δ(ε) of a composition in one direction: views, tilt, grid, lattice, spectrum, reading (spec 18 §3.4).
+
+use super::grid::{Widths, coarse_borders, step_for, window};
+use super::lattice::connect_the_dots;
+use super::pair::{Pair, U};
+use super::spectrum::{Part, Spectrum, fast_size};
+use super::tilt::{Target, View, solve, total};
+use std::sync::Arc;
+
+/// Pairs of one direction with their multiplicities; not empty.
+pub(crate) type Draws = [(Arc<dyn Pair>, u64)];
+
+/// How much numerical slack is worth how much time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// Slack in ε aimed at, relative to ε (but no finer than for ε = 1e-4).
+    pub tolerance: f64,
+    /// Points of the Fourier transform at most; a window that needs more gets a coarser lattice.
+    pub most_points: usize,
+}
+
+impl Quality {
+    /// What certificates are made with: slack of some 1e-6 of ε, about a millisecond.
+    pub const FINE: Self = Self { tolerance: 1.5e-6, most_points: 1 << 21 };
+    /// For searches: slack of 1e-4 of ε.
+    pub const COARSE: Self = Self { tolerance: 1e-4, most_points: 1 << 18 };
+}
+
+/// A reading with its slack.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// ε or δ, rounded up.
+    pub value: f64,
+    pub infinite: f64,
+    pub rounding: f64,
+    pub step: f64,
+    pub points: usize,
+    pub lambda: f64,
+}
+
+/// No finite ε: losses beyond the grid weigh more than δ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Unreachable {
+    pub infinite: f64,
+}
+
+struct Prepared {
+    spectrum: Spectrum,
+    step: f64,
+    points: usize,
+    lambda: f64,
+}
+
+/// Tilt, grid and spectrum for `target`; `delta` is (a guess of) δ there.
+fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepared {
+    let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
+    // spec 18 §3.2: truncate before tilting, at a hundred-thousandth of δ over all steps
+    let tail_mass = (1e-5 * delta / count).max(1e-300);
+    let negligible = 1e-9 / count;
+    let mut views: Vec<(View, u64)> =
+        draws.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t)).collect();
+    let mut lambda = solve(&views, target, 10.0);
+    for (view, (pair, _)) in views.iter_mut().zip(draws) {
+        let borders = Widths::new(&view.0, lambda, negligible).refined(500);
+        view.0 = View::new(pair, &borders);
+    }
+    lambda = solve(&views, target, lambda);
+    let sum = total(&views, lambda);
+    let chernoff = chernoff_epsilon(sum.value, lambda, delta);
+    let epsilon = match target {
+        Target::Epsilon(epsilon) => epsilon,
+        Target::Delta(_) => chernoff,
+    };
+    let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
+    let mut step = step_for(quality.tolerance * epsilon.max(1e-4), lambda, &cumulants);
+    let (mut one_step_tail, mut range) = (0.0f64, 0.0);
+    for ((view, t), (c, _)) in views.iter().zip(&cumulants) {
+        let mut mass = 0.0;
+        for i in (0..view.loss.len()).rev() {
+            mass += (view.ln_p[i] + lambda * view.loss[i] - c.value).exp() * *t as f64;
+            if mass > 1e-8 {
+                one_step_tail = one_step_tail.max(view.high[i] - c.mean);
+                break;
+            }
+        }
+        range += *t as f64 * (view.high[view.high.len() - 1] - view.low[0]);
+    }
+    let length = window(lambda, -delta.ln(), sum, one_step_tail).min(range * 1.01);
+    step = step.max(length / quality.most_points as f64);
+    let points = fast_size(((length / step).ceil() as usize).saturating_add(2).min(quality.most_points));
+    let parts: Vec<Part> = views
+        .iter()
+        .zip(draws)
+        .map(|((view, _), (pair, t))| {
+            let index = Widths::new(view, lambda, negligible).lattice(step);
+            (connect_the_dots(pair, step, index), *t)
+        })
+        .collect();
+    Prepared { spectrum: Spectrum::new(&parts, lambda, points), step, points, lambda }
+}
+
+fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {
+    (cumulant - lambda * (1.0 / lambda).ln_1p() - lambda.ln_1p() - delta.ln()) / lambda
+}
+
+impl Prepared {
+    fn reading(&self, value: f64, rounding: f64) -> Reading {
+        Reading {
+            value,
+            infinite: self.spectrum.infinite,
+            rounding,
+            step: self.step,
+            points: self.points,
+            lambda: self.lambda,
+        }
+    }
+
+    /// Smallest ε with certified δ(ε) ≤ `delta`.
+    fn epsilon(&self, delta: f64) -> Result<Reading, Unreachable> {
+        let s = &self.spectrum;
+        // the mass at infinity comes off first; below what rounding leaves nothing can be certified
+        let left = (delta - s.infinite) * (1.0 - 4.0 * U);
+        if !(left > 0.0) {
+            return Err(Unreachable { infinite: s.infinite });
+        }
+        let renyi = s.renyi_epsilon(left);
+        let finish = |epsilon: f64, rounding: f64| {
+            let epsilon = epsilon.min(renyi) + s.loss_error;
+            if epsilon.is_finite() {
+                Ok(self.reading((epsilon * (1.0 + 4.0 * U)).max(0.0), rounding))
+            } else {
+                Err(Unreachable { infinite: s.infinite })
+            }
+        };
+        let zero = s.delta(0);
+        // strictly below by the rounding of losses, so that δ(0) itself is certified
+        if zero.0 + s.loss_error <= left {
+            return Ok(self.reading(0.0, zero.1));
+        }
+        let top = (renyi / self.step).ceil();
+        if !(top >= 1.0 && top < 9e15) {
+            return finish(renyi.max(0.0), 0.0);
+        }
+        let (mut low, mut high) = (0, top as i64);
+        if s.delta(high).0 > left {
+            return finish(renyi, 0.0);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if s.delta(middle).0 > left { low = middle } else { high = middle }
+        }
+        let (above, (below, rounding)) = (s.delta(low).0, s.delta(high));
+        finish(between(low as f64 * self.step, self.step, above, below, left), rounding)
+    }
+
+    /// Certified δ at `epsilon`.
+    fn delta(&self, epsilon: f64) -> Reading {
+        let s = &self.spectrum;
+        let at = epsilon - s.loss_error;
+        let position = at / self.step;
+        let renyi = s.renyi_delta(at);
+        let (mut value, mut rounding) = (renyi, 0.0);
+        if position.abs() < 9e15 {
+            let low = position.floor() as i64;
+            let (d0, (d1, e)) = (s.delta(low).0, s.delta(low + 1));
+            // a lattice profile is linear in e^ε between its points
+            let share = ((at - low as f64 * self.step).exp_m1() / self.step.exp_m1()).clamp(0.0, 1.0);
+            let chord = d0 + share * (d1 - d0);
+            if chord < value {
+                (value, rounding) = (chord, e);
+            }
+        }
+        self.reading(((value + s.infinite) * (1.0 + 8.0 * U)).min(1.0), rounding)
+    }
+}
+
+/// ε where the chord (in e^ε) from `above` at `low` to `below` at `low + step` meets `delta`.
+fn between(low: f64, step: f64, above: f64, below: f64, delta: f64) -> f64 {
+    if !above.is_finite() {
+        return low + step;
+    }
+    let share = ((above - delta) / (above - below)).clamp(0.0, 1.0);
+    let e = low + (share * step.exp_m1()).ln_1p();
+    (e * (1.0 + 8.0 * U)).min(low + step)
+}
+
+/// Smallest certified ε at `delta` in (0, 1).
+pub(crate) fn epsilon(draws: &Draws, delta: f64, quality: Quality) -> Result<Reading, Unreachable> {
+    prepare(draws, Target::Delta(delta), delta, quality).epsilon(delta)
+}
+
+/// Smallest certified δ at `epsilon`.
+pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
+    // where to truncate depends on δ, which is not known yet: a coarse reading first
+    let mut guess = 1e-9;
+    let mut prepared = prepare(draws, Target::Epsilon(epsilon), guess, Quality::COARSE);
+    for _ in 0..5 {
+        let estimate = prepared.spectrum.renyi_delta(epsilon).clamp(1e-290, 0.5);
+        let settled = estimate > 0.02 * guess && estimate < 50.0 * guess;
+        guess = estimate;
+        if settled {
+            break;
+        }
+        prepared = prepare(draws, Target::Epsilon(epsilon), guess, Quality::COARSE);
+    }
+    let coarse = prepared.delta(epsilon);
+    let fine = prepare(draws, Target::Epsilon(epsilon), guess, quality).delta(epsilon);
+    if fine.value <= coarse.value { fine } else { coarse }
+}

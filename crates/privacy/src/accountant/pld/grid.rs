@@ -1,0 +1,216 @@
+//! Where to cut the loss axis: a fine core, coarse tails, and the Fourier window (spec 18 §3.2).
+
+use super::pair::Pair;
+#[cfg(test)]
+use super::planted::{Bug, is as planted};
+use super::tilt::{Cumulants, View};
+
+/// Largest one-step loss kept on a grid: e^loss must stay far from overflow.
+pub(crate) const LARGEST_LOSS: f64 = 600.0;
+/// Borders per part; a grid that needs more is made coarser in its tails.
+const MOST_CELLS: f64 = 400_000.0;
+
+/// Smallest x > 0 (within 10 %, from above) with `tail(x) <= mass`; `LARGEST_LOSS` if there is none below.
+fn quantile(mass: f64, tail: impl Fn(f64) -> f64) -> f64 {
+    let (mut outside, mut inside) = (1.0, 1.0);
+    if tail(1.0) <= mass {
+        while outside > 1e-18 && tail(outside) <= mass {
+            inside = outside;
+            outside *= 0.1;
+        }
+    } else {
+        while tail(inside) > mass {
+            if inside >= LARGEST_LOSS {
+                return LARGEST_LOSS;
+            }
+            outside = inside;
+            inside = (inside * 4.0).min(LARGEST_LOSS);
+        }
+    }
+    while inside > 1.1 * outside {
+        let middle = (inside * outside).sqrt();
+        if tail(middle) <= mass { inside = middle } else { outside = middle }
+    }
+    inside
+}
+
+/// Borders in geometric progression on both sides of 0, which see every scale between the small side's
+/// hundred-thousandth and the largest loss that `tail_mass` leaves.
+pub(crate) fn coarse_borders(pair: &dyn Pair, tail_mass: f64) -> Vec<f64> {
+    let above = quantile(tail_mass, |x| pair.masses(&[x]).p[1]);
+    // far below, the tilt removes what is left
+    let below = quantile(1e-18, |x| pair.masses(&[-x]).p[0]);
+    const PER_DECADE: f64 = 28.0;
+    let smallest = above.min(below) * 1e-5;
+    let side = |largest: f64| {
+        let n = ((largest / smallest).log10() * PER_DECADE).ceil().max(1.0) as usize;
+        (0..=n).map(move |i| largest * (smallest / largest).powf(i as f64 / n as f64))
+    };
+    let mut borders: Vec<f64> = side(below).map(|x| -x).collect();
+    borders.push(0.0);
+    let mut positive: Vec<f64> = side(above).collect();
+    positive.reverse();
+    borders.extend(positive);
+    borders
+}
+
+/// Widths proportional to (tilted density)^(−1/3), the allocation that minimises Σ mass·width² for a given
+/// number of cells; but where the tilted mass matters never wider than a tenth of 1/(1+λ), as a chord over
+/// a wider cell inflates e^(λL).
+pub(crate) struct Widths<'a> {
+    view: &'a View,
+    /// Width limit of each cell of the view that does not depend on the scale.
+    limit: Vec<f64>,
+    /// density^(−1/3) of each cell.
+    shape: Vec<f64>,
+    /// Tilted mass of each cell.
+    mass: Vec<f64>,
+}
+
+impl<'a> Widths<'a> {
+    /// `negligible`: a tilted mass that may be inflated to without harm.
+    pub fn new(view: &'a View, lambda: f64, negligible: f64) -> Self {
+        #[cfg(test)]
+        let lambda = if planted(Bug::UntiltedWidths) { 1e-6 } else { lambda };
+        let c = view.cumulants(lambda);
+        let cells = view.loss.len();
+        let (mut limit, mut shape, mut mass) =
+            (Vec::with_capacity(cells), Vec::with_capacity(cells), Vec::with_capacity(cells));
+        for i in 0..cells {
+            let ln_mass = view.ln_p[i] + lambda * view.loss[i] - c.value;
+            let room = (negligible.ln() - ln_mass).max(0.0);
+            let cap = (0.1f64).max(room) / (1.0 + lambda);
+            limit.push(cap);
+            let length = (view.high[i] - view.low[i]).max(f64::MIN_POSITIVE);
+            shape.push(((length.ln() - ln_mass) / 3.0).min(200.0).exp());
+            mass.push(ln_mass.exp());
+        }
+        Self { view, limit, shape, mass }
+    }
+
+    fn width(&self, i: usize, scale: f64, finest: f64) -> f64 {
+        (scale * self.shape[i]).min(self.limit[i]).max(finest)
+    }
+
+    fn cells(&self, scale: f64, finest: f64) -> f64 {
+        let v = self.view;
+        (0..v.loss.len()).map(|i| (v.high[i] - v.low[i]) / self.width(i, scale, finest)).sum()
+    }
+
+    /// Scale at which the coarse cells add as much bias (Σ mass·width²) as half of that of a uniform grid,
+    /// or larger if that took too many cells.
+    fn scale_for(&self, finest: f64) -> f64 {
+        let excess = |scale: f64| -> f64 {
+            (0..self.mass.len()).map(|i| self.mass[i] * (self.width(i, scale, finest).powi(2) - finest * finest)).sum()
+        };
+        let smallest = self.shape.iter().copied().fold(f64::INFINITY, f64::min);
+        let (mut low, mut high) = ((finest / smallest).ln() - 30.0, (finest / smallest).ln() + 30.0);
+        for _ in 0..24 {
+            let middle = 0.5 * (low + high);
+            let too_fine = self.cells(middle.exp(), finest) > MOST_CELLS;
+            if too_fine || excess(middle.exp()) < 0.5 * finest * finest { low = middle } else { high = middle }
+        }
+        low.exp()
+    }
+
+    /// About `cells` borders for a second look at the pair.
+    pub fn refined(&self, cells: usize) -> Vec<f64> {
+        let (mut low, mut high) = (-100.0, 100.0);
+        for _ in 0..24 {
+            let middle: f64 = 0.5 * (low + high);
+            if self.cells(middle.exp(), 0.0) > cells as f64 { low = middle } else { high = middle }
+        }
+        let scale = f64::exp(high);
+        let mut borders = vec![self.view.low[0]];
+        for i in 0..self.view.loss.len() {
+            let (a, b) = (self.view.low[i], self.view.high[i]);
+            let n = ((b - a) / self.width(i, scale, 0.0)).ceil().clamp(1.0, 4.0 * cells as f64);
+            borders.extend((1..=n as usize).map(|k| a + (b - a) * k as f64 / n));
+        }
+        borders.dedup();
+        borders
+    }
+
+    /// Lattice points of spacing `step` for the final discretisation; 0 is always one of them.
+    pub fn lattice(&self, step: f64) -> Vec<i64> {
+        let v = self.view;
+        let scale = self.scale_for(step);
+        let first = (v.low[0] / step).floor() as i64;
+        let last = ((v.high[v.high.len() - 1] / step).ceil() as i64).max(first + 1);
+        let mut index = vec![first];
+        let (mut k, mut cell) = (first, 0);
+        while k < last {
+            let here = k as f64 * step;
+            while cell + 1 < v.high.len() && v.high[cell] <= here {
+                cell += 1;
+            }
+            // not beyond the end of the cell whose density was used, unless that is nearer than one step
+            let room = ((v.high[cell] - here) / step).ceil().max(1.0);
+            let wanted = (self.width(cell, scale, step) / step).floor().max(1.0);
+            let next = k.saturating_add(wanted.min(room) as i64).min(last);
+            k = if k < 0 && next > 0 { 0 } else { next };
+            index.push(k);
+        }
+        index
+    }
+}
+
+/// Lattice step for a bias of `tolerance` in ε: T(λ+1)·Δ²/12 while Δ is small against one draw's spread, and at
+/// most T(λ+1)·Δ·E|L|/2 beyond.
+pub(crate) fn step_for(tolerance: f64, lambda: f64, parts: &[(Cumulants, u64)]) -> f64 {
+    let bias = |step: f64| -> f64 {
+        let sum: f64 = parts
+            .iter()
+            .map(|(c, count)| {
+                let spread = (c.variance + c.mean * c.mean).sqrt();
+                *count as f64 * (step * step / 12.0).min(0.5 * step * spread)
+            })
+            .sum();
+        (1.0 + lambda) * sum
+    };
+    let mut step = 1.0;
+    while bias(step) > tolerance && step > 1e-300 {
+        step *= 0.5;
+    }
+    // between step and 2·step, where the bias is at most quadratic
+    step * (tolerance / bias(step)).sqrt().clamp(1.0, 2.0)
+}
+
+/// Length of the Fourier window: seven tilted standard deviations, and enough for the copy on the left to be
+/// e^-16 of the target. Too short a window costs tightness, never validity.
+pub(crate) fn window(lambda: f64, ln_inverse_delta: f64, sum: Cumulants, one_step_tail: f64) -> f64 {
+    let deviation = sum.variance.sqrt();
+    (7.0 * deviation).max((16.0 + ln_inverse_delta) / lambda).max(one_step_tail + 5.0 * deviation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pair::GaussianPair;
+    use super::super::poisson::PoissonPair;
+    use super::*;
+
+    #[test]
+    fn borders_see_small_and_large_losses() {
+        let pair = PoissonPair { probability: 1e-6, base: GaussianPair { mu: 1.0 } };
+        let borders = coarse_borders(&pair, 1e-20);
+        assert!(borders.windows(2).all(|w| w[0] < w[1]));
+        assert!(borders[0] >= -1.2e-6 && borders[0] <= -1e-6 && *borders.last().unwrap() > 1e-5);
+        assert!(borders.len() < 1000);
+    }
+
+    #[test]
+    fn lattice_holds_zero_and_is_fine_where_the_mass_is() {
+        let pair = PoissonPair { probability: 0.01, base: GaussianPair { mu: 1.0 } };
+        let view = View::new(&pair, &coarse_borders(&pair, 1e-14));
+        let index = Widths::new(&view, 17.0, 1e-12).lattice(1e-3);
+        assert!(index.binary_search(&0).is_ok() && index.windows(2).all(|w| w[0] < w[1]));
+        assert!(index.len() < ((index[index.len() - 1] - index[0]) as usize) / 2);
+    }
+
+    #[test]
+    fn step_meets_the_tolerance() {
+        let c = Cumulants { value: 0.0, mean: 0.0, variance: 1.0 };
+        let step = step_for(1e-4, 9.0, &[(c, 100)]);
+        assert!((1000.0 * step * step / 12.0 / 1e-4 - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,165 @@
+//! Privacy-loss-distribution accountant: exact one-step masses, connect-the-dots lattice, exponential tilt,
+//! one Fourier transform, certified rounding (spec 18 §3).
+//!
+//! Each direction of the neighbours is composed by itself and the larger result is reported; symmetric leaves
+//! (fixed-size sampling, replace-one) enter both.
+
+mod compose;
+mod grid;
+mod lattice;
+mod pair;
+#[cfg(test)]
+mod planted;
+mod poisson;
+mod spectrum;
+mod tilt;
+mod tree;
+
+pub use compose::Quality;
+
+use super::sampler_error::delta_with_error;
+use super::{Accountant, AccountingError, Bound, Slack};
+use crate::{Event, Relation};
+use compose::{Draws, Reading, Unreachable};
+use pair::Pair;
+use std::sync::Arc;
+use tree::Leaves;
+
+/// Privacy loss distributions. Supports compositions of every event that has a dominating pair.
+#[derive(Clone, Copy, Debug)]
+pub struct Pld {
+    /// Time against slack.
+    pub quality: Quality,
+}
+
+impl Default for Pld {
+    fn default() -> Self {
+        Self { quality: Quality::FINE }
+    }
+}
+
+type Direction = Vec<(Arc<dyn Pair>, u64)>;
+
+fn directions(leaves: &Leaves) -> (Direction, Option<Direction>) {
+    let forward = leaves.sides.iter().map(|(s, t)| (s.with_to_without.clone(), *t)).collect();
+    let backward = leaves.sides.iter().map(|(s, t)| (s.without_to_with.clone(), *t)).collect();
+    (forward, (!leaves.symmetric).then_some(backward))
+}
+
+impl Accountant for Pld {
+    fn name(&self) -> &'static str {
+        "pld"
+    }
+
+    fn supports(&self, event: &Event, relation: Relation) -> Result<(), AccountingError> {
+        tree::leaves(event, relation).map(|_| ())
+    }
+
+    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+        super::check_delta(delta)?;
+        let leaves = tree::leaves(event, relation)?;
+        if leaves.sides.is_empty() && leaves.total_variation == 0.0 {
+            return Ok(Bound::exact(0.0, 0.0, "pld"));
+        }
+        if delta == 0.0 {
+            return Err(tree::unsupported(relation, "delta 0 needs the pure accountant; give a positive delta, for example 1e-6"));
+        }
+        let (forward, backward) = directions(&leaves);
+        let tv = leaves.total_variation;
+        let first = directed_epsilon(&forward, delta, tv, self.quality)?;
+        let second = match backward {
+            None => None,
+            Some(draws) => {
+                // a coarse bound that is already below the other direction need not be sharpened
+                match directed_epsilon(&draws, delta, tv, Quality::COARSE) {
+                    Ok(coarse) if coarse.value <= first.value => Some(coarse),
+                    _ => Some(directed_epsilon(&draws, delta, tv, self.quality)?),
+                }
+            }
+        };
+        Ok(bound(first, second, tv))
+    }
+
+    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+        super::check_epsilon(epsilon)?;
+        let leaves = tree::leaves(event, relation)?;
+        let charge = delta_with_error(0.0, epsilon, leaves.total_variation);
+        if leaves.sides.is_empty() {
+            return Ok(Bound::new(charge.min(1.0), "pld"));
+        }
+        let (forward, backward) = directions(&leaves);
+        let read = |draws: &Draws| {
+            let mut reading = compose::delta(draws, epsilon, self.quality);
+            reading.value = (reading.value + charge).min(1.0);
+            reading
+        };
+        Ok(bound(read(&forward), backward.map(|d| read(&d)), leaves.total_variation))
+    }
+}
+
+fn bound(forward: Reading, backward: Option<Reading>, total_variation: f64) -> Bound {
+    let back = backward.as_ref().map_or(forward.value, |r| r.value);
+    let worst = match &backward {
+        Some(b) if b.value > forward.value => b.clone(),
+        _ => forward.clone(),
+    };
+    Bound {
+        upper: worst.value,
+        lower: None,
+        accountant: "pld".into(),
+        with_to_without: Some(forward.value),
+        without_to_with: Some(back),
+        slack: Some(Slack {
+            inf_mass: worst.infinite,
+            fft: worst.rounding,
+            alias: 0.0,
+            total_variation,
+            grid_interval: worst.step,
+            window_points: worst.points,
+            tilt: worst.lambda,
+        }),
+    }
+}
+
+fn unreachable_message(e: Unreachable, delta: f64) -> AccountingError {
+    AccountingError::Unreachable(format!(
+        "losses above {} have probability {:.3e}, so no finite epsilon is certified at delta {delta:e}; add noise or raise delta",
+        grid::LARGEST_LOSS,
+        e.infinite
+    ))
+}
+
+/// ε of one direction. A total variation τ costs (1 + e^ε)τ at the *returned* ε: the fixed point is approached
+/// from below, so it is finished by a verified step (spec 18 §3.4, step 5).
+fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Result<Reading, AccountingError> {
+    if tv == 0.0 {
+        return compose::epsilon(draws, delta, quality).map_err(|e| unreachable_message(e, delta));
+    }
+    let too_large = || {
+        AccountingError::Unreachable(format!(
+            "the samplers' total variation {tv:e} leaves nothing of delta {delta:e}; use a finer sampler or raise delta"
+        ))
+    };
+    let mut epsilon = 0.0;
+    for round in 0..200 {
+        let left = delta - delta_with_error(0.0, epsilon, tv);
+        if !(left > 0.0) {
+            return Err(too_large());
+        }
+        if draws.is_empty() {
+            return Ok(Reading { value: 0.0, infinite: 0.0, rounding: 0.0, step: 0.0, points: 0, lambda: 0.0 });
+        }
+        let mut reading = compose::epsilon(draws, left, quality).map_err(|e| unreachable_message(e, delta))?;
+        if reading.value <= epsilon {
+            // charged at `epsilon`, reached at a smaller one: `epsilon` holds
+            reading.value = epsilon;
+            return Ok(reading);
+        }
+        let step = 2f64.powi((round - 6).max(0)) * quality.tolerance * reading.value.max(1e-6);
+        epsilon = reading.value + if round >= 2 { step } else { 0.0 };
+    }
+    Err(too_large())
+}
+
+#[cfg(test)]
+mod tests;
