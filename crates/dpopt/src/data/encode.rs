@@ -52,7 +52,7 @@ impl BadCells {
 /// let table = open_bytes(b"age,income\n39,<=50K\n50,>50K\n".to_vec(), Format::Csv, &ReadOptions::default())?;
 /// let layout = Schema::from_toml(bounds)?.resolve(table.columns(), Some("income"))?;
 /// let encoder = Encoder::new(&layout)?;
-/// assert_eq!(encoder.dimension(), 1 + 5 + 1); // intercept, five knots, "missing"
+/// assert_eq!(encoder.dimension(), 1 + 2 + 8 + 1); // intercept, line, eight knots, "missing"
 /// let examples = encoder.encode(&*table, BadCells::Error)?; // Sensitive<Examples>
 /// # let _ = examples;
 /// # Ok::<(), dpopt::data::DataError>(())
@@ -154,6 +154,9 @@ impl NumericScale {
     }
 }
 
+/// Every numeric block begins with the line: `1 - u` and `u`, the hat functions of two knots.
+const LINEAR: u32 = 2;
+
 /// The two hat functions that are not zero at `unit`: the first one's index, and its and the next one's value.
 #[inline]
 fn hats(unit: f64, knots: u32) -> (u32, f64, f64) {
@@ -236,7 +239,7 @@ impl Encoder {
     /// No row has more non-zeros than this (a public fact).
     pub fn max_nonzeros(&self) -> usize {
         let per_block = self.spec.features.iter().map(|f| match &f.kind {
-            FeatureForm::Numeric { .. } => 3,
+            FeatureForm::Numeric { .. } => 5,
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
             FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
             FeatureForm::Sparse { dimension } => *dimension as usize,
@@ -244,7 +247,7 @@ impl Encoder {
         (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
     }
 
-    /// Name of feature `index`: `(intercept)`, `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,
+    /// Name of feature `index`: `(intercept)`, `age:low`, `age:high` (the line), `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,
     /// `city#17` (a slot of a hash), `text:digits@0.25`. `None` beyond the last.
     pub fn feature_name(&self, index: usize) -> Option<String> {
         let index = u32::try_from(index).ok().filter(|i| *i < self.dimension)?;
@@ -256,8 +259,11 @@ impl Encoder {
         let (i, column) = (index - block.offset, &spec.column);
         let knots = self.spec.knots;
         Some(match (&spec.kind, &block.form) {
-            (FeatureForm::Numeric { .. }, Prepared::Numeric { scale }) if i < knots => {
-                format!("{column}@{}", short(scale.value(f64::from(i) / f64::from(knots - 1))))
+            (FeatureForm::Numeric { .. }, _) if i < LINEAR => {
+                format!("{column}:{}", if i == 0 { "low" } else { "high" })
+            }
+            (FeatureForm::Numeric { .. }, Prepared::Numeric { scale }) if i < LINEAR + knots => {
+                format!("{column}@{}", short(scale.value(f64::from(i - LINEAR) / f64::from(knots - 1))))
             }
             (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
                 format!("{column}={}", levels[i as usize])
@@ -435,13 +441,19 @@ impl FeatureBlock {
             Prepared::Numeric { scale: range } => {
                 let value = field_number(field);
                 // a missing value sits in the middle and says that it is missing
-                let (i, left, right) = hats(value.map_or(0.5, |v| range.unit(v)), knots);
-                entries.push((self.offset + i, (left * scale) as f32));
-                if right != 0.0 {
-                    entries.push((self.offset + i + 1, (right * scale) as f32));
+                let unit = value.map_or(0.5, |v| range.unit(v));
+                let (i, left, right) = hats(unit, knots);
+                let absent = f64::from(u8::from(value.is_none()));
+                let square = (1.0 - unit).powi(2) + unit * unit + left * left + right * right + absent;
+                let each = scale / square.sqrt();
+                let knot = self.offset + LINEAR + i;
+                for (column, weight) in [(self.offset, 1.0 - unit), (self.offset + 1, unit), (knot, left), (knot + 1, right)] {
+                    if weight != 0.0 {
+                        entries.push((column, (weight * each) as f32));
+                    }
                 }
                 if value.is_none() {
-                    entries.push((missing, scale as f32));
+                    entries.push((missing, each as f32));
                     return is_missing_marker(field);
                 }
             }
@@ -627,7 +639,7 @@ impl FeatureSpec {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale { lower: *lower, upper: *upper, log: *log };
-                (options.knots + 1, 1, Prepared::Numeric { scale })
+                (LINEAR + options.knots + 1, 1, Prepared::Numeric { scale })
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;
@@ -694,28 +706,33 @@ mod tests {
 
     #[test]
     fn one_of_each_kind_with_missing_other_and_unknown_label() {
-        let bounds = "[age]\nlower = 0\nupper = 8\n[sex]\nlevels = ['M', 'F', '?']\n[city]\nhash = true\n\
+        let bounds = "[dpopt]\nknots = 5\n[age]\nlower = 0\nupper = 8\n[sex]\nlevels = ['M', 'F', '?']\n[city]\nhash = true\n\
                       [y]\nlevels = ['no', 'yes']\n";
         let table = csv("age,sex,city,y\n3,M,Rome,no\n?, ?,,yes\n99,X,Rome,yes\n1,F,Bern,maybe\n2,NA,Rome,\n");
         let encoder = encoder(bounds, &*table, Some("y"));
-        assert_eq!(encoder.dimension(), 1 + 6 + 5 + 4097);
-        assert_eq!(encoder.max_nonzeros(), 1 + 3 + 1 + 1);
+        assert_eq!(encoder.dimension(), 1 + 8 + 5 + 4097);
+        assert_eq!(encoder.max_nonzeros(), 1 + 5 + 1 + 1);
         let examples = encoder.encode(&*table, BadCells::Error).unwrap();
         let Examples { rows, targets } = examples.expose();
         assert_eq!(targets, &[-1.0, 1.0, 1.0, 0.0, 0.0]);
         let first = named(&encoder, rows, 0, 4.0);
-        let expected = [("(intercept)", 1.0), ("age@2", 0.5), ("age@4", 0.5), ("sex=M", 1.0)];
+        // 3 of 0..8 is u = 3/8: the line (5/8, 3/8), half way between the knots 2 and 4; the block has norm 1
+        let norm = (25.0f64 / 64.0 + 9.0 / 64.0 + 0.5).sqrt();
+        let age = [("age:low", 0.625), ("age:high", 0.375), ("age@2", 0.5), ("age@4", 0.5)];
+        let age = age.map(|(name, value)| (name, value / norm));
+        let expected = [("(intercept)", 1.0), age[0], age[1], age[2], age[3], ("sex=M", 1.0)];
         assert!(first.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6), "{first:?}");
-        assert!(first[4].0.starts_with("city#") && first.len() == 5);
+        assert!(first[6].0.starts_with("city#") && first.len() == 7);
         let second = named(&encoder, rows, 1, 4.0);
         let names: Vec<&str> = second.iter().map(|f| f.0.as_str()).collect();
         // "?" is a level of sex and a missing marker elsewhere
-        assert_eq!(names, ["(intercept)", "age@4", "age=(missing)", "sex=?", "city=(missing)"]);
-        // five ones over sqrt(4): clipped from norm sqrt(5/4) to 1
-        assert!(second.iter().all(|f| (f.1 - (4.0f64 / 5.0).sqrt()).abs() < 1e-6));
+        assert_eq!(names, ["(intercept)", "age:low", "age:high", "age@4", "age=(missing)", "sex=?", "city=(missing)"]);
+        let expected = [1.0, 0.1f64.sqrt(), 0.1f64.sqrt(), 0.4f64.sqrt(), 0.4f64.sqrt(), 1.0, 1.0];
+        assert!(second.iter().zip(expected).all(|(f, e)| (f.1 - e).abs() < 1e-6), "{second:?}");
         let third = named(&encoder, rows, 2, 4.0);
-        assert_eq!((third[1].0.as_str(), third[2].0.as_str()), ("age@8", "sex=(other)"));
-        assert_eq!(third[3].0, first[4].0);
+        let names: Vec<&str> = third.iter().take(4).map(|f| f.0.as_str()).collect();
+        assert_eq!(names, ["(intercept)", "age:high", "age@8", "sex=(other)"]);
+        assert_eq!(third[4].0, first[6].0);
         assert!(rows.row(3).0.is_empty() && rows.row(4).0.is_empty());
     }
 
@@ -803,8 +820,8 @@ mod tests {
         assert_eq!(serde_json::to_string(&back).unwrap(), json);
         for (from, to) in [
             ("\"version\":1", "\"version\":2"),
-            ("\"knots\":5", "\"knots\":5,\"extra\":1"),
-            ("\"knots\":5", "\"knots\":1"),
+            ("\"knots\":8", "\"knots\":8,\"extra\":1"),
+            ("\"knots\":8", "\"knots\":1"),
             ("\"lower\":0.1", "\"lower\":9.0"),
             ("\"bits\":12", "\"bits\":0"),
             ("\"bits\":12", "\"bits\":64"),

@@ -115,7 +115,7 @@ impl Kind {
 ///
 /// | field | default | range | meaning |
 /// |---|---|---|---|
-/// | `knots` | 5 | 2..=64 | hat functions per numeric column (spec 17 §1.1: K=5) |
+/// | `knots` | 8 | 2..=64 | hat functions per numeric column, next to its line (docs/decisions/0003) |
 /// | `hash_bits` | 12 | 1..=20 | a hashed column has 2^bits slots: two of 100 levels share one with chance 0.7 |
 /// | `text_bits` | 16 | 1..=22 | a text column has 2^bits word slots |
 /// | `row_norm` | 1 | > 0 | every encoded row has l2 norm at most this, exactly |
@@ -136,7 +136,7 @@ pub struct EncodingOptions {
 
 impl Default for EncodingOptions {
     fn default() -> Self {
-        Self { knots: 5, hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false }
+        Self { knots: 8, hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false }
     }
 }
 
