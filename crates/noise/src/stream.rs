@@ -193,9 +193,22 @@ impl TryRng for Stream {
     }
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        for part in bytes.chunks_mut(8) {
+        let mut whole = bytes.chunks_exact_mut(8);
+        loop {
+            let mut used = 0;
+            for (&word, part) in self.unread().iter().zip(&mut whole) {
+                part.copy_from_slice(&word.to_le_bytes());
+                used += 1;
+            }
+            if used == 0 {
+                break;
+            }
+            self.consume(used);
+        }
+        let rest = whole.into_remainder();
+        if !rest.is_empty() {
             let word = self.word().to_le_bytes();
-            part.copy_from_slice(&word[..part.len()]);
+            rest.copy_from_slice(&word[..rest.len()]);
         }
         Ok(())
     }
