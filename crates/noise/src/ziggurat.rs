@@ -228,6 +228,7 @@ impl Ziggurat {
     }
 
     /// A half-normal point.
+    #[cfg(test)]
     pub(crate) fn draw(&self, stream: &mut Stream) -> Point {
         loop {
             let word = stream.word();
