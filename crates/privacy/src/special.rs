@@ -114,8 +114,13 @@ const GAUSS_LEGENDRE: [(f64, f64); 5] = [
 
 /// ∫ f over [low, low + width] by 10-point Gauss–Legendre (the width on its own: high − low would cancel).
 pub(crate) fn gauss_legendre(low: f64, width: f64, f: impl Fn(f64) -> f64) -> f64 {
+    gauss_legendre_nodes(low, width).map(|(x, weight)| weight * f(x)).sum()
+}
+
+/// The (node, weight) pairs of [`gauss_legendre`].
+pub(crate) fn gauss_legendre_nodes(low: f64, width: f64) -> impl Iterator<Item = (f64, f64)> {
     let (half, middle) = (0.5 * width, low + 0.5 * width);
-    half * GAUSS_LEGENDRE.iter().map(|&(x, w)| w * (f(middle - half * x) + f(middle + half * x))).sum::<f64>()
+    GAUSS_LEGENDRE.iter().flat_map(move |&(x, w)| [(middle - half * x, half * w), (middle + half * x, half * w)])
 }
 
 /// R(s) − R(s + width) for width ≥ 0 and s ≥ −1.

@@ -1,8 +1,12 @@
 //! Accountants: upper bounds on ε(δ) and δ(ε) of an event.
 
+pub mod conversion;
 pub mod gdp;
 pub mod pld;
+pub mod pure;
+pub mod rdp;
 pub(crate) mod sampler_error;
+pub mod zcdp;
 
 use crate::{Event, Relation};
 use serde::{Deserialize, Serialize};
@@ -101,7 +105,13 @@ pub trait Accountant: Sync {
 
 /// Every accountant, cheapest first.
 pub fn all() -> &'static [&'static dyn Accountant] {
-    &[&gdp::GdpAccountant, &pld::Pld { quality: pld::Quality::FINE }]
+    &[
+        &gdp::GdpAccountant,
+        &pure::PureAccountant,
+        &zcdp::ZcdpAccountant,
+        &pld::Pld { quality: pld::Quality::FINE },
+        &rdp::RdpAccountant,
+    ]
 }
 
 /// δ must lie in [0, 1).

@@ -1,0 +1,170 @@
+//! Zero-concentrated accounting: D_α ≤ ξ + ρα for all α > 1 at once; ρ and ξ add up (spec 18 §5; Bun, Steinke 2016).
+//!
+//! For all-Gaussian events `gdp` is exact and this is not; its use is the [filter](crate::filter).
+
+use super::sampler_error::{delta_with_error, epsilon_with_error};
+use super::{Accountant, AccountingError, Bound, conversion, gdp, pure};
+use crate::special::UNIT_ROUNDOFF;
+use crate::{Event, Relation};
+
+/// Trees of Gaussian mechanisms, stated zCDP and pure DP.
+#[derive(Clone, Copy, Debug)]
+pub struct ZcdpAccountant;
+
+const NAME: &str = "zcdp";
+
+/// (ξ, ρ)-zCDP of an event up to an event of probability `delta`, in both directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Coefficient of α.
+    pub rho: f64,
+    /// Constant term.
+    pub xi: f64,
+    /// Probability set aside.
+    pub delta: f64,
+    /// Sampler error τ.
+    pub total_variation: f64,
+}
+
+/// ρ, ξ and what is set aside, rounded up.
+///
+/// ```
+/// use dpopt_privacy::{Event, Relation, accountant::zcdp};
+/// let cost = zcdp::cost(&Event::gaussian(10.0).self_composed(100), Relation::ZeroOut)?;
+/// assert!((cost.rho - 0.5).abs() < 1e-14);
+/// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
+/// ```
+pub fn cost(event: &Event, relation: Relation) -> Result<Cost, AccountingError> {
+    let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+    let mut total = Cost { rho: 0.0, xi: 0.0, delta: 0.0, total_variation: exact.total_variation };
+    for (part, count) in &exact.parts {
+        let count = *count as f64;
+        let (rho, xi, delta) = part_cost(part, relation)?;
+        let up = |x: f64| x * (1.0 + 8.0 * UNIT_ROUNDOFF);
+        total.rho = up(total.rho + count * rho);
+        total.xi = up(total.xi + count * xi);
+        total.delta = up(total.delta + count * delta);
+    }
+    Ok(total)
+}
+
+fn part_cost(part: &Event, relation: Relation) -> Result<(f64, f64, f64), AccountingError> {
+    if let Event::Parallel { blocks } = part {
+        let mut most: (f64, f64, f64) = (0.0, 0.0, 0.0);
+        for block in blocks {
+            let block = cost(block, relation)?;
+            most = (most.0.max(block.rho), most.1.max(block.xi), most.2.max(block.delta));
+        }
+        return Ok(most);
+    }
+    if let Event::Zcdp { rho, xi } = part {
+        return Ok((*rho, *xi, 0.0));
+    }
+    if let Event::ExponentialMechanism { epsilon } = part {
+        return Ok((epsilon * epsilon / 8.0, 0.0, 0.0));
+    }
+    if let Ok((mu, _)) = gdp::mu(part, relation) {
+        return Ok((0.5 * mu * mu, 0.0, 0.0));
+    }
+    if let Event::UserUnit { records_per_user, event } = part {
+        let one = cost(event, relation)?;
+        if one.xi == 0.0 && one.delta == 0.0 {
+            let k = *records_per_user as f64;
+            return Ok((k * k * one.rho, 0.0, 0.0));
+        }
+    }
+    // an ε-DP mechanism is ε²/2-zCDP
+    if let Some((epsilon, delta)) = pure::worst(part, relation) {
+        return Ok((0.5 * epsilon * epsilon, 0.0, delta));
+    }
+    let reason = format!("{part} is not concentrated at every order; use the pld or rdp accountant");
+    Err(AccountingError::Unsupported { accountant: NAME, relation, reason })
+}
+
+/// The order α > 1 that minimises `objective(α)`.
+fn best_order(objective: impl Fn(f64) -> f64) -> f64 {
+    1.0 + conversion::golden_section(1e-6f64.ln(), 1e9f64.ln(), |x| objective(1.0 + x.exp())).exp()
+}
+
+impl Accountant for ZcdpAccountant {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn supports(&self, event: &Event, relation: Relation) -> Result<(), AccountingError> {
+        cost(event, relation).map(|_| ())
+    }
+
+    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+        super::check_delta(delta)?;
+        let cost = cost(event, relation)?;
+        if cost.rho == 0.0 && cost.xi == 0.0 && cost.delta == 0.0 && cost.total_variation == 0.0 {
+            return Ok(Bound::new(0.0, NAME));
+        }
+        let rest = (delta - cost.delta) * (1.0 - 4.0 * UNIT_ROUNDOFF);
+        if rest <= 0.0 {
+            return Err(AccountingError::Unreachable(format!(
+                "concentrated mechanisms with {:e} set aside have no finite epsilon at delta {delta:e}; raise delta",
+                cost.delta
+            )));
+        }
+        let at = |order: f64, d: f64| conversion::epsilon(order, cost.xi + cost.rho * order, d);
+        let epsilon_at = |d: f64| at(best_order(|order| at(order, d)), d);
+        let ln_delta_at = |e: f64| {
+            let order = best_order(|order| conversion::ln_delta_moment(order, cost.xi + cost.rho * order, e));
+            conversion::ln_delta(order, cost.xi + cost.rho * order, e)
+        };
+        let upper = epsilon_with_error(rest, cost.total_variation, epsilon_at, |e| ln_delta_at(e).exp())?;
+        Ok(Bound::new(upper, NAME))
+    }
+
+    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+        super::check_epsilon(epsilon)?;
+        let cost = cost(event, relation)?;
+        let order = best_order(|order| conversion::ln_delta_moment(order, cost.xi + cost.rho * order, epsilon));
+        let ln_delta = conversion::ln_delta(order, cost.xi + cost.rho * order, epsilon);
+        let smooth = if cost.rho == 0.0 && cost.xi == 0.0 { 0.0 } else { ln_delta.exp() };
+        Ok(Bound::new(delta_with_error(smooth + cost.delta, epsilon, cost.total_variation), NAME))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversion_at_the_best_real_order() {
+        for (rho, delta, value) in [
+            (0.5, 1e-6, 5.22153444453),
+            (0.001, 1e-6, 0.1828953771901),
+            (10.0, 1e-9, 37.63745357791),
+            (0.1, 1e-30, 5.191852417706),
+        ] {
+            let event = Event::Zcdp { rho, xi: 0.0 };
+            let epsilon = ZcdpAccountant.epsilon(&event, Relation::ZeroOut, delta).unwrap().upper;
+            assert!((epsilon / value - 1.0).abs() < 1e-10 && epsilon > value * (1.0 - 1e-12), "{epsilon} {value}");
+            let back = ZcdpAccountant.delta(&event, Relation::ZeroOut, epsilon).unwrap().upper;
+            assert!((back / delta - 1.0).abs() < 1e-6);
+            let shifted = Event::Zcdp { rho, xi: 0.25 };
+            let more = ZcdpAccountant.epsilon(&shifted, Relation::ZeroOut, delta).unwrap().upper;
+            assert!((more - epsilon - 0.25).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn parts_add_up_and_samples_are_refused() {
+        let event = Event::composed(vec![
+            Event::gaussian(2.0),
+            Event::laplace(10.0),
+            Event::ExponentialMechanism { epsilon: 0.4 },
+        ]);
+        let cost = cost(&event, Relation::ZeroOut).unwrap();
+        assert!((cost.rho - (0.125 + 0.005 + 0.02)).abs() < 1e-14);
+        let sampled = Event::gaussian(2.0).poisson_sampled(0.1);
+        assert!(ZcdpAccountant.supports(&sampled, Relation::ZeroOut).is_err());
+        // of a Gaussian the exact accountant knows more
+        let exact = super::super::gdp::GdpAccountant.epsilon(&Event::gaussian(1.0), Relation::ZeroOut, 1e-6).unwrap();
+        let loose = ZcdpAccountant.epsilon(&Event::gaussian(1.0), Relation::ZeroOut, 1e-6).unwrap();
+        assert!((loose.upper - 5.22153444453).abs() < 1e-9 && exact.upper < loose.upper);
+    }
+}
