@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`sensitive`] | [`Sensitive`] and [`Released`]: what may not leave, and what may |
 //! | [`data`] | rows, encoders from public facts, readers, batch samplers |
+//! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
@@ -24,6 +25,7 @@ pub mod mechanism;
 pub mod model;
 pub mod optimize;
 pub mod plan;
+pub mod problems;
 pub mod progress;
 pub mod report;
 pub mod sensitive;

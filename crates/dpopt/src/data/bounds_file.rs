@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::error::{DataError, name_of};
+use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
 use super::schema::{Bounds, Kind, Schema, Transform};
 
@@ -35,14 +35,14 @@ impl Schema {
                 let before = text.get(..span.start).unwrap_or(text);
                 format!(" line {}", before.matches('\n').count() + 1)
             });
-            DataError::BoundsSyntax { line: line.unwrap_or_default(), reason: error.message().replace('\n', ", ") }
+            DataError::BoundsSyntax { line: line.unwrap_or_default(), reason: one_line(error.message()) }
         })?;
         let mut schema = Self::default();
         for (name, value) in &file {
             let Value::Table(table) = value else {
                 return Err(DataError::BoundsSyntax {
                     line: String::new(),
-                    reason: format!("`{name}` stands outside any table; write it under [{OPTIONS}] or under [its column]"),
+                    reason: one_line(&format!("`{name}` stands outside any table; write it under [{OPTIONS}] or its column")),
                 });
             };
             if name == OPTIONS {
@@ -135,7 +135,7 @@ impl Schema {
 }
 
 fn unknown_key(table: &str, key: &str, known: &'static str) -> DataError {
-    DataError::BoundsKey { table: table.into(), key: key.into(), nearest: did_you_mean(key, known.split(", ")), known }
+    DataError::BoundsKey { table: one_line(table), key: one_line(key), nearest: did_you_mean(key, known.split(", ")), known }
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -208,8 +208,8 @@ pub enum DataError {
     },
     /// The target's classes or range are not declared.
     #[error(
-        "the target `{column}` is not declared; write [{column}] levels = [\"no\", \"yes\"] (classes) or lower and upper \
-         (a number) in the bounds file"
+        "the target `{column}` is not declared; pass --classes no,yes, or write [{column}] levels = [\"no\", \"yes\"] or, \
+         for a number, lower and upper in the bounds file"
     )]
     TargetUndeclared {
         /// The target.
@@ -229,7 +229,7 @@ impl DataError {
     }
 
     pub(crate) fn declaration(column: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::Declaration { column: column.into(), what: what.into(), fix: fix.into() }
+        Self::Declaration { column: one_line(column), what: one_line(&what.into()), fix: fix.into() }
     }
 
     pub(crate) fn no_such_column(role: &str, name: &str, columns: &[&str]) -> Self {
@@ -239,14 +239,19 @@ impl DataError {
         }
         Self::NoSuchColumn {
             role: role.into(),
-            name: name.into(),
+            name: one_line(name),
             nearest: super::nearest::did_you_mean(name, columns.iter().copied()),
             columns: listed,
         }
     }
 }
 
+/// Names and levels come from files and may hold line breaks; a message is one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// A path as it appears in messages.
 pub(crate) fn name_of(path: &Path) -> String {
-    path.display().to_string()
+    one_line(&path.display().to_string())
 }

@@ -10,6 +10,7 @@ mod error;
 mod hashing;
 mod labels;
 mod nearest;
+mod public_table;
 mod quantile_counts;
 mod reader;
 pub mod rows;

@@ -301,7 +301,7 @@ impl Schema {
         Ok(layout)
     }
 
-    fn target_rule(&self, name: &str, stored: Option<&Stored>) -> Result<TargetRule, DataError> {
+    pub(crate) fn target_rule(&self, name: &str, stored: Option<&Stored>) -> Result<TargetRule, DataError> {
         match self.columns.get(name) {
             Some(Kind::Categorical { levels }) if levels.len() < 2 => Err(DataError::declaration(
                 name,

@@ -197,11 +197,13 @@ fn open_source(source: Source, format: Format, options: &ReadOptions) -> Result<
     })
 }
 
-/// Names the columns that have none `c<position>` and refuses two equal names.
+/// Names the columns that have none `c<position>` and refuses two equal names. Control characters (a line break in a
+/// quoted name) become spaces, so that messages and reports stay on one line.
 fn checked_names(names: Vec<String>) -> Result<Vec<String>, DataError> {
     let mut seen = std::collections::HashMap::new();
     let mut checked = Vec::with_capacity(names.len());
     for (i, name) in names.into_iter().enumerate() {
+        let name = name.replace(char::is_control, " ").trim().to_string();
         let name = if name.is_empty() { format!("c{}", i + 1) } else { name };
         if let Some(first) = seen.insert(name.clone(), i) {
             return Err(DataError::DuplicateColumn { name, first: first + 1, second: i + 1 });
