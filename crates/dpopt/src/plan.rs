@@ -49,7 +49,7 @@ pub struct Summary {
     /// Name of the method, as in `--method`.
     pub method: &'static str,
     /// The loss that the weights minimise; it may be a privacy-friendlier relative of the problem's (a shifted logistic
-    /// loss, Huber's instead of squared). [`Loss::probability`] knows how to read its scores.
+    /// loss, Huber's instead of squared). [`crate::model::probability`] reads its scores.
     pub loss: Loss,
     /// How far the claim can be trusted.
     pub grade: Grade,

@@ -79,27 +79,6 @@ impl Loss {
         LossFacts { lipschitz, smoothness, convex: true, link }
     }
 
-    /// P(y = +1) that a score of a binary loss stands for: with p(y|s) ∝ exp(−loss), normalised over y = ±1. For the
-    /// logistic loss with shift m it is σ(m+s)/(σ(m+s)+σ(m−s)); for the other losses the plain logistic function.
-    ///
-    /// ```
-    /// use dpopt::loss::Loss;
-    /// let shifted = Loss::Logistic { shift: 2.0 };
-    /// assert!((shifted.probability(1.0) - 0.565785).abs() < 1e-6);
-    /// assert!((Loss::Logistic { shift: 0.0 }.probability(1.0) - 0.731059).abs() < 1e-6);
-    /// ```
-    pub fn probability(&self, score: f64) -> f64 {
-        match *self {
-            Self::Logistic { shift } => {
-                // σ(m+s) and σ(m−s) in logs, so that both may underflow
-                let up = -softplus(-(shift + score));
-                let down = -softplus(-(shift - score));
-                sigmoid(up - down)
-            }
-            _ => sigmoid(score),
-        }
-    }
-
     /// Loss at `scores`.
     pub fn value(&self, scores: &[f64], target: f64) -> f64 {
         match *self {

@@ -162,3 +162,25 @@ impl ClippedGradient {
         }
     }
 }
+
+/// Σ y·x with |y| clamped to `target_bound` and ‖x‖ ≤ `row_norm`, on `grid`: the second sufficient statistic of least
+/// squares.
+pub fn target_moment(
+    examples: &Sensitive<Examples>,
+    target_bound: f64,
+    row_norm: f64,
+    grid: Grid,
+) -> Result<Sensitive<GridSum>, CuratorError> {
+    let clip_norm = target_bound * row_norm;
+    let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+    let examples = examples.expose();
+    let mut units = vec![0i64; examples.rows.columns()];
+    for (i, &y) in examples.targets.iter().enumerate() {
+        let y = f64::from(y).clamp(-target_bound, target_bound);
+        if !y.is_nan() {
+            let (indices, values) = examples.rows.row(i);
+            quantizer.add_scaled_row(y, indices, values, &mut units);
+        }
+    }
+    Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+}

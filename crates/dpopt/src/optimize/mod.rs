@@ -5,15 +5,24 @@ mod noisy_sgd;
 mod objective_perturbation;
 mod output_perturbation;
 mod planning;
+mod noisy_newton;
 mod registry;
+mod released_preconditioner;
 mod risk;
+mod spectrum;
+mod sufficient_statistics;
 pub(crate) mod solver;
+#[cfg(test)]
+pub(crate) mod synthetic;
 
 pub use noisy_gradient_descent::{Average, DescentSchedule, NoisyGradientDescent};
 pub use noisy_sgd::NoisySgd;
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
+pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose};
+pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
+pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
 
 use crate::data::Examples;
 use crate::mechanism::Curator;
@@ -50,6 +59,9 @@ pub enum RunError {
     /// The curator refused a release.
     #[error(transparent)]
     Curator(#[from] crate::mechanism::CuratorError),
+    /// Post-processing of released values met a number it can't use (overflow, not-a-number).
+    #[error("{0}; raise the budget or the regularization, or choose another method")]
+    Numerical(&'static str),
     /// The examples do not have the planned shape (a bug of the caller).
     #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
     Shape {

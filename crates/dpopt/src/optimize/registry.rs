@@ -2,7 +2,8 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    NoisyGradientDescent, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared, prepare,
+    NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
+    ReleasedPreconditioner, SufficientStatistics, prepare,
 };
 use crate::plan::{NotApplicable, Problem};
 use dpopt_privacy::Budget;
@@ -42,8 +43,15 @@ pub struct Candidate {
 type Planner = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
 
 /// Names of all methods, as in `--method`.
-pub const METHODS: [&str; 4] =
-    ["objective-perturbation", "noisy-gradient-descent", "noisy-sgd", "output-perturbation"];
+pub const METHODS: [&str; 7] = [
+    "objective-perturbation",
+    "noisy-gradient-descent",
+    "released-preconditioner",
+    "noisy-sgd",
+    "noisy-newton",
+    "output-perturbation",
+    "sufficient-statistics",
+];
 
 const PLANNERS: [Planner; METHODS.len()] = [
     |problem, budget, o| {
@@ -66,6 +74,15 @@ const PLANNERS: [Planner; METHODS.len()] = [
         prepare(options, problem, budget)
     },
     |problem, budget, o| {
+        let options = ReleasedPreconditioner {
+            steps: o.steps,
+            clip_norm: o.clip_norm,
+            regularization: o.regularization,
+            ..Default::default()
+        };
+        prepare(options, problem, budget)
+    },
+    |problem, budget, o| {
         let options = NoisySgd {
             sampling_probability: o.sampling_probability,
             steps: o.steps,
@@ -78,6 +95,10 @@ const PLANNERS: [Planner; METHODS.len()] = [
         prepare(options, problem, budget)
     },
     |problem, budget, o| {
+        let options = NoisyNewton { steps: o.steps, regularization: o.regularization, ..Default::default() };
+        prepare(options, problem, budget)
+    },
+    |problem, budget, o| {
         let options = OutputPerturbation {
             regularization: o.regularization,
             shift: o.shift,
@@ -85,6 +106,7 @@ const PLANNERS: [Planner; METHODS.len()] = [
         };
         prepare(options, problem, budget)
     },
+    |problem, budget, o| prepare(SufficientStatistics { regularization: o.regularization }, problem, budget),
 ];
 
 /// Plans and certifies every method for `problem` within `budget`; the smallest predicted risk first, methods that do

@@ -79,9 +79,12 @@ impl RiskModel {
         self.excess(bias, variance * averaging)
     }
 
-    /// A last step of Newton's method from a noisy gradient, with noise on the step.
-    pub(crate) fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64) -> f64 {
-        let total = (self.rows * self.curvature).max(lambda);
-        self.excess(0.0, (gradient_noise / total).powi(2) + step_noise * step_noise)
+    /// T damped Newton steps with regulariser λ0 from noisy gradients, with noise on each step.
+    pub(crate) fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64, steps: f64) -> f64 {
+        let total = self.rows * self.curvature;
+        // a step moves by total/max(total, λ0): what is left after T steps is bias
+        let rate = (total / total.max(lambda)).clamp(1e-12, 1.0);
+        let bias = self.signal * (1.0 - rate).powf(2.0 * steps);
+        self.excess(bias, (gradient_noise / total.max(lambda)).powi(2) / rate + step_noise * step_noise / rate)
     }
 }

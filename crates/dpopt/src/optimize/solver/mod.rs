@@ -8,7 +8,10 @@
 
 mod sums;
 
-pub(crate) use sums::{Curvature, Objective, Split, UNIT, dot, norm, plain_dot};
+#[cfg(test)]
+mod tests;
+
+pub(crate) use sums::{Curvature, Objective, Split, UNIT, dot, norm};
 
 use faer::Side;
 use faer::linalg::solvers::Solve;

@@ -1,0 +1,248 @@
+//! Double-noise Newton (Ganesh, Haghifam, Steinke, Thakurta 2023; spec 17 §4): each step releases a noisy gradient g̃,
+//! then the Newton step s = H⁻¹g̃ with noise fitted to ‖g̃‖. The matrix H itself is never released.
+//!
+//! H weighs records by tanh(u/2)/(2u), u = shift − margin: the quadratic upper bound of the logistic loss, so that a step
+//! never diverges.
+
+use super::planning::{approximate, check_problem, gaussian_mu, noise, positive};
+use super::released_preconditioner::refuse_large;
+use super::risk::RiskModel;
+use super::solver::{Objective, UNIT, dot, norm};
+use super::spectrum::Spectrum;
+use super::{Algorithm, RunError, check_shape};
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::mechanism::{ClippedGradient, Curator, Gaussian, GridSum};
+use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::progress::Progress;
+use crate::{Released, Sensitive};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event, Relation};
+use serde::Serialize;
+
+/// How H is kept away from singular.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inverse {
+    /// Eigenvalues below λ0 are raised to λ0. Sensitivity β‖g̃‖/λ0².
+    #[default]
+    Clip,
+    /// λ0 is added to all eigenvalues. Sensitivity β‖g̃‖/(λ0² + βλ0).
+    Add,
+}
+
+/// Options of double-noise Newton. `None` means: chosen from public facts.
+#[derive(Clone, Debug, Default)]
+pub struct NoisyNewton {
+    /// T ≥ 1. Default 6.
+    pub steps: Option<u64>,
+    /// λ0 > 0. Default (nβ/ρ)^(1/3), β = R²/4, ρ the zCDP of one step's noise: the cube-root law.
+    pub regularization: Option<f64>,
+    /// How H is regularised.
+    pub inverse: Inverse,
+}
+
+/// The schedule of double-noise Newton.
+#[derive(Clone, Debug, Serialize)]
+pub struct NewtonSchedule {
+    /// The loss that is minimised.
+    pub loss: Loss,
+    /// T.
+    pub steps: u64,
+    /// λ0.
+    pub regularization: f64,
+    /// How H is regularised.
+    pub inverse: Inverse,
+    /// β = R²/4: bound on a record's share of H.
+    pub curvature: f64,
+    /// Noise multiplier of both releases of each step.
+    pub noise_multiplier: f64,
+    /// Sensitivity of a step is this times ‖g̃‖ (one record's share under the relation), solver error included.
+    pub step_sensitivity: f64,
+    /// Extra error of the linear solver allowed for `add`, relative to ‖g̃‖.
+    pub residual: f64,
+    /// log2 of the grid step of the gradients.
+    pub grid_exponent: i32,
+}
+
+impl Algorithm for NoisyNewton {
+    type Schedule = NewtonSchedule;
+    const NAME: &'static str = "noisy-newton";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<NewtonSchedule>, NotApplicable> {
+        check_problem(problem)?;
+        refuse_large(problem)?;
+        let Loss::Logistic { .. } = problem.loss else {
+            return Err(NotApplicable::Problem("double-noise Newton is proved here for logistic loss only".into()));
+        };
+        let steps = self.steps.unwrap_or(6);
+        if steps == 0 {
+            return Err(NotApplicable::Option("steps is 0; give at least 1".into()));
+        }
+        let r = problem.row_norm;
+        let n = problem.rows as f64;
+        let d = problem.features;
+        let beta = 0.25 * r * r;
+        let mu = gaussian_mu(problem, budget)?;
+        let regularization = match self.regularization {
+            Some(lambda) => positive("the regularization", lambda)?,
+            None => {
+                let rho = mu * mu / (2.0 * steps as f64) / 2.0;
+                (n * beta / rho).cbrt()
+            }
+        };
+        // half of μ² to gradients, half to steps: all multipliers are equal
+        let draws = 2.0 * steps as f64 * d as f64;
+        let event = |z: f64| approximate(Event::gaussian(z).self_composed(2 * steps), draws);
+        let (noise_multiplier, certificate) = noise(problem, budget, event)?;
+        let (step_sensitivity, residual) = self.sensitivity(problem, regularization);
+        let grid = Grid::for_sum(r, noise_multiplier * r, problem.rows, d);
+        let risk = RiskModel::of(problem);
+        let gradient_noise = noise_multiplier * r;
+        let leftover = gradient_noise * risk.directions.max(1.0).sqrt();
+        let step_noise = noise_multiplier * step_sensitivity * leftover;
+        Ok(Plan {
+            summary: Summary {
+                method: Self::NAME,
+                loss: problem.loss,
+                grade: Grade::Certified,
+                noise_multiplier,
+                steps,
+                gradients: 2.0 * n * steps as f64,
+                predicted_excess_risk: risk.newton(regularization, gradient_noise, step_noise, steps as f64),
+                certificate,
+                assumptions: vec![
+                    "every row has norm at most the row norm: enforced when rows are built".into(),
+                    "the error of the linear solver is covered by the sensitivity of each step".into(),
+                ],
+                warnings: Vec::new(),
+            },
+            schedule: NewtonSchedule {
+                loss: problem.loss,
+                steps,
+                regularization,
+                inverse: self.inverse,
+                curvature: beta,
+                noise_multiplier,
+                step_sensitivity,
+                residual,
+                grid_exponent: grid.exponent(),
+            },
+        })
+    }
+
+    fn run(
+        &self,
+        plan: &Plan<NewtonSchedule>,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        check_shape(problem, examples)?;
+        let s = &plan.schedule;
+        let d = problem.features;
+        let grid = Grid::new(s.grid_exponent);
+        let gradient = ClippedGradient::new(s.loss, problem.row_norm, grid)?;
+        let gradient_noise = Gaussian::new(s.noise_multiplier, problem.row_norm, grid, d, "gradient sum");
+        let mut theta = vec![0.0; d];
+        progress.start(Self::NAME, s.steps);
+        for _ in 0..s.steps {
+            let noisy = curator.release(&gradient_noise, &gradient.sum(examples, &theta))?;
+            let size = norm(noisy.get());
+            if !(size.is_finite() && size > 0.0) {
+                return Err(RunError::Numerical("a released gradient is not a number"));
+            }
+            // ‖g̃‖ is public by now: scale, grid and noise may depend on it
+            let bare = s.step_sensitivity * size;
+            let step_grid = super::output_perturbation::closing_grid(s.noise_multiplier * bare, bare, d);
+            let sensitivity = (bare + step_grid.step() * (d as f64).sqrt()) * (1.0 + 1e-12);
+            let direction = newton_step(s, examples.expose(), &theta, noisy.get());
+            let query = Sensitive::new(GridSum::of_query(direction.into_iter(), step_grid, sensitivity));
+            let step_noise = Gaussian::new(s.noise_multiplier, sensitivity, step_grid, d, "newton step");
+            let step = curator.release(&step_noise, &query)?;
+            theta.iter_mut().zip(step.get()).for_each(|(t, s)| *t -= s);
+            progress.tick();
+        }
+        progress.finish();
+        Ok(Released::new(theta))
+    }
+}
+
+impl NoisyNewton {
+    /// (sensitivity of a step over ‖g̃‖ as one record's share under the relation, residual of the solver over ‖g̃‖).
+    fn sensitivity(&self, problem: &Problem, lambda: f64) -> (f64, f64) {
+        let n = problem.rows as f64;
+        let d = problem.features as f64;
+        let beta = 0.25 * problem.row_norm * problem.row_norm;
+        // H is a floating-point sum of n terms in 16 chunks: relative error below (n/16 + 32)u of nβ; the eigen solver's
+        // backward error is below 10d·u·(nβ + λ0)
+        let matrix_error = UNIT * ((n / 16.0 + 512.0 + 32.0) * n * beta + 10.0 * d * (n * beta + lambda));
+        match (self.inverse, problem.relation) {
+            (Inverse::Clip, relation) => {
+                let pair = if relation == Relation::ReplaceOne { std::f64::consts::SQRT_2 } else { 1.0 };
+                let change = (pair * beta + 2.0 * matrix_error) / (lambda * lambda);
+                (change / relation.sum_sensitivity(), 0.0)
+            }
+            (Inverse::Add, relation) => {
+                let pair = relation.sum_sensitivity();
+                // certified residual ‖(H+λ0)s − g̃‖ ≤ r‖g̃‖: error r/λ0 on each side, plus the rounding of H itself
+                let residual = 1e-6f64.max(8.0 * matrix_error / lambda);
+                let change = pair * beta / (lambda * lambda + beta * lambda)
+                    + 2.0 * residual / lambda
+                    + 2.0 * matrix_error / (lambda * lambda);
+                (change / pair, residual)
+            }
+        }
+    }
+}
+
+/// inv(H)·g with H = Σ h_i x_i x_iᵀ at `theta`.
+fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
+    let d = theta.len();
+    let zero = vec![0.0; d];
+    let objective = Objective {
+        rows: &examples.rows,
+        targets: &examples.targets,
+        loss: s.loss,
+        regularization: 0.0,
+        linear: &zero,
+        target_bound: 1.0,
+    };
+    let shift = if let Loss::Logistic { shift } = s.loss { shift } else { 0.0 };
+    let weights = objective.majorising_curvatures(theta, shift);
+    let mut matrix = objective.dense_hessian(&weights);
+    for j in 0..d {
+        for k in 0..j {
+            matrix[k * d + j] = matrix[j * d + k];
+        }
+    }
+    match s.inverse {
+        Inverse::Clip => match Spectrum::of(&matrix, d) {
+            Some(spectrum) => spectrum.apply(|w| 1.0 / w.max(s.regularization), g),
+            // never happens for finite symmetric matrices; a zero step keeps the bound and is no error to see
+            None => zero,
+        },
+        Inverse::Add => {
+            (0..d).for_each(|j| matrix[j * d + j] += s.regularization);
+            let view = faer::MatRef::from_row_major_slice(&matrix, d, d);
+            let Ok(factor) = view.llt(faer::Side::Lower) else { return zero };
+            let residual_of = |x: &[f64]| -> Vec<f64> {
+                (0..d).map(|j| g[j] - dot(&matrix[j * d..(j + 1) * d], x)).collect()
+            };
+            let mut step = zero;
+            let mut residual = g.to_vec();
+            // each refinement gains many digits: the factor is a preconditioner of a matrix with condition ≤ nβ/λ0
+            for _ in 0..50 {
+                if norm(&residual) <= 0.5 * s.residual * norm(g) {
+                    break;
+                }
+                use faer::linalg::solvers::Solve;
+                let more = factor.solve(&faer::Col::from_fn(d, |j| residual[j]));
+                step.iter_mut().enumerate().for_each(|(j, x)| *x += more[j]);
+                residual = residual_of(&step);
+            }
+            step
+        }
+    }
+}

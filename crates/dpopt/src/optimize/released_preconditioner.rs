@@ -1,0 +1,196 @@
+//! DP gradient descent with a released preconditioner (spec 17 §4): the matrix βΣxxᵀ, which dominates every Hessian, is
+//! released once with isometric Gaussian noise; then T noisy gradient steps are taken in its geometry.
+
+use super::noisy_gradient_descent::default_clip_norm;
+use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive};
+use super::risk::RiskModel;
+use super::spectrum::Spectrum;
+use super::{Algorithm, RunError, check_shape};
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::mechanism::{ClippedGradient, Curator, Gaussian, SecondMoment, symmetric_matrix};
+use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::progress::Progress;
+use crate::{Released, Sensitive};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event};
+use serde::Serialize;
+
+/// Options. `None` means: chosen from public facts.
+#[derive(Clone, Debug)]
+pub struct ReleasedPreconditioner {
+    /// T ≥ 1. Default 32.
+    pub steps: Option<u64>,
+    /// C > 0: l2 bound on a record's gradient. Default: half of the loss's own bound.
+    pub clip_norm: Option<f64>,
+    /// λ > 0 of the sum objective. Default R²/(8μ).
+    pub regularization: Option<f64>,
+    /// Share of μ² that pays for the matrix, in (0, 1). Default 0.4.
+    pub matrix_share: f64,
+}
+
+impl Default for ReleasedPreconditioner {
+    fn default() -> Self {
+        Self { steps: None, clip_norm: None, regularization: None, matrix_share: 0.4 }
+    }
+}
+
+/// The schedule of preconditioned descent.
+#[derive(Clone, Debug, Serialize)]
+pub struct PreconditionedSchedule {
+    /// The loss that is minimised.
+    pub loss: Loss,
+    /// T.
+    pub steps: u64,
+    /// C of the gradients.
+    pub clip_norm: f64,
+    /// λ of the sum objective.
+    pub regularization: f64,
+    /// β: bound on the loss's curvature; the released matrix is βΣxxᵀ.
+    pub smoothness: f64,
+    /// Noise multiplier of the matrix, over βR².
+    pub matrix_multiplier: f64,
+    /// γ: what is added to the matrix so that its noise cannot make a step too long.
+    pub damping: f64,
+    /// Noise multiplier of each gradient sum, over C.
+    pub gradient_multiplier: f64,
+    /// log2 of the grid steps of matrix and gradients.
+    pub grid_exponents: [i32; 2],
+}
+
+/// Largest d for which a d × d matrix is released: beyond, its noise (norm s√(2d)) and its size defeat the purpose.
+pub(crate) const LARGEST_MATRIX: usize = 1000;
+
+pub(crate) fn refuse_large(problem: &Problem) -> Result<(), NotApplicable> {
+    if problem.features > LARGEST_MATRIX {
+        return Err(NotApplicable::Problem(format!(
+            "a {0} x {0} matrix is too large to release; use at most {LARGEST_MATRIX} features or another method",
+            problem.features
+        )));
+    }
+    Ok(())
+}
+
+impl Algorithm for ReleasedPreconditioner {
+    type Schedule = PreconditionedSchedule;
+    const NAME: &'static str = "released-preconditioner";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<PreconditionedSchedule>, NotApplicable> {
+        check_problem(problem)?;
+        refuse_large(problem)?;
+        let Some(smoothness) = problem.loss.facts().smoothness else {
+            return Err(NotApplicable::Problem("a preconditioner needs a smooth loss; use smoothed-hinge or huber".into()));
+        };
+        let mu = gaussian_mu(problem, budget)?;
+        let r2 = problem.row_norm * problem.row_norm;
+        let share = in_range("the matrix share", self.matrix_share, 0.01, 0.99)?;
+        let steps = self.steps.unwrap_or(32);
+        if steps == 0 {
+            return Err(NotApplicable::Option("steps is 0; give at least 1".into()));
+        }
+        let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
+        let regularization = match self.regularization {
+            Some(lambda) => positive("the regularization", lambda)?,
+            None => r2 / (8.0 * mu),
+        };
+        let d = problem.features;
+        let weights = problem.weights();
+        // one parameter t ≈ 1/μ scales both: 1/z_A² = share/t², T/z_g² = (1 − share)/t²
+        let matrix_of = |t: f64| t / share.sqrt();
+        let gradient_of = |t: f64| t * (steps as f64 / (1.0 - share)).sqrt();
+        let draws = SecondMoment::coordinates(d) as f64 + steps as f64 * weights as f64;
+        let event = |t: f64| {
+            let parts =
+                vec![Event::gaussian(matrix_of(t)), Event::gaussian(gradient_of(t)).self_composed(steps)];
+            approximate(Event::composed(parts), draws)
+        };
+        let (t, certificate) = noise(problem, budget, event)?;
+        let (matrix_multiplier, gradient_multiplier) = (matrix_of(t), gradient_of(t));
+        let matrix_std = matrix_multiplier * smoothness * r2;
+        let damping = matrix_std * (2.0 * d as f64).sqrt();
+        let grids = [
+            Grid::for_sum(smoothness * r2, matrix_std, problem.rows, SecondMoment::coordinates(d)),
+            Grid::for_sum(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights),
+        ];
+        let risk = RiskModel::of(problem);
+        // the preconditioner uses the bound β where the loss has its typical curvature
+        let dominating = risk.rows * smoothness * r2 * problem.loss.outputs() as f64 / risk.directions;
+        let step = 1.0 / (dominating + regularization + damping);
+        let predicted =
+            risk.preconditioned(steps as f64, step, regularization, gradient_multiplier * clip_norm);
+        Ok(Plan {
+            summary: Summary {
+                method: Self::NAME,
+                loss: problem.loss,
+                grade: Grade::Certified,
+                noise_multiplier: gradient_multiplier,
+                steps,
+                gradients: problem.rows as f64 * steps as f64,
+                predicted_excess_risk: predicted,
+                certificate,
+                assumptions: vec![
+                    "each record's gradient and outer product have bounded norm: enforced in exact integers".into(),
+                ],
+                warnings: Vec::new(),
+            },
+            schedule: PreconditionedSchedule {
+                loss: problem.loss,
+                steps,
+                clip_norm,
+                regularization,
+                smoothness,
+                matrix_multiplier,
+                damping,
+                gradient_multiplier,
+                grid_exponents: grids.map(Grid::exponent),
+            },
+        })
+    }
+
+    fn run(
+        &self,
+        plan: &Plan<PreconditionedSchedule>,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        check_shape(problem, examples)?;
+        let s = &plan.schedule;
+        let d = problem.features;
+        let weights = problem.weights();
+        let [matrix_grid, gradient_grid] = s.grid_exponents.map(Grid::new);
+        progress.start(Self::NAME, s.steps + 1);
+
+        let moment = SecondMoment::new(s.smoothness, problem.row_norm, matrix_grid)?;
+        let bound = s.smoothness * problem.row_norm * problem.row_norm;
+        let release =
+            Gaussian::new(s.matrix_multiplier, bound, matrix_grid, SecondMoment::coordinates(d), "second moment");
+        let matrix = symmetric_matrix(d, curator.release(&release, &moment.sum(examples))?.get());
+        let spectrum = Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))?;
+        progress.tick();
+
+        let gradient = ClippedGradient::new(s.loss, s.clip_norm, gradient_grid)?;
+        let release =
+            Gaussian::new(s.gradient_multiplier, s.clip_norm, gradient_grid, weights, "gradient sum");
+        let shift = s.regularization + s.damping;
+        let (mut theta, mut mean) = (vec![0.0; weights], vec![0.0; weights]);
+        let first_averaged = s.steps / 2;
+        for step in 0..s.steps {
+            let noisy = curator.release(&release, &gradient.sum(examples, &theta))?;
+            for (output, line) in noisy.get().chunks_exact(d).enumerate() {
+                let theta = &mut theta[output * d..(output + 1) * d];
+                let total: Vec<f64> = line.iter().zip(&*theta).map(|(g, t)| g + s.regularization * t).collect();
+                let direction = spectrum.apply(|w| 1.0 / (w.max(0.0) + shift), &total);
+                theta.iter_mut().zip(direction).for_each(|(t, s)| *t -= s);
+            }
+            if step >= first_averaged {
+                let share = 1.0 / (s.steps - first_averaged) as f64;
+                mean.iter_mut().zip(&theta).for_each(|(m, t)| *m += share * t);
+            }
+            progress.tick();
+        }
+        progress.finish();
+        Ok(Released::new(mean))
+    }
+}

@@ -1,0 +1,131 @@
+//! Least squares from noisy sufficient statistics, two parts (spec 17 §6, after Wang's AdaSSP of 2018): release XᵀX and
+//! Xᵀy once each, regularise by what the smallest eigenvalue of the *noisy* matrix lacks (free: post-processing).
+
+use super::output_perturbation::TARGET_BOUND;
+use super::planning::{approximate, check_problem, in_range, noise, require_delta};
+use super::released_preconditioner::refuse_large;
+use super::risk::RiskModel;
+use super::spectrum::Spectrum;
+use super::{Algorithm, RunError, check_shape};
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::mechanism::{Curator, Gaussian, SecondMoment, symmetric_matrix, target_moment};
+use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::progress::Progress;
+use crate::{Released, Sensitive};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event};
+use serde::Serialize;
+
+/// Options. `None` means: chosen from public facts.
+#[derive(Clone, Debug, Default)]
+pub struct SufficientStatistics {
+    /// Smallest λ ≥ 0 added to XᵀX. Default 0; the noise adds what it needs.
+    pub regularization: Option<f64>,
+}
+
+/// The schedule of least squares from sufficient statistics.
+#[derive(Clone, Debug, Serialize)]
+pub struct SufficientStatisticsSchedule {
+    /// Noise multiplier of both releases, over R² and R·max|y|.
+    pub noise_multiplier: f64,
+    /// Noise standard deviation of the diagonal of XᵀX (off the diagonal: over √2).
+    pub matrix_std: f64,
+    /// Noise standard deviation of Xᵀy.
+    pub vector_std: f64,
+    /// Smallest λ.
+    pub regularization: f64,
+    /// Smallest eigenvalue the regularised matrix must reach: twice the size of the noise, 2s√(2d).
+    pub eigenvalue_floor: f64,
+    /// log2 of the grid steps of matrix and vector.
+    pub grid_exponents: [i32; 2],
+}
+
+impl Algorithm for SufficientStatistics {
+    type Schedule = SufficientStatisticsSchedule;
+    const NAME: &'static str = "sufficient-statistics";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SufficientStatisticsSchedule>, NotApplicable> {
+        check_problem(problem)?;
+        require_delta(budget)?;
+        if problem.loss != Loss::Squared {
+            return Err(NotApplicable::Problem("sufficient statistics exist for squared loss only".into()));
+        }
+        refuse_large(problem)?;
+        let d = problem.features;
+        let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
+        let draws = (SecondMoment::coordinates(d) + d) as f64;
+        let event = |z: f64| approximate(Event::composed(vec![Event::gaussian(z), Event::gaussian(z)]), draws);
+        let (z, certificate) = noise(problem, budget, event)?;
+        let r2 = problem.row_norm * problem.row_norm;
+        let (matrix_std, vector_std) = (z * r2, z * problem.row_norm * TARGET_BOUND);
+        let grids = [
+            Grid::for_sum(r2, matrix_std, problem.rows, SecondMoment::coordinates(d)),
+            Grid::for_sum(problem.row_norm * TARGET_BOUND, vector_std, problem.rows, d),
+        ];
+        let eigenvalue_floor = 2.0 * matrix_std * (2.0 * d as f64).sqrt();
+        let risk = RiskModel::of(problem);
+        let norm = (risk.signal * risk.directions).sqrt();
+        // Eθ has variance s²(½‖θ‖² + ½θ_j²) per coordinate, about s²‖θ‖²/2; the regulariser's bias is at most its floor
+        let vector_noise = vector_std.hypot(matrix_std * norm * std::f64::consts::FRAC_1_SQRT_2);
+        let lambda = regularization + eigenvalue_floor;
+        Ok(Plan {
+            summary: Summary {
+                method: Self::NAME,
+                loss: problem.loss,
+                grade: Grade::Certified,
+                noise_multiplier: z,
+                steps: 1,
+                gradients: problem.rows as f64,
+                predicted_excess_risk: risk.regularized(lambda, vector_noise, 0.0),
+                certificate,
+                assumptions: vec![
+                    "rows and targets are bounded: enforced per record in exact integers".into(),
+                ],
+                warnings: Vec::new(),
+            },
+            schedule: SufficientStatisticsSchedule {
+                noise_multiplier: z,
+                matrix_std,
+                vector_std,
+                regularization,
+                eigenvalue_floor,
+                grid_exponents: grids.map(Grid::exponent),
+            },
+        })
+    }
+
+    fn run(
+        &self,
+        plan: &Plan<SufficientStatisticsSchedule>,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        check_shape(problem, examples)?;
+        let s = &plan.schedule;
+        let d = problem.features;
+        let r = problem.row_norm;
+        let [matrix_grid, vector_grid] = s.grid_exponents.map(Grid::new);
+        progress.start(Self::NAME, 2);
+        let moment = SecondMoment::new(1.0, r, matrix_grid)?;
+        let release = Gaussian::new(
+            s.noise_multiplier,
+            r * r,
+            matrix_grid,
+            SecondMoment::coordinates(d),
+            "second moment",
+        );
+        let matrix = symmetric_matrix(d, curator.release(&release, &moment.sum(examples))?.get());
+        progress.tick();
+        let bound = r * TARGET_BOUND;
+        let release = Gaussian::new(s.noise_multiplier, bound, vector_grid, d, "features times target");
+        let vector = curator.release(&release, &target_moment(examples, TARGET_BOUND, r, vector_grid)?)?;
+        progress.tick();
+        progress.finish();
+        let spectrum = Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))?;
+        let lambda = s.regularization + (s.eigenvalue_floor - spectrum.smallest()).max(0.0);
+        Ok(vector.map(|v| spectrum.apply(|w| 1.0 / (w + lambda), &v)))
+    }
+}
