@@ -6,6 +6,7 @@ pub mod pld;
 pub mod pure;
 pub mod rdp;
 pub(crate) mod sampler_error;
+pub mod split;
 pub mod zcdp;
 
 use crate::{Event, Relation};
@@ -19,7 +20,7 @@ pub struct Bound {
     pub upper: f64,
     /// A certified lower bound on what the event's worst pair attains, where the accountant has one.
     pub lower: Option<f64>,
-    /// Name of the accountant: `gdp`, `pure`, `zcdp`, `rdp`, `pld`.
+    /// Name of the accountant: `gdp`, `pure`, `zcdp`, `rdp`, `pld`, `split`.
     pub accountant: String,
     /// The bound for (with the record ‖ without it), where directions are told apart.
     #[serde(default)]
@@ -93,7 +94,7 @@ pub enum AccountingError {
 
 /// One way to bound the privacy loss of an event.
 pub trait Accountant: Sync {
-    /// `gdp`, `pure`, `zcdp`, `rdp`, `pld`.
+    /// `gdp`, `pure`, `zcdp`, `rdp`, `pld`, `split`.
     fn name(&self) -> &'static str;
     /// Honest: `Ok` only if [`epsilon`](Self::epsilon) is a theorem for this event and relation.
     fn supports(&self, event: &Event, relation: Relation) -> Result<(), AccountingError>;
@@ -107,6 +108,7 @@ pub trait Accountant: Sync {
 pub fn all() -> &'static [&'static dyn Accountant] {
     &[
         &gdp::GdpAccountant,
+        &split::SplitAccountant,
         &pure::PureAccountant,
         &zcdp::ZcdpAccountant,
         &pld::Pld { quality: pld::Quality::FINE },
@@ -159,7 +161,7 @@ pub fn compare(
     all().iter().map(|a| (a.name(), a.epsilon(event, relation, delta))).collect()
 }
 
-/// A closed form where there is one; else the better of the pure and the lattice accountant; the Rényi family
+/// A closed form where there is one; else the best of the lattice, the pure and the splitting accountant; the Rényi family
 /// only when these have no number (it is never tighter than the lattice).
 fn automatic(
     quality: pld::Quality,
@@ -171,7 +173,7 @@ fn automatic(
     }
     let lattice = ask(&pld::Pld { quality });
     let mut found = vec![lattice.clone()];
-    found.extend(named("pure").map(&ask));
+    found.extend(["pure", "split"].into_iter().filter_map(named).map(&ask));
     if found.iter().all(Result::is_err) {
         found.extend(["zcdp", "rdp"].into_iter().filter_map(named).map(&ask));
     }

@@ -4,9 +4,11 @@
 //! Each direction of the neighbours is composed by itself and the larger result is reported; symmetric leaves
 //! (fixed-size sampling, replace-one) enter both.
 
+mod atoms;
 mod compose;
 mod grid;
 mod lattice;
+pub(crate) mod objective;
 mod pair;
 #[cfg(test)]
 mod planted;

@@ -1,5 +1,6 @@
 //! From an event to the directed pairs of its leaves (spec 18 §0 "the one rule", §1, §2).
 
+use super::objective::ObjectiveProfile;
 use super::pair::{GaussianPair, Pair, Reversed, U};
 use super::poisson::PoissonPair;
 use crate::accountant::AccountingError;
@@ -71,6 +72,11 @@ pub(crate) fn leaves(event: &Event, relation: Relation) -> Result<Leaves, Accoun
 fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError> {
     match leaf {
         Event::PoissonSampled { sampling_probability, event } => poisson(*sampling_probability, event, relation),
+        Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
+            let profile = ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation)
+                .map_err(|reason| unsupported(relation, reason))?;
+            Ok(Sides::symmetric(profile.pair()))
+        }
         _ => Err(unsupported(relation, format!("no dominating pair is implemented for {}", name(leaf)))),
     }
 }
