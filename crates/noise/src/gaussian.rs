@@ -1,7 +1,7 @@
 //! Rounded Gaussian noise round(N(0, σ²)/γ), exact up to 2^-110 in total variation per sample (spec 19 §1.6).
 use crate::grid::{Grid, dyadic};
 use crate::stream::Stream;
-use crate::ziggurat::{WIDTH_BITS, table};
+use crate::ziggurat::{Point, WIDTH_BITS, table};
 use rayon::prelude::*;
 
 /// Cells per part of a large job; each part has its own stream, so the bits don't depend on the number of threads.
@@ -143,25 +143,33 @@ impl RoundedGaussian {
     #[inline(always)]
     fn fast(&self, word: u64) -> Option<i64> {
         let (core, width) = self.pieces[(word & 255) as usize];
-        let high = ((u128::from(width) * u128::from(word)) >> 64) as u64;
+        let size = self.rounded(width, word);
+        let sign = -((word >> 8 & 1) as i64);
+        if word < core { size.map(|size| (size ^ sign) - sign) } else { None }
+    }
+
+    /// round(x·s) from the piece's scaled width and the first digits of the position, if all numbers with these digits
+    /// round alike.
+    #[inline(always)]
+    fn rounded(&self, width: u64, position: u64) -> Option<i64> {
+        let high = ((u128::from(width) * u128::from(position)) >> 64) as u64;
         // x·s·2^e lies within SPREAD of high; + ½ to round
         let shifted = high + (1 << (self.fraction_bits - 1));
         let room = (1u64 << self.fraction_bits).saturating_sub(2 * SPREAD);
         let fraction = shifted & ((1 << self.fraction_bits) - 1);
-        if word < core && fraction.wrapping_sub(SPREAD) < room {
-            let size = (shifted >> self.fraction_bits) as i64;
-            let sign = -((word >> 8 & 1) as i64);
-            Some((size ^ sign) - sign)
-        } else {
-            None
-        }
+        (fraction.wrapping_sub(SPREAD) < room).then_some((shifted >> self.fraction_bits) as i64)
     }
 
     #[cold]
     fn slow(&self, mut word: u64, stream: &mut Stream) -> i64 {
         loop {
             if let Some(mut point) = table().point(word, stream) {
-                let size = point.rounded(self.mantissa, self.exponent, stream) as i64;
+                let quick = match &point {
+                    Point::Scaled(_, u) => self.rounded(self.pieces[(word & 255) as usize].1, u.first_word()),
+                    Point::Tail(_) => None,
+                };
+                let size =
+                    quick.unwrap_or_else(|| point.rounded(self.mantissa, self.exponent, stream) as i64);
                 return if word >> 8 & 1 == 1 { -size } else { size };
             }
             word = stream.word();

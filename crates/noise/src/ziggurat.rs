@@ -390,6 +390,47 @@ mod tests {
     }
 
     #[test]
+    fn law_of_the_tail() {
+        // words that fall beyond the core of piece 0: all of them outside the rectangle but for the last digit
+        let mut stream = NoiseSource::insecure(7).stream(Purpose::Audit, 0);
+        let core = table().pieces[0].core;
+        let (mut kept, n) = (0.0, 60_000);
+        let mut cells = [0.0; 5];
+        for _ in 0..n {
+            let word = (core + (2 << CHOICE_BITS) + stream.below(u64::MAX - core - (2 << CHOICE_BITS))) & !255;
+            if let Some(mut point) = table().point(word, &mut stream) {
+                let x = point.interval::<4>(&mut stream).low.to_f64();
+                assert!(x >= 3.65570068359375);
+                kept += 1.0;
+                cells[[3.8, 4.0, 4.5, 5.0].iter().filter(|&&edge| x >= edge).count()] += 1.0;
+            }
+        }
+        // mpmath at 40 digits: tail area over envelope area, and P(X > x | X > r)
+        let p = 0.924_876_226_386_476_4;
+        crate::tests::assert_multinomial(&[kept, f64::from(n) - kept], |i| if i == 0 { p } else { 1.0 - p });
+        let beyond = [1.0, 0.564_160_249_715_200_7, 0.246_968_055_139_907, 0.026_494_594_940_013_21, 0.002_235_270_141];
+        crate::tests::assert_multinomial(&cells, |i| beyond[i] - beyond.get(i + 1).unwrap_or(&0.0));
+    }
+
+    #[test]
+    fn acceptance_probability() {
+        // √(π/2)/(256·W_0·f(r)), mpmath at 40 digits: the pieces have the area that the proof says
+        let w0 = R.0 as f64 / 1048576.0 + 71.0 / 256.0;
+        let r = R.0 as f64 / 1048576.0;
+        let exact = (std::f64::consts::PI / 2.0).sqrt() / (256.0 * w0 * (-r * r / 2.0).exp());
+        assert!((exact - 0.993_296_431_000_285).abs() < 1e-14);
+        let mut stream = NoiseSource::insecure(8).stream(Purpose::Audit, 0);
+        let n = 300_000;
+        let kept = (0..n)
+            .filter(|_| {
+                let word = stream.word();
+                table().point(word, &mut stream).is_some()
+            })
+            .count() as f64;
+        crate::tests::assert_multinomial(&[kept, n as f64 - kept], |i| if i == 0 { exact } else { 1.0 - exact });
+    }
+
+    #[test]
     fn precisions_agree() {
         let mut stream = NoiseSource::insecure(6).stream(Purpose::Audit, 0);
         for _ in 0..3000 {
