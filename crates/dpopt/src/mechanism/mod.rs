@@ -3,11 +3,19 @@
 mod curator;
 mod gaussian;
 mod gradient;
+mod labels;
 mod matrix;
 mod minimiser;
+mod quantiles;
+#[cfg(test)]
+mod tests;
 
 pub use curator::{BatchId, Curator, CuratorError, Mechanism, PoissonBatch, ReleaseRecord};
 pub use gaussian::Gaussian;
 pub use gradient::{ClippedGradient, GridSum, target_moment};
+pub use labels::LabelSelection;
 pub use matrix::{SecondMoment, symmetric_matrix};
+#[doc(hidden)]
+pub use quantiles::QuantileBug;
+pub use quantiles::{Level, PrivateBounds, Quantiles};
 pub(crate) use minimiser::PerturbedObjective;

@@ -1,0 +1,163 @@
+//! Private selection of class labels: noisy counts above a threshold (docs/proofs/label-selection.md).
+//!
+//! Which labels occur is itself sensitive: a label that occurs once names its record. Each occurring label's count gets
+//! discrete Laplace noise; it is shown only if the noisy count reaches a threshold so high that a label of one record
+//! does so with probability at most δ₀.
+
+use super::curator::{CuratorError, Mechanism, sealed};
+use crate::plan::NotApplicable;
+use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, certify};
+use std::collections::BTreeMap;
+
+/// Releases the labels whose noisy count reaches the threshold, sorted by name.
+#[derive(Clone, Debug)]
+pub struct LabelSelection {
+    scale: u64,
+    threshold: i64,
+    /// Probability that a label of a single record is shown.
+    single_label_probability: f64,
+    relation: Relation,
+    certificate: Certificate,
+}
+
+impl LabelSelection {
+    /// Scale and threshold that meet `budget`; half of δ pays for labels of a single record.
+    pub fn plan(relation: Relation, budget: Budget) -> Result<Self, NotApplicable> {
+        if budget.delta() <= 0.0 {
+            return Err(NotApplicable::Problem(
+                "selecting labels from the data needs delta > 0; declare the labels in the schema instead".into(),
+            ));
+        }
+        // under replace-one two labels move and two may be unique
+        let labels = relation.sum_sensitivity();
+        let scale = (labels / budget.epsilon()).ceil().max(1.0);
+        if scale > 2f64.powi(40) {
+            return Err(NotApplicable::Problem("the epsilon for selecting labels is too small to be of use".into()));
+        }
+        let single = 0.5 * budget.delta() / labels;
+        // P(X ≥ m) = e^{−m/t}/(1 + e^{−1/t}); 1 + X ≥ threshold must have probability at most `single`
+        let beyond = scale * -(single * (1.0 + (-1.0 / scale).exp())).ln();
+        let threshold = 2 + (beyond * (1.0 + 1e-12)).ceil() as i64;
+        let mut plan = Self {
+            scale: scale as u64,
+            threshold,
+            single_label_probability: single,
+            relation,
+            certificate: certify(&Event::NoOp, relation, budget)?,
+        };
+        plan.certificate = certify(&plan.event(), relation, budget)?;
+        Ok(plan)
+    }
+
+    /// What a curator must be opened for.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// The smallest noisy count that is shown.
+    pub fn threshold(&self) -> i64 {
+        self.threshold
+    }
+
+    /// Scale of the noise on each count.
+    pub fn scale(&self) -> u64 {
+        self.scale
+    }
+}
+
+impl sealed::Sealed for LabelSelection {}
+
+impl Mechanism for LabelSelection {
+    type Input = BTreeMap<String, u64>;
+    type Output = Vec<String>;
+
+    fn event(&self) -> Event {
+        Event::composed(vec![
+            Event::DiscreteLaplace { noise_parameter: 1.0 / self.scale as f64, sensitivity: 1 },
+            Event::ApproxDp { epsilon: 0.0, delta: self.single_label_probability * self.relation.sum_sensitivity() },
+        ])
+    }
+
+    fn label(&self) -> &'static str {
+        "class labels"
+    }
+
+    fn check(&self, _input: &BTreeMap<String, u64>) -> Result<(), CuratorError> {
+        Ok(())
+    }
+
+    fn apply(&self, input: &BTreeMap<String, u64>, noise: &mut NoiseSource) -> Result<Vec<String>, CuratorError> {
+        let laplace = DiscreteLaplace::new(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let mut stream = noise.stream(Purpose::Noise, 0);
+        let mut shown = Vec::new();
+        for (label, &count) in input {
+            let noisy = i64::try_from(count).unwrap_or(i64::MAX / 2).saturating_add(laplace.sample(&mut stream));
+            if noisy >= self.threshold {
+                shown.push(label.clone());
+            }
+        }
+        if shown.len() < 2 {
+            return Err(CuratorError::Unusable(format!(
+                "fewer than two class labels are frequent enough to be shown privately (about {} records each are \
+                 needed); declare the labels in the schema, or raise the budget",
+                self.threshold
+            )));
+        }
+        Ok(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sensitive;
+    use crate::mechanism::Curator;
+
+    fn budget(epsilon: f64, delta: f64) -> Budget {
+        Budget::new(epsilon, delta).unwrap()
+    }
+
+    #[test]
+    fn a_single_record_is_shown_with_probability_at_most_delta_zero() {
+        for (epsilon, delta) in [(0.05, 1e-7), (1.0, 1e-6), (5.0, 1e-9)] {
+            let plan = LabelSelection::plan(Relation::ZeroOut, budget(epsilon, delta)).unwrap();
+            let h = 1.0 / plan.scale as f64;
+            // by summation, not by the closed form
+            let tail: f64 =
+                (plan.threshold - 1..plan.threshold + 200_000).map(|k| (0.5 * h).tanh() * (-h * k as f64).exp()).sum();
+            assert!(tail <= plan.single_label_probability, "{tail}");
+            assert!(tail > 0.05 * plan.single_label_probability); // and not wastefully rare
+            assert!(plan.certificate.bound().upper <= epsilon);
+        }
+    }
+
+    #[test]
+    fn replace_one_doubles_scale_and_halves_the_single_label_probability() {
+        let zero = LabelSelection::plan(Relation::ZeroOut, budget(0.1, 1e-6)).unwrap();
+        let replace = LabelSelection::plan(Relation::ReplaceOne, budget(0.1, 1e-6)).unwrap();
+        assert_eq!((zero.scale, replace.scale), (10, 20));
+        assert_eq!(replace.single_label_probability, 0.5 * zero.single_label_probability);
+    }
+
+    #[test]
+    fn frequent_labels_come_out_sorted_and_rare_ones_do_not() {
+        let plan = LabelSelection::plan(Relation::ZeroOut, budget(0.5, 1e-6)).unwrap();
+        let counts: BTreeMap<String, u64> =
+            [("spam", 700u64), ("ham", 4000), ("typo", 1)].map(|(l, c)| (l.to_string(), c)).into();
+        let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(1));
+        let shown = curator.release(&plan, &Sensitive::new(counts.clone())).unwrap();
+        assert_eq!(shown.get(), &["ham", "spam"]);
+        // the plan foresees one selection only
+        assert!(curator.release(&plan, &Sensitive::new(counts)).is_err());
+    }
+
+    #[test]
+    fn too_few_labels_say_what_to_do() {
+        let plan = LabelSelection::plan(Relation::ZeroOut, budget(0.5, 1e-6)).unwrap();
+        let counts = BTreeMap::from([("only".to_string(), 5000u64)]);
+        let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(1));
+        let error = curator.release(&plan, &Sensitive::new(counts)).unwrap_err();
+        assert!(error.to_string().contains("declare the labels"), "{error}");
+    }
+}

@@ -1,0 +1,3 @@
+fn main() {
+    let _ = dpopt::Released::new(3.0_f64);
+}
