@@ -28,7 +28,7 @@ fn the_census_table_is_encoded_completely() {
     let layout = Schema::from_toml(ADULT).unwrap().resolve(table.columns(), Some("income")).unwrap();
     assert_eq!(layout.undeclared.len(), 8);
     let encoder = Encoder::new(&layout).unwrap();
-    assert_eq!(encoder.dimension(), 1 + 6 * 6 + 8 * 4097);
+    assert_eq!(encoder.dimension(), 1 + 6 * (2 + 8 + 1) + 8 * 4097);
     let start = std::time::Instant::now();
     let examples = encoder.encode_public(&*table, BadCells::Error).unwrap();
     println!("{} rows read and encoded in {:?}", examples.rows.len(), start.elapsed());

@@ -85,7 +85,7 @@ impl Records<'_> {
     /// Appends the next record to `block`; false at the end of the table. Blank lines are not records.
     fn next_into(&mut self, block: &mut TextBlock) -> Result<bool, DataError> {
         loop {
-            let (bytes, fields) = (block.used, block.ends.len());
+            let (bytes, fields) = (block.used, block.fields);
             if !self.parse_into(block)? {
                 return Ok(false);
             }
@@ -93,8 +93,7 @@ impl Records<'_> {
             let width = block.width(row);
             let last = block.raw(row, width - 1);
             if width == 1 && (last.trim_ascii().is_empty() || last == &END_MARK[1..]) {
-                block.used = bytes;
-                block.ends.truncate(fields);
+                (block.used, block.fields) = (bytes, fields);
                 block.starts.pop();
                 continue;
             }
@@ -109,8 +108,7 @@ impl Records<'_> {
     /// One record of the parser, the end mark's own among them.
     fn parse_into(&mut self, block: &mut TextBlock) -> Result<bool, DataError> {
         let base = block.used;
-        let first_field = block.ends.len();
-        let mut field_count = first_field;
+        let first_field = block.fields;
         loop {
             let input = match self.stream.fill_buf() {
                 Ok(input) => input,
@@ -122,31 +120,29 @@ impl Records<'_> {
             if block.bytes.len() < block.used + 256 {
                 block.bytes.resize((block.bytes.len() * 2).max(1 << 12), 0);
             }
-            if block.ends.len() < field_count + 16 {
+            if block.ends.len() < block.fields + 16 {
                 block.ends.resize((block.ends.len() * 2).max(64), 0);
             }
             let (result, read, written, ended) =
-                self.parser.read_record(input, &mut block.bytes[block.used..], &mut block.ends[field_count..]);
+                self.parser.read_record(input, &mut block.bytes[block.used..], &mut block.ends[block.fields..]);
             if from_tail {
                 self.tail = &self.tail[read..];
             } else {
                 self.stream.consume(read);
             }
             block.used += written;
-            field_count += ended;
+            block.fields += ended;
             match result {
                 ReadRecordResult::Record => {
                     // the parser counts field ends from the record's beginning
-                    block.ends.truncate(field_count);
-                    for end in &mut block.ends[first_field..] {
+                    for end in &mut block.ends[first_field..block.fields] {
                         *end += base;
                     }
                     block.starts.push(first_field);
                     return Ok(true);
                 }
                 ReadRecordResult::End => {
-                    block.ends.truncate(first_field);
-                    block.used = base;
+                    (block.used, block.fields) = (base, first_field);
                     return Ok(false);
                 }
                 ReadRecordResult::InputEmpty | ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
@@ -198,20 +194,20 @@ struct TextBlock {
     /// Field contents one after the other; `..used` is valid.
     bytes: Vec<u8>,
     used: usize,
-    /// End of each field within `bytes`.
+    /// End of each field within `bytes`; `..fields` is valid.
     ends: Vec<usize>,
+    fields: usize,
     /// First field of each record within `ends`.
     starts: Vec<usize>,
 }
 
 impl TextBlock {
     fn new(first_row: u64) -> Self {
-        Self { first_row, bytes: Vec::new(), used: 0, ends: Vec::new(), starts: Vec::new() }
+        Self { first_row, bytes: Vec::new(), used: 0, ends: Vec::new(), fields: 0, starts: Vec::new() }
     }
 
     fn clear(&mut self) {
-        self.used = 0;
-        self.ends.clear();
+        (self.used, self.fields) = (0, 0);
         self.starts.clear();
     }
 
@@ -237,7 +233,7 @@ impl Block for TextBlock {
     }
 
     fn width(&self, row: usize) -> usize {
-        self.starts.get(row + 1).copied().unwrap_or(self.ends.len()) - self.starts[row]
+        self.starts.get(row + 1).copied().unwrap_or(self.fields) - self.starts[row]
     }
 
     fn field(&self, row: usize, column: usize) -> Field<'_> {

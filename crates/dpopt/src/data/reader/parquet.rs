@@ -1,6 +1,8 @@
 //! Apache Parquet with flat columns: names, types and the row count come from the file's footer, without reading rows.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::sync::Once;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
@@ -78,9 +80,28 @@ impl Parquet {
     }
 }
 
-/// Runs a call into the Parquet library on bytes that may be damaged; a panic there counts as damage.
+thread_local! {
+    /// True while this thread is inside [`guarded`].
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a call into the Parquet library on bytes that may be damaged. It panics on some of them (a missing dictionary
+/// page, for one); that counts as damage, and nothing is printed, because a panic's message is an output too.
 fn guarded<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).ok().flatten()
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let other = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                other(panic);
+            }
+        }));
+    });
+    let outer = GUARDED.replace(true);
+    // nothing that the call borrows is used again after a panic: the table reports damage and stops
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+    GUARDED.set(outer);
+    result.ok().flatten()
 }
 
 /// What a Parquet type says about a column.

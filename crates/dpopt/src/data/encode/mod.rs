@@ -1,0 +1,310 @@
+//! From records to bounded rows by public facts only: lines and hats, one-hot levels, hashing, text (spec 17 §1.1).
+//!
+//! Every block of a column has l2 norm at most about 1; the row, with a bias entry 1, is divided by the square root of
+//! the number of blocks and then clipped to `row_norm` exactly ([`Rows::push_clipped`]). That last step is all that
+//! privacy needs; see `docs/proofs/encoder.md`.
+
+mod block;
+mod cell;
+mod form;
+mod numeric;
+#[cfg(test)]
+mod tests;
+
+use rayon::prelude::*;
+
+use self::block::{FeatureBlock, Prepared, Scratch};
+use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
+use self::numeric::LINEAR;
+use super::error::DataError;
+use super::reader::{Block, Column, Field, TableReader};
+use super::rows::{Examples, Rows};
+use super::schema::{FeatureKind, Layout};
+use super::target::{TargetReader, TargetSpec};
+use super::text::{COUNTS, MAX_WORDS};
+use crate::sensitive::Sensitive;
+
+pub use self::cell::BadCells;
+pub(crate) use self::cell::{field_number, field_text, is_missing_marker, is_missing_text};
+
+/// Turns records into rows of l2 norm at most [`row_norm`](Encoder::row_norm), without looking at any other record.
+///
+/// Serialises to JSON so that a saved model encodes new records in the same way.
+///
+/// ```
+/// use dpopt::data::{open_bytes, BadCells, Encoder, Format, ReadOptions, Schema};
+/// let bounds = "[age]\nlower = 17\nupper = 90\n[income]\nlevels = ['<=50K', '>50K']\n";
+/// let table = open_bytes(b"age,income\n39,<=50K\n50,>50K\n".to_vec(), Format::Csv, &ReadOptions::default())?;
+/// let layout = Schema::from_toml(bounds)?.resolve(table.columns(), Some("income"))?;
+/// let encoder = Encoder::new(&layout)?;
+/// assert_eq!(encoder.dimension(), 1 + 2 + 8 + 1); // intercept, line, eight knots, "missing"
+/// let examples = encoder.encode(&*table, BadCells::Error)?; // Sensitive<Examples>
+/// # let _ = examples;
+/// # Ok::<(), dpopt::data::DataError>(())
+/// ```
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "EncoderSpec", into = "EncoderSpec")]
+pub struct Encoder {
+    spec: EncoderSpec,
+    blocks: Vec<FeatureBlock>,
+    target: Option<TargetReader>,
+    dimension: u32,
+    scale: f64,
+}
+
+impl Encoder {
+    /// From a resolved layout. Errors if a numeric column still has no bounds or the target is not declared.
+    pub fn new(layout: &Layout) -> Result<Self, DataError> {
+        let unbounded = layout.unbounded();
+        if !unbounded.is_empty() {
+            return Err(DataError::Unbounded { columns: unbounded.join(", ") });
+        }
+        let features = layout
+            .features
+            .iter()
+            .map(|(column, kind)| {
+                let kind = match kind {
+                    FeatureKind::Numeric { bounds: Some(b), log } => {
+                        FeatureForm::Numeric { lower: b.lower(), upper: b.upper(), log: *log }
+                    }
+                    FeatureKind::Numeric { bounds: None, .. } => {
+                        return Err(DataError::Unbounded { columns: column.clone() });
+                    }
+                    FeatureKind::Categorical { levels } => FeatureForm::Categorical { levels: levels.clone() },
+                    FeatureKind::Hashed { bits } => FeatureForm::Hashed { bits: *bits },
+                    FeatureKind::Text { bits } => FeatureForm::Text { bits: *bits },
+                    FeatureKind::Sparse { dimension } => FeatureForm::Sparse { dimension: *dimension },
+                };
+                Ok(FeatureSpec { column: column.clone(), kind })
+            })
+            .collect::<Result<_, _>>()?;
+        let target = match &layout.target {
+            Some((column, rule)) => Some(NamedTarget { column: column.clone(), spec: TargetSpec::new(column, rule)? }),
+            None => None,
+        };
+        Self::try_from(EncoderSpec {
+            version: VERSION,
+            knots: layout.options.knots,
+            row_norm: layout.options.row_norm,
+            scale_rows: layout.options.scale_rows,
+            features,
+            target,
+        })
+    }
+
+    /// Number of features d, the intercept among them.
+    pub fn dimension(&self) -> usize {
+        self.dimension as usize
+    }
+
+    /// Every row has l2 norm at most this, exactly.
+    pub fn row_norm(&self) -> f64 {
+        self.spec.row_norm
+    }
+
+    /// Feature columns in order.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.spec.features.iter().map(|f| f.column.as_str())
+    }
+
+    /// Name and form of the target.
+    pub fn target(&self) -> Option<(&str, &TargetSpec)> {
+        self.spec.target.as_ref().map(|t| (t.column.as_str(), &t.spec))
+    }
+
+    /// True if the first feature is an intercept (all tables except LIBSVM, whose rows stay as they are).
+    pub fn has_intercept(&self) -> bool {
+        self.intercept() == 1
+    }
+
+    fn intercept(&self) -> u32 {
+        let only_sparse = self.spec.features.iter().all(|f| matches!(f.kind, FeatureForm::Sparse { .. }));
+        u32::from(!only_sparse)
+    }
+
+    /// No row has more non-zeros than this (a public fact).
+    pub fn max_nonzeros(&self) -> usize {
+        let per_block = self.spec.features.iter().map(|f| match &f.kind {
+            FeatureForm::Numeric { .. } => 5,
+            FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
+            FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
+            FeatureForm::Sparse { dimension } => *dimension as usize,
+        });
+        (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
+    }
+
+    /// Name of feature `index`: `(intercept)`, `age:low`, `age:high` (the line), `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,
+    /// `city#17` (a slot of a hash), `text:digits@0.25`. `None` beyond the last.
+    pub fn feature_name(&self, index: usize) -> Option<String> {
+        let index = u32::try_from(index).ok().filter(|i| *i < self.dimension)?;
+        if index < self.intercept() {
+            return Some("(intercept)".into());
+        }
+        let b = self.blocks.partition_point(|b| b.offset <= index) - 1;
+        let (block, spec) = (&self.blocks[b], &self.spec.features[b]);
+        let (i, column) = (index - block.offset, &spec.column);
+        let knots = self.spec.knots;
+        Some(match (&spec.kind, &block.form) {
+            (FeatureForm::Numeric { .. }, _) if i < LINEAR => {
+                format!("{column}:{}", if i == 0 { "low" } else { "high" })
+            }
+            (FeatureForm::Numeric { .. }, Prepared::Numeric { scale }) if i < LINEAR + knots => {
+                format!("{column}@{}", short(scale.value(f64::from(i - LINEAR) / f64::from(knots - 1))))
+            }
+            (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
+                format!("{column}={}", levels[i as usize])
+            }
+            (FeatureForm::Categorical { levels }, _) if i as usize == levels.len() => format!("{column}=(other)"),
+            (FeatureForm::Hashed { bits }, _) if i < 1 << bits => format!("{column}#{i}"),
+            (FeatureForm::Text { .. }, _) => {
+                let counted = COUNTS.len() as u32 * knots;
+                if i < counted {
+                    let knot = f64::from(i % knots) / f64::from(knots - 1);
+                    let (name, largest) = COUNTS[(i / knots) as usize];
+                    format!("{column}:{name}@{}", short((knot * largest.ln_1p()).exp_m1()))
+                } else {
+                    format!("{column}#{}", i - counted)
+                }
+            }
+            (FeatureForm::Sparse { .. }, _) => format!("{column}[{}]", i + 1),
+            _ => format!("{column}=(missing)"),
+        })
+    }
+
+    /// Encodes a table of sensitive records with their targets: n rows in the table's order.
+    ///
+    /// Errors depend on records: they are for the data owner, and [`BadCells::Missing`] avoids those about cells.
+    pub fn encode(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Sensitive<Examples>, DataError> {
+        let examples = self.encode_public(table, bad_cells)?;
+        if examples.rows.is_empty() {
+            return Err(DataError::NoRows { source_name: table.name() });
+        }
+        Ok(Sensitive::new(examples))
+    }
+
+    /// Encodes records whose owner also gets the result: a public hold-out table.
+    pub fn encode_public(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Examples, DataError> {
+        let target = match &self.spec.target {
+            Some(target) => Some(position(table.columns(), &target.column, "the target")?),
+            None => None,
+        };
+        self.pass(table, target, bad_cells)
+    }
+
+    /// Encodes records to predict for; the target's column may be absent.
+    pub fn encode_features(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Rows, DataError> {
+        Ok(self.pass(table, None, bad_cells)?.rows)
+    }
+
+    fn pass(&self, table: &dyn TableReader, target: Option<usize>, bad_cells: BadCells) -> Result<Examples, DataError> {
+        let positions =
+            self.columns().map(|name| position(table.columns(), name, "the model's column")).collect::<Result<Vec<_>, _>>()?;
+        for (block, &at) in self.blocks.iter().zip(&positions) {
+            if let (Prepared::Sparse { .. }, super::reader::Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
+                && *given != block.width
+            {
+                return Err(DataError::FeaturesOutOfRange { given: u64::from(*given), limit: u64::from(block.width) });
+            }
+        }
+        let plan = PassPlan { encoder: self, positions, target, width: table.columns().len(), bad_cells };
+        let mut whole = Examples { rows: Rows::new(self.dimension()), targets: Vec::new() };
+        let mut waiting: Vec<Box<dyn Block>> = Vec::new();
+        // enough blocks for every thread to stay busy, few enough to bound memory
+        let at_once = 2 * rayon::current_num_threads();
+        let mut flush = |waiting: &mut Vec<Box<dyn Block>>| -> Result<(), DataError> {
+            let parts: Vec<Result<Examples, DataError>> = waiting.par_iter().map(|b| plan.block(&**b)).collect();
+            waiting.clear();
+            for part in parts {
+                let part = part?; // the first faulty row of the file is the one reported
+                whole.rows.append(&part.rows);
+                whole.targets.extend_from_slice(&part.targets);
+            }
+            Ok(())
+        };
+        table.for_each_block(&mut |block| {
+            waiting.push(block);
+            if waiting.len() >= at_once { flush(&mut waiting) } else { Ok(()) }
+        })?;
+        flush(&mut waiting)?;
+        Ok(whole)
+    }
+}
+
+/// A number for a feature's name: four significant digits.
+fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+pub(crate) fn position(columns: &[Column], name: &str, role: &str) -> Result<usize, DataError> {
+    columns.iter().position(|c| c.name == name).ok_or_else(|| {
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        DataError::no_such_column(role, name, &names)
+    })
+}
+
+/// What one pass over a table needs besides the encoder.
+struct PassPlan<'a> {
+    encoder: &'a Encoder,
+    positions: Vec<usize>,
+    target: Option<usize>,
+    width: usize,
+    bad_cells: BadCells,
+}
+
+impl PassPlan<'_> {
+    fn block(&self, block: &dyn Block) -> Result<Examples, DataError> {
+        let mut part = Examples { rows: Rows::new(self.encoder.dimension()), targets: Vec::with_capacity(block.len()) };
+        let mut scratch = Scratch::default();
+        for r in 0..block.len() {
+            let row = block.first_row() + r as u64;
+            if block.width(r) != self.width {
+                let (expected, found) = (self.width, block.width(r));
+                self.bad_cells.check(DataError::RaggedRow { row: row + 1, expected, found })?;
+            }
+            let target = match (self.target, &self.encoder.target, &self.encoder.spec.target) {
+                (Some(at), Some(reader), Some(named)) => {
+                    reader.read(block.field(r, at), &named.column, row, self.bad_cells, &mut scratch.bytes)?
+                }
+                _ => Some(0.0),
+            };
+            // a record without a usable target is still checked, so that the error does not depend on its target
+            self.row(block, r, row, &mut scratch)?;
+            match target {
+                Some(target) => {
+                    part.rows.push_clipped(&mut scratch.entries, self.encoder.spec.row_norm);
+                    part.targets.push(target);
+                }
+                None => {
+                    part.rows.push_zero();
+                    part.targets.push(0.0);
+                }
+            }
+        }
+        Ok(part)
+    }
+
+    fn row(&self, block: &dyn Block, r: usize, row: u64, scratch: &mut Scratch) -> Result<(), DataError> {
+        let encoder = self.encoder;
+        let scale = encoder.scale;
+        scratch.entries.clear();
+        if encoder.has_intercept() {
+            scratch.entries.push((0, scale as f32));
+        }
+        for (b, (features, &at)) in encoder.blocks.iter().zip(&self.positions).enumerate() {
+            let field = block.field(r, at);
+            if let Field::Malformed(reason) = field {
+                self.bad_cells.check(DataError::BadSparseRow { row: row + 1, reason })?;
+            }
+            if !features.push(field, encoder.spec.knots, scale, encoder.spec.row_norm, scratch) {
+                let column = encoder.spec.features[b].column.clone();
+                self.bad_cells.check(DataError::NotANumber { column, row: row + 1 })?;
+            }
+        }
+        Ok(())
+    }
+}
