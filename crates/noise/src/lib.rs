@@ -30,6 +30,7 @@
 
 mod chacha;
 mod continuous;
+pub mod correlated;
 mod discrete_gaussian;
 #[cfg(test)]
 mod exact_normal;

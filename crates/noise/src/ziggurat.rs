@@ -227,13 +227,12 @@ impl Ziggurat {
         kept.then_some(Point::Tail(u1))
     }
 
-    /// A half-normal point.
-    #[cfg(test)]
-    pub(crate) fn draw(&self, stream: &mut Stream) -> Point {
+    /// A half-normal point and a fair sign (true: negative).
+    pub(crate) fn signed(&self, stream: &mut Stream) -> (Point, bool) {
         loop {
             let word = stream.word();
             if let Some(point) = self.point(word, stream) {
-                return point;
+                return (point, word >> 8 & 1 == 1);
             }
         }
     }
@@ -434,7 +433,7 @@ mod tests {
     fn precisions_agree() {
         let mut stream = NoiseSource::insecure(6).stream(Purpose::Audit, 0);
         for _ in 0..3000 {
-            let mut point = table().draw(&mut stream);
+            let mut point = table().signed(&mut stream).0;
             let (short, long) = (point.interval::<4>(&mut stream), point.interval::<6>(&mut stream));
             assert!(short.low <= long.low.resized().plus(&Fixed::ulps(1)) && long.high.resized() <= short.high);
             assert!(short.high.to_f64() - short.low.to_f64() < 1e-30);
