@@ -3,6 +3,7 @@
 //! Run `i` of an audit belongs to chunk `i / CHUNK`, and a chunk has its own ChaCha8 stream, so the outcome does not
 //! depend on the number of threads.
 
+use dpopt_noise::{NoiseSource, Purpose, Stream};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -10,6 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub struct Draws {
     bits: ChaCha8Rng,
     spare: Option<f64>,
+    noise: Option<Stream>,
 }
 
 impl Draws {
@@ -17,13 +19,19 @@ impl Draws {
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut bits = ChaCha8Rng::seed_from_u64(seed);
         bits.set_stream(stream);
-        Self { bits, spare: None }
+        Self { bits, spare: None, noise: None }
     }
 
     /// 64 random bits.
     #[inline]
     pub fn word(&mut self) -> u64 {
         self.bits.next_u64()
+    }
+
+    /// A stream of the library's own noise generator (insecure seed), for audits of the library's samplers.
+    pub fn noise(&mut self) -> &mut Stream {
+        let bits = &mut self.bits;
+        self.noise.get_or_insert_with(|| NoiseSource::insecure(bits.next_u64()).stream(Purpose::Audit, 0))
     }
 
     /// Uniform on (0, 1), 53 bits, never 0 or 1.

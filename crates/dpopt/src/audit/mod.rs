@@ -4,5 +4,6 @@
 //! the catalogue says what the attacks would have found.
 
 pub mod attack;
+pub mod catalogue;
 pub mod draws;
 pub mod statistics;

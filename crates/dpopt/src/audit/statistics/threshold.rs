@@ -67,6 +67,8 @@ pub struct Choice {
     pub event: Event,
     /// Expected runs per world until the claim is refuted; None if the pilot shows no violation.
     pub runs_needed: Option<u64>,
+    /// The event with the largest expected lower bound on ε. The same as `event` if there is no violation to show.
+    pub bound: Event,
 }
 
 /// Candidate thresholds: between neighbouring distinct values at quantiles of the pooled pilot, dense in the tails.
@@ -129,12 +131,13 @@ pub fn choose(with: &[f64], without: &[f64], claim: &Claim, delta: f64, runs: u6
                 if let Some(needed) = runs_needed(tpr, fpr, claim, alpha, most)
                     && best.is_none_or(|b| b.runs_needed.is_none_or(|old| needed < old))
                 {
-                    best = Some(Choice { event, runs_needed: Some(needed) });
+                    best = Some(Choice { event, runs_needed: Some(needed), bound: event });
                 }
             }
         }
     }
-    best.unwrap_or(Choice { event: fallback.1, runs_needed: None })
+    let bound = fallback.1;
+    best.map_or(Choice { event: bound, runs_needed: None, bound }, |b| Choice { bound, ..b })
 }
 
 /// Largest lower bound on ε over thresholds **fixed in advance**, each at α/J (both rates at α/(2J)).

@@ -1,0 +1,309 @@
+//! Bugs of finite precision and of samplers (spec 19 §1.10, §6): attacks on support, exact sums, laws.
+
+use super::{Code, PlantedBug, indicator};
+use crate::audit::draws::Draws;
+use crate::audit::statistics::Claim;
+use crate::audit::statistics::laws::ks_p_value;
+use dpopt_noise::{Grid, Norm, Quantizer, RoundedGaussian};
+
+/// Naive Laplace(1) in floating point: U a multiple of 2^-53, the sign apart.
+fn naive_laplace(centre: f64, draws: &mut Draws) -> f64 {
+    let u = ((draws.word() >> 11) + 1) as f64 * 2f64.powi(-53);
+    let magnitude = u.ln();
+    if draws.coin(0.5) { centre - magnitude } else { centre + magnitude }
+}
+
+/// Whether some U on the 2^-53 lattice gives exactly `y` around `centre` (Mironov 2012).
+fn possible(y: f64, centre: f64) -> bool {
+    let distance = (y - centre).abs();
+    let guess = ((-distance).exp() * 2f64.powi(53)).round();
+    // y and the logarithm are rounded: a few ulps of either move U by at most |y|·2^-53·U and one lattice step
+    let reach = 4.0 + (guess * (y.abs() + distance) * 2f64.powi(-51)).ceil();
+    let mut k = (guess - reach).max(1.0);
+    while k <= (guess + reach).min(2f64.powi(53)) {
+        let magnitude = (k * 2f64.powi(-53)).ln();
+        if centre - magnitude == y || centre + magnitude == y {
+            return true;
+        }
+        k += 1.0;
+    }
+    false
+}
+
+/// Rounded Gaussian noise of standard deviation 2^10 grid steps.
+fn gridded() -> (RoundedGaussian, Grid) {
+    let grid = Grid::new(-10);
+    match RoundedGaussian::new(1.0, grid) {
+        Ok(noise) => (noise, grid),
+        Err(_) => unreachable!("1 on the grid 2^-10"),
+    }
+}
+
+pub(super) fn bugs() -> Vec<PlantedBug> {
+    let mut bugs = Vec::new();
+
+    let (noise, grid) = gridded();
+    bugs.push(PlantedBug::counting(
+        "19.mironov",
+        "Laplace noise as -sign·ln(U) in floating point",
+        "1{output impossible under D}; the correct code's lattice is the same on both worlds",
+        Claim::gaussian(1.0),
+        (230, 40),
+        move |code, with, draws| {
+            let centre = indicator(with);
+            match code {
+                Code::Correct => {
+                    let y = grid.to_f64(centre as i64 * (1 << 10) + noise.sample(draws.noise()));
+                    // the support search on the grid: every multiple of the step is possible
+                    indicator((y / grid.step()).fract() != 0.0)
+                }
+                Code::Planted => indicator(!possible(naive_laplace(centre, draws), 1.0)),
+            }
+        },
+    ));
+
+    let (noise, grid) = gridded();
+    bugs.push(PlantedBug::counting(
+        "19.haney",
+        "normal noise added in floating point",
+        "1{output is not a multiple of 2^-53}",
+        Claim::gaussian(1.0),
+        (620, 2),
+        move |code, with, draws| {
+            let y = match code {
+                Code::Correct => grid.to_f64(i64::from(with) * (1 << 10) + noise.sample(draws.noise())),
+                Code::Planted => indicator(with) + draws.gaussian(),
+            };
+            indicator((y * 2f64.powi(53)).fract() != 0.0)
+        },
+    ));
+
+    bugs.push(PlantedBug::counting(
+        "19.discrete-gaussian",
+        "discrete Gaussian (s = .5) accounted as the continuous one",
+        "canary of one grid step; output",
+        Claim::gaussian(2.0),
+        (1_100, 1),
+        |code, with, draws| {
+            // the correct code rounds the continuous law, which is post-processing
+            let noise = match code {
+                Code::Correct => (0.5 * draws.gaussian() + 0.5).floor(),
+                Code::Planted => discrete_gaussian(0.5, draws),
+            };
+            indicator(with) + noise
+        },
+    ));
+
+    // δ(ε) of continuous Laplace noise with ε = 1: 1 − e^{(ε−1)/2}
+    let points: Vec<(f64, f64)> = (0..=20).map(|i| 0.05 * f64::from(i)).map(|e| (e, -(0.5 * (e - 1.0)).exp_m1())).collect();
+    bugs.push(PlantedBug::counting(
+        "19.discrete-laplace",
+        "discrete Laplace (one grid step) accounted with the profile of the continuous one",
+        "canary of one grid step; output",
+        Claim::Profile { points },
+        (3_500, 2),
+        |code, with, draws| {
+            let noise = match code {
+                Code::Correct => (draws.laplace(1.0) + 0.5).floor(),
+                // difference of two geometrics
+                Code::Planted => (draws.exponential().floor()) - (draws.exponential().floor()),
+            };
+            indicator(with) + noise
+        },
+    ));
+
+    bugs.push(PlantedBug::looking(
+        "19.float-sum",
+        "records summed one after the other in f32",
+        "exact change of the sum by one record: f32 33554432 against 13981012, integers exactly U",
+        float_sum,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.order",
+        "records summed in floating point in the order of the threads",
+        "the four orders of 1e16, 1, -1e16, 1",
+        sum_order,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.clip-check",
+        "clip in floating point without the exact check",
+        "exact squared norm of 3000 clipped vectors, d = 50",
+        clip_check,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.round-up",
+        "contributions rounded to nearest after the clip",
+        "exact squared norm of 50 equal entries on the grid 2^-10",
+        round_up,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.saturating",
+        "partial sums saturate",
+        "change of the sum by one record at the limit",
+        saturating,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.lanes",
+        "partial sums in 32-bit lanes",
+        "sum of 3 records of 2^30 against the exact one",
+        lanes,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.order-statistics",
+        "second largest of m = 5 uniforms drawn with m instead of m - 1",
+        "law against 5x^4 - 4x^5 by Kolmogorov-Smirnov, 20 000 draws",
+        second_largest,
+    ));
+    bugs.push(PlantedBug::looking(
+        "19.naive-maximum",
+        "largest of m = 1e16 uniforms as 1 - U^(1/m) in floating point",
+        "number of distinct values among 1000 draws",
+        naive_maximum,
+    ));
+    bugs
+}
+
+/// P(x) ∝ exp(−x²/(2s²)) on the integers, by inversion over ±20.
+fn discrete_gaussian(s: f64, draws: &mut Draws) -> f64 {
+    let weight = |x: i32| (-f64::from(x * x) / (2.0 * s * s)).exp();
+    let total: f64 = (-20..=20).map(weight).sum();
+    let mut left = draws.uniform() * total;
+    for x in -20..=20 {
+        left -= weight(x);
+        if left < 0.0 {
+            return f64::from(x);
+        }
+    }
+    20.0
+}
+
+fn float_sum(code: Code) -> Result<(), String> {
+    // values in [0, U], U = 2^24; 2^23 values 1.5 after a first one that is U or 0 (Casacuberta et al. 2022)
+    let bound = 16_777_216.0f32;
+    let moved = match code {
+        Code::Planted => {
+            let sum = |first: f32| (0..1 << 23).fold(first, |s, _| s + 1.5f32);
+            f64::from(sum(bound)) - f64::from(sum(0.0))
+        }
+        Code::Correct => {
+            let grid = Grid::new(-4);
+            let quantizer = Quantizer::new(Norm::L2, f64::from(bound), grid).map_err(|e| e.to_string())?;
+            let mut out = Vec::new();
+            let mut units = |v: f64| {
+                quantizer.quantize(&mut [v], &mut out);
+                out[0]
+            };
+            let rest = (1i64 << 23) * units(1.5);
+            grid.to_f64((units(f64::from(bound)) + rest) - (units(0.0) + rest))
+        }
+    };
+    if moved > f64::from(bound) { Err(format!("one record moves the sum by {:.5} U", moved / f64::from(bound))) } else { Ok(()) }
+}
+
+fn sum_order(code: Code) -> Result<(), String> {
+    let values = [1e16, 1.0, -1e16, 1.0];
+    let orders = [[0, 1, 2, 3], [0, 2, 1, 3], [1, 3, 0, 2], [1, 0, 3, 2]];
+    let mut sums: Vec<String> = orders
+        .iter()
+        .map(|order| match code {
+            Code::Planted => order.iter().fold(0.0, |s, &i| s + values[i]).to_string(),
+            Code::Correct => order.iter().fold(0i64, |s, &i| s.wrapping_add(values[i] as i64)).to_string(),
+        })
+        .collect();
+    sums.sort();
+    sums.dedup();
+    if sums.len() > 1 { Err(format!("{} different sums: {}", sums.len(), sums.join(", "))) } else { Ok(()) }
+}
+
+/// Largest exact Σz² of clipped random vectors against ⌊(C/γ)²⌋.
+fn clip_check(code: Code) -> Result<(), String> {
+    let grid = Grid::new(-45);
+    let quantizer = Quantizer::new(Norm::L2, 1.0, grid).map_err(|e| e.to_string())?;
+    // the floats themselves live on the finer grid 2^-60, where their squares are still exact in u128
+    let exact = |v: &[f64]| v.iter().map(|x| ((x.abs() * 2f64.powi(60)) as u128).pow(2)).sum::<u128>();
+    let mut draws = Draws::new(19, 50);
+    let mut over = 0;
+    let mut out = Vec::new();
+    for _ in 0..3000 {
+        let mut v: Vec<f64> = (0..50).map(|_| draws.gaussian()).collect();
+        let too_long = match code {
+            Code::Planted => {
+                let norm = v.iter().map(|x| x * x).sum::<f64>().sqrt();
+                let scale = (1.0 / norm).min(1.0);
+                v.iter_mut().for_each(|x| *x *= scale);
+                exact(&v) > 1u128 << 120
+            }
+            Code::Correct => {
+                quantizer.quantize(&mut v, &mut out);
+                out.iter().map(|&z| u128::from(z.unsigned_abs()).pow(2)).sum::<u128>() > 1u128 << 90
+            }
+        };
+        over += u32::from(too_long);
+    }
+    if over > 0 { Err(format!("{over} of 3000 vectors are longer than C")) } else { Ok(()) }
+}
+
+fn round_up(code: Code) -> Result<(), String> {
+    let grid = Grid::new(-10);
+    let quantizer = Quantizer::new(Norm::L2, 1.0, grid).map_err(|e| e.to_string())?;
+    let share = (1.0f64 / 50.0).sqrt();
+    let mut out = Vec::new();
+    match code {
+        Code::Planted => out.extend([share; 50].iter().map(|v| (v / grid.step()).round() as i64)),
+        Code::Correct => quantizer.quantize(&mut [share; 50], &mut out),
+    }
+    let square: i64 = out.iter().map(|z| z * z).sum();
+    if square > 1 << 20 { Err(format!("squared norm {square} > 2^20 grid steps")) } else { Ok(()) }
+}
+
+fn saturating(code: Code) -> Result<(), String> {
+    // contributions at most 100 in size, in i8 lanes
+    let records = [100i8, 100, -100, -100];
+    let sum = |first: i8| {
+        records[1..].iter().fold(first, |s: i8, &r| match code {
+            Code::Planted => s.saturating_add(r),
+            // modular sums are exact whenever the total fits, whatever the partial sums do
+            Code::Correct => s.wrapping_add(r),
+        })
+    };
+    // compare a record with nothing: -100 in total must move by exactly 100
+    let moved = i16::from(sum(100).wrapping_sub(sum(0)));
+    if moved == 100 { Ok(()) } else { Err(format!("one record of 100 moves the sum by {moved}")) }
+}
+
+fn lanes(code: Code) -> Result<(), String> {
+    let total: i64 = match code {
+        Code::Planted => i64::from((0..3).fold(0i32, |s, _| s.wrapping_add(1 << 30))),
+        Code::Correct => (0..3).fold(0i64, |s, _| s.wrapping_add(1 << 30)),
+    };
+    if total == 3 << 30 { Ok(()) } else { Err(format!("the sum is {total}")) }
+}
+
+fn second_largest(code: Code) -> Result<(), String> {
+    let mut draws = Draws::new(19, 5);
+    let m = 5.0f64;
+    let mut sample: Vec<f64> = (0..20_000)
+        .map(|_| {
+            let largest = draws.uniform().powf(1.0 / m);
+            largest * draws.uniform().powf(1.0 / code.pick(m - 1.0, m))
+        })
+        .collect();
+    let p = ks_p_value(&mut sample, |x| 5.0 * x.powi(4) - 4.0 * x.powi(5));
+    if p < 1e-6 { Err(format!("wrong law: p = {p:.1e}")) } else { Ok(()) }
+}
+
+fn naive_maximum(code: Code) -> Result<(), String> {
+    let mut draws = Draws::new(19, 16);
+    let m = 1e16f64;
+    let mut gaps: Vec<u64> = (0..1000)
+        .map(|_| {
+            let ln_u = draws.uniform().ln();
+            // distance of the maximum from 1
+            let gap = code.pick(-(ln_u / m).exp_m1(), 1.0 - draws.uniform().powf(1.0 / m));
+            gap.to_bits()
+        })
+        .collect();
+    gaps.sort_unstable();
+    gaps.dedup();
+    if gaps.len() < 900 { Err(format!("{} distinct values in 1000 draws", gaps.len())) } else { Ok(()) }
+}
