@@ -1,1 +1,409 @@
 //! A budget kept in a file across runs on the same data set: charge first, release after.
+//!
+//! An append-only file of JSON lines: a header with the totals, then one line per charge. A charge counts as soon as
+//! its line is complete on disk, and [`Ledger::charge`] returns only after file and (on creation) directory are synced,
+//! so that nothing can have been released for a line that is not complete. Check and append happen under an exclusive
+//! lock. What was spent is recomputed from the recorded events, never read from recorded numbers.
+//!
+//! Runs are chosen after seeing the results of earlier ones, so that only a [filter](crate::filter) is valid; the rule
+//! is fixed by the totals and, under [`Terms::rule`] = `None`, by the first charge. `docs/proofs/ledger-filter.md` has
+//! the argument.
+//!
+//! ```
+//! use dpopt_privacy::{Budget, Event, Relation, Unit, certify, ledger::{Ledger, Terms}};
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("budget.jsonl");
+//! let total = Budget::new(4.0, 1e-5)?;
+//! let terms = Terms { label: "census".into(), relation: Relation::ZeroOut, unit: Unit::Record, total, rule: None };
+//! let mut ledger = Ledger::open_or_create(&path, &terms)?;
+//! let certificate = certify(&Event::gaussian(5.0), Relation::ZeroOut, Budget::new(1.0, 1e-6)?)?;
+//! let receipt = ledger.charge("logistic regression", &certificate)?; // only now may the run release
+//! assert_eq!(receipt.number, 1);
+//! assert!(ledger.status()?.share < 0.1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod clock;
+mod record;
+
+use crate::filter::{Filter, Price, Refusal, Rule};
+use crate::{Budget, Certificate, Relation, Unit};
+use record::{Charge, Header, Record, Scan, scan};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+pub use record::Damage;
+
+/// What a ledger is for. A file belongs to one set of terms for ever.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// Name of the data set, public.
+    pub label: String,
+    /// Neighbouring relation of every charge.
+    pub relation: Relation,
+    /// Who is protected by every charge.
+    pub unit: Unit,
+    /// Total (ε, δ) over all runs.
+    pub total: Budget,
+    /// How charges add up; `None`: [`Rule::Renyi`] if the first charge fits it, else [`Rule::Basic`].
+    pub rule: Option<Rule>,
+}
+
+/// Proof that a charge is on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Receipt {
+    /// Which charge of the ledger this is, from 1.
+    pub number: usize,
+    /// Identity of the charge.
+    pub id: String,
+    /// Share of the total spent, this charge included.
+    pub share: f64,
+}
+
+/// One charge, for reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// From 1.
+    pub number: usize,
+    /// Identity of the charge.
+    pub id: String,
+    /// Name of the run.
+    pub label: String,
+    /// UTC, as written.
+    pub time: String,
+    /// What was released.
+    pub event: crate::Event,
+    /// (ε, δ) that the run asked for.
+    pub requested: Budget,
+    /// ε that was certified for it then.
+    pub certified_epsilon: f64,
+}
+
+/// What a ledger holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// Terms in the header.
+    pub terms: Terms,
+    /// Rule in force; `None` before the first charge decides it.
+    pub rule: Option<Rule>,
+    /// Share of the rule's budget spent, in [0, 1].
+    pub share: f64,
+    /// ε of all charges at the total δ, recomputed.
+    pub epsilon: f64,
+    /// All charges, oldest first.
+    pub charges: Vec<Entry>,
+}
+
+/// Why a ledger does not charge.
+#[derive(Debug, Error)]
+pub enum LedgerError {
+    /// The budget does not allow it.
+    #[error("{path}: {refusal}")]
+    Refused {
+        /// Ledger file.
+        path: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The file is for other terms.
+    #[error("{path} was started with {field} {file}, this run asks for {asked}; use the same, or another ledger file")]
+    Terms {
+        /// Ledger file.
+        path: String,
+        /// Which term.
+        field: &'static str,
+        /// In the file.
+        file: String,
+        /// Asked for.
+        asked: String,
+    },
+    /// The file is not what was appended to it.
+    #[error("{path}, line {line}: {damage}; nothing is charged to a damaged ledger. Restore the file from a backup")]
+    Damaged {
+        /// Ledger file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        damage: Damage,
+    },
+    /// Charges that this process has seen are no longer in the file.
+    #[error("{path} has lost charges since it was opened; restore it from a backup")]
+    RolledBack {
+        /// Ledger file.
+        path: String,
+    },
+    /// Reading, locking, writing or syncing failed: nothing may be released.
+    #[error("{path}: cannot {action} the ledger ({source}); nothing was released")]
+    Io {
+        /// Ledger file.
+        path: String,
+        /// open, lock, read, append to or sync.
+        action: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// An open ledger. Every operation locks the file and reads it anew, so that any number of processes may share it.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    terms: Terms,
+    /// Checksum and number of the last record seen: the file may only grow from there.
+    seen: (usize, [u8; 8]),
+    /// Prices by (rule, event fingerprint, bits of δ): events are recomputed once per process.
+    prices: HashMap<(Rule, [u8; 32], u64), Price>,
+    /// How bytes get to the disk; replaced by tests of full disks.
+    append: fn(&mut File, &[u8]) -> io::Result<()>,
+}
+
+/// A file that is locked until dropped, with its checked content.
+struct Locked {
+    file: File,
+    scan: Scan,
+    header: Header,
+}
+
+impl Ledger {
+    /// Opens the file at `path`, or creates it for `terms`. An existing file must have the same terms.
+    pub fn open_or_create(path: impl AsRef<Path>, terms: &Terms) -> Result<Self, LedgerError> {
+        Self::open_with(path.as_ref(), terms, |file, bytes| file.write_all(bytes))
+    }
+
+    fn open_with(
+        path: &Path,
+        terms: &Terms,
+        append: fn(&mut File, &[u8]) -> io::Result<()>,
+    ) -> Result<Self, LedgerError> {
+        let mut ledger = Self {
+            path: path.to_owned(),
+            terms: terms.clone(),
+            seen: (0, [0; 8]),
+            prices: HashMap::new(),
+            append,
+        };
+        if let Some(rule) = terms.rule {
+            // totals that the rule cannot hold are an error now, not at the first run
+            Filter::new(rule, terms.relation, terms.total).map_err(|refusal| ledger.refused(refusal))?;
+        }
+        let (mut file, mut scan) = ledger.lock_and_scan(true)?;
+        if scan.records.is_empty() {
+            let header = Record::Header(Header::of(terms));
+            ledger.write(&mut file, &mut scan, header)?;
+            // the name of a new file is durable only once its directory is
+            ledger.sync_directory()?;
+        }
+        ledger.remember(&scan);
+        let header = ledger.header(&scan)?;
+        ledger.same_terms(&header)?;
+        let locked = Locked { file, scan, header };
+        ledger.filter(&locked)?;
+        Ok(ledger)
+    }
+
+    /// Whether [`charge`](Self::charge) would accept now. Another process may charge in between.
+    pub fn would_accept(&mut self, certificate: &Certificate) -> Result<(), LedgerError> {
+        let locked = self.lock()?;
+        self.admit(&locked, certificate).map(|_| ())
+    }
+
+    /// Appends the charge and returns once it is durable. On any error nothing may be released.
+    pub fn charge(&mut self, label: &str, certificate: &Certificate) -> Result<Receipt, LedgerError> {
+        let mut locked = self.lock()?;
+        let filter = self.admit(&locked, certificate)?;
+        let number = locked.scan.records.len();
+        let time = clock::now();
+        let charge = Charge {
+            charge: number,
+            id: locked.scan.identity(&time, std::process::id()),
+            time,
+            label: label.to_owned(),
+            rule: filter.rule(),
+            requested: certificate.budget(),
+            certified_epsilon: certificate.bound().upper,
+            accountant: certificate.bound().accountant.clone(),
+            event: certificate.event().clone(),
+        };
+        let receipt = Receipt { number, id: charge.id.clone(), share: filter.spent_share() };
+        self.write(&mut locked.file, &mut locked.scan, Record::Charge(charge))?;
+        self.remember(&locked.scan);
+        Ok(receipt)
+    }
+
+    /// What was spent, recomputed from the events.
+    pub fn status(&mut self) -> Result<Status, LedgerError> {
+        let locked = self.lock()?;
+        let filter = self.filter(&locked)?;
+        let charges = locked.scan.charges().map(|charge| Entry {
+            number: charge.charge,
+            id: charge.id.clone(),
+            label: charge.label.clone(),
+            time: charge.time.clone(),
+            event: charge.event.clone(),
+            requested: charge.requested,
+            certified_epsilon: charge.certified_epsilon,
+        });
+        Ok(Status {
+            terms: locked.header.terms(),
+            rule: filter.as_ref().map(Filter::rule),
+            share: filter.as_ref().map_or(0.0, Filter::spent_share),
+            epsilon: filter.as_ref().map_or(0.0, Filter::spent_epsilon),
+            charges: charges.collect(),
+        })
+    }
+
+    /// The filter after `certificate`, if it fits.
+    fn admit(&mut self, locked: &Locked, certificate: &Certificate) -> Result<Filter, LedgerError> {
+        if certificate.relation() != self.terms.relation {
+            return Err(self.differs("relation", self.terms.relation, certificate.relation()));
+        }
+        if let Some(mut filter) = self.filter(locked)? {
+            let price = self.price(&filter, certificate.event(), certificate.budget().delta())?;
+            filter.spend(price).map_err(|refusal| self.refused(refusal))?;
+            return Ok(filter);
+        }
+        // the first charge decides the rule: from its event and the totals, which are public
+        let attempt = |rule: Rule, ledger: &mut Self| {
+            let mut filter = Filter::new(rule, ledger.terms.relation, ledger.terms.total)
+                .map_err(|refusal| ledger.refused(refusal))?;
+            let price = ledger.price(&filter, certificate.event(), certificate.budget().delta())?;
+            filter.spend(price).map_err(|refusal| ledger.refused(refusal))?;
+            Ok(filter)
+        };
+        attempt(Rule::Renyi, self).or_else(|_: LedgerError| attempt(Rule::Basic, self))
+    }
+
+    /// The rule's filter with all charges of the file; `None` while no rule is decided.
+    fn filter(&mut self, locked: &Locked) -> Result<Option<Filter>, LedgerError> {
+        let first = locked.scan.charges().next().map(|charge| charge.rule);
+        let Some(rule) = locked.header.rule.or(first) else {
+            return Ok(None);
+        };
+        let header = &locked.header;
+        let mut filter =
+            Filter::new(rule, header.relation, header.total).map_err(|refusal| self.refused(refusal))?;
+        for (line, charge) in locked.scan.numbered_charges() {
+            let damaged = |damage| LedgerError::Damaged { path: self.name(), line, damage };
+            if charge.rule != rule {
+                return Err(damaged(Damage::Rule { stated: charge.rule, in_force: rule }));
+            }
+            let price = self.price(&filter, &charge.event, charge.requested.delta())?;
+            // spent is spent: a later version may find an event a little dearer than the one that admitted it
+            filter.record(price);
+        }
+        Ok(Some(filter))
+    }
+
+    fn price(&mut self, filter: &Filter, event: &crate::Event, delta: f64) -> Result<Price, LedgerError> {
+        let key = (filter.rule(), event.fingerprint(), delta.to_bits());
+        if let Some(price) = self.prices.get(&key) {
+            return Ok(*price);
+        }
+        let price = filter.price(event, delta).map_err(|refusal| self.refused(refusal))?;
+        self.prices.insert(key, price);
+        Ok(price)
+    }
+
+    /// Locks, reads and checks the file; its header must still be there.
+    fn lock(&mut self) -> Result<Locked, LedgerError> {
+        let (file, scan) = self.lock_and_scan(false)?;
+        // the last record seen must still be at its place
+        if self.seen.0 > 0 && scan.checks.get(self.seen.0 - 1) != Some(&self.seen.1) {
+            return Err(LedgerError::RolledBack { path: self.name() });
+        }
+        self.remember(&scan);
+        let header = self.header(&scan)?;
+        self.same_terms(&header)?;
+        Ok(Locked { file, scan, header })
+    }
+
+    fn lock_and_scan(&self, create: bool) -> Result<(File, Scan), LedgerError> {
+        let fail = |action| move |source| self.io(action, source);
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(create).open(&self.path).map_err(fail("open"))?;
+        file.lock().map_err(fail("lock"))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(fail("read"))?;
+        match scan(&bytes) {
+            Ok(scan) => Ok((file, scan)),
+            Err((line, damage)) => Err(LedgerError::Damaged { path: self.name(), line, damage }),
+        }
+    }
+
+    /// Appends one record and syncs the file.
+    fn write(&self, file: &mut File, scan: &mut Scan, record: Record) -> Result<(), LedgerError> {
+        let bytes = match scan.encode(&record) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(self.io("append to", io::Error::other(error))),
+        };
+        (self.append)(file, &bytes).map_err(|source| self.io("append to", source))?;
+        file.sync_all().map_err(|source| self.io("sync", source))?;
+        scan.push(record, &bytes);
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> Result<(), LedgerError> {
+        let parent = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(parent).and_then(|directory| directory.sync_all()).map_err(|source| self.io("sync", source))
+    }
+
+    fn remember(&mut self, scan: &Scan) {
+        self.seen = (scan.checks.len(), scan.checks.last().copied().unwrap_or([0; 8]));
+    }
+
+    fn header(&self, scan: &Scan) -> Result<Header, LedgerError> {
+        match scan.records.first() {
+            Some(Record::Header(header)) => Ok(header.clone()),
+            _ => Err(LedgerError::RolledBack { path: self.name() }),
+        }
+    }
+
+    fn same_terms(&self, header: &Header) -> Result<(), LedgerError> {
+        let asked = &self.terms;
+        if header.label != asked.label {
+            return Err(self.differs("data set", &header.label, &asked.label));
+        }
+        if header.relation != asked.relation {
+            return Err(self.differs("relation", header.relation, asked.relation));
+        }
+        if header.unit != asked.unit {
+            return Err(self.differs("unit", format!("{:?}", header.unit), format!("{:?}", asked.unit)));
+        }
+        if header.total != asked.total {
+            let show = |b: Budget| format!("(epsilon {}, delta {:e})", b.epsilon(), b.delta());
+            return Err(self.differs("total budget", show(header.total), show(asked.total)));
+        }
+        if asked.rule.is_some() && header.rule != asked.rule {
+            let show = |rule: Option<Rule>| rule.map_or("auto", Rule::name);
+            return Err(self.differs("rule", show(header.rule), show(asked.rule)));
+        }
+        Ok(())
+    }
+
+    fn differs(&self, field: &'static str, file: impl ToString, asked: impl ToString) -> LedgerError {
+        LedgerError::Terms { path: self.name(), field, file: file.to_string(), asked: asked.to_string() }
+    }
+
+    fn refused(&self, refusal: Refusal) -> LedgerError {
+        LedgerError::Refused { path: self.name(), refusal }
+    }
+
+    fn io(&self, action: &'static str, source: io::Error) -> LedgerError {
+        LedgerError::Io { path: self.name(), action, source }
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -81,7 +81,16 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
         }
         _ => return None,
     };
-    (epsilon.is_finite() && delta < 1.0).then(|| (if epsilon == 0.0 { 0.0 } else { up(epsilon) }, up(delta)))
+    // stated numbers are what they are, computed ones are rounded up
+    let stated = matches!(
+        event,
+        Event::ExponentialMechanism { .. }
+            | Event::PureStream { .. }
+            | Event::ApproxDp { .. }
+            | Event::PrivacyProfile { .. }
+    );
+    let (epsilon, delta) = if stated { (epsilon, delta) } else { (up(epsilon), up(delta)) };
+    (epsilon.is_finite() && delta < 1.0).then_some((epsilon, delta))
 }
 
 fn up(x: f64) -> f64 {
@@ -98,8 +107,8 @@ fn sampled(q: f64, epsilon: f64, delta: f64) -> (f64, f64) {
 struct Composition {
     /// (loss, ln mass) of L = Σ ±ε_i under P, without the infinite part; positive losses only.
     atoms: Vec<(f64, f64)>,
-    /// ln Π(1 − δ_i).
-    ln_kept: f64,
+    /// 1 − Π(1 − δ_i).
+    lost: f64,
     /// Σ ε_i.
     sum: f64,
     total_variation: f64,
@@ -116,7 +125,8 @@ impl Composition {
                 return refuse(format!("{part} has no finite pure epsilon; use the pld accountant"));
             };
             ln_kept += *count as f64 * (-delta).ln_1p() * (1.0 + 8.0 * UNIT_ROUNDOFF);
-            sum = up(sum + *count as f64 * epsilon);
+            let next = *count as f64 * epsilon;
+            sum = if sum == 0.0 && *count == 1 { epsilon } else { up(sum + next) };
             match groups.iter_mut().find(|(e, _)| *e == epsilon) {
                 Some(group) => group.1 = group.1.saturating_add(*count),
                 None if epsilon > 0.0 => groups.push((epsilon, *count)),
@@ -145,7 +155,12 @@ impl Composition {
                 .collect();
         }
         atoms.retain(|(l, ln_p)| *l > 0.0 && *ln_p > f64::NEG_INFINITY);
-        Ok(Self { atoms, ln_kept, sum, total_variation: exact.total_variation })
+        // one mechanism keeps the δ it stated
+        let lost = match &exact.parts[..] {
+            [(part, 1)] => worst(part, relation).map_or(1.0, |(_, delta)| delta),
+            _ => up(-f64::exp_m1(ln_kept)),
+        };
+        Ok(Self { atoms, lost, sum, total_variation: exact.total_variation })
     }
 
     fn delta(&self, epsilon: f64) -> f64 {
@@ -156,9 +171,8 @@ impl Composition {
             .map(|(l, ln_p)| (ln_p + ln_one_minus_exp_neg(l - epsilon)).exp())
             .sum();
         let over = if epsilon >= self.sum { 0.0 } else { (over * (1.0 + INFLATION)).min(1.0) };
-        // 1 − kept·(1 − S) = (1 − kept) + kept·S
-        let lost = -self.ln_kept.exp_m1();
-        if lost == 0.0 { over } else { up(lost + self.ln_kept.exp() * over) }.min(1.0)
+        // 1 − kept·(1 − S) = lost + kept·S
+        if over == 0.0 { self.lost } else { up(self.lost + (1.0 - self.lost) * over).min(1.0) }
     }
 
     fn epsilon(&self, delta: f64) -> f64 {

@@ -1,0 +1,45 @@
+//! The fixed menu (spec 18 §7.4): events from a public list, each used at most once, in any adaptive order.
+//!
+//! Valid with the tightest accountant for the whole list: draw one sample of every event's pair in advance; given the
+//! history each release is post-processing of its own sample, and order and stopping read only samples already used.
+
+use super::{Refusal, Rule};
+use crate::certify::CertifyError;
+use crate::{Budget, Certificate, Event, Relation, certify};
+
+/// A list of events that was certified as a whole.
+///
+/// ```
+/// use dpopt_privacy::{Budget, Event, Relation, filter::Menu};
+/// let events = vec![Event::gaussian(6.0), Event::gaussian(6.0), Event::laplace(20.0)];
+/// let mut menu = Menu::new(events, Relation::ZeroOut, Budget::new(2.0, 1e-5)?)?;
+/// assert_eq!(menu.take(2)?, Event::laplace(20.0)); // whichever is useful first…
+/// assert!(menu.take(2).is_err()); // …but each once
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Menu {
+    certificate: Certificate,
+    items: Vec<Option<Event>>,
+}
+
+impl Menu {
+    /// Certifies the composition of all `events` against `budget`.
+    pub fn new(events: Vec<Event>, relation: Relation, budget: Budget) -> Result<Self, CertifyError> {
+        let certificate = certify(&Event::composed(events.clone()), relation, budget)?;
+        Ok(Self { certificate, items: events.into_iter().map(Some).collect() })
+    }
+
+    /// Takes the event at `index`; refused if it was taken before or does not exist.
+    pub fn take(&mut self, index: usize) -> Result<Event, Refusal> {
+        self.items.get_mut(index).and_then(Option::take).ok_or_else(|| Refusal::Unsupported {
+            rule: Rule::Basic,
+            reason: format!("item {index} of the menu is not there or was used; each may be used once"),
+        })
+    }
+
+    /// The guarantee of the whole menu, whatever part of it is used.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+}
