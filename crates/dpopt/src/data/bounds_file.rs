@@ -289,6 +289,7 @@ numeric = true
             ("[age]\n", "declares nothing"),
             ("[sex]\nlevels = []\n", "empty"),
             ("[sex]\nlevels = [\"a\", \"a\"]\n", "twice"),
+            ("[sex]\nlevels = [\"a\", \" a \"]\n", "twice"),
             ("[sex]\nlevels = \"a\"\n", "not a list"),
             ("[sex]\nlevels = [[1]]\n", "not text"),
             ("[sex]\nhash = 1\n", "true or false"),

@@ -52,6 +52,19 @@ pub enum DataError {
         /// Path, or `<memory>`.
         source_name: String,
     },
+    /// The first line holds numbers or long texts: taken as names, a record would appear in plans and messages.
+    #[error(
+        "{source_name}: field {position} of the first line is a number or longer than {limit} bytes, so the line looks like a \
+         record; pass --no-header, or give the column a name"
+    )]
+    HeaderLooksLikeData {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// 1-based position of the field.
+        position: usize,
+        /// Longest name.
+        limit: usize,
+    },
     /// Two columns have one name.
     #[error("column `{name}` appears twice in the header (columns {first} and {second}); rename one of them")]
     DuplicateColumn {

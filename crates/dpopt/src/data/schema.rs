@@ -93,12 +93,14 @@ impl Kind {
         if levels.is_empty() {
             return Err(DataError::declaration(column, "levels is empty", "list its values, or write `hash = true`"));
         }
+        // cells are read without white space around them
+        let levels: Vec<String> = levels.iter().map(|l| l.trim().to_string()).collect();
         let mut sorted: Vec<&String> = levels.iter().collect();
         sorted.sort();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(DataError::declaration(column, format!("level `{}` is listed twice", pair[0]), "list it once"));
         }
-        Ok(Self::Categorical { levels: levels.iter().map(|l| l.trim().to_string()).collect() })
+        Ok(Self::Categorical { levels })
     }
 
     fn word(&self) -> &'static str {

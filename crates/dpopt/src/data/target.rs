@@ -70,7 +70,7 @@ impl TargetReader {
                     return Err(DataError::declaration(name, "the target has one level", "list at least two levels"));
                 }
                 let code = |i: usize| if levels.len() == 2 { 2.0 * i as f32 - 1.0 } else { i as f32 };
-                let codes = levels.iter().enumerate().map(|(i, level)| (level.as_bytes().into(), code(i))).collect();
+                let codes = levels.iter().enumerate().map(|(i, level)| (level.trim().as_bytes().into(), code(i))).collect();
                 Ok(Self::Classes { codes })
             }
             TargetSpec::Number { lower, upper } => {

@@ -12,6 +12,18 @@ use crate::data::error::DataError;
 /// up at the end of the last field, which tells an unclosed quote from a field that really ends there.
 const END_MARK: &[u8] = b"\n\0\x1fdpopt end of table\x1f\0";
 
+/// Longest name of a column in a header.
+const NAME_BYTES: usize = 200;
+
+/// First field that is no name but a number or a long text. The positions 0, 1, 2, … or 1, 2, 3, … as names are fine.
+fn looks_like_data(names: &[String]) -> Option<usize> {
+    let counts_from = |start: usize| names.iter().enumerate().all(|(i, name)| *name == (start + i).to_string());
+    if counts_from(0) || counts_from(1) {
+        return None;
+    }
+    names.iter().position(|name| name.len() > NAME_BYTES || name.parse::<f64>().is_ok_and(f64::is_finite))
+}
+
 pub(crate) struct Delimited {
     source: Source,
     separator: u8,
@@ -35,10 +47,15 @@ impl Delimited {
             return Err(DataError::Empty { source_name: table.source.name() });
         }
         let names = if table.header {
-            (0..first.width(0))
+            let names = (0..first.width(0))
                 .map(|i| String::from_utf8(first.bytes_of(0, i).to_vec()))
                 .collect::<Result<Vec<_>, _>>()
-                .map_err(|_| DataError::HeaderNotText { source_name: table.source.name() })?
+                .map_err(|_| DataError::HeaderNotText { source_name: table.source.name() })?;
+            if let Some(i) = looks_like_data(&names) {
+                let source_name = table.source.name();
+                return Err(DataError::HeaderLooksLikeData { source_name, position: i + 1, limit: NAME_BYTES });
+            }
+            names
         } else {
             (1..=first.width(0)).map(|i| format!("c{i}")).collect()
         };
@@ -311,6 +328,18 @@ mod tests {
             Err(DataError::HeaderNotText { .. })
         ));
         assert_eq!(cells(b",b\n1,2\n", Format::Csv, &ReadOptions::default()).unwrap()[0], ["c1", "b"]);
+    }
+
+    #[test]
+    fn a_record_is_not_taken_for_a_header() {
+        for text in ["39,State-gov\n", "a,-1.5e3\n", &format!("spam,{}\n", "x".repeat(300))] {
+            let error = cells(text.as_bytes(), Format::Csv, &ReadOptions::default()).unwrap_err();
+            assert!(matches!(error, DataError::HeaderLooksLikeData { .. }), "{error}");
+            assert!(!error.to_string().contains("State") && !error.to_string().contains("xx"));
+        }
+        for header in ["0,1,2", "1,2", "a,nan,x1", "inf,b"] {
+            assert!(cells(header.as_bytes(), Format::Csv, &ReadOptions::default()).is_ok(), "{header}");
+        }
     }
 
     #[test]
