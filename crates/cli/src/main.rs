@@ -2,8 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod fit;
+mod flags;
+mod generate;
 mod output;
+mod predict;
+mod progress;
 mod relation;
+mod split;
 
 use clap::{Parser, Subcommand};
 use output::Failure;
@@ -12,8 +18,9 @@ use std::process::ExitCode;
 /// Differentially private models of sensitive tables: plan, certify, run, report.
 #[derive(Parser)]
 #[command(name = "dpopt", version, propagate_version = true)]
-#[command(after_help = "First model in a minute: dpopt generate census --rows 30000 --seed 1 -o census.csv && \
-    dpopt fit census.csv --target income --epsilon 1 --bounds bounds.toml --report report.html")]
+#[command(after_help = "First model in a minute:
+  dpopt generate census --rows 30000 --seed 1 -o census.csv
+  dpopt fit census.csv --target income --epsilon 1 --bounds bounds.toml --report report.html")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -21,14 +28,38 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Fit a private model of one column and write model.json
+    Fit(Box<fit::FitArguments>),
+    /// Show every method with its noise, cost and prediction, before any record is read
+    Explain(Box<fit::ExplainArguments>),
+    /// Predict labels and probabilities, or values, for the rows of a table
+    Predict(predict::PredictArguments),
+    /// Score a model on a table with known targets (exact numbers, not private)
+    Evaluate(predict::EvaluateArguments),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
     Account(account::Arguments),
+    /// Generate a table with a known truth
+    Generate(generate::GenerateArguments),
+    /// Split a text table into two files at random
+    Split(split::SplitArguments),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Err(e) = ctrlc::set_handler(|| {
+        dpopt::output::remove_unfinished();
+        std::process::exit(130);
+    }) {
+        output::note(format!("warning: Ctrl-C is not handled ({e})"));
+    }
     let result = match cli.command {
+        Command::Fit(arguments) => fit::fit(&arguments),
+        Command::Explain(arguments) => fit::explain(&arguments),
+        Command::Predict(arguments) => predict::predict(&arguments),
+        Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Account(arguments) => account::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
+        Command::Split(arguments) => split::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

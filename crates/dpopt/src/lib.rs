@@ -24,6 +24,7 @@ pub mod loss;
 pub mod mechanism;
 pub mod model;
 pub mod optimize;
+pub mod output;
 pub mod plan;
 pub mod problems;
 pub mod progress;

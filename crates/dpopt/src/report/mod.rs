@@ -9,6 +9,7 @@ mod words;
 
 use crate::mechanism::ReleaseRecord;
 use crate::model::Guarantee;
+use crate::optimize::Candidate;
 use crate::plan::Grade;
 use serde::Serialize;
 
@@ -115,6 +116,28 @@ pub struct Coefficient {
     pub value: f64,
     /// Upper bound on the standard deviation of the noise in it, where the method's plan has one.
     pub noise: Option<f64>,
+}
+
+impl From<&Candidate> for CandidateRow {
+    fn from(candidate: &Candidate) -> Self {
+        let outcome = match &candidate.plan {
+            Ok(plan) => {
+                let s = plan.summary();
+                Outcome::Planned(PlannedRow {
+                    grade: s.grade,
+                    noise_multiplier: s.noise_multiplier,
+                    steps: s.steps,
+                    gradients: s.gradients,
+                    predicted_excess_risk: s.predicted_excess_risk,
+                    epsilon: s.certificate.bound().upper,
+                    delta: s.certificate.budget().delta(),
+                    accountant: s.certificate.bound().accountant.clone(),
+                })
+            }
+            Err(why) => Outcome::Refused { not_applicable: why.to_string() },
+        };
+        Self { method: candidate.method.into(), outcome }
+    }
 }
 
 impl Report {

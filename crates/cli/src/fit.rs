@@ -1,0 +1,403 @@
+//! `dpopt fit` and `dpopt explain`: the same flags, with and without reading records.
+
+use crate::flags::{SchemaFlags, TableFlags};
+use crate::output::{Failure, note, print, print_json, table};
+use crate::progress::Bar;
+use crate::relation::RelationFlag;
+use crate::usage;
+use clap::{Args, ValueEnum};
+use dpopt::model::{Fit, FitError, FitOptions, LedgerFile, StageShares};
+use dpopt::optimize::{MethodOptions, candidates};
+use dpopt::output::write_all_atomically;
+use dpopt::plan::Problem;
+use dpopt::report::{CandidateRow, Outcome, number, probability};
+use dpopt_privacy::{Budget, Relation};
+use std::path::PathBuf;
+
+#[derive(Args, Clone)]
+pub(crate) struct Common {
+    /// Column to learn (LIBSVM: the label, no need to name it)
+    #[arg(long)]
+    target: Option<String>,
+    /// ε of everything that is released
+    #[arg(long, allow_negative_numbers = true)]
+    epsilon: f64,
+    /// δ of everything that is released; by default 1/rows^1.1
+    #[arg(long, allow_negative_numbers = true)]
+    delta: Option<f64>,
+    /// By default: regression if the target has a declared range, else classification
+    #[arg(long, value_enum)]
+    task: Option<Task>,
+    /// Which tables are neighbours
+    #[arg(long, value_enum, default_value_t)]
+    relation: RelationFlag,
+    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
+    #[arg(long)]
+    rows: Option<u64>,
+    /// Method; auto takes the best prediction
+    #[arg(long, default_value = "auto")]
+    method: String,
+    #[command(flatten)]
+    schema: SchemaFlags,
+    #[command(flatten)]
+    reading: TableFlags,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// Hyper-parameters; all of them are chosen from public facts.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Hyper-parameters (chosen from public facts; no need to set any)")]
+struct Tuning {
+    /// Number of noisy steps
+    #[arg(long)]
+    steps: Option<u64>,
+    /// Step size on the mean loss
+    #[arg(long, allow_negative_numbers = true)]
+    learning_rate: Option<f64>,
+    /// Norm bound on one record's gradient
+    #[arg(long, allow_negative_numbers = true)]
+    clip_norm: Option<f64>,
+    /// Probability of a record to enter a batch
+    #[arg(long, allow_negative_numbers = true)]
+    sampling_probability: Option<f64>,
+    /// λ of the sum of losses
+    #[arg(long, allow_negative_numbers = true)]
+    regularization: Option<f64>,
+    /// Heavy-ball momentum
+    #[arg(long, allow_negative_numbers = true)]
+    momentum: Option<f64>,
+    /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
+    #[arg(long, allow_negative_numbers = true)]
+    shift: Option<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Task {
+    Classification,
+    Regression,
+}
+
+impl Common {
+    fn method(&self) -> MethodOptions {
+        let t = &self.tuning;
+        MethodOptions {
+            method: (self.method != "auto").then(|| self.method.clone()),
+            steps: t.steps,
+            learning_rate: t.learning_rate,
+            clip_norm: t.clip_norm,
+            sampling_probability: t.sampling_probability,
+            regularization: t.regularization,
+            momentum: t.momentum,
+            shift: t.shift,
+        }
+    }
+
+    fn fit(&self, data: &PathBuf, ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
+        Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
+        let target = match (&self.target, self.reading.features()) {
+            (Some(target), _) => target.clone(),
+            (None, Some(_)) => "label".to_string(),
+            (None, None) => return Err(usage("name the column to learn: --target COLUMN")),
+        };
+        let (schema, schema_source) = self.schema.schema(&target, &self.reading)?;
+        let table = self.reading.open(data)?;
+        if self.task == Some(Task::Regression) && !self.schema.classes.is_empty() {
+            return Err(usage("--classes is for classification; leave it out or use --task classification"));
+        }
+        let options = FitOptions {
+            delta: self.delta,
+            relation: self.relation.into(),
+            schema,
+            shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
+            method: self.method(),
+            regression: self.task == Some(Task::Regression),
+            rows: self.rows,
+            ledger,
+            bad_cells: self.reading.bad_cells(),
+            insecure_seed,
+            command: Some(command_line()),
+            schema_source,
+        };
+        Fit::new(table, &target, self.epsilon, options).map_err(failed)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct FitArguments {
+    /// CSV, TSV, Parquet or LIBSVM file, also gzipped
+    data: PathBuf,
+    #[command(flatten)]
+    common: Common,
+    /// Where the model goes
+    #[arg(short, long, value_name = "FILE", default_value = "model.json")]
+    output: PathBuf,
+    /// Also write a report as one HTML page
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Budget file of this data set, kept across runs; charged before any record is read
+    #[arg(long, value_name = "FILE", requires = "total_epsilon")]
+    ledger: Option<PathBuf>,
+    /// ε that all runs on this data set may spend together
+    #[arg(long, requires = "ledger", allow_negative_numbers = true)]
+    total_epsilon: Option<f64>,
+    /// δ that all runs on this data set may spend together; by default that of this run
+    #[arg(long, requires = "ledger", allow_negative_numbers = true)]
+    total_delta: Option<f64>,
+    /// Reproducible noise for tests: NO privacy
+    #[arg(long, value_name = "N")]
+    insecure_seed: Option<u64>,
+    /// Print nothing but warnings and errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let ledger = match (&arguments.ledger, arguments.total_epsilon) {
+        (Some(path), Some(epsilon)) => {
+            let delta = arguments.total_delta.or(common.delta).ok_or_else(|| {
+                usage("a ledger needs a fixed delta: give --total-delta (or --delta) besides --total-epsilon")
+            })?;
+            Some(LedgerFile { path: path.clone(), total: Budget::new(epsilon, delta).map_err(usage)? })
+        }
+        _ => None,
+    };
+    if let Some(file) = &ledger {
+        let delta = common.delta.unwrap_or(file.total.delta());
+        let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
+        file.refuse_hopeless(common.relation.into(), budget).map_err(failed)?;
+    }
+    writable(&arguments.output)?;
+    if let Some(report) = &arguments.report {
+        writable(report)?;
+    }
+    let fit = common.fit(&arguments.data, ledger, arguments.insecure_seed)?;
+    for warning in fit.warnings() {
+        note(format!("warning: {warning}"));
+    }
+    let fitted = fit.run_with(&Bar::new()).map_err(failed)?;
+    let json = fitted.model.to_json().map_err(Failure::machine)?;
+    let html = arguments.report.as_ref().map(|_| fitted.report.html());
+    let mut files = vec![(arguments.output.as_path(), json.as_bytes())];
+    if let (Some(path), Some(html)) = (&arguments.report, &html) {
+        files.push((path.as_path(), html.as_bytes()));
+    }
+    write_all_atomically(&files).map_err(|e| {
+        let paths: Vec<String> = files.iter().map(|f| f.0.display().to_string()).collect();
+        Failure::machine(format!(
+            "cannot write {}: {}; nothing was left there, and the budget of this run is spent",
+            paths.join(" and "),
+            e.kind()
+        ))
+    })?;
+    if arguments.quiet { Ok(()) } else { print(&summary(arguments, &fitted)) }
+}
+
+/// A few lines about a run.
+fn summary(arguments: &FitArguments, fitted: &dpopt::model::Fitted) -> String {
+    let report = &fitted.report;
+    let g = &report.guarantee;
+    let mut out = format!(
+        "{}: {}, {} rows, {} features\n",
+        report.facts.target, report.facts.task, report.facts.rows, report.facts.features
+    );
+    if let Some(CandidateRow { method, outcome: Outcome::Planned(p) }) = report.candidates.get(report.chosen) {
+        out.push_str(&format!(
+            "method      {method}: noise multiplier {}, {} {}, predicted excess risk {}\n",
+            number(p.noise_multiplier),
+            p.steps,
+            if p.steps == 1 { "step" } else { "steps" },
+            number(p.predicted_excess_risk)
+        ));
+    }
+    out.push_str(&format!(
+        "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}\n",
+        g.epsilon,
+        g.certified_epsilon,
+        probability(g.delta),
+        g.relation
+    ));
+    if g.insecure_seed {
+        out.push_str("            NO privacy: the noise comes from a fixed seed\n");
+    }
+    out.push_str(&format!("model       {}\n", arguments.output.display()));
+    if let Some(path) = &arguments.report {
+        out.push_str(&format!("report      {}\n", path.display()));
+    }
+    if let Some(path) = &arguments.ledger {
+        out.push_str(&format!("ledger      {}\n", path.display()));
+    }
+    out
+}
+
+#[derive(Args)]
+pub(crate) struct ExplainArguments {
+    /// The table; only its header is read, and its rows are counted unless --rows is given
+    #[arg(required_unless_present = "features")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+    /// Without a table: number of classes, or 0 for regression
+    #[arg(long, value_name = "K", default_value_t = 2)]
+    class_count: u32,
+    /// Machine-readable output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Explained {
+    epsilon: f64,
+    delta: f64,
+    model_epsilon: f64,
+    model_delta: f64,
+    problem: Problem,
+    candidates: Vec<CandidateRow>,
+    warnings: Vec<String>,
+}
+
+pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let (explained, read) = match &arguments.data {
+        Some(data) => {
+            let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
+            let read = if common.rows.is_some() {
+                "only the header was read"
+            } else {
+                "only the header was read, and rows were counted without looking at their values"
+            };
+            let explained = Explained {
+                epsilon: e.budget.epsilon(),
+                delta: e.budget.delta(),
+                model_epsilon: e.division.model.epsilon(),
+                model_delta: e.division.model.delta(),
+                problem: e.problem,
+                candidates: e.candidates.iter().map(CandidateRow::from).collect(),
+                warnings: e.warnings,
+            };
+            (explained, read)
+        }
+        None => (from_numbers(arguments)?, "no table was opened"),
+    };
+    if arguments.json {
+        return print_json(&explained);
+    }
+    for warning in &explained.warnings {
+        note(format!("warning: {warning}"));
+    }
+    print(&shown(&explained, read))
+}
+
+/// `dpopt explain --rows N --features D`.
+fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
+    let common = &arguments.common;
+    let Some(rows) = common.rows.filter(|n| *n >= 2) else {
+        return Err(usage("give --rows N (at least 2), or a table to count"));
+    };
+    let features = common.reading.features().and_then(|d| usize::try_from(d).ok()).filter(|d| *d >= 1);
+    let Some(features) = features else {
+        return Err(usage("give --features D (at least 1), or a table"));
+    };
+    let delta = common.delta.unwrap_or_else(|| (rows as f64).powf(-1.1));
+    let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
+    let classes = match common.schema.classes.len() {
+        0 => arguments.class_count,
+        1 => common.schema.classes[0].parse().unwrap_or(1),
+        k => u32::try_from(k).unwrap_or(u32::MAX),
+    };
+    let regression = common.task == Some(Task::Regression) || classes == 0;
+    let loss = match classes {
+        _ if regression => dpopt::loss::Loss::Squared,
+        1 => return Err(usage("one class leaves nothing to tell apart; give at least two")),
+        2 => dpopt::loss::Loss::Logistic { shift: 0.0 },
+        classes => dpopt::loss::Loss::Softmax { classes },
+    };
+    let relation = Relation::from(common.relation);
+    let problem = Problem { rows, features, nonzeros: features, row_norm: 1.0, loss, relation };
+    Ok(Explained {
+        epsilon: budget.epsilon(),
+        delta: budget.delta(),
+        model_epsilon: budget.epsilon(),
+        model_delta: budget.delta(),
+        candidates: candidates(&problem, budget, &common.method()).iter().map(CandidateRow::from).collect(),
+        problem,
+        warnings: Vec::new(),
+    })
+}
+
+fn shown(e: &Explained, read: &str) -> String {
+    let p = &e.problem;
+    let mut out = format!(
+        "{} rows, {} features, {} weights, {}; epsilon {}, delta {}\n",
+        p.rows,
+        p.features,
+        p.weights(),
+        p.relation,
+        e.epsilon,
+        probability(e.delta)
+    );
+    if e.model_epsilon < e.epsilon {
+        out.push_str(&format!(
+            "of which the model gets epsilon {}, delta {}; the rest pays for private labels or bounds\n",
+            number(e.model_epsilon),
+            probability(e.model_delta)
+        ));
+    }
+    out.push_str(&format!("{read}\n\n"));
+    let rows: Vec<Vec<String>> = e
+        .candidates
+        .iter()
+        .map(|c| match &c.outcome {
+            Outcome::Planned(row) => vec![
+                c.method.clone(),
+                number(row.noise_multiplier),
+                row.steps.to_string(),
+                number(row.gradients),
+                number(row.predicted_excess_risk),
+                format!("{:.6}", (row.epsilon * 1e6).ceil() / 1e6),
+                probability(row.delta),
+                row.accountant.clone(),
+            ],
+            Outcome::Refused { not_applicable } => vec![c.method.clone(), format!("not applicable: {not_applicable}")],
+        })
+        .collect();
+    let headings = ["method", "#noise", "#steps", "#gradients", "#excess risk", "#epsilon", "#delta", "accountant"];
+    out.push_str(&table(&headings, &rows));
+    out
+}
+
+/// Exit code 1 for the machine's failures, 2 for everything the user can mend.
+fn failed(error: FitError) -> Failure {
+    match error {
+        FitError::Entropy(e) => Failure::machine(e),
+        other => usage(other),
+    }
+}
+
+/// Fails early, before a budget is spent on an answer that could not be written.
+fn writable(path: &std::path::Path) -> Result<(), Failure> {
+    let directory = match path.parent() {
+        Some(d) if !d.as_os_str().is_empty() => d,
+        _ => std::path::Path::new("."),
+    };
+    if path.is_dir() {
+        return Err(usage(format!("{} is a directory; give a file name", path.display())));
+    }
+    if !directory.is_dir() {
+        return Err(usage(format!("{} does not exist; create it first", directory.display())));
+    }
+    Ok(())
+}
+
+/// The command as it can be typed again.
+fn command_line() -> String {
+    let mut words = vec!["dpopt".to_string()];
+    for argument in std::env::args_os().skip(1) {
+        let word = argument.to_string_lossy().into_owned();
+        let plain = !word.is_empty()
+            && word.chars().all(|c| c.is_alphanumeric() || "-_./=,:+@%".contains(c));
+        words.push(if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) });
+    }
+    words.join(" ")
+}

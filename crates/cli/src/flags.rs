@@ -1,0 +1,132 @@
+//! Flags that several commands share: how to read a table, what is publicly known about its columns.
+
+use crate::output::Failure;
+use crate::usage;
+use clap::{Args, ValueEnum};
+use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform};
+use std::path::{Path, PathBuf};
+
+/// How to read a table.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Reading the table")]
+pub(crate) struct TableFlags {
+    /// csv, tsv, parquet or libsvm; by default from the file's name
+    #[arg(long)]
+    format: Option<String>,
+    /// The first line is a row; columns are called c1, c2, …
+    #[arg(long)]
+    no_header: bool,
+    /// Quotes in a CSV file are plain text
+    #[arg(long)]
+    no_quoting: bool,
+    /// LIBSVM: number of features, a public fact
+    #[arg(long, value_name = "D")]
+    features: Option<u64>,
+    /// LIBSVM: the first feature has index 0
+    #[arg(long)]
+    zero_based: bool,
+    /// What to do with a cell that cannot be read, or a row of the wrong width
+    #[arg(long, value_enum, default_value_t)]
+    bad_cells: BadCellsFlag,
+}
+
+/// `--bad-cells`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum BadCellsFlag {
+    /// Stop and say which column and row
+    #[default]
+    Error,
+    /// Take it as missing and go on
+    Missing,
+}
+
+impl TableFlags {
+    pub(crate) fn bad_cells(&self) -> BadCells {
+        match self.bad_cells {
+            BadCellsFlag::Error => BadCells::Error,
+            BadCellsFlag::Missing => BadCells::Missing,
+        }
+    }
+
+    pub(crate) fn features(&self) -> Option<u64> {
+        self.features
+    }
+
+    pub(crate) fn options(&self) -> Result<ReadOptions, Failure> {
+        Ok(ReadOptions {
+            format: self.format.as_deref().map(str::parse::<Format>).transpose().map_err(usage)?,
+            header: !self.no_header,
+            quoting: self.no_quoting.then_some(false),
+            separator: None,
+            features: self.features,
+            zero_based: self.zero_based,
+        })
+    }
+
+    /// Opens the table: reads names, no rows.
+    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn TableReader>, Failure> {
+        dpopt::data::open(path, &self.options()?).map_err(usage)
+    }
+}
+
+/// What is publicly known about the columns.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Public facts about the columns (never taken from the records)")]
+pub(crate) struct SchemaFlags {
+    /// Ranges, levels and kinds of columns (TOML)
+    #[arg(long, value_name = "FILE")]
+    bounds: Option<PathBuf>,
+    /// A table that is not sensitive: ranges and levels are taken from it
+    #[arg(long, value_name = "FILE", conflicts_with = "bounds")]
+    public_data: Option<PathBuf>,
+    /// Share of ε for finding the ranges of numeric columns privately, e.g. 0.1
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub(crate) bounds_budget: Option<f64>,
+    /// Columns that hold numbers
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    numeric: Vec<String>,
+    /// Columns that hold free text
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    text: Vec<String>,
+    /// Columns that hold categories nobody lists: hashed
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    categorical: Vec<String>,
+    /// Columns that are not used
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    ignore: Vec<String>,
+    /// Labels of the target; with two, the second is the positive one. Undeclared labels are found privately
+    #[arg(long, value_name = "LABELS", value_delimiter = ',')]
+    pub(crate) classes: Vec<String>,
+}
+
+impl SchemaFlags {
+    /// All declarations together, and where they come from.
+    pub(crate) fn schema(&self, target: &str, table: &TableFlags) -> Result<(Schema, Option<String>), Failure> {
+        let (mut schema, mut source) = match &self.bounds {
+            Some(path) => (Schema::from_toml_file(path).map_err(usage)?, Some(path.display().to_string())),
+            None => (Schema::default(), None),
+        };
+        let numeric = || Kind::Numeric { bounds: None, transform: Transform::Auto };
+        let declared = [
+            (&self.numeric, numeric as fn() -> Kind),
+            (&self.text, || Kind::Text),
+            (&self.categorical, || Kind::Hashed),
+            (&self.ignore, || Kind::Ignored),
+        ];
+        for (names, kind) in declared {
+            for name in names {
+                schema.declare(name, kind()).map_err(usage)?;
+            }
+        }
+        if !self.classes.is_empty() {
+            schema.set_levels(target, self.classes.clone()).map_err(usage)?;
+        }
+        if let Some(path) = &self.public_data {
+            let public = table.open(path)?;
+            let known = public.columns().iter().any(|c| c.name == target);
+            schema.complete_from_public(&*public, known.then_some(target)).map_err(usage)?;
+            source = Some(path.display().to_string());
+        }
+        Ok((schema, source))
+    }
+}

@@ -1,0 +1,232 @@
+//! From a table to a model, predictions and a report.
+
+use crate::{census, dpopt, files, path, succeed};
+use std::io::Write;
+
+fn parsed(html: &str) -> roxmltree::Document<'_> {
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    roxmltree::Document::parse_with_options(html, options).expect("well-formed")
+}
+
+#[test]
+fn the_main_job_from_table_to_report() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let out = succeed(d.path(), &["split", &data, "--fraction", "0.8", "-o", "train.csv", "test.csv"]);
+    assert!(out.contains("2400 rows") && out.contains("600 rows"), "{out}");
+    let fit = [
+        "fit", "train.csv", "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds,
+        "--report", "report.html",
+    ];
+    let out = succeed(d.path(), &fit);
+    assert!(out.contains("guarantee") && out.contains("model.json"), "{out}");
+    assert_eq!(files(d.path()), ["model.json", "report.html", "test.csv", "train.csv"]);
+
+    let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+    let guarantee = &model["guarantee"];
+    assert_eq!(guarantee["epsilon"], 2.0);
+    let certified = guarantee["certified_epsilon"].as_f64().unwrap();
+    assert!(certified <= 2.0 && certified > 1.5, "{certified}");
+    assert_eq!(guarantee["insecure_seed"], false);
+
+    let html = std::fs::read_to_string(d.path().join("report.html")).unwrap();
+    let document = parsed(&html);
+    let text: String = document.descendants().filter_map(|n| n.text()).collect();
+    for part in ["The guarantee", "Ledger of the run", "not protected", "--epsilon 2", "Check it yourself"] {
+        assert!(text.contains(part), "{part}");
+    }
+    assert_eq!(document.descendants().filter(|n| n.has_tag_name("script")).count(), 0);
+
+    succeed(d.path(), &["predict", "model.json", "test.csv", "-o", "out.csv"]);
+    let predictions = std::fs::read_to_string(d.path().join("out.csv")).unwrap();
+    let mut lines = predictions.lines();
+    assert_eq!(lines.next(), Some("income,p(low),p(high)"));
+    let mut rows = 0;
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let (p, q): (f64, f64) = (fields[1].parse().unwrap(), fields[2].parse().unwrap());
+        assert!((p + q - 1.0).abs() < 1e-12 && (0.0..=1.0).contains(&p));
+        assert_eq!(fields[0], if q > p { "high" } else { "low" });
+        rows += 1;
+    }
+    assert_eq!(rows, 600);
+
+    let scores = succeed(d.path(), &["evaluate", "model.json", "test.csv", "--json"]);
+    let scores: serde_json::Value = serde_json::from_str(&scores).unwrap();
+    let score = |name: &str| scores[name].as_f64().unwrap();
+    assert_eq!(scores["private"], false);
+    assert!(score("auc") > 0.7, "{scores}");
+    assert!(score("accuracy") >= score("majority") - 0.02, "{scores}");
+    let said = succeed(d.path(), &["evaluate", "model.json", "test.csv"]);
+    assert!(said.contains("not private"), "{said}");
+}
+
+#[test]
+fn the_events_in_a_model_can_be_recomputed_with_account() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let delta = "1e-6";
+    succeed(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--delta", delta, "--bounds", &bounds]);
+    let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+    let stage = &model["guarantee"]["stages"][0];
+    std::fs::write(d.path().join("event.json"), stage["event"].to_string()).unwrap();
+    let out = succeed(d.path(), &["account", "--event", "event.json", "--delta", delta, "--json"]);
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["best"]["upper"], stage["bound"]["upper"]);
+}
+
+#[test]
+fn one_insecure_seed_is_one_model_and_no_seed_is_never_the_same() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let weights = |name: &str, extra: &[&str]| {
+        let mut arguments =
+            vec!["fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "-q", "-o", name];
+        arguments.extend(extra);
+        succeed(d.path(), &arguments);
+        let model: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(d.path().join(name)).unwrap()).unwrap();
+        (model["weights"].clone(), model["guarantee"]["insecure_seed"].clone())
+    };
+    let seeded = weights("a.json", &["--insecure-seed", "7"]);
+    assert_eq!(seeded, weights("b.json", &["--insecure-seed", "7"]));
+    assert_eq!(seeded.1, true);
+    assert_ne!(seeded.0, weights("c.json", &["--insecure-seed", "8"]).0);
+    let fresh = weights("d.json", &[]);
+    assert_eq!(fresh.1, false);
+    assert_ne!(fresh.0, weights("e.json", &[]).0);
+}
+
+#[test]
+fn labels_and_ranges_can_be_found_privately() {
+    let d = tempfile::tempdir().unwrap();
+    let mut csv = String::from("hours,city,member\n");
+    for i in 0..4000 {
+        let hours = 10 + (i * 37) % 50;
+        csv += &format!("{hours},c{},{}\n", i % 5, if hours > 35 { "yes" } else { "no" });
+    }
+    std::fs::write(d.path().join("t.csv"), csv).unwrap();
+    let report = "--report=r.html";
+    succeed(
+        d.path(),
+        &[
+            "fit", "t.csv", "--target", "member", "--epsilon", "4", "--delta", "1e-6", "--numeric", "hours",
+            "--bounds-budget", "0.1", report,
+        ],
+    );
+    let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+    let stages = model["guarantee"]["stages"].as_array().unwrap();
+    let names: Vec<&str> = stages.iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["labels", "bounds", "model"]);
+    let sum = |field: &str| stages.iter().map(|s| s[field].as_f64().unwrap()).sum::<f64>();
+    assert!(sum("epsilon") <= 4.0 && sum("delta") <= 1e-6);
+    assert!(model["guarantee"]["certified_epsilon"].as_f64().unwrap() <= 4.0);
+    let scores = succeed(d.path(), &["evaluate", "model.json", "t.csv", "--json"]);
+    let scores: serde_json::Value = serde_json::from_str(&scores).unwrap();
+    assert!(scores["accuracy"].as_f64().unwrap() > 0.8, "{scores}");
+    parsed(&std::fs::read_to_string(d.path().join("r.html")).unwrap());
+}
+
+#[test]
+fn several_classes_and_numbers_are_learned_too() {
+    let d = tempfile::tempdir().unwrap();
+    let mut csv = String::from("x,kind,price\n");
+    for i in 0..6000 {
+        let x = (i * 7919) % 1000;
+        csv += &format!("{x},{},{}\n", ["a", "b", "c"][x * 3 / 1000], 2 * x);
+    }
+    std::fs::write(d.path().join("t.csv"), csv).unwrap();
+    let bounds = "[x]\nlower = 0\nupper = 1000\n[kind]\nlevels = ['a', 'b', 'c']\n[price]\nlower = 0\nupper = 2000\n";
+    std::fs::write(d.path().join("b.toml"), bounds).unwrap();
+    let score = |target: &str, ignored: &str, extra: &[&str]| {
+        let mut bounds = toml_without(bounds, ignored);
+        bounds += &format!("[{ignored}]\nignore = true\n");
+        std::fs::write(d.path().join("b.toml"), bounds).unwrap();
+        let mut arguments =
+            vec!["fit", "t.csv", "--target", target, "--epsilon", "4", "--delta", "1e-6", "--bounds", "b.toml"];
+        arguments.extend(extra);
+        succeed(d.path(), &arguments);
+        let scores = succeed(d.path(), &["evaluate", "model.json", "t.csv", "--json"]);
+        serde_json::from_str::<serde_json::Value>(&scores).unwrap()
+    };
+    let kinds = score("kind", "price", &[]);
+    assert!(kinds["accuracy"].as_f64().unwrap() > 0.7, "{kinds}");
+    assert_eq!(kinds["auc"], serde_json::Value::Null);
+    let prices = score("price", "kind", &["--task", "regression"]);
+    assert!(prices["r_squared"].as_f64().unwrap() > 0.7, "{prices}");
+}
+
+/// The bounds file without one table.
+fn toml_without(text: &str, table: &str) -> String {
+    text.split_inclusive('\n')
+        .scan(false, |inside, line| {
+            if line.starts_with('[') {
+                *inside = line.starts_with(&format!("[{table}]"));
+            }
+            Some(if *inside { "" } else { line })
+        })
+        .collect()
+}
+
+#[test]
+fn sparse_and_zipped_files_are_read() {
+    let d = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for i in 0..2000u32 {
+        let up = i % 3 == 0;
+        text += &format!("{} {}:1 {}:0.5\n", if up { 1 } else { -1 }, if up { 3 } else { 4 }, 5 + i % 7);
+    }
+    std::fs::write(d.path().join("t.libsvm"), &text).unwrap();
+    let libsvm = ["fit", "t.libsvm", "--features", "20", "--classes=-1,1", "--epsilon", "2", "--delta", "1e-6"];
+    succeed(d.path(), &libsvm);
+    let scores = succeed(d.path(), &["evaluate", "model.json", "t.libsvm", "--features", "20", "--json"]);
+    let scores: serde_json::Value = serde_json::from_str(&scores).unwrap();
+    assert!(scores["accuracy"].as_f64().unwrap() > 0.9, "{scores}");
+
+    let data = std::fs::read(census().join("census.csv")).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&data).unwrap();
+    std::fs::write(d.path().join("census.csv.gz"), gzip.finish().unwrap()).unwrap();
+    let bounds = path(census(), "bounds.toml");
+    succeed(d.path(), &["fit", "census.csv.gz", "--target", "income", "--epsilon", "1", "--bounds", &bounds]);
+}
+
+#[test]
+fn public_data_declares_ranges_and_levels() {
+    let d = tempfile::tempdir().unwrap();
+    succeed(d.path(), &["generate", "census", "--rows", "500", "--seed", "9", "-o", "public.csv"]);
+    let data = path(census(), "census.csv");
+    succeed(
+        d.path(),
+        &["fit", &data, "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--public-data", "public.csv"],
+    );
+    let model = std::fs::read_to_string(d.path().join("model.json")).unwrap();
+    let model: serde_json::Value = serde_json::from_str(&model).unwrap();
+    assert_eq!(model["guarantee"]["stages"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn add_or_remove_takes_a_guess_and_shows_no_count() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let fit = [
+        "fit", &data, "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds, "--relation",
+        "add-or-remove", "--rows", "2500", "--report", "r.html",
+    ];
+    let out = succeed(d.path(), &fit);
+    assert!(!out.contains("3000"), "{out}");
+    for file in ["model.json", "r.html"] {
+        let text = std::fs::read_to_string(d.path().join(file)).unwrap();
+        assert!(!text.contains("3000") && !text.contains("3,000"), "{file}");
+    }
+}
+
+#[test]
+fn a_high_delta_is_warned_about() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let output =
+        dpopt(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--delta", "0.01", "--bounds", &bounds]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && stderr.contains("above 1/n"), "{stderr}");
+}

@@ -1,0 +1,68 @@
+//! The real binary, as a user runs it.
+
+mod account;
+mod bad_input;
+mod explain;
+mod fit;
+mod interrupted;
+mod ledger;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// `dpopt` in `directory`.
+fn dpopt(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory, arguments).output().expect("the binary starts")
+}
+
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dpopt"));
+    command.args(arguments).current_dir(directory);
+    command
+}
+
+/// Runs and demands success; returns stdout.
+fn succeed(directory: &Path, arguments: &[&str]) -> String {
+    let output = dpopt(directory, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Runs and demands exit code 2 and exactly one error line; returns the line.
+fn refuse(directory: &Path, arguments: &[&str]) -> String {
+    let output = dpopt(directory, arguments);
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+    let errors: Vec<&str> = stderr.lines().filter(|l| !l.starts_with("dpopt: warning:")).collect();
+    assert_eq!(errors.len(), 1, "{arguments:?}: {stderr}");
+    assert!(errors[0].starts_with("dpopt: error: "), "{stderr}");
+    errors[0].to_string()
+}
+
+/// Names of the files in a directory, sorted.
+fn files(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .expect("a directory")
+        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A census-like table of 3,000 rows with its bounds, made once.
+fn census() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("census-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        succeed(&directory, &["generate", "census", "--rows", "3000", "--seed", "1", "-o", "census.csv"]);
+        directory
+    })
+}
+
+/// An absolute path as text.
+fn path(directory: &Path, name: &str) -> String {
+    directory.join(name).display().to_string()
+}

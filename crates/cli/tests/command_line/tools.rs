@@ -1,0 +1,65 @@
+//! split, generate, predict: small things that must not go wrong.
+
+use crate::{dpopt, files, refuse, succeed};
+
+#[test]
+fn a_split_keeps_every_row_once_and_is_reproducible() {
+    let d = tempfile::tempdir().unwrap();
+    let rows: Vec<String> = (0..100).map(|i| format!("{i},\"a\nb\"")).collect();
+    std::fs::write(d.path().join("t.csv"), format!("x,y\n{}", rows.join("\n"))).unwrap();
+    let split = |a: &str, b: &str, seed: &str| {
+        succeed(d.path(), &["split", "t.csv", "--fraction", "0.7", "--seed", seed, "-o", a, b]);
+        let read = |name: &str| std::fs::read_to_string(d.path().join(name)).unwrap();
+        (read(a), read(b))
+    };
+    let (train, test) = split("a", "b", "1");
+    assert_eq!((train.matches("\nb\"").count(), test.matches("\nb\"").count()), (70, 30));
+    for row in &rows {
+        assert_eq!(usize::from(train.contains(&format!("\n{row}"))) + usize::from(test.contains(&format!("\n{row}"))), 1);
+    }
+    assert!(train.starts_with("x,y\n") && test.starts_with("x,y\n"));
+    assert_eq!(split("c", "d", "1"), (train.clone(), test));
+    assert_ne!(split("e", "f", "2").0, train);
+    for bad in [["--fraction", "1.5"], ["--fraction", "-1"]] {
+        let line = refuse(d.path(), &["split", "t.csv", bad[0], bad[1], "-o", "g", "h"]);
+        assert!(line.contains("between 0 and 1"), "{line}");
+    }
+    assert!(refuse(d.path(), &["split", "t.csv", "-o", "g", "g"]).contains("three different files"));
+    assert!(!files(d.path()).contains(&"g".to_string()));
+}
+
+#[test]
+fn generate_writes_bounds_beside_the_table() {
+    let d = tempfile::tempdir().unwrap();
+    succeed(d.path(), &["generate", "census", "--rows", "50", "--seed", "3", "-o", "c.csv"]);
+    assert_eq!(files(d.path()), ["bounds.toml", "c.csv"]);
+    let first = std::fs::read(d.path().join("c.csv")).unwrap();
+    succeed(d.path(), &["generate", "census", "--rows", "50", "--seed", "3", "-o", "c.csv"]);
+    assert_eq!(first, std::fs::read(d.path().join("c.csv")).unwrap());
+}
+
+#[test]
+fn a_file_that_is_not_a_model_says_so() {
+    let d = tempfile::tempdir().unwrap();
+    std::fs::write(d.path().join("t.csv"), "x\n1\n").unwrap();
+    for (text, part) in [
+        ("{}", "not a model"),
+        ("not json", "not a model"),
+        (r#"{"format":"other"}"#, "not a model"),
+    ] {
+        std::fs::write(d.path().join("m.json"), text).unwrap();
+        let line = refuse(d.path(), &["predict", "m.json", "t.csv"]);
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(refuse(d.path(), &["predict", "missing.json", "t.csv"]).contains("cannot read"));
+}
+
+#[test]
+fn help_and_version_work() {
+    let d = tempfile::tempdir().unwrap();
+    for arguments in [&["--help"][..], &["fit", "--help"], &["account", "--help"], &["--version"]] {
+        let output = dpopt(d.path(), arguments);
+        assert!(output.status.success() && !output.stdout.is_empty());
+    }
+    assert_eq!(dpopt(d.path(), &["fit"]).status.code(), Some(2));
+}

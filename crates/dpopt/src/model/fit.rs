@@ -1,0 +1,579 @@
+//! From a table to a private model: public facts → budget → ledger → private preparation → plan, certify, run → report.
+
+use super::division::{Division, StageShares};
+use super::guarantee::{Guarantee, Stage};
+use super::linear::Model;
+use super::prepare;
+use crate::data::{BadCells, DataError, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform};
+use crate::loss::Loss;
+use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
+use crate::noise::{EntropyError, NoiseSource};
+use crate::optimize::{self, Candidate, METHODS, MethodOptions, RunError, candidates};
+use crate::plan::{Grade, NotApplicable, Problem};
+use crate::progress::{Progress, Silent};
+use crate::report::{CandidateRow, Coefficient, Facts, Report};
+use dpopt_privacy::budget::BudgetError;
+use dpopt_privacy::ledger::{Ledger, LedgerError, Terms};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
+use std::path::PathBuf;
+use std::time::Instant;
+use thiserror::Error;
+
+/// More weights than this (512 MiB of them) are refused before anything is read.
+const MOST_WEIGHTS: usize = 1 << 26;
+
+/// Everything a fit can be told. The defaults need no tuning.
+///
+/// | field | default | meaning |
+/// |---|---|---|
+/// | `delta` | 1/n^1.1 | δ of the whole run |
+/// | `relation` | zero-out | which tables are neighbours |
+/// | `schema` | empty | public ranges, levels and kinds of columns |
+/// | `shares` | 5 % for undeclared labels | what private preparation may spend |
+/// | `method` | auto | method and hyper-parameters |
+/// | `regression` | false | the target is a number |
+/// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
+/// | `ledger` | none | a budget kept across runs |
+/// | `bad_cells` | error | what to do with cells that cannot be read |
+/// | `insecure_seed` | none | reproducible noise, no privacy |
+#[derive(Clone, Debug, Default)]
+pub struct FitOptions {
+    /// δ of the whole run. `None`: 1/n^1.1.
+    pub delta: Option<f64>,
+    /// Which tables are neighbours.
+    pub relation: Relation,
+    /// Public declarations.
+    pub schema: Schema,
+    /// What private preparation may spend.
+    pub shares: StageShares,
+    /// Method and hyper-parameters that the user fixes.
+    pub method: MethodOptions,
+    /// The target is a number. Classes otherwise, unless the schema declares a range.
+    pub regression: bool,
+    /// Public number of rows.
+    pub rows: Option<u64>,
+    /// A budget kept in a file.
+    pub ledger: Option<LedgerFile>,
+    /// What to do with cells that cannot be read.
+    pub bad_cells: BadCells,
+    /// Reproducible noise for tests: no privacy against who knows the seed.
+    pub insecure_seed: Option<u64>,
+    /// For the report: how the run was started.
+    pub command: Option<String>,
+    /// For the report: where the public declarations come from.
+    pub schema_source: Option<String>,
+}
+
+/// A budget kept in a file across runs on the same data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerFile {
+    /// Created if it does not exist.
+    pub path: PathBuf,
+    /// What all runs together may spend.
+    pub total: Budget,
+}
+
+impl LedgerFile {
+    fn terms(&self, relation: Relation) -> Terms {
+        // one file, one data set: the file's name says which, and may change
+        Terms { label: "records".into(), relation, unit: Unit::Record, total: self.total, rule: None }
+    }
+
+    /// Refuses when not even half of the noise cost of a run within `budget` would be accepted. So a spent ledger is
+    /// noticed before the table is so much as opened; what passes here is checked again when it is charged.
+    pub fn refuse_hopeless(&self, relation: Relation, budget: Budget) -> Result<(), FitError> {
+        if !self.path.exists() || budget.delta() == 0.0 {
+            return Ok(());
+        }
+        let mu = 0.5 * dpopt_privacy::special::gaussian_mu(budget.epsilon(), budget.delta());
+        let certificate =
+            dpopt_privacy::certify(&Event::Gdp { mu }, relation, budget).map_err(NotApplicable::from)?;
+        Ok(Ledger::open_or_create(&self.path, &self.terms(relation))?.would_accept(&certificate)?)
+    }
+}
+
+/// Why a fit stopped. The text never holds a value of a record.
+#[derive(Debug, Error)]
+pub enum FitError {
+    /// The table or its declarations.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// ε or δ.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
+    /// No method applies.
+    #[error(transparent)]
+    NotApplicable(#[from] NotApplicable),
+    /// The ledger refuses, or its file can't be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// No safe randomness.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+    /// A stage stopped.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Options that do not go together.
+    #[error("{0}")]
+    Option(String),
+}
+
+/// A fit to be explained or run.
+///
+/// ```
+/// use dpopt::data::{Format, ReadOptions, Schema, open_bytes};
+/// use dpopt::model::{Fit, FitOptions};
+///
+/// let mut text = String::from("age,member\n");
+/// for i in 0..2000 {
+///     text += &format!("{},{}\n", 18 + i % 60, if i % 60 > 25 { "yes" } else { "no" });
+/// }
+/// let schema = Schema::from_toml("[age]\nlower = 18\nupper = 80\n[member]\nlevels = ['no', 'yes']\n")?;
+/// let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default())?;
+/// let options = FitOptions { schema, delta: Some(1e-6), ..Default::default() };
+/// let fitted = Fit::new(table, "member", 1.0, options)?.run()?;
+/// assert!(fitted.model.guarantee().certified_epsilon <= 1.0);
+/// assert!(fitted.report.html().starts_with("<!DOCTYPE html>"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Fit {
+    table: Box<dyn TableReader>,
+    target: String,
+    options: FitOptions,
+    rows: u64,
+    layout: Layout,
+    budget: Budget,
+    division: Division,
+    /// Numeric columns whose bounds are to be found privately, the target among them for regression.
+    unbounded: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// What would be done, from public facts only.
+pub struct Explanation {
+    /// Budget of the whole run.
+    pub budget: Budget,
+    /// Its division among stages.
+    pub division: Division,
+    /// The problem that was planned for.
+    pub problem: Problem,
+    /// All methods, the best prediction first.
+    pub candidates: Vec<Candidate>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// What a fit releases.
+pub struct Fitted {
+    /// The model.
+    pub model: Model,
+    /// Its report.
+    pub report: Report,
+}
+
+impl Fit {
+    /// Checks all options against the table's names and number of rows. Reads no value of any row.
+    pub fn new(
+        table: Box<dyn TableReader>,
+        target: &str,
+        epsilon: f64,
+        mut options: FitOptions,
+    ) -> Result<Self, FitError> {
+        // what can be said without the table comes first
+        Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        check_method(&options.method)?;
+        if options.regression && options.schema.get(target).is_none() {
+            options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
+        }
+        let layout = options.schema.resolve(table.columns(), Some(target))?;
+        let rule = layout.target.as_ref().map(|(_, rule)| rule.clone()).unwrap_or(TargetRule::Undeclared);
+        if options.regression && matches!(rule, TargetRule::Classes { .. }) {
+            return Err(FitError::Option(format!(
+                "the target `{target}` is declared with levels, but regression was asked for; declare lower and upper \
+                 instead, or leave out --task regression"
+            )));
+        }
+        let rows = match (options.rows, options.relation) {
+            (Some(rows), _) => rows,
+            (None, Relation::AddOrRemove) => {
+                return Err(FitError::Option(
+                    "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
+                ));
+            }
+            (None, _) => table.count_rows()?,
+        };
+        if rows < 2 {
+            return Err(FitError::Option(format!(
+                "{rows} {}: nothing private can be learned from that; a useful model takes some hundred rows at least",
+                if rows == 1 { "row" } else { "rows" }
+            )));
+        }
+        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(rows)))?;
+        let mut unbounded = layout.unbounded();
+        let undeclared = matches!(rule, TargetRule::Undeclared);
+        if undeclared && options.regression {
+            unbounded.push(target.to_string());
+        }
+        if !unbounded.is_empty() && options.shares.bounds.is_none() {
+            return Err(DataError::Unbounded { columns: unbounded.join(", ") }.into());
+        }
+        for (share, flag) in [(Some(options.shares.labels), "the labels' share"), (options.shares.bounds, "--bounds-budget")] {
+            if let Some(share) = share
+                && !(share > 0.0 && share < 1.0)
+            {
+                return Err(FitError::Option(format!("{flag} is {share}; give a share of epsilon above 0 and below 1")));
+            }
+        }
+        let division =
+            Division::new(budget, options.shares, undeclared && !options.regression, !unbounded.is_empty())?;
+        let warnings = warnings(&options, &layout, rows, budget);
+        Ok(Self { table, target: target.into(), options, rows, layout, budget, division, unbounded, warnings })
+    }
+
+    /// The problem's public facts for a target of `loss`.
+    fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
+        let (features, nonzeros, row_norm) = shape(&self.layout)?;
+        let problem = Problem { rows: self.rows, features, nonzeros, row_norm, loss, relation: self.options.relation };
+        match features.checked_mul(loss.outputs()) {
+            Some(weights) if weights <= MOST_WEIGHTS => Ok(problem),
+            _ => Err(FitError::Option(format!(
+                "the model would have {features} features for each of {} outputs, more than {MOST_WEIGHTS} weights; use \
+                 fewer features, or lower hash_bits and text_bits in the bounds file",
+                loss.outputs()
+            ))),
+        }
+    }
+
+    /// The loss, if the public declarations settle it.
+    fn declared_loss(&self) -> Option<Loss> {
+        match &self.layout.target {
+            Some((_, TargetRule::Classes { levels })) => Some(loss_of_classes(levels.len())),
+            Some((_, TargetRule::Number { .. })) => Some(Loss::Squared),
+            _ if self.options.regression => Some(Loss::Squared),
+            _ => None,
+        }
+    }
+
+    /// Plans every method. Reads no row. With an undeclared target the number of classes is `assumed_classes`.
+    pub fn explain(&self, assumed_classes: usize) -> Result<Explanation, FitError> {
+        let loss = self.declared_loss().unwrap_or_else(|| loss_of_classes(assumed_classes));
+        let problem = self.problem(loss)?;
+        let all = candidates(&problem, self.division.model, &self.options.method);
+        let mut warnings = self.warnings.clone();
+        if self.declared_loss().is_none() {
+            warnings.push(format!(
+                "the labels of `{}` are not declared; this table assumes {assumed_classes} classes (--classes a,b tells)",
+                self.target
+            ));
+        }
+        Ok(Explanation { budget: self.budget, division: self.division, problem, candidates: all, warnings })
+    }
+
+    /// What the user should know before a run.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The budget of the whole run, the default δ filled in.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Runs without showing progress.
+    pub fn run(self) -> Result<Fitted, FitError> {
+        self.run_with(&Silent)
+    }
+
+    /// Charges the ledger, prepares, plans, runs. Before the charge no row is read; after a refusal nothing was read.
+    pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
+        let started = Instant::now();
+        let relation = self.options.relation;
+        // with a declared target everything is planned, and so refused, before anything is charged or read
+        let early = match self.declared_loss() {
+            Some(loss) => Some(self.plan(loss)?),
+            None => None,
+        };
+        let labels = self.division.labels.map(|b| LabelSelection::plan(relation, b)).transpose()?;
+        let bounds =
+            self.division.bounds.map(|b| PrivateBounds::plan(self.unbounded.len(), relation, b)).transpose()?;
+        // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
+        let model = match &early {
+            Some(planned) => planned.plan.summary().certificate.clone(),
+            None => self.certified(&approx(self.division.model))?,
+        };
+        let parts: Vec<&Certificate> =
+            labels.iter().map(|l| l.certificate()).chain(bounds.iter().map(|b| b.certificate())).chain([&model]).collect();
+        let whole = self.whole(&parts)?;
+        let mut planning = started.elapsed();
+        let mut noise = (0u64..).map(|k| match self.options.insecure_seed {
+            // distinct streams per stage
+            Some(seed) => Ok(NoiseSource::insecure(seed.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
+            None => NoiseSource::secure(),
+        });
+        let mut next_noise = || noise.next().unwrap_or_else(NoiseSource::secure);
+        let model_noise = next_noise()?;
+        self.charge(&whole)?;
+
+        // from here on records are read
+        let mut stages = Vec::new();
+        let mut releases: Vec<Vec<ReleaseRecord>> = Vec::new();
+        let mut notes = self.declarations();
+        if let Some(plan) = labels {
+            let found = prepare::find_labels(&plan, &*self.table, &self.target, next_noise()?)?;
+            stages.push(Stage::new("labels", plan.certificate()));
+            releases.push(found.records);
+            notes.push(format!("The labels {}, found privately (those that are frequent enough).", found.value.join(", ")));
+            self.options.schema.set_levels(&self.target, found.value)?;
+        }
+        if let Some(plan) = bounds {
+            let found =
+                prepare::find_bounds(&plan, &*self.table, &self.unbounded, self.options.bad_cells, next_noise()?)?;
+            stages.push(Stage::new("bounds", plan.certificate()));
+            releases.push(found.records);
+            for (column, lower, upper) in &found.value {
+                notes.push(format!("The range {lower} to {upper} of {column}, found privately."));
+                self.options.schema.set_bounds(column, *lower, *upper)?;
+            }
+        }
+        self.layout = self.options.schema.resolve(self.table.columns(), Some(&self.target))?;
+        let encoder = Encoder::new(&self.layout)?;
+        let planned = match early {
+            Some(planned) => planned,
+            None => {
+                let started = Instant::now();
+                let loss = self.declared_loss().ok_or_else(|| FitError::Option("the target has no labels".into()))?;
+                let planned = self.plan(loss)?;
+                planning += started.elapsed();
+                planned
+            }
+        };
+        let examples = encoder.encode(&*self.table, self.options.bad_cells)?;
+        let chosen = &planned.plan;
+        let mut curator = Curator::open(&chosen.summary().certificate, model_noise);
+        let weights = chosen.run(&planned.problem, &examples, &mut curator, progress)?.into_inner();
+        stages.push(Stage::new("model", &chosen.summary().certificate));
+        releases.push(curator.records().to_vec());
+
+        let mut guarantee = Guarantee {
+            unit: Unit::Record,
+            relation,
+            epsilon: self.budget.epsilon(),
+            delta: self.budget.delta(),
+            certified_epsilon: 0.0,
+            grade: chosen.summary().grade,
+            insecure_seed: self.options.insecure_seed.is_some(),
+            stages,
+        };
+        guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
+        let model = Model::new(encoder, chosen.summary().loss, weights, guarantee.clone()).map_err(FitError::Option)?;
+        let report = self.report(&model, guarantee, releases, &planned, notes, planning.as_secs_f64());
+        Ok(Fitted { model, report })
+    }
+
+    fn plan(&self, loss: Loss) -> Result<PlannedModel, FitError> {
+        let problem = self.problem(loss)?;
+        let all = candidates(&problem, self.division.model, &self.options.method);
+        let rows: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
+        let wanted = self.options.method.method.is_some();
+        let mut reasons = Vec::new();
+        for (chosen, candidate) in all.into_iter().enumerate() {
+            match candidate.plan {
+                // research grade is off unless it is asked for by name
+                Ok(plan) if wanted || plan.summary().grade == Grade::Certified => {
+                    return Ok(PlannedModel { problem, candidates: rows, chosen, plan });
+                }
+                Ok(_) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
+                Err(why) => reasons.push(format!("{}: {why}", candidate.method)),
+            }
+        }
+        Err(FitError::Option(format!("no method applies ({})", reasons.join("; "))))
+    }
+
+    fn certified(&self, event: &Event) -> Result<Certificate, FitError> {
+        Ok(dpopt_privacy::certify(event, self.options.relation, self.budget).map_err(NotApplicable::from)?)
+    }
+
+    /// The certificate of all stages together. Their parameters are fixed now (a stage that is not planned yet is there
+    /// as the (ε, δ) it may spend), so that any valid accountant may compose them; where none has a number, basic
+    /// composition of the stages' budgets holds.
+    fn whole(&self, parts: &[&Certificate]) -> Result<Certificate, FitError> {
+        if let [only] = parts {
+            return Ok((*only).clone());
+        }
+        let exact = Event::composed(parts.iter().map(|c| c.event().clone()).collect());
+        self.certified(&exact)
+            .or_else(|_| self.certified(&Event::composed(parts.iter().map(|c| approx(c.budget())).collect())))
+    }
+
+    /// Appends the whole run to the ledger file, synced, or refuses.
+    fn charge(&self, whole: &Certificate) -> Result<(), FitError> {
+        if let Some(file) = &self.options.ledger {
+            let mut ledger = Ledger::open_or_create(&file.path, &file.terms(self.options.relation))?;
+            ledger.charge(&format!("fit {} of {}", self.target, self.table.name()), whole)?;
+        }
+        Ok(())
+    }
+
+    /// One sentence per source of public facts.
+    fn declarations(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(source) = &self.options.schema_source {
+            notes.push(format!("Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."));
+        }
+        if !self.layout.undeclared.is_empty() {
+            notes.push(format!(
+                "Columns that nothing declares, taken as categories: {}.",
+                self.layout.undeclared.join(", ")
+            ));
+        }
+        if !self.layout.ignored.is_empty() {
+            notes.push(format!("Columns that were not used: {}.", self.layout.ignored.join(", ")));
+        }
+        notes
+    }
+
+    fn report(
+        &self,
+        model: &Model,
+        guarantee: Guarantee,
+        releases: Vec<Vec<ReleaseRecord>>,
+        planned: &PlannedModel,
+        notes: Vec<String>,
+        planning_seconds: f64,
+    ) -> Report {
+        let summary = planned.plan.summary();
+        let task = match model.labels().len() {
+            0 => "Regression".to_string(),
+            k => format!("Classification into {k} classes"),
+        };
+        let mut warnings = self.warnings.clone();
+        warnings.extend(summary.warnings.iter().cloned());
+        if self.options.bad_cells == BadCells::Error {
+            warnings.push(
+                "A cell that could not be read would have stopped the run (--bad-cells error), and that would have told \
+                 the operator that there is one. With --bad-cells missing nothing about a row can stop a run."
+                    .into(),
+            );
+        }
+        let mut assumptions = summary.assumptions.clone();
+        assumptions.extend(general_assumptions(self.options.relation));
+        Report {
+            software: env!("CARGO_PKG_VERSION").into(),
+            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
+            facts: Facts {
+                source: self.table.name(),
+                rows: self.rows,
+                features: planned.problem.features,
+                target: self.target.clone(),
+                task,
+                preparation: notes,
+            },
+            guarantee,
+            releases,
+            candidates: planned.candidates.clone(),
+            chosen: planned.chosen,
+            schedule: planned.plan.schedule(),
+            coefficients: model
+                .weights()
+                .iter()
+                .enumerate()
+                .map(|(i, &value)| Coefficient { name: model.weight_name(i), value, noise: None })
+                .collect(),
+            assumptions,
+            warnings,
+            planning_seconds,
+            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+        }
+    }
+}
+
+/// The model stage: the plan that will run, and the table it was chosen from.
+struct PlannedModel {
+    problem: Problem,
+    candidates: Vec<CandidateRow>,
+    chosen: usize,
+    plan: Box<dyn optimize::Prepared>,
+}
+
+/// A budget as an event: any mechanism within it.
+fn approx(budget: Budget) -> Event {
+    Event::ApproxDp { epsilon: budget.epsilon(), delta: budget.delta() }
+}
+
+/// Two classes are one margin, more are one score each.
+fn loss_of_classes(classes: usize) -> Loss {
+    match classes {
+        0..=2 => Loss::Logistic { shift: 0.0 },
+        k => Loss::Softmax { classes: u32::try_from(k).unwrap_or(u32::MAX) },
+    }
+}
+
+/// 1/n^1.1, so that δ is below 1/n.
+fn default_delta(rows: u64) -> f64 {
+    (rows as f64).powf(-1.1)
+}
+
+/// Features, non-zeros and row norm of a layout. Ranges that are still unknown do not change them.
+fn shape(layout: &Layout) -> Result<(usize, usize, f64), FitError> {
+    let mut layout = layout.clone();
+    layout.target = None;
+    for (column, kind) in &mut layout.features {
+        if let FeatureKind::Numeric { bounds: bounds @ None, .. } = kind {
+            *bounds = Some(crate::data::Bounds::new(column, 0.0, 1.0)?);
+        }
+    }
+    let encoder = Encoder::new(&layout)?;
+    Ok((encoder.dimension(), encoder.max_nonzeros(), encoder.row_norm()))
+}
+
+fn check_method(options: &MethodOptions) -> Result<(), FitError> {
+    match options.method.as_deref() {
+        Some(name) if !METHODS.contains(&name) => Err(FitError::Option(format!(
+            "there is no method `{name}`; leave --method out for the best prediction, or choose one of {}",
+            METHODS.join(", ")
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let n = rows as f64;
+    if budget.delta() * n > 1.0 {
+        warnings.push(format!(
+            "delta {:e} is above 1/n = {:.1e}: a mechanism that publishes a random row outright would pass; lower it",
+            budget.delta(),
+            1.0 / n
+        ));
+    }
+    if budget.epsilon() > 10.0 {
+        warnings.push(format!("epsilon {} is a weak promise; values of 1 or less are usual", budget.epsilon()));
+    }
+    if n * budget.epsilon() < 100.0 {
+        warnings.push(format!("{rows} rows at epsilon {} are few: expect a model little better than a guess", budget.epsilon()));
+    }
+    if options.insecure_seed.is_some() {
+        warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
+    }
+    if !layout.undeclared.is_empty() {
+        warnings.push(format!(
+            "columns without declaration are taken as categories: {}; declare numbers with bounds or --numeric",
+            layout.undeclared.join(", ")
+        ));
+    }
+    warnings
+}
+
+/// What every run rests on.
+fn general_assumptions(relation: Relation) -> Vec<String> {
+    let mut assumptions = vec![
+        "Each person has one row; dpopt cannot see who owns which row.".to_string(),
+        "Every encoded row has norm at most 1, enforced row by row from public ranges and levels.".into(),
+        "Declared ranges, levels and labels do not come from the records themselves.".into(),
+        "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.".into(),
+    ];
+    if relation != Relation::AddOrRemove {
+        assumptions.push("The number of rows may be known.".into());
+    }
+    assumptions
+}

@@ -1,0 +1,285 @@
+//! A fitted linear model: encoder, released weights, guarantee; one versioned JSON file.
+
+use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
+use super::{Guarantee, probability};
+use crate::data::{BadCells, DataError, Encoder, Rows, TableReader, TargetSpec};
+use crate::loss::Loss;
+use crate::output::write_atomically;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use thiserror::Error;
+
+/// First field of a model file.
+const FORMAT: &str = "dpopt-model";
+/// Raised when a field changes its meaning.
+const VERSION: u32 = 1;
+
+/// A linear model that may be published: everything in it was released under its [`Guarantee`] or is public.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub struct Model {
+    software: String,
+    target: String,
+    encoder: Encoder,
+    loss: Loss,
+    weights: Vec<f64>,
+    guarantee: Guarantee,
+}
+
+/// The file's fields in order.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    format: String,
+    version: u32,
+    software: String,
+    guarantee: Guarantee,
+    loss: Loss,
+    encoder: Encoder,
+    weights: Vec<f64>,
+}
+
+/// Why a file is not a model.
+#[derive(Debug, Error)]
+pub enum ModelError {
+    /// The file can't be read.
+    #[error("cannot read {path}: {reason}; check the path and its permissions")]
+    Unreadable {
+        /// As given.
+        path: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// Not JSON, or not our fields.
+    #[error("{path} is not a model of this version of dpopt: {reason}; fit the model again, or use the version that wrote it")]
+    Format {
+        /// As given.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file can't be written.
+    #[error("cannot write {path}: {reason}; nothing was left there")]
+    Unwritable {
+        /// As given.
+        path: String,
+        /// What the operating system says.
+        reason: String,
+    },
+}
+
+/// What a model says about some rows, in the table's order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predictions {
+    /// Classification.
+    Classes {
+        /// K labels.
+        labels: Vec<String>,
+        /// Per row K probabilities.
+        probabilities: Vec<Vec<f64>>,
+    },
+    /// Regression: values in the target's unit, within its declared range.
+    Values(Vec<f64>),
+}
+
+/// Exact statistics of a holdout table. **Not private.**
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "task", rename_all = "lowercase")]
+pub enum Evaluation {
+    /// Classification.
+    Classification(ClassificationMetrics),
+    /// Regression.
+    Regression(RegressionMetrics),
+}
+
+impl Model {
+    /// From released weights (outputs × features, row-major).
+    pub(super) fn new(encoder: Encoder, loss: Loss, weights: Vec<f64>, guarantee: Guarantee) -> Result<Self, String> {
+        let Some((target, spec)) = encoder.target() else {
+            return Err("its encoder has no target".into());
+        };
+        let target = target.to_string();
+        let outputs = match spec.classes() {
+            0 | 2 => 1,
+            k => k,
+        };
+        if loss.outputs() != outputs || weights.len() != outputs * encoder.dimension() {
+            return Err("its weights do not fit its encoder and target".into());
+        }
+        if weights.iter().any(|w| !w.is_finite()) {
+            return Err("a weight is not a finite number".into());
+        }
+        Ok(Self { software: env!("CARGO_PKG_VERSION").into(), target, encoder, loss, weights, guarantee })
+    }
+
+    /// What the model promises about the records it was fitted on.
+    pub fn guarantee(&self) -> &Guarantee {
+        &self.guarantee
+    }
+
+    /// Name of the target column.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// How rows are encoded.
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// Released weights, outputs × features, row-major.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The loss that was minimised.
+    pub fn loss(&self) -> &Loss {
+        &self.loss
+    }
+
+    fn target_spec(&self) -> TargetSpec {
+        // checked on construction
+        self.encoder.target().map_or(TargetSpec::Number { lower: -1.0, upper: 1.0 }, |(_, spec)| spec.clone())
+    }
+
+    /// Labels in order; empty for regression.
+    pub fn labels(&self) -> Vec<String> {
+        match self.target_spec() {
+            TargetSpec::Classes { levels } => levels,
+            TargetSpec::Number { .. } => Vec::new(),
+        }
+    }
+
+    /// Predictions for a table's rows; the target column may be absent.
+    pub fn predict(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Predictions, DataError> {
+        Ok(self.predict_rows(&self.encoder.encode_features(table, bad_cells)?))
+    }
+
+    /// Predictions for encoded rows.
+    pub fn predict_rows(&self, rows: &Rows) -> Predictions {
+        let features = self.encoder.dimension();
+        let scores = |i: usize| -> Vec<f64> {
+            let (columns, values) = rows.row(i);
+            self.weights
+                .chunks_exact(features)
+                .map(|w| columns.iter().zip(values).map(|(&c, &v)| w[c as usize] * f64::from(v)).sum())
+                .collect()
+        };
+        let spec = self.target_spec();
+        match spec {
+            TargetSpec::Classes { levels } => {
+                let probabilities = (0..rows.len())
+                    .into_par_iter()
+                    .map(|i| {
+                        let mut scores = scores(i);
+                        if let [margin] = scores[..] {
+                            let p = probability::of_margin(&self.loss, margin);
+                            vec![1.0 - p, p]
+                        } else {
+                            probability::softmax(&mut scores);
+                            scores
+                        }
+                    })
+                    .collect();
+                Predictions::Classes { labels: levels, probabilities }
+            }
+            spec @ TargetSpec::Number { .. } => Predictions::Values(
+                // outside the declared range no target can be
+                (0..rows.len()).into_par_iter().map(|i| spec.unscale(scores(i)[0].clamp(-1.0, 1.0))).collect(),
+            ),
+        }
+    }
+
+    /// Exact, *not private* statistics on a table with known targets. Rows whose target is missing or not one of the
+    /// labels are left out; `None` if that leaves none.
+    pub fn evaluate(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Option<Evaluation>, DataError> {
+        let examples = self.encoder.encode_public(table, bad_cells)?;
+        let spec = self.target_spec();
+        let classes = spec.classes();
+        // a record without a usable target was encoded as an empty row, which an intercept makes impossible otherwise
+        let usable: Vec<usize> = (0..examples.targets.len())
+            .filter(|&i| {
+                let empty = self.encoder.has_intercept() && examples.rows.row(i).0.is_empty();
+                !empty && !(classes == 2 && examples.targets[i] == 0.0)
+            })
+            .collect();
+        Ok(match self.predict_rows(&examples.rows) {
+            Predictions::Classes { probabilities, .. } => {
+                let chosen: Vec<Vec<f64>> = usable.iter().map(|&i| probabilities[i].clone()).collect();
+                let truth: Vec<usize> = usable
+                    .iter()
+                    .map(|&i| if classes == 2 { usize::from(examples.targets[i] > 0.0) } else { examples.targets[i] as usize })
+                    .collect();
+                metrics::classification(&chosen, &truth).map(Evaluation::Classification)
+            }
+            Predictions::Values(values) => {
+                let chosen: Vec<f64> = usable.iter().map(|&i| values[i]).collect();
+                let truth: Vec<f64> = usable.iter().map(|&i| spec.unscale(f64::from(examples.targets[i]))).collect();
+                metrics::regression(&chosen, &truth).map(Evaluation::Regression)
+            }
+        })
+    }
+
+    /// Name of weight `index`: the feature, and the class where there are several outputs.
+    pub fn weight_name(&self, index: usize) -> String {
+        let features = self.encoder.dimension();
+        let feature = self.encoder.feature_name(index % features).unwrap_or_else(|| format!("feature {index}"));
+        match self.labels().get(index / features) {
+            Some(label) if self.loss.outputs() > 1 => format!("{feature} → {label}"),
+            _ => feature,
+        }
+    }
+
+    /// The model as JSON text.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+
+    /// Writes the model file: all of it or nothing.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        let path = path.as_ref();
+        let unwritable = |reason: String| ModelError::Unwritable { path: path.display().to_string(), reason };
+        let text = self.to_json().map_err(|e| unwritable(e.to_string()))?;
+        write_atomically(path, text.as_bytes()).map_err(|e| unwritable(e.to_string()))
+    }
+
+    /// Reads a model file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ModelError> {
+        let path = path.as_ref();
+        let name = || path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ModelError::Unreadable { path: name(), reason: e.kind().to_string() })?;
+        serde_json::from_str(&text).map_err(|e| ModelError::Format { path: name(), reason: e.to_string() })
+    }
+}
+
+impl TryFrom<Stored> for Model {
+    type Error = String;
+
+    fn try_from(stored: Stored) -> Result<Self, String> {
+        if stored.format != FORMAT {
+            return Err(format!("its format is not {FORMAT}"));
+        }
+        if stored.version != VERSION {
+            return Err(format!("it has version {}, this is {VERSION}", stored.version));
+        }
+        let mut model = Self::new(stored.encoder, stored.loss, stored.weights, stored.guarantee)?;
+        model.software = stored.software;
+        Ok(model)
+    }
+}
+
+impl From<Model> for Stored {
+    fn from(model: Model) -> Self {
+        Self {
+            format: FORMAT.into(),
+            version: VERSION,
+            software: model.software,
+            guarantee: model.guarantee,
+            loss: model.loss,
+            encoder: model.encoder,
+            weights: model.weights,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Private preparation: the labels of an undeclared target, the ranges of numeric columns. Each stage is planned from
+//! public facts, certified, and run through a curator of its own.
+
+use super::FitError;
+use crate::data::{BadCells, TableReader, label_counts, quantile_counts};
+use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
+use crate::noise::NoiseSource;
+use crate::optimize::RunError;
+
+/// Records are kept whatever became of the value: they are part of the report.
+pub(super) struct Prepared<T> {
+    pub(super) value: T,
+    pub(super) records: Vec<ReleaseRecord>,
+}
+
+/// Finds the labels of `target` that are frequent enough.
+pub(super) fn find_labels(
+    plan: &LabelSelection,
+    table: &dyn TableReader,
+    target: &str,
+    noise: NoiseSource,
+) -> Result<Prepared<Vec<String>>, FitError> {
+    let counts = label_counts(table, target)?;
+    let mut curator = Curator::open(plan.certificate(), noise);
+    let value = curator.release(plan, &counts).map_err(RunError::from)?.into_inner();
+    Ok(Prepared { value, records: curator.records().to_vec() })
+}
+
+/// Finds ranges that hold nearly all values of `columns`; a column without a range is an error that says so.
+pub(super) fn find_bounds(
+    plan: &PrivateBounds,
+    table: &dyn TableReader,
+    columns: &[String],
+    bad_cells: BadCells,
+    noise: NoiseSource,
+) -> Result<Prepared<Vec<(String, f64, f64)>>, FitError> {
+    let counts = quantile_counts(table, columns, bad_cells)?;
+    let mut curator = Curator::open(plan.certificate(), noise);
+    let found = plan.run(&counts, &mut curator).map_err(RunError::from)?.into_inner();
+    let mut value = Vec::with_capacity(columns.len());
+    for (column, bounds) in columns.iter().zip(found) {
+        // the missing range is itself a released outcome, so it may be told
+        let (lower, upper) = bounds.ok_or_else(|| {
+            FitError::Option(format!(
+                "no range could be found for `{column}`: its 1% and 99% quantiles look the same at this budget; declare \
+                 lower and upper for it, or --ignore it"
+            ))
+        })?;
+        value.push((column.clone(), lower, upper));
+    }
+    Ok(Prepared { value, records: curator.records().to_vec() })
+}
