@@ -31,6 +31,49 @@ impl Pair for Atoms {
 }
 
 impl Atoms {
+    /// Upper bounds (ε, δ) of one order's profile at any real ε, increasing: the pair whose profile is the lower convex
+    /// hull, in γ = e^ε, of the points and (0, 1), constant beyond the last one (Lemma A).
+    pub fn hull(points: &[(f64, f64)]) -> Self {
+        let gap = |i: usize, j: usize| points[i].0.exp() * (points[j].0 - points[i].0).exp_m1();
+        let mut hull: Vec<usize> = vec![];
+        for i in 0..points.len() {
+            while let Some(&b) = hull.last() {
+                let before = match hull.len() {
+                    1 => (points[b].1 - 1.0) / points[b].0.exp(),
+                    n => (points[b].1 - points[hull[n - 2]].1) / gap(hull[n - 2], b),
+                };
+                if before < (points[i].1 - points[b].1) / gap(b, i) {
+                    break;
+                }
+                hull.pop();
+            }
+            hull.push(i);
+        }
+        let last = hull[hull.len() - 1];
+        let (mut height, mut slope) = (points[last].1, 0.0f64);
+        let mut atoms = Self { infinite: height, ..Self::default() };
+        for w in (0..hull.len()).rev() {
+            let right = hull[w];
+            let (wanted, width) = match w {
+                0 => (1.0, points[right].0.exp()),
+                _ => (points[hull[w - 1]].1, gap(hull[w - 1], right)),
+            };
+            // from the right the slope never falls and no point ends up above the profile
+            let steeper = ((wanted - height) / width * (1.0 + 8.0 * U)).max(slope);
+            atoms.loss.push(points[right].0);
+            atoms.p.push((steeper - slope) * points[right].0.exp() * (1.0 + (4.0 + 2.0 * points[right].0.abs()) * U));
+            slope = steeper;
+            height += slope * width * (1.0 + 4.0 * U);
+        }
+        atoms.loss.reverse();
+        atoms.p.reverse();
+        let total: f64 = atoms.p.iter().sum::<f64>() + atoms.infinite;
+        if total < 1.0 {
+            atoms.p[0] += 1.0 - total;
+        }
+        atoms
+    }
+
     /// Upper bound of a mechanism's profile in *both* orders, given by upper bounds `delta[i]` at
     /// `epsilon[i]` ≥ 0 (increasing): the pair whose profile is the lower convex hull, in e^ε, of these points, their
     /// mirror images h(1/γ) = 1 − 1/γ + h(γ)/γ, and (0, 1). Beyond the last point the profile is constant.

@@ -21,7 +21,7 @@ pub struct Quality {
 
 impl Quality {
     /// What certificates are made with: slack of some 1e-6 of ε, about a millisecond.
-    pub const FINE: Self = Self { tolerance: 1.5e-6, most_points: 1 << 21 };
+    pub const FINE: Self = Self { tolerance: 2e-6, most_points: 1 << 21 };
     /// For searches: slack of 1e-4 of ε.
     pub const COARSE: Self = Self { tolerance: 1e-4, most_points: 1 << 18 };
 }
@@ -73,19 +73,10 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
     };
     let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
     let mut step = step_for(quality.tolerance * epsilon.max(1e-4), lambda, &cumulants);
-    let (mut one_step_tail, mut range) = (0.0f64, 0.0);
-    for ((view, t), (c, _)) in views.iter().zip(&cumulants) {
-        let mut mass = 0.0;
-        for i in (0..view.loss.len()).rev() {
-            mass += (view.ln_p[i] + lambda * view.loss[i] - c.value).exp() * *t as f64;
-            if mass > 1e-8 {
-                one_step_tail = one_step_tail.max(view.high[i] - c.mean);
-                break;
-            }
-        }
-        range += *t as f64 * (view.high[view.high.len() - 1] - view.low[0]);
-    }
-    let length = window(lambda, -delta.ln(), sum, one_step_tail).min(range * 1.01);
+    let range: f64 =
+        views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
+    let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
+    let length = length.min(range * 1.01);
     step = step.max(length / quality.most_points as f64);
     let points = fast_size(((length / step).ceil() as usize).saturating_add(2).min(quality.most_points));
     let parts: Vec<Part> = views
@@ -96,7 +87,7 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
             (connect_the_dots(pair, step, index), *t)
         })
         .collect();
-    Prepared { spectrum: Spectrum::new(&parts, lambda, points), step, points, lambda }
+    Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), step, points, lambda: fold_tilt }
 }
 
 fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {

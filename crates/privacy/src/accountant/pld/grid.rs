@@ -3,7 +3,7 @@
 use super::pair::Pair;
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
-use super::tilt::{Cumulants, View};
+use super::tilt::{Cumulants, View, total};
 
 /// Largest one-step loss kept on a grid: e^loss must stay far from overflow.
 pub(crate) const LARGEST_LOSS: f64 = 600.0;
@@ -103,9 +103,18 @@ impl<'a> Widths<'a> {
         let excess = |scale: f64| -> f64 {
             (0..self.mass.len()).map(|i| self.mass[i] * (self.width(i, scale, finest).powi(2) - finest * finest)).sum()
         };
-        let smallest = self.shape.iter().copied().fold(f64::INFINITY, f64::min);
-        let (mut low, mut high) = ((finest / smallest).ln() - 30.0, (finest / smallest).ln() + 30.0);
-        for _ in 0..24 {
+        // from every cell at its finest to every cell as wide as the whole range
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for (i, shape) in self.shape.iter().enumerate() {
+            if self.view.high[i] > self.view.low[i] {
+                low = low.min((finest / shape).ln());
+                high = high.max((LARGEST_LOSS / shape).ln());
+            }
+        }
+        if !(low < high) {
+            return finest;
+        }
+        for _ in 0..32 {
             let middle = 0.5 * (low + high);
             let too_fine = self.cells(middle.exp(), finest) > MOST_CELLS;
             if too_fine || excess(middle.exp()) < 0.5 * finest * finest { low = middle } else { high = middle }
@@ -176,11 +185,23 @@ pub(crate) fn step_for(tolerance: f64, lambda: f64, parts: &[(Cumulants, u64)]) 
     step * (tolerance / bias(step)).sqrt().clamp(1.0, 2.0)
 }
 
-/// Length of the Fourier window: seven tilted standard deviations, and enough for the copy on the left to be
-/// e^-16 of the target. Too short a window costs tightness, never validity.
-pub(crate) fn window(lambda: f64, ln_inverse_delta: f64, sum: Cumulants, one_step_tail: f64) -> f64 {
-    let deviation = sum.variance.sqrt();
-    (7.0 * deviation).max((16.0 + ln_inverse_delta) / lambda).max(one_step_tail + 5.0 * deviation)
+/// ln of the relative excess that aliasing may add: e^-16 on each side.
+const ALIAS: f64 = 16.0;
+
+/// Length W of the Fourier window and the tilt λ' to fold with. The copy on the left weighs e^(−λ'W)δ(ε−W)/δ(ε)
+/// ≤ e^(−λ'W)/δ, the one on the right e^(λ'W)δ(ε+W)/δ(ε), at most e^((λ'−θ)W + K(θ) − θε)/δ for every θ (Chernoff).
+/// A loss with a heavy right tail wants a λ' below the saddle point. A short window costs tightness, never validity.
+pub(crate) fn window(views: &[(View, u64)], lambda: f64, epsilon: f64, ln_inverse_delta: f64) -> (f64, f64) {
+    let left = ALIAS + ln_inverse_delta;
+    let length = [1.0, 1.15, 1.35, 1.7, 2.2, 3.0, 5.0]
+        .iter()
+        .map(|factor| {
+            let theta = factor * lambda;
+            let right = ALIAS + total(views, theta).value - theta * epsilon + ln_inverse_delta;
+            (left + right.max(0.0)) / theta
+        })
+        .fold(f64::INFINITY, f64::min);
+    (length, (left / length).min(lambda))
 }
 
 #[cfg(test)]

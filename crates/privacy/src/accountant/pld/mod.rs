@@ -5,15 +5,19 @@
 //! (fixed-size sampling, replace-one) enter both.
 
 mod atoms;
+mod closed;
 mod compose;
+mod fixed_size;
 mod grid;
 mod lattice;
+mod mixture;
 pub(crate) mod objective;
 mod pair;
 #[cfg(test)]
 mod planted;
 mod poisson;
 mod spectrum;
+mod stated;
 mod tilt;
 mod tree;
 
@@ -54,19 +58,46 @@ impl Accountant for Pld {
     }
 
     fn supports(&self, event: &Event, relation: Relation) -> Result<(), AccountingError> {
-        tree::leaves(event, relation).map(|_| ())
+        tree::alternatives(event, relation).map(|_| ())
     }
 
     fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
-        let leaves = tree::leaves(event, relation)?;
+        let mut worst: Option<Bound> = None;
+        for leaves in tree::alternatives(event, relation)? {
+            let bound = self.leaves_epsilon(&leaves, relation, delta)?;
+            if worst.as_ref().is_none_or(|w| bound.upper > w.upper) {
+                worst = Some(bound);
+            }
+        }
+        worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))
+    }
+
+    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+        super::check_epsilon(epsilon)?;
+        let mut worst: Option<Bound> = None;
+        for leaves in tree::alternatives(event, relation)? {
+            let bound = self.leaves_delta(&leaves, epsilon);
+            if worst.as_ref().is_none_or(|w| bound.upper > w.upper) {
+                worst = Some(bound);
+            }
+        }
+        worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))
+    }
+}
+
+impl Pld {
+    fn leaves_epsilon(&self, leaves: &Leaves, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         if leaves.sides.is_empty() && leaves.total_variation == 0.0 {
             return Ok(Bound::exact(0.0, 0.0, "pld"));
         }
         if delta == 0.0 {
-            return Err(tree::unsupported(relation, "delta 0 needs the pure accountant; give a positive delta, for example 1e-6"));
+            return Err(tree::unsupported(
+                relation,
+                "delta 0 needs the pure accountant; give a positive delta, for example 1e-6",
+            ));
         }
-        let (forward, backward) = directions(&leaves);
+        let (forward, backward) = directions(leaves);
         let tv = leaves.total_variation;
         let first = directed_epsilon(&forward, delta, tv, self.quality)?;
         let second = match backward {
@@ -82,20 +113,18 @@ impl Accountant for Pld {
         Ok(bound(first, second, tv))
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
-        super::check_epsilon(epsilon)?;
-        let leaves = tree::leaves(event, relation)?;
+    fn leaves_delta(&self, leaves: &Leaves, epsilon: f64) -> Bound {
         let charge = delta_with_error(0.0, epsilon, leaves.total_variation);
         if leaves.sides.is_empty() {
-            return Ok(Bound::new(charge.min(1.0), "pld"));
+            return Bound::new(charge.min(1.0), "pld");
         }
-        let (forward, backward) = directions(&leaves);
+        let (forward, backward) = directions(leaves);
         let read = |draws: &Draws| {
             let mut reading = compose::delta(draws, epsilon, self.quality);
             reading.value = (reading.value + charge).min(1.0);
             reading
         };
-        Ok(bound(read(&forward), backward.map(|d| read(&d)), leaves.total_variation))
+        bound(read(&forward), backward.map(|d| read(&d)), leaves.total_variation)
     }
 }
 

@@ -6,6 +6,8 @@ use std::cell::Cell;
 pub(crate) enum Bug {
     /// Cells sized by the untilted mass: wide chords inflate the tilted tail.
     UntiltedWidths,
+    /// The mixture of shifts as the absent side.
+    MixtureOnTheWrongSide,
 }
 
 thread_local! {

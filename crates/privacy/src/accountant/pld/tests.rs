@@ -51,3 +51,111 @@ fn coarse_cells_follow_the_tilt() {
     assert!(fine < 9.3421, "{fine}");
     assert!(inflated > 9.3421, "the planted bug was not noticed: {inflated}");
 }
+
+fn epsilon_under(event: &Event, relation: Relation, delta: f64) -> f64 {
+    Pld::default().epsilon(event, relation, delta).unwrap().upper
+}
+
+/// Truth (inversion, or two independent lattice codes) and the largest relative slack allowed.
+fn close(value: f64, truth: f64, slack: f64) {
+    assert!(value >= truth - 1e-8 && value <= truth * (1.0 + slack), "{value} against {truth}");
+}
+
+#[test]
+fn poisson_under_replace_one() {
+    for (q, sigma, steps, delta, truth) in [
+        (0.014, 3.308, 1000, 1e-5, 0.99866282),
+        (0.01, 1.0, 1000, 1e-6, 3.21423097),
+        (0.001, 1.0, 10_000, 1e-6, 0.91042707),
+        (0.1, 5.0, 100, 1e-6, 1.76409640),
+        (0.05, 2.0, 200, 1e-8, 3.96402988),
+    ] {
+        close(epsilon_under(&dp_sgd(q, sigma, steps), Relation::ReplaceOne, delta), truth, 1e-4);
+    }
+}
+
+#[test]
+fn fixed_size_samples() {
+    let sampled = |m: u64, n: u64, sigma: f64, steps: u64| {
+        Event::gaussian(sigma).sampled_without_replacement(n, m).self_composed(steps)
+    };
+    for (m, n, sigma, steps, delta, truth) in [
+        (14, 1000, 3.308, 1000, 1e-5, 1.36003785),
+        (1, 100, 1.0, 1000, 1e-6, 16.96210601),
+        (1, 1000, 1.0, 10_000, 1e-6, 6.80259371),
+        (1, 10, 5.0, 100, 1e-6, 2.13322409),
+        (1, 20, 2.0, 200, 1e-8, 7.51344901),
+    ] {
+        close(epsilon_under(&sampled(m, n, sigma, steps), Relation::ReplaceOne, delta), truth, 1e-4);
+    }
+    // zero-out, directed form (spec 18 §2.3, to three digits), never below the attack stated there
+    for (m, n, sigma, steps, delta, forward, backward, attack) in
+        [(14, 1000, 3.308, 1000, 1e-5, 0.810, 0.695, 0.619), (1, 10, 5.0, 100, 1e-6, 1.305, 0.98, 1.020)]
+    {
+        let bound = Pld::default().epsilon(&sampled(m, n, sigma, steps), Relation::ZeroOut, delta).unwrap();
+        let (f, b) = (bound.with_to_without.unwrap(), bound.without_to_with.unwrap());
+        assert!(f > attack && (f / forward - 1.0).abs() < 4e-3, "{f}");
+        assert!((b / backward - 1.0).abs() < 2e-2, "{b}");
+    }
+}
+
+#[test]
+fn laplace_mixed_and_pure() {
+    close(epsilon_under(&Event::laplace(20.0).self_composed(100), Relation::ZeroOut, 1e-6), 2.19328088, 1e-4);
+    close(epsilon_under(&Event::laplace(100.0).self_composed(10_000), Relation::ZeroOut, 1e-9), 6.16050495, 1e-4);
+    let mixed = Event::composed(vec![
+        dp_sgd(0.01, 1.0, 500),
+        Event::laplace(10.0).self_composed(3),
+        Event::PureStream { epsilon: 0.1 }.self_composed(5),
+    ]);
+    let bound = epsilon(&mixed, 1e-6);
+    close(bound.with_to_without.unwrap(), 1.92947058, 1e-4);
+    close(bound.without_to_with.unwrap(), 1.57000746, 1e-3);
+    // optimal composition of pure and (ε, δ) mechanisms
+    let pure = Event::ApproxDp { epsilon: 0.1, delta: 1e-8 }.self_composed(100);
+    let delta = Pld::default().delta(&pure, Relation::ZeroOut, 4.0).unwrap().upper;
+    // ε = 4 is an atom of the sum, a kink of δ(ε) that the lattice rounds off
+    close(delta, 3.522308847386e-5, 5e-3);
+    let five = Event::composed([0.1, 0.2, 0.3, 0.5, 0.7].map(|epsilon| Event::PureStream { epsilon }).to_vec());
+    let delta = Pld::default().delta(&five, Relation::ZeroOut, 1.0).unwrap().upper;
+    close(delta, 0.1032696321411, 1e-3);
+}
+
+/// The same release written as a mixture must cost the same; on the wrong side it comes out too small.
+#[test]
+fn a_mixture_is_present_against_absent() {
+    let mixture = Event::MixtureOfGaussians {
+        standard_deviation: 1.0,
+        sensitivities: vec![0.0, 1.0],
+        sampling_probs: vec![0.99, 0.01],
+    };
+    let event = Event::composed(vec![dp_sgd(0.01, 1.0, 500), mixture.self_composed(500)]);
+    close(epsilon(&event, 1e-6).upper, 2.12451517, 1e-4);
+    let wrong = planted::with(planted::Bug::MixtureOnTheWrongSide, || epsilon(&event, 1e-6).upper);
+    assert!(wrong < 1.93, "the planted bug was not noticed: {wrong}");
+}
+
+#[test]
+fn blocks_users_and_trees() {
+    let blocks = Event::Parallel { blocks: vec![dp_sgd(0.01, 1.0, 1000), Event::laplace(20.0).self_composed(100)] };
+    let both = Event::composed(vec![blocks, Event::laplace(50.0)]);
+    let one = |e: Event| epsilon(&Event::composed(vec![e, Event::laplace(50.0)]), 1e-6).upper;
+    let largest = one(dp_sgd(0.01, 1.0, 1000)).max(one(Event::laplace(20.0).self_composed(100)));
+    assert!((epsilon(&both, 1e-6).upper / largest - 1.0).abs() < 1e-9);
+    // four records per user, each sampled: between one record with q = .01 and one with shift 4
+    let users = Event::UserUnit { records_per_user: 4, event: Box::new(dp_sgd(0.01, 2.0, 300)) };
+    let value = epsilon(&users, 1e-6).upper;
+    assert!(value > epsilon(&dp_sgd(0.04, 2.0, 300), 1e-6).upper * 0.999, "{value}");
+    assert!(value < epsilon(&dp_sgd(0.04, 0.5, 300), 1e-6).upper);
+}
+
+#[test]
+fn stated_curves_stay_above_what_they_describe() {
+    let exact = epsilon(&Event::gaussian(1.0), 1e-6).upper;
+    let orders: Vec<f64> = (1..100).map(|i| 1.0 + 0.2 * f64::from(i)).collect();
+    let divergences = orders.iter().map(|a| 0.5 * a).collect();
+    let curve = epsilon(&Event::Rdp { orders, divergences }, 1e-6).upper;
+    assert!(curve >= exact && curve < 5.23, "{curve}");
+    let zcdp = epsilon(&Event::Zcdp { rho: 0.5, xi: 0.0 }, 1e-6).upper;
+    assert!((zcdp / 5.22153444453 - 1.0).abs() < 1e-3, "{zcdp}");
+}

@@ -1,9 +1,17 @@
 //! From an event to the directed pairs of its leaves (spec 18 §0 "the one rule", §1, §2).
 
+use super::atoms::Atoms;
+use super::closed::{self, BoundedRangePair, LaplacePair};
+use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
 use super::pair::{GaussianPair, Pair, Reversed, U};
+#[cfg(test)]
+use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
-use crate::accountant::AccountingError;
+use super::{fixed_size, stated};
+use crate::accountant::{AccountingError, gdp};
+use crate::group;
+use crate::special::ln_binomial_mass;
 use crate::{Event, Relation};
 use std::sync::Arc;
 
@@ -23,6 +31,10 @@ impl Sides {
         let pair: Arc<dyn Pair> = Arc::new(pair);
         Self { with_to_without: pair.clone(), without_to_with: pair }
     }
+
+    fn is_symmetric(&self) -> bool {
+        Arc::ptr_eq(&self.with_to_without, &self.without_to_with)
+    }
 }
 
 /// An event as a product of leaves.
@@ -39,60 +51,239 @@ pub(crate) fn unsupported(relation: Relation, reason: impl Into<String>) -> Acco
     AccountingError::Unsupported { accountant: "pld", relation, reason: reason.into() }
 }
 
-/// Sensitivity over noise of a Gaussian under `relation`, rounded up.
-fn gaussian_mu(noise_multiplier: f64, relation: Relation) -> f64 {
-    (relation.sum_sensitivity() / noise_multiplier).next_up()
+/// The products of leaves one of which dominates `event`: several if a record may sit in one of several blocks, and
+/// then the largest result counts.
+pub(crate) fn alternatives(event: &Event, relation: Relation) -> Result<Vec<Leaves>, AccountingError> {
+    let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+    let mut lists = vec![Parts::default()];
+    let mut parallel_nodes = 0;
+    for (part, count) in &exact.parts {
+        let Event::Parallel { blocks } = part else {
+            lists.iter_mut().try_for_each(|list| list.add(part, *count, relation))?;
+            continue;
+        };
+        let mut distinct: Vec<&Event> = vec![];
+        for block in blocks {
+            if !distinct.contains(&block) {
+                distinct.push(block);
+            }
+        }
+        // a record stays in one block of one release; over several releases it might change blocks
+        parallel_nodes += 1;
+        if distinct.len() > 1 && *count > 1 && gdp::mu(part, relation).is_err() {
+            return Err(unsupported(relation, "repeated Parallel nodes with different blocks are not implemented"));
+        }
+        if distinct.len() > 1 && gdp::mu(part, relation).is_ok() {
+            lists.iter_mut().try_for_each(|list| list.add(part, *count, relation))?;
+            continue;
+        }
+        let mut next = vec![];
+        for list in &lists {
+            for block in &distinct {
+                let mut list = list.clone();
+                for (inner, times) in &block.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?.parts
+                {
+                    list.add(inner, count.saturating_mul(*times), relation)?;
+                }
+                next.push(list);
+            }
+        }
+        lists = next;
+        if lists.len() > MOST_ALTERNATIVES {
+            return Err(unsupported(
+                relation,
+                format!("{parallel_nodes} Parallel nodes have more than {MOST_ALTERNATIVES} combinations of blocks"),
+            ));
+        }
+    }
+    Ok(lists.into_iter().map(|list| list.finish(exact.total_variation)).collect())
 }
 
-/// The product of leaves that dominates `event`.
-pub(crate) fn leaves(event: &Event, relation: Relation) -> Result<Leaves, AccountingError> {
-    let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
-    let mut out = Leaves { sides: vec![], total_variation: exact.total_variation, symmetric: true };
-    let mut mu_squared = 0.0;
-    for (part, count) in &exact.parts {
-        let mu = match part {
-            Event::Gaussian { noise_multiplier } => gaussian_mu(*noise_multiplier, relation),
-            Event::Gdp { mu } => *mu,
-            other => {
-                let sides = leaf_sides(other, relation)?;
-                out.symmetric &= Arc::ptr_eq(&sides.with_to_without, &sides.without_to_with);
-                out.sides.push((sides, *count));
-                continue;
+/// Combinations of blocks that are accounted one by one.
+const MOST_ALTERNATIVES: usize = 256;
+
+/// Leaves being collected.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    sides: Vec<(Sides, u64)>,
+    /// Σ μ² of everything that is a Gaussian pair.
+    mu_squared: f64,
+}
+
+impl Parts {
+    fn add(&mut self, part: &Event, count: u64, relation: Relation) -> Result<(), AccountingError> {
+        // Gaussian, Gdp, trees, users and blocks of them
+        if let Ok((mu, _)) = gdp::mu(part, relation) {
+            // rounded up for square, product and sum
+            self.mu_squared = (self.mu_squared + count as f64 * mu * mu) * (1.0 + 8.0 * U);
+            return Ok(());
+        }
+        if let Event::UserUnit { records_per_user, event } = part {
+            let inner = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+            for (part, times) in &inner.parts {
+                let times = count.saturating_mul(*times);
+                match gdp::mu(part, relation) {
+                    Ok((mu, _)) => {
+                        let mu = mu * *records_per_user as f64;
+                        self.mu_squared = (self.mu_squared + times as f64 * mu * mu) * (1.0 + 8.0 * U);
+                    }
+                    Err(_) => self.sides.push((user_sides(*records_per_user, part, relation)?, times)),
+                }
             }
-        };
-        // all unsampled Gaussians are one; rounded up for square, product and sum
-        mu_squared = (mu_squared + *count as f64 * mu * mu) * (1.0 + 8.0 * U);
+            return Ok(());
+        }
+        self.sides.push((leaf_sides(part, relation)?, count));
+        Ok(())
     }
-    if mu_squared > 0.0 {
-        out.sides.push((Sides::symmetric(GaussianPair { mu: mu_squared.sqrt().next_up() }), 1));
+
+    fn finish(mut self, total_variation: f64) -> Leaves {
+        if self.mu_squared > 0.0 {
+            let pair = GaussianPair { mu: self.mu_squared.sqrt().next_up() };
+            self.sides.push((Sides::symmetric(pair), 1));
+        }
+        let symmetric = self.sides.iter().all(|(s, _)| s.is_symmetric());
+        Leaves { sides: self.sides, total_variation, symmetric }
     }
-    Ok(out)
 }
 
 fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError> {
-    match leaf {
-        Event::PoissonSampled { sampling_probability, event } => poisson(*sampling_probability, event, relation),
+    let refuse = |reason: String| Err(unsupported(relation, reason));
+    if let Ok((mu, _)) = gdp::mu(leaf, relation) {
+        return Ok(Sides::symmetric(GaussianPair { mu }));
+    }
+    Ok(match leaf {
+        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
+            Sides::symmetric(LaplacePair { shift: (relation.sum_sensitivity() / noise_multiplier).next_up() })
+        }
+        Event::DiscreteLaplace { noise_parameter, sensitivity } => {
+            let shift = sensitivity.saturating_mul(relation.sum_sensitivity() as u64);
+            match closed::discrete_laplace(*noise_parameter, shift) {
+                Some(atoms) => Sides::symmetric(atoms),
+                None => return refuse("the sensitivity of DiscreteLaplace is too large; use coarser units".into()),
+            }
+        }
+        Event::RandomizedResponse { noise_parameter, num_buckets } if *noise_parameter > 0.0 => {
+            let (forward, backward) = closed::randomized_response(*noise_parameter, *num_buckets, relation);
+            Sides { with_to_without: Arc::new(forward), without_to_with: Arc::new(backward) }
+        }
+        Event::ExponentialMechanism { epsilon } => Sides::symmetric(BoundedRangePair { epsilon: *epsilon }),
+        Event::PureStream { epsilon } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[0.0])),
+        Event::ApproxDp { epsilon, delta } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[*delta])),
+        Event::PrivacyProfile { epsilons, deltas } => Sides::symmetric(stated::listed(epsilons, deltas)),
+        Event::Rdp { orders, divergences } => Sides::symmetric(stated::renyi(orders, divergences)),
+        Event::Zcdp { rho, xi } => Sides::symmetric(stated::concentrated(*rho, *xi)),
+        Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs } => {
+            // equal shifts together; the law is the same
+            let mut shifts: Vec<(f64, f64)> = sensitivities
+                .iter()
+                .zip(sampling_probs)
+                .filter(|(_, p)| **p > 0.0)
+                .map(|(c, p)| (c / standard_deviation, *p))
+                .collect();
+            shifts.sort_by(|a, b| a.0.total_cmp(&b.0));
+            shifts.dedup_by(|b, a| {
+                let same = a.0 == b.0;
+                if same {
+                    a.1 += b.1;
+                }
+                same
+            });
+            shift_mixture(shifts.into_iter().map(|(c, p)| (c, p.ln())).collect())
+        }
         Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
             let profile = ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation)
                 .map_err(|reason| unsupported(relation, reason))?;
-            Ok(Sides::symmetric(profile.pair()))
+            Sides::symmetric(profile.pair())
         }
-        _ => Err(unsupported(relation, format!("no dominating pair is implemented for {}", name(leaf)))),
+        Event::PoissonSampled { sampling_probability, event } => poisson(*sampling_probability, event, relation)?,
+        Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
+            let q = (*sample_size as f64 / *source_dataset_size as f64).next_up().min(1.0);
+            without_replacement(q, event, relation)?
+        }
+        Event::SampledWithReplacement { source_dataset_size, sample_size, event } => {
+            let Some(Ok((mu, _))) =
+                group::for_replacement(event, relation).map(|e| gdp::mu(&e, Relation::ReplaceOne))
+            else {
+                return refuse(format!("sampling with replacement of {} is not implemented", name(event)));
+            };
+            Sides::symmetric(fixed_size::with_replacement(*source_dataset_size, *sample_size, mu))
+        }
+        _ => return refuse(format!("no dominating pair is known for {}", name(leaf))),
+    })
+}
+
+fn shift_mixture(shifts: Vec<(f64, f64)>) -> Sides {
+    #[cfg(test)]
+    if planted(Bug::MixtureOnTheWrongSide) {
+        let sides = Sides::directed(ShiftMixturePair { shifts });
+        return Sides { with_to_without: sides.without_to_with, without_to_with: sides.with_to_without };
     }
+    Sides::directed(ShiftMixturePair { shifts })
 }
 
 /// q in (0, 1): `Event::exact` has removed the ends and pooled Gaussians on one sample.
 fn poisson(q: f64, event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
-    let mu = match event {
-        Event::Gaussian { noise_multiplier } => gaussian_mu(*noise_multiplier, relation),
-        Event::Gdp { mu } => *mu,
-        _ => return Err(unsupported(relation, format!("Poisson sampling of {} is not implemented", name(event)))),
-    };
     match relation {
         Relation::ZeroOut | Relation::AddOrRemove => {
-            Ok(Sides::directed(PoissonPair { probability: q, base: GaussianPair { mu } }))
+            if let Ok((mu, _)) = gdp::mu(event, relation) {
+                return Ok(Sides::directed(PoissonPair { probability: q, base: GaussianPair { mu } }));
+            }
+            let base = leaf_sides(event, relation)?.with_to_without;
+            Ok(Sides::directed(PoissonPair { probability: q, base }))
         }
-        Relation::ReplaceOne => Err(unsupported(relation, "Poisson sampling is implemented for zero-out only")),
+        Relation::ReplaceOne => match event {
+            Event::Gaussian { noise_multiplier } => {
+                let mu = (1.0 / noise_multiplier).next_up();
+                Ok(Sides::symmetric(PoissonReplacePair { probability: q, mu }))
+            }
+            // the replace-one pair admits "nothing" as a record: its shift of 2C covers C
+            Event::Laplace { .. } | Event::DiscreteLaplace { .. } => {
+                let base = leaf_sides(event, relation)?.with_to_without;
+                Ok(Sides::symmetric(fixed_size::without_replacement(q, base)))
+            }
+            _ => Err(unsupported(
+                relation,
+                format!("Poisson sampling of {} is implemented for zero-out only", name(event)),
+            )),
+        },
+    }
+}
+
+/// m of n: replace-one constants of the sampled mechanism even under zero-out; the directed form for Gaussians.
+fn without_replacement(q: f64, event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
+    if let (Event::Gaussian { noise_multiplier }, Relation::ZeroOut) = (event, relation) {
+        let (forward, backward) = fixed_size::directed(q, (1.0 / noise_multiplier).next_up());
+        return Ok(Sides { with_to_without: Arc::new(forward), without_to_with: Arc::new(backward) });
+    }
+    let Some(replaced) = group::for_replacement(event, relation) else {
+        return Err(unsupported(relation, format!("{} has no replace-one profile to sample from", name(event))));
+    };
+    let base = leaf_sides(&replaced, Relation::ReplaceOne)?;
+    if !base.is_symmetric() {
+        return Err(unsupported(relation, format!("the replace-one profile of {} is not symmetric", name(event))));
+    }
+    Ok(Sides::symmetric(fixed_size::without_replacement(q, base.with_to_without)))
+}
+
+/// A user owns at most `k` records, each clipped by itself.
+fn user_sides(k: u64, part: &Event, relation: Relation) -> Result<Sides, AccountingError> {
+    const MOST_RECORDS: u64 = 256;
+    match part {
+        Event::PoissonSampled { sampling_probability: q, event }
+            if relation != Relation::ReplaceOne && k <= MOST_RECORDS && gdp::mu(event, relation).is_ok() =>
+        {
+            let (mu, _) = gdp::mu(event, relation)?;
+            let shifts = (0..=k).map(|j| (j as f64 * mu, ln_binomial_mass(j, k, *q, 1.0 - q)));
+            Ok(shift_mixture(shifts.filter(|(_, ln_p)| *ln_p > f64::NEG_INFINITY).collect()))
+        }
+        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
+            let shift = relation.sum_sensitivity() * k as f64 / noise_multiplier;
+            Ok(Sides::symmetric(LaplacePair { shift: shift * (1.0 + 4.0 * U) }))
+        }
+        _ => Err(unsupported(
+            relation,
+            format!("{} for users of {k} records is not implemented; describe the users' own event", name(part)),
+        )),
     }
 }
 
