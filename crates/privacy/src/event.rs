@@ -138,9 +138,10 @@ pub enum Event {
     /// Objective perturbation of a regularised GLM at its *exact* minimiser (spec 17 §3.1–3.4).
     /// Must be composed with the closing Gaussian of spec 17 §3.5.
     ObjectivePerturbation {
-        /// Standard deviation σ of the linear term b ~ N(0, σ²I), divided by (row norm R · slope bound C).
+        /// Standard deviation σ of the linear term b ~ N(0, σ²I), divided by R·C: row norm R, slope bound C (1 for
+        /// softmax, whose factor √2 the accountants add).
         noise_multiplier: f64,
-        /// λ of the sum objective, divided by R².
+        /// λ of the sum objective, divided by R²·C (dividing the whole objective by C leaves slopes of at most 1).
         regularization: f64,
         /// What is known of the loss as a function of the score.
         link: GlmLink,

@@ -250,6 +250,22 @@ pub fn gaussian_mu(epsilon: f64, delta: f64) -> f64 {
         low = high;
         high *= 2.0;
     }
+    // ln δ is nearly linear in 1/μ²-like scales: Illinois steps close the bracket from both sides, bisection ends it
+    let excess = |mu: f64| gaussian_ln_delta_upper(epsilon, mu) - ln_delta;
+    let (mut below, mut above) = (excess(low), excess(high));
+    for _ in 0..60 {
+        if high - low <= 8.0 * UNIT_ROUNDOFF * high {
+            break;
+        }
+        let middle = low - below * (high - low) / (above - below);
+        let middle = if middle > low && middle < high { middle } else { 0.5 * (low + high) };
+        let value = excess(middle);
+        if value <= 0.0 {
+            (low, below, above) = (middle, value, 0.5 * above);
+        } else {
+            (high, above, below) = (middle, value, 0.5 * below);
+        }
+    }
     loop {
         let middle = 0.5 * (low + high);
         if !(middle > low && middle < high) {

@@ -6,6 +6,7 @@
 
 mod closed;
 mod excess;
+mod generic;
 mod hull;
 mod objective;
 
@@ -131,7 +132,11 @@ fn poisson(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64
             Event::Gaussian { noise_multiplier } => {
                 Ok((excess::poisson_gaussian_replaced(q, 1.0 / noise_multiplier, order), 0.0))
             }
-            _ => fixed_size(q, event, relation, order),
+            // the symmetrised replace-one pair, as for a sample of fixed size (spec 18 §2.2)
+            _ if gdp::mu(event, relation).is_ok() || closed::atoms(event, relation).is_some() => {
+                fixed_size(q, event, relation, order)
+            }
+            _ => Err(no_pair(event, relation)),
         };
     }
     if let Ok((mu, _)) = gdp::mu(event, relation) {
@@ -151,10 +156,16 @@ fn fixed_size(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(
     if let Ok((mu, _)) = gdp::mu(&replaced, Relation::ReplaceOne) {
         return Ok((excess::fixed_size_gaussian(q, mu, order), 0.0));
     }
-    match closed::atoms(&replaced, Relation::ReplaceOne) {
-        Some((atoms, delta)) => Ok((excess::fixed_size_atoms(&atoms, q, order), delta)),
-        None => Err(no_pair(event, relation)),
+    if let Some((atoms, delta)) = closed::atoms(&replaced, Relation::ReplaceOne) {
+        return Ok((excess::fixed_size_atoms(&atoms, q, order), delta));
     }
+    // only a curve is known; what is set aside has no place in that bound
+    let curve = |j: f64| match cost(&replaced, Relation::ReplaceOne, j) {
+        Ok(cost) if cost.delta == 0.0 => Ok(cost.divergence),
+        Ok(_) => Err(no_pair(event, relation)),
+        Err(error) => Err(error),
+    };
+    Ok((generic::fixed_size(q, order, f64::INFINITY, curve)?, 0.0))
 }
 
 fn no_pair(event: &Event, relation: Relation) -> AccountingError {

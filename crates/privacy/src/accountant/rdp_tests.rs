@@ -108,12 +108,26 @@ fn users_and_blocks() {
 }
 
 #[test]
+fn sample_of_a_curve() {
+    // replace-one ρ(α) = α/8 of a Gaussian with shift ½: generic bound and exact pair
+    let stated = Event::Zcdp { rho: 0.125, xi: 0.0 }.sampled_without_replacement(100, 1);
+    let known = Event::gaussian(4.0).sampled_without_replacement(100, 1);
+    let (generic, exact) =
+        (divergence(&stated, Relation::ReplaceOne, 2.0), divergence(&known, Relation::ReplaceOne, 2.0));
+    assert!((generic / 1.136037135e-4 - 1.0).abs() < 1e-8 && generic > 2.9 * exact);
+    // stated under zero-out, a replacement is two steps: four times ρ
+    let quarter = Event::Zcdp { rho: 0.03125, xi: 0.0 }.sampled_without_replacement(100, 1);
+    assert!((divergence(&quarter, Relation::ZeroOut, 2.0) / generic - 1.0).abs() < 1e-9);
+}
+
+#[test]
 fn refusals_are_honest() {
     for event in [
         Event::NonPrivate,
         Event::Unsupported,
         Event::gaussian(0.0),
         Event::RepeatAndSelect { event: Box::new(Event::gaussian(1.0)), mean: 2.0, shape: 1.0 },
+        // stated for zero-out, and a curve does not say what a replacement costs
         Event::composed(vec![Event::gaussian(1.0), Event::Rdp { orders: vec![2.0], divergences: vec![0.1] }])
             .sampled_without_replacement(10, 1),
         Event::Zcdp { rho: 0.1, xi: 0.0 }.poisson_sampled(0.1),

@@ -187,3 +187,30 @@ fn fingerprints_see_structure_and_bits() {
     assert_ne!(flat.fingerprint(), nested.fingerprint());
     assert_eq!(Event::Gdp { mu: 0.0 }.fingerprint(), Event::Gdp { mu: -0.0 }.fingerprint());
 }
+
+/// `json/dp_accounting.json` is what Python writes (docs/accounting.md) for one event of each class of dp_accounting 0.6.
+#[test]
+fn every_class_of_dp_accounting_is_understood() {
+    let text = include_str!("json/dp_accounting.json");
+    let event = Event::from_json(text).unwrap();
+    let Event::Composed { events } = &event else { panic!("{event}") };
+    assert_eq!(events.len(), 13);
+    assert_eq!(events[0], Event::gaussian(1.1).poisson_sampled(0.01).self_composed(1000));
+    assert_eq!(events[1], Event::laplace(2.0));
+    assert_eq!(Event::from_json(&event.to_json().unwrap()).unwrap(), event);
+    // the same tree of fields, apart from 2 and 2.0
+    let mine: serde_json::Value = serde_json::from_str(&event.to_json().unwrap()).unwrap();
+    let theirs: serde_json::Value = serde_json::from_str(text).unwrap();
+    fn equal(a: &serde_json::Value, b: &serde_json::Value) -> bool {
+        match (a, b) {
+            (serde_json::Value::Object(x), serde_json::Value::Object(y)) => {
+                x.len() == y.len() && x.iter().all(|(k, v)| y.get(k).is_some_and(|w| equal(v, w)))
+            }
+            (serde_json::Value::Array(x), serde_json::Value::Array(y)) => {
+                x.len() == y.len() && x.iter().zip(y).all(|(v, w)| equal(v, w))
+            }
+            (a, b) => a == b || a.as_f64().is_some_and(|x| b.as_f64() == Some(x)),
+        }
+    }
+    assert!(equal(&mine, &theirs), "{mine} against {theirs}");
+}
