@@ -250,6 +250,11 @@ impl DataError {
         if columns.len() > 12 {
             listed.push_str(&format!(" and {} more", columns.len() - 12));
         }
+        if let [only] = columns
+            && let Some(separator) = only.chars().find(|c| matches!(c, ';' | '\t' | '|' | ','))
+        {
+            listed.push_str(&format!(" only; if fields end at {separator:?}, pass --separator {separator:?}"));
+        }
         Self::NoSuchColumn {
             role: role.into(),
             name: one_line(name),

@@ -59,7 +59,8 @@ impl TextFeatures {
         }
         raw[0] = text.chars().count().min(u32::MAX as usize) as u32;
         for ((value, &count), (_, largest)) in self.counts.iter_mut().zip(&raw).zip(&COUNTS) {
-            *value = (f64::from(count).ln_1p() / largest.ln_1p()).min(1.0);
+            // libm: the same bits on every machine
+            *value = (libm::log1p(f64::from(count)) / libm::log1p(*largest)).min(1.0);
         }
         self.normalise();
     }
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn counts_of_a_known_text() {
         let f = read("WIN £500 now!! Call 08001234567, it's http://x.com");
-        let on_scale = |v: f64, largest: f64| v.ln_1p() / largest.ln_1p();
+        let on_scale = |v: f64, largest: f64| libm::log1p(v) / libm::log1p(largest);
         assert_eq!(count(&f, "words"), on_scale(7.0, 200.0));
         assert_eq!(count(&f, "digits"), on_scale(14.0, 100.0));
         assert_eq!(count(&f, "longest number"), on_scale(11.0, 20.0));

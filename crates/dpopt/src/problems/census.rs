@@ -82,7 +82,7 @@ const UNANSWERED: f64 = 0.04;
 /// Share of empty `hours_per_week`.
 const NO_HOURS: f64 = 0.02;
 
-/// `rows` records from `seed`; 30,000 rows are about 2.4 MB.
+/// `rows` records from `seed`; 30,000 rows are about 2 MB.
 ///
 /// ```
 /// let census = dpopt::problems::census(500, 1);
@@ -101,7 +101,7 @@ pub fn census(rows: usize, seed: u64) -> Census {
     let (mut best, mut positive) = (0.0, 0.0);
     for _ in 0..rows {
         let sex = draw.one_of(&SEX);
-        let age = (17.0 + 56.0 * libm::pow(draw.uniform(), 1.4) + 6.0 * draw.normal()).round().clamp(17.0, 90.0);
+        let age = (17.0 + libm::fabs(56.0 * libm::pow(draw.uniform(), 1.4) + 6.0 * draw.normal())).round().min(90.0);
         let education = (10.3 + 2.6 * draw.normal()).round().clamp(1.0, 16.0);
         let marital = if age < 25.0 && draw.uniform() < 0.75 { "never-married" } else { draw.one_of(&MARITAL) };
         let occupation = draw.one_of(&OCCUPATION);

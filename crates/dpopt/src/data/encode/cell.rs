@@ -62,8 +62,8 @@ pub(crate) fn field_text<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Opti
     scratch.clear();
     match field {
         Field::Text(text) => return Some(text),
-        // writing to a Vec cannot fail
-        Field::Number(value) if !value.is_nan() => write!(scratch, "{value}").ok()?,
+        // writing to a Vec cannot fail; adding 0 turns -0 into 0
+        Field::Number(value) if !value.is_nan() => write!(scratch, "{}", value + 0.0).ok()?,
         Field::Integer(value) => write!(scratch, "{value}").ok()?,
         _ => return None,
     }

@@ -343,6 +343,16 @@ mod tests {
     }
 
     #[test]
+    fn another_separator_is_suggested_and_read() {
+        let table = open_bytes(b"age;income\n3;low\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
+        let schema = crate::data::Schema::from_toml("[age]\nlower = 0\nupper = 9\n").unwrap();
+        let error = schema.resolve(table.columns(), Some("income")).unwrap_err().to_string();
+        assert!(error.contains("--separator ';'"), "{error}");
+        let options = ReadOptions { separator: Some(b';'), ..ReadOptions::default() };
+        assert_eq!(cells(b"age;income\n3;low\n", Format::Csv, &options).unwrap()[1], ["3", "low"]);
+    }
+
+    #[test]
     fn many_rows_cross_block_borders() {
         let mut text = String::from("a,b\n");
         for i in 0..5000 {
