@@ -1,4 +1,5 @@
 //! Rounded Gaussian noise round(N(0, σ²)/γ), exact up to 2^-110 in total variation per sample (spec 19 §1.6).
+use crate::fixed::Fixed;
 use crate::grid::{Grid, dyadic};
 use crate::stream::Stream;
 use crate::ziggurat::{Point, WIDTH_BITS, table};
@@ -105,6 +106,16 @@ impl RoundedGaussian {
         self.fast(word).unwrap_or_else(|| self.slow(word, stream))
     }
 
+    /// round(x·s) of a half-normal point.
+    pub(crate) fn round_point(&self, point: &mut Point, stream: &mut Stream) -> i64 {
+        point.rounded(self.mantissa, self.exponent, stream) as i64
+    }
+
+    /// round(s·`numerator`/`denominator`) for a fraction below 64: the largest |sample| of a point up to there.
+    pub(crate) fn units_at(&self, numerator: u64, denominator: u64) -> u64 {
+        Fixed::<4>::integer(numerator).over_integer(denominator).scaled_and_rounded(self.mantissa, self.exponent)
+    }
+
     /// Adds independent samples to every cell, modulo 2^64. Long slices are divided among rayon's threads; the result
     /// does not depend on how many there are.
     pub fn add_to(&self, sums: &mut [i64], stream: &mut Stream) {
@@ -166,7 +177,7 @@ impl RoundedGaussian {
             if let Some(mut point) = table().point(word, stream) {
                 let quick = match &point {
                     Point::Scaled(_, u) => self.rounded(self.pieces[(word & 255) as usize].1, u.first_word()),
-                    Point::Tail(_) => None,
+                    Point::Tail(_) | Point::Beyond { .. } => None,
                 };
                 let size =
                     quick.unwrap_or_else(|| point.rounded(self.mantissa, self.exponent, stream) as i64);

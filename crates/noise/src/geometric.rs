@@ -8,7 +8,7 @@ use crate::lazy_uniform::LazyUniform;
 use crate::stream::Stream;
 
 /// Precision of the thresholds.
-const L: usize = 7;
+pub(crate) const L: usize = 7;
 type Threshold = [u64; 4];
 
 /// A scale that can't be used.
@@ -111,7 +111,7 @@ fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
 }
 
 /// e^(−x) for x in \[0, 64\], rounded down by at most 2^-365.
-fn exp_minus(x: &Fixed<L>) -> Fixed<L> {
+pub(crate) fn exp_minus(x: &Fixed<L>) -> Fixed<L> {
     // e^-x = (e^-y)^(2^10), y = x/2^10 ≤ 1/16. The alternating series loses a unit per term (60 terms: 1/16^60/60! is far
     // below a unit); ten squarings double that ten times: below 2^17 units of 2^-384.
     let y = x.shifted_right(10);

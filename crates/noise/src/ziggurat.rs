@@ -155,6 +155,13 @@ pub(crate) enum Point {
     Scaled(u64, LazyUniform),
     /// r + E/λ, E = −ln of the uniform.
     Tail(LazyUniform),
+    /// l + E/l, l = eighths/8.
+    Beyond {
+        /// 8·l.
+        eighths: u64,
+        /// The uniform of E.
+        u: LazyUniform,
+    },
 }
 
 impl Point {
@@ -165,6 +172,10 @@ impl Point {
             Point::Tail(u) => {
                 let beyond = over_rate(&u.exponential::<M>(stream));
                 Interval::point(r::<M>()).plus(&beyond)
+            }
+            Point::Beyond { eighths, u } => {
+                let beyond = over_eighths(&u.exponential::<M>(stream), *eighths);
+                Interval::point(Fixed::integer(*eighths).over_integer(8)).plus(&beyond)
             }
         }
     }
@@ -187,6 +198,12 @@ fn scaled<const M: usize>(width: u64, u: &Interval<M>) -> Interval<M> {
 /// e/λ = e·71/256.
 fn over_rate<const M: usize>(e: &Interval<M>) -> Interval<M> {
     let times = |e: &Fixed<M>| e.times_integer(INVERSE_RATE.0).shifted_right(INVERSE_RATE.1);
+    Interval { low: times(&e.low), high: times(&e.high).plus(&Fixed::ulps(1)) }
+}
+
+/// e/l for l = eighths/8.
+pub(crate) fn over_eighths<const M: usize>(e: &Interval<M>, eighths: u64) -> Interval<M> {
+    let times = |e: &Fixed<M>| e.times_integer(8).over_integer(eighths);
     Interval { low: times(&e.low), high: times(&e.high).plus(&Fixed::ulps(1)) }
 }
 

@@ -165,6 +165,21 @@ impl Factor {
     pub fn inverse_coefficients(&self, n: usize) -> Vec<f64> {
         match &self.0 {
             Form::InverseBanded(rest) => leading_one(rest, n),
+            Form::Blt(pairs) => {
+                // the response of the recurrence to an impulse
+                let mut buffers = vec![0.0; pairs.len()];
+                let impulse = |t| if t == 0 { 1.0 } else { 0.0 };
+                (0..n)
+                    .map(|t| {
+                        let fed: f64 = pairs.iter().zip(&buffers).map(|(pair, s)| value(pair.0) * s).sum();
+                        let y = impulse(t) - fed;
+                        for (s, pair) in buffers.iter_mut().zip(pairs) {
+                            *s = value(pair.1) * *s + y;
+                        }
+                        y
+                    })
+                    .collect()
+            }
             _ => inverse_series(&self.coefficients(n)),
         }
     }
@@ -180,6 +195,21 @@ impl Factor {
                 f64::sqrt(squares)
             })
             .collect()
+    }
+
+    /// Largest standard deviation of a BLT buffer per unit of the growth: √Σλ^(2j) over the steps; 0 for other forms.
+    pub(crate) fn buffer_deviation(&self, steps: usize) -> f64 {
+        let Form::Blt(pairs) = &self.0 else { return 0.0 };
+        pairs
+            .iter()
+            .map(|pair| (steps as f64).min(1.0 / (1.0 - value(pair.1).powi(2)).max(f64::MIN_POSITIVE)).sqrt())
+            .fold(0.0, f64::max)
+    }
+
+    /// What one unit of rounding in every update of the BLT buffers adds to y at a step: Σ θ/(1−λ).
+    pub(crate) fn buffer_gain(&self) -> f64 {
+        let Form::Blt(pairs) = &self.0 else { return 0.0 };
+        pairs.iter().map(|pair| value(pair.0) / (1.0 - value(pair.1)).max(f64::MIN_POSITIVE)).sum()
     }
 
     /// p if C has p bands, else `None`.

@@ -49,7 +49,9 @@ impl CorrelatedNoise {
         }
         let (mantissa, exponent) = dyadic(noise_std);
         let growth: f64 = factor.inverse_coefficients(max_steps.max(1)).iter().map(|c| c.abs()).sum();
-        if !(growth <= 256.0) {
+        // |y| and a buffer s exceed 16 of their standard deviations with probability below 2^-180 only
+        let largest = 16.0 * growth * factor.buffer_deviation(max_steps).max(1.0);
+        if !(growth <= 256.0 && largest < 2f64.powi(14)) {
             return Err(FactorError::Unstable);
         }
         let per_coordinate = match &factor.0 {
@@ -81,12 +83,13 @@ impl CorrelatedNoise {
     }
 
     /// Upper bound on the total-variation distance of all `max_steps`·d values from a post-processing of the exact ones:
-    /// N·(2.02·κ/γ + 2^-180) with κ = growth·(terms + 2)·2^-112·σ. Put it into `Approximate`.
+    /// N·(2.02·κ/γ + 5·2^-180) with κ = growth·(terms + 2 + buffer gain)·2^-112·σ. Put it into `Approximate`.
     pub fn total_variation(&self) -> f64 {
         let samples = self.max_steps as f64 * self.dimension as f64;
-        let kappa_over_sigma = self.growth * (self.per_coordinate as f64 + 2.0) * 2f64.powi(-(PATH_BITS as i32));
+        let units = self.per_coordinate as f64 + 2.0 + self.factor.buffer_gain();
+        let kappa_over_sigma = self.growth * units * 2f64.powi(-(PATH_BITS as i32));
         let steps_per_sigma = self.mantissa as f64 * 2f64.powi(self.exponent);
-        samples * (2.02 * kappa_over_sigma * steps_per_sigma + 2f64.powi(-180)) * (1.0 + 1e-9)
+        samples * (2.02 * kappa_over_sigma * steps_per_sigma + 5.0 * 2f64.powi(-180)) * (1.0 + 1e-9)
     }
 
     /// Adds the noise of the next step to `sums` (integers on the grid), modulo 2^64. False, and nothing done, if all planned
@@ -246,6 +249,18 @@ mod tests {
             assert!((seen - expected).abs() < 5.0 * (2.0 * 1.3 / d as f64).sqrt(), "{a} {b}: {seen} {expected}");
         }
         assert!(noise.total_variation() < 2f64.powi(-60));
+    }
+
+    #[test]
+    fn the_bound_of_the_whole_stream() {
+        // 2^30 values on a grid of 2^-20·σ
+        let noise = CorrelatedNoise::new(Factor::blt_default(4).unwrap(), 1.0, Grid::new(-20), 1 << 10, 1 << 20);
+        let bound = noise.unwrap().total_variation();
+        assert!((2f64.powi(-56)..2f64.powi(-50)).contains(&bound), "{bound:e}");
+        // a buffer that forgets too slowly could leave 128 bits
+        let slow = Factor::blt(&[(0.5, 1.0 - 1e-15)]).unwrap();
+        let refused = CorrelatedNoise::new(slow, 1.0, Grid::new(-20), 1, 1 << 20);
+        assert!(matches!(refused, Err(FactorError::Unstable)));
     }
 
     #[test]
