@@ -37,6 +37,23 @@ impl Rows {
         self.norm_bound
     }
 
+    /// The same rows without empty columns, and which columns are left (increasing). Depends on the records: for
+    /// choosing how to compute only.
+    pub(crate) fn without_empty_columns(&self) -> (Rows, Vec<u32>) {
+        let mut place = vec![u32::MAX; self.columns];
+        self.indices.iter().for_each(|&j| place[j as usize] = 0);
+        let used: Vec<u32> = (0..self.columns as u32).filter(|&j| place[j as usize] == 0).collect();
+        used.iter().enumerate().for_each(|(new, &old)| place[old as usize] = new as u32);
+        let rows = Rows {
+            offsets: self.offsets.clone(),
+            indices: self.indices.iter().map(|&j| place[j as usize]).collect(),
+            values: self.values.clone(),
+            columns: used.len(),
+            norm_bound: self.norm_bound,
+        };
+        (rows, used)
+    }
+
     /// Number of stored entries per row, on average. Depends on the records: for choosing how to compute only.
     pub(crate) fn mean_nonzeros(&self) -> usize {
         self.values.len().div_ceil(self.len().max(1))

@@ -181,6 +181,11 @@ impl Curator {
         &self.records
     }
 
+    /// True if everything the plan foresees has been released.
+    pub fn is_spent(&self) -> bool {
+        self.allowances.iter().all(|a| a.remaining == 0)
+    }
+
     /// True if the noise comes from an insecure seed; a report must say so.
     pub fn is_insecure(&self) -> bool {
         self.noise.is_insecure()

@@ -14,6 +14,10 @@ mod sufficient_statistics;
 pub(crate) mod solver;
 #[cfg(test)]
 pub(crate) mod synthetic;
+#[cfg(test)]
+mod audits;
+#[cfg(test)]
+mod tests;
 
 pub use noisy_gradient_descent::{Average, DescentSchedule, NoisyGradientDescent};
 pub use noisy_sgd::NoisySgd;

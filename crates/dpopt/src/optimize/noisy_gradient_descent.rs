@@ -152,7 +152,9 @@ impl Algorithm for NoisyGradientDescent {
                 noise_multiplier,
                 steps: recipe.steps,
                 gradients: n * recipe.steps as f64,
-                predicted_excess_risk: RiskModel::of(problem).learning_time(time, flat_noise),
+                predicted_excess_risk: RiskModel::of(problem)
+                    .clipped(recipe.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+                    .learning_time(time, flat_noise),
                 certificate,
                 assumptions: vec![
                     "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".into(),

@@ -99,7 +99,7 @@ impl Algorithm for NoisyNewton {
         let grid = Grid::for_sum(r, noise_multiplier * r, problem.rows, d);
         let risk = RiskModel::of(problem);
         let gradient_noise = noise_multiplier * r;
-        let leftover = gradient_noise * risk.directions.max(1.0).sqrt();
+        let leftover = gradient_noise * risk.weights.sqrt();
         let step_noise = noise_multiplier * step_sensitivity * leftover;
         Ok(Plan {
             summary: Summary {
@@ -171,7 +171,7 @@ impl Algorithm for NoisyNewton {
 
 impl NoisyNewton {
     /// (sensitivity of a step over ‖g̃‖ as one record's share under the relation, residual of the solver over ‖g̃‖).
-    fn sensitivity(&self, problem: &Problem, lambda: f64) -> (f64, f64) {
+    pub(super) fn sensitivity(&self, problem: &Problem, lambda: f64) -> (f64, f64) {
         let n = problem.rows as f64;
         let d = problem.features as f64;
         let beta = 0.25 * problem.row_norm * problem.row_norm;
@@ -198,7 +198,7 @@ impl NoisyNewton {
 }
 
 /// inv(H)·g with H = Σ h_i x_i x_iᵀ at `theta`.
-fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
+pub(super) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
     let d = theta.len();
     let zero = vec![0.0; d];
     let objective = Objective {

@@ -103,10 +103,10 @@ impl ObjectivePerturbation {
         let (multiplier, certificate) = noise(problem, budget, event)?;
         let lambda = regularization(multiplier) * c * r * r;
         let linear_std = multiplier * c * r;
-        // the grid of b enters τ' = τ + h_b√d/2
+        // the grid of b enters τ' = τ + h_b√d/2: at most 1% of τ
         let tolerance = tolerance(problem.rows, r, slope);
         let root = (dimension as f64).sqrt();
-        let linear_grid = Grid::new(((tolerance / root).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
+        let linear_grid = Grid::new(((tolerance / (64.0 * root)).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
         let linear_grid = Grid::new(linear_grid.exponent().max((linear_std.log2() - 55.0).ceil() as i32));
         let reached = tolerance + 0.5 * linear_grid.step() * root;
         let bare = 2.0 * reached / lambda;
@@ -154,7 +154,7 @@ impl Algorithm for ObjectivePerturbation {
                 gradients: problem.rows as f64 * 15.0,
                 predicted_excess_risk: risk.regularized(
                     schedule.regularization,
-                    schedule.linear_std,
+                    schedule.linear_std / RiskModel::pull(schedule.loss),
                     schedule.closing_std,
                 ),
                 certificate,

@@ -101,7 +101,11 @@ impl Algorithm for OutputPerturbation {
                 noise_multiplier,
                 steps: 1,
                 gradients: problem.rows as f64 * 15.0,
-                predicted_excess_risk: RiskModel::of(problem).regularized(regularization, 0.0, noise_std),
+                predicted_excess_risk: RiskModel::of(problem).regularized(
+                    regularization,
+                    0.0,
+                    noise_std / RiskModel::pull(loss),
+                ),
                 certificate,
                 assumptions: vec![
                     "every row has norm at most the row norm: enforced when rows are built".into(),

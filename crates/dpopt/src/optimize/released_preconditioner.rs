@@ -112,12 +112,14 @@ impl Algorithm for ReleasedPreconditioner {
             Grid::for_sum(smoothness * r2, matrix_std, problem.rows, SecondMoment::coordinates(d)),
             Grid::for_sum(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights),
         ];
-        let risk = RiskModel::of(problem);
-        // the preconditioner uses the bound β where the loss has its typical curvature
-        let dominating = risk.rows * smoothness * r2 * problem.loss.outputs() as f64 / risk.directions;
-        let step = 1.0 / (dominating + regularization + damping);
-        let predicted =
-            risk.preconditioned(steps as f64, step, regularization, gradient_multiplier * clip_norm);
+        let lipschitz = problem.loss.facts().lipschitz.map(|l| l * problem.row_norm);
+        let predicted = RiskModel::of(problem).clipped(clip_norm, lipschitz).preconditioned(
+            steps as f64,
+            smoothness,
+            regularization,
+            damping,
+            gradient_multiplier * clip_norm,
+        );
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,

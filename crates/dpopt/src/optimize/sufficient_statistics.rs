@@ -65,10 +65,10 @@ impl Algorithm for SufficientStatistics {
         ];
         let eigenvalue_floor = 2.0 * matrix_std * (2.0 * d as f64).sqrt();
         let risk = RiskModel::of(problem);
-        let norm = (risk.signal * risk.directions).sqrt();
+        let norm = risk.squared_norm().sqrt();
         // Eθ has variance s²(½‖θ‖² + ½θ_j²) per coordinate, about s²‖θ‖²/2; the regulariser's bias is at most its floor
         let vector_noise = vector_std.hypot(matrix_std * norm * std::f64::consts::FRAC_1_SQRT_2);
-        let lambda = regularization + eigenvalue_floor;
+        let lambda = regularization + (eigenvalue_floor - risk.rows * risk.smallest_moment()).max(0.0);
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,

@@ -49,6 +49,26 @@ impl Split {
         Self { head, tail }
     }
 
+    /// λ·self + linear, to almost twice working precision.
+    pub(crate) fn ridge_residual(&self, lambda: f64, linear: &[f64]) -> Vec<f64> {
+        self.head
+            .iter()
+            .zip(&self.tail)
+            .zip(linear)
+            .map(|((&h, &t), &b)| {
+                let ridge = lambda * h;
+                let error = lambda.mul_add(h, -ridge);
+                let (sum, rest) = two_sum(ridge, b);
+                sum + (rest + error + lambda * t)
+            })
+            .collect()
+    }
+
+    pub(crate) fn copy_entry(&mut self, to: usize, source: &Self, from: usize) {
+        self.head[to] = source.head[from];
+        self.tail[to] = source.tail[from];
+    }
+
     /// Rounded to f64.
     pub(crate) fn rounded(&self) -> Vec<f64> {
         self.head.iter().zip(&self.tail).map(|(h, t)| h + t).collect()
@@ -70,6 +90,7 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// J(θ) = Σ φ(θ; record) + (λ/2)‖θ‖² + b·θ over all records; λ in units of the *sum*.
+#[derive(Clone, Copy)]
 pub(crate) struct Objective<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) targets: &'a [f32],
