@@ -48,7 +48,8 @@ pub enum Event {
         /// l1 norm of one record's contribution, an integer.
         sensitivity: u64,
     },
-    /// Choice with probability ∝ exp(score·epsilon/(2·sensitivity)): ε-DP and ε-bounded range under every relation.
+    /// Choice with probability ∝ exp(score·epsilon/(2·sensitivity)), sensitivity being how far a score moves when a
+    /// record is removed *or* replaced: ε-DP and ε-bounded range under every relation.
     ExponentialMechanism {
         /// ε of the choice.
         epsilon: f64,

@@ -28,6 +28,8 @@ struct Around<'a> {
     batch: Option<u64>,
     /// Inside any sampling.
     sampled: bool,
+    /// Inside a sample of fixed size.
+    refilled: bool,
     /// Inside Poisson sampling: the number of records present is random.
     random_size: bool,
 }
@@ -42,7 +44,7 @@ impl Event {
     /// assert_eq!(error.to_string(), "event.event: noise_multiplier is -1; it must be finite and at least 0");
     /// ```
     pub fn check(&self, relation: Relation) -> Result<(), EventError> {
-        let top = Around { path: "", depth: 0, count: 1, batch: None, sampled: false, random_size: false };
+        let top = Around { path: "", depth: 0, count: 1, batch: None, sampled: false, refilled: false, random_size: false };
         check(self, relation, top)
     }
 }
@@ -198,6 +200,13 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             if blocks.is_empty() {
                 return fail("blocks is empty".into());
             }
+            if around.refilled {
+                return fail(
+                    "the record that fills a slot of a fixed-size sample may belong to another block; \
+                     sample inside the blocks"
+                        .into(),
+                );
+            }
             if relation == Relation::AddOrRemove {
                 return fail("adding a record may move the borders of blocks; use zero-out or replace-one".into());
             }
@@ -229,6 +238,7 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         }
         Event::SampledWithoutReplacement { sample_size, .. } | Event::SampledWithReplacement { sample_size, .. } => {
             inside.sampled = true;
+            inside.refilled = true;
             inside.batch = Some(*sample_size);
         }
         // a block holds a part of the batch only
@@ -310,6 +320,10 @@ mod tests {
         let fine = Event::gaussian(1.0).sampled_without_replacement(20, 10).sampled_without_replacement(100, 20);
         assert!(fine.check(Relation::ZeroOut).is_ok());
         assert!(fine.check(Relation::AddOrRemove).is_err());
+        // the slot of a record of one block may be filled by a record of another
+        let blocks = Event::Parallel { blocks: vec![Event::laplace(1.0), Event::laplace(1.0)] };
+        assert!(blocks.clone().sampled_without_replacement(20, 10).check(Relation::ReplaceOne).is_err());
+        assert!(blocks.poisson_sampled(0.1).check(Relation::ReplaceOne).is_ok());
         let users = Event::UserUnit { records_per_user: 3, event: Box::new(Event::gaussian(1.0)) };
         assert!(users.check(Relation::ZeroOut).is_ok());
         assert!(users.poisson_sampled(0.1).check(Relation::ZeroOut).is_err());
