@@ -206,6 +206,35 @@ impl<const L: usize> Fixed<L> {
         if bits == 0 { low } else { low | wide[limb + 1] << (64 - bits) }
     }
 
+    /// floor(self·m₀·m₁·2^`exponent` + ½), for results below 2^128 and −128 < `exponent` < BITS; L ≤ 5.
+    pub(crate) fn scaled_twice_and_rounded(&self, mantissas: [u64; 2], exponent: i32) -> u128 {
+        let mut wide = [0u64; 12];
+        wide[..L].copy_from_slice(&self.0);
+        for (mantissa, length) in mantissas.into_iter().zip([L, L + 1]) {
+            let mut carry = 0u128;
+            for limb in &mut wide[..=length] {
+                let t = u128::from(*limb) * u128::from(mantissa) + carry;
+                *limb = t as u64;
+                carry = t >> 64;
+            }
+        }
+        let shift = (Self::BITS as i32 - exponent) as usize;
+        let mut i = (shift - 1) / 64;
+        let mut over = true;
+        let mut addend = 1u64 << ((shift - 1) % 64);
+        while over {
+            (wide[i], over) = wide[i].overflowing_add(addend);
+            addend = 1;
+            i += 1;
+        }
+        let (limb, bits) = (shift / 64, shift % 64);
+        let at = |k: usize| {
+            let low = wide[limb + k] >> bits;
+            if bits == 0 { low } else { low | wide[limb + k + 1] << (64 - bits) }
+        };
+        u128::from(at(0)) | u128::from(at(1)) << 64
+    }
+
     /// Nearest-below f64, for display and for first guesses only.
     pub(crate) fn to_f64(self) -> f64 {
         self.0.iter().rev().enumerate().map(|(i, &limb)| limb as f64 * 2f64.powi(-64 * i as i32)).sum()
