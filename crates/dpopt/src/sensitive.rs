@@ -22,11 +22,6 @@ impl<T> Sensitive<T> {
         Self(value)
     }
 
-    /// Data-dependent transformation; the result stays sensitive.
-    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Sensitive<U> {
-        Sensitive(f(self.0))
-    }
-
     /// For mechanisms and for steps whose result is again [`Sensitive`].
     pub(crate) fn expose(&self) -> &T {
         &self.0
