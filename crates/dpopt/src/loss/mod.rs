@@ -79,6 +79,29 @@ impl Loss {
         LossFacts { lipschitz, smoothness, convex: true, link }
     }
 
+    /// The target that the facts above assume: ±1, a class index, or a number within ±`bound`. `None` if `target` is not
+    /// usable: such a record counts as a zero loss, never as an error, which would be an output.
+    ///
+    /// ```
+    /// use dpopt::loss::Loss;
+    /// assert_eq!(Loss::Hinge.usable_target(7.0, 1.0), Some(1.0));
+    /// assert_eq!(Loss::Softmax { classes: 3 }.usable_target(3.0, 1.0), None);
+    /// assert_eq!(Loss::Squared.usable_target(-2.5, 1.0), Some(-1.0));
+    /// assert_eq!(Loss::Absolute.usable_target(f64::NAN, 1.0), None);
+    /// ```
+    pub fn usable_target(&self, target: f64, bound: f64) -> Option<f64> {
+        if target.is_nan() {
+            return None;
+        }
+        match *self {
+            Self::Logistic { .. } | Self::Hinge | Self::SmoothedHinge { .. } => {
+                Some(if target > 0.0 { 1.0 } else { -1.0 })
+            }
+            Self::Softmax { classes } => (target >= 0.0 && target < f64::from(classes)).then_some(target.floor()),
+            Self::Squared | Self::Absolute | Self::Huber { .. } => Some(target.clamp(-bound, bound)),
+        }
+    }
+
     /// Loss at `scores`.
     pub fn value(&self, scores: &[f64], target: f64) -> f64 {
         match *self {

@@ -123,7 +123,9 @@ impl ClippedGradient {
     ) {
         let d = examples.rows.columns();
         let (indices, values) = examples.rows.row(i);
-        let target = f64::from(examples.targets[i]);
+        let Some(target) = self.loss.usable_target(f64::from(examples.targets[i]), f64::MAX) else {
+            return;
+        };
         for (out, score) in scores.iter_mut().enumerate() {
             let line = &weights[out * d..(out + 1) * d];
             *score = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();

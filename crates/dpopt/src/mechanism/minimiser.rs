@@ -17,6 +17,8 @@ use dpopt_privacy::Event;
 #[derive(Clone, Debug)]
 pub(crate) struct PerturbedObjective {
     pub(crate) loss: Loss,
+    /// R: the noise was made for rows of at most this norm.
+    pub(crate) row_norm: f64,
     /// λ of the sum objective.
     pub(crate) regularization: f64,
     /// σ of b.
@@ -47,8 +49,11 @@ impl Mechanism for PerturbedObjective {
         "minimiser of the perturbed objective"
     }
 
-    fn check(&self, _input: &Examples) -> Result<(), CuratorError> {
-        Ok(()) // row norms are checked by the algorithm against the planned problem
+    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+        if input.rows.norm_bound() > self.row_norm {
+            return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
+        }
+        Ok(())
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {

@@ -191,3 +191,18 @@ fn secure_noise_differs_between_runs() {
     };
     assert_ne!(run(), run());
 }
+
+#[test]
+fn unusable_targets_contribute_nothing_and_stop_nothing() {
+    let loss = Loss::Softmax { classes: 3 };
+    let good = table(1, 20, 2, 3, 1.0, loss);
+    let gradient = ClippedGradient::new(loss, 0.5, Grid::new(-30)).unwrap();
+    let weights = vec![0.1; 21];
+    let clean = gradient.sum(&Sensitive::new(good.clone()), &weights).expose().units.clone();
+    let mut ugly = good.clone();
+    for bad in [f32::NAN, -1.0, 3.0, f32::INFINITY] {
+        ugly.rows.push_clipped(&mut [(0, 0.5)], 1.0);
+        ugly.targets.push(bad);
+    }
+    assert_eq!(gradient.sum(&Sensitive::new(ugly), &weights).expose().units, clean);
+}

@@ -12,7 +12,7 @@ use crate::audit::statistics::Claim;
 use crate::audit::statistics::threshold::choose as choose_event;
 use crate::data::Rows;
 use crate::loss::Loss;
-use crate::mechanism::{Curator, PerturbedObjective};
+use crate::mechanism::{Curator, CuratorError, PerturbedObjective};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Event, Relation};
 
@@ -54,6 +54,7 @@ fn planned(examples: &Examples, epsilon: f64) -> (ObjectiveSchedule, Problem) {
 fn mechanism(s: &ObjectiveSchedule) -> PerturbedObjective {
     PerturbedObjective {
         loss: s.loss,
+        row_norm: 1.0,
         regularization: s.regularization,
         linear_std: s.linear_std,
         linear_grid: Grid::new(s.linear_grid_exponent),
@@ -235,5 +236,9 @@ fn a_plan_for_one_problem_does_not_open_another() {
     let (large, _) = planned(examples.expose(), 4.0);
     let mut curator = Curator::for_event(&small.event, NoiseSource::insecure(1));
     assert!(curator.release(&mechanism(&large), &examples).is_err());
+    // nor does a mechanism made for smaller rows read larger ones
+    let narrow = PerturbedObjective { row_norm: 0.5, ..mechanism(&small) };
+    assert!(matches!(curator.release(&narrow, &examples), Err(CuratorError::Sensitivity { .. })));
+    assert!(curator.release(&mechanism(&small), &examples).is_ok());
     assert!(matches!(small.event, Event::Approximate { .. }));
 }

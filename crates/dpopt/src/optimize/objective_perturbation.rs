@@ -5,9 +5,8 @@
 //! binary classification.
 
 use super::output_perturbation::{TARGET_BOUND, closing_grid, smooth_loss};
-use super::planning::{approximate, check_problem, noise, positive, require_delta};
+use super::planning::{approximate, check_problem, noise, positive, public_tolerance, require_delta};
 use super::risk::RiskModel;
-use super::solver::tolerance;
 use super::{Algorithm, RunError, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
@@ -104,7 +103,7 @@ impl ObjectivePerturbation {
         let lambda = regularization(multiplier) * c * r * r;
         let linear_std = multiplier * c * r;
         // the grid of b enters τ' = τ + h_b√d/2: at most 1% of τ
-        let tolerance = tolerance(problem.rows, r, slope);
+        let tolerance = public_tolerance(problem, slope);
         let root = (dimension as f64).sqrt();
         let linear_grid = Grid::new(((tolerance / (64.0 * root)).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
         let linear_grid = Grid::new(linear_grid.exponent().max((linear_std.log2() - 55.0).ceil() as i32));
@@ -182,6 +181,7 @@ impl Algorithm for ObjectivePerturbation {
         progress.start(Self::NAME, 1);
         let mechanism = PerturbedObjective {
             loss: schedule.loss,
+            row_norm: problem.row_norm,
             regularization: schedule.regularization,
             linear_std: schedule.linear_std,
             linear_grid: Grid::new(schedule.linear_grid_exponent),

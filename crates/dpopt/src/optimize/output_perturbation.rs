@@ -3,9 +3,9 @@
 //! Two neighbours' minimisers differ by at most L/λ (zero-out), the solver's error adds 2τ/λ and the grid h√d. The noise
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
 
-use super::planning::{approximate, check_problem, gaussian_mu, noise, positive};
+use super::planning::{approximate, check_problem, gaussian_mu, noise, positive, public_tolerance};
 use super::risk::RiskModel;
-use super::solver::{Objective, minimise, tolerance};
+use super::solver::{Objective, minimise};
 use super::{Algorithm, RunError, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
@@ -88,7 +88,7 @@ impl Algorithm for OutputPerturbation {
         let dimension = problem.weights();
         let event = |z: f64| approximate(Event::gaussian(z), dimension as f64);
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
-        let tolerance = tolerance(problem.rows, problem.row_norm, slope);
+        let tolerance = public_tolerance(problem, slope);
         let bare = (lipschitz + 2.0 * tolerance) / regularization;
         let grid = closing_grid(bare * noise_multiplier, bare, dimension);
         let sensitivity = (bare + grid.step() * (dimension as f64).sqrt()) * (1.0 + 1e-12);

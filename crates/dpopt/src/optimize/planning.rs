@@ -1,7 +1,8 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
+use crate::loss::Loss;
 use crate::plan::{NotApplicable, Problem};
-use dpopt_privacy::{Budget, Certificate, Event, calibrate, special};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate, special};
 
 /// Total-variation distance of one rounded-Gaussian sample (or one exact choice) from its exact law (spec 19 §1.6).
 pub(crate) const SAMPLER_ERROR: f64 = 7.703_719_777_548_943e-34; // 2^-110
@@ -53,9 +54,28 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
     }
 }
 
+/// τ of a certified minimiser, from public facts. Under add-or-remove the number of records is protected, so τ leaves room
+/// for many more than guessed: the rounding error of up to fifteen times as many stays below it.
+pub(crate) fn public_tolerance(problem: &Problem, slope: f64) -> f64 {
+    let rows = if problem.relation == Relation::AddOrRemove { problem.rows.max(1_000_000) } else { problem.rows };
+    super::solver::tolerance(rows, problem.row_norm, slope)
+}
+
+/// Refuses parameters of a loss that are outside their ranges.
+fn check_loss(loss: Loss) -> Result<(), NotApplicable> {
+    match loss {
+        Loss::Logistic { shift } => in_range("the shift", shift, 0.0, 20.0).map(drop),
+        Loss::Softmax { classes } => in_range("the number of classes", f64::from(classes), 2.0, 1e6).map(drop),
+        Loss::Huber { threshold } => in_range("the Huber threshold", threshold, 1e-6, 1e6).map(drop),
+        Loss::SmoothedHinge { width } => in_range("the width of the hinge", width, 1e-6, 1e6).map(drop),
+        Loss::Squared | Loss::Absolute | Loss::Hinge => Ok(()),
+    }
+}
+
 /// Refuses problems no linear method can plan for.
 pub(crate) fn check_problem(problem: &Problem) -> Result<(), NotApplicable> {
     positive("the row norm", problem.row_norm)?;
+    check_loss(problem.loss)?;
     if problem.rows == 0 || problem.features == 0 {
         return Err(NotApplicable::Problem("there are no rows or no features; check the schema".into()));
     }

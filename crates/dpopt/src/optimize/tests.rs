@@ -177,6 +177,8 @@ fn unsuitable_problems_and_options_are_refused_with_a_reason() {
     assert!(reason(&MethodOptions::default(), &base, Budget::new(1.0, 0.0).unwrap()).contains("delta"));
     let steps = MethodOptions { steps: Some(0), ..named("noisy-sgd") };
     assert!(reason(&steps, &base, budget(1.0)).contains("at least 1"));
+    let flat = problem(Loss::SmoothedHinge { width: 0.0 }, Relation::ZeroOut);
+    assert!(reason(&MethodOptions::default(), &flat, budget(1.0)).contains("width"));
     for bad in [f64::NAN, -1.0, f64::INFINITY] {
         let options = MethodOptions { clip_norm: Some(bad), ..named("noisy-gradient-descent") };
         assert!(reason(&options, &base, budget(1.0)).contains("clip norm"));

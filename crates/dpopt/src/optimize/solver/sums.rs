@@ -121,19 +121,8 @@ impl Objective<'_> {
         self.outputs() * self.rows.columns()
     }
 
-    /// The target the proofs assume: ±1, a class, or a number within the bound. A record without a usable target counts
-    /// as a zero loss, never as an error (which would be an output).
     fn target(&self, i: usize) -> Option<f64> {
-        let y = f64::from(self.targets[i]);
-        match self.loss {
-            Loss::Logistic { .. } | Loss::Hinge | Loss::SmoothedHinge { .. } => {
-                (!y.is_nan()).then_some(if y > 0.0 { 1.0 } else { -1.0 })
-            }
-            Loss::Softmax { classes } => (y >= 0.0 && y < f64::from(classes)).then_some(y.floor()),
-            Loss::Squared | Loss::Absolute | Loss::Huber { .. } => {
-                (!y.is_nan()).then_some(y.clamp(-self.target_bound, self.target_bound))
-            }
-        }
+        self.loss.usable_target(f64::from(self.targets[i]), self.target_bound)
     }
 
     /// Rows per chunk: a function of the shape only. Few chunks when the buffers of a chunk are large.
