@@ -1,10 +1,28 @@
 # dpopt: `make demo` and `make test` set up everything they need.
 CARGO ?= cargo
 
-.PHONY: help test test-rust bench-noise
+DPOPT := target/release/dpopt
+
+.PHONY: help demo test test-rust bench-noise
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+demo: ## build, generate a census-like table, fit it privately, score it, write demo/report.html
+	$(CARGO) build --release -q -p dpopt-cli
+	@mkdir -p demo
+	$(DPOPT) generate census --rows 30000 --seed 1 -o demo/census.csv
+	@echo
+	$(DPOPT) split demo/census.csv --fraction 0.8 --seed 1 -o demo/train.csv demo/test.csv
+	@echo
+	$(DPOPT) explain demo/train.csv --target income --epsilon 1 --delta 1e-6 --bounds demo/bounds.toml
+	@echo
+	$(DPOPT) fit demo/train.csv --target income --epsilon 1 --delta 1e-6 --bounds demo/bounds.toml \
+		-o demo/model.json --report demo/report.html
+	@echo
+	$(DPOPT) evaluate demo/model.json demo/test.csv
+	@echo
+	@echo 'Open demo/report.html in a browser.'
 
 test: test-rust ## all tests
 

@@ -61,6 +61,9 @@ pub struct Summary {
     pub gradients: f64,
     /// Predicted expected excess of the mean training loss over its minimum, from public facts only.
     pub predicted_excess_risk: f64,
+    /// Upper bound on the standard deviation of the noise in one released weight: what is left of it in a direction
+    /// without curvature. `None` where the plan has no such bound.
+    pub weight_noise: Option<f64>,
     /// The event that the run will release, certified within the budget.
     pub certificate: Certificate,
     /// What the guarantee rests on and how each item is enforced.

@@ -72,7 +72,9 @@ fn the_events_in_a_model_can_be_recomputed_with_account() {
     std::fs::write(d.path().join("event.json"), stage["event"].to_string()).unwrap();
     let out = succeed(d.path(), &["account", "--event", "event.json", "--delta", delta, "--json"]);
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(out["best"]["upper"], stage["bound"]["upper"]);
+    // the certificate may come from another accountant than the best one; both hold
+    let (again, certified) = (out["best"]["upper"].as_f64().unwrap(), stage["bound"]["upper"].as_f64().unwrap());
+    assert!((again - certified).abs() < 1e-5, "{again} {certified}");
 }
 
 #[test]
@@ -211,13 +213,14 @@ fn add_or_remove_takes_a_guess_and_shows_no_count() {
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     let fit = [
         "fit", &data, "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds, "--relation",
-        "add-or-remove", "--rows", "2500", "--report", "r.html",
+        "add-or-remove", "--rows", "2477", "--report", "r.html",
     ];
     let out = succeed(d.path(), &fit);
-    assert!(!out.contains("3000"), "{out}");
+    assert!(!out.contains("3000") && out.contains("2477"), "{out}");
     for file in ["model.json", "r.html"] {
         let text = std::fs::read_to_string(d.path().join(file)).unwrap();
-        assert!(!text.contains("3000") && !text.contains("3,000"), "{file}");
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit() && c != ',');
+        assert!(numbers.all(|n| n != "3000" && n != "3,000"), "{file}");
     }
 }
 

@@ -7,6 +7,7 @@ mod labels;
 mod matrix;
 mod minimiser;
 mod quantiles;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
@@ -17,5 +18,6 @@ pub use labels::LabelSelection;
 pub use matrix::{SecondMoment, symmetric_matrix};
 #[doc(hidden)]
 pub use quantiles::QuantileBug;
-pub use quantiles::{Level, PrivateBounds, Quantiles};
+pub use quantiles::{Level, Quantiles};
+pub use ranges::{PrivateBounds, RangeEnd};
 pub(crate) use minimiser::PerturbedObjective;

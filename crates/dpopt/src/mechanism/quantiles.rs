@@ -4,12 +4,10 @@
 //! data points, which leaks through their float bits. Event: `ExponentialMechanism(ε)` per choice, under every relation
 //! (one record moves each count and the number of values by at most 1).
 
-use super::curator::{Curator, CuratorError, Mechanism, sealed};
+use super::curator::{CuratorError, Mechanism, sealed};
 use crate::data::{BelowCounts, quantile_grid};
-use crate::plan::NotApplicable;
-use crate::{Released, Sensitive};
 use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
+use dpopt_privacy::{Event, Relation};
 
 /// A quantile as an exact fraction of [`Level::OF`] parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,50 +173,6 @@ impl Quantiles {
         let right = Problem { first: point, before: split, low: level, ..problem };
         self.solve(below, left, levels.start..middle, noise, chosen)?;
         self.solve(below, right, middle + 1..levels.end, noise, chosen)
-    }
-}
-
-/// Bounds for numeric columns from private 1% and 99% quantiles.
-#[derive(Clone, Debug)]
-pub struct PrivateBounds {
-    epsilon: f64,
-    columns: usize,
-    certificate: Certificate,
-}
-
-impl PrivateBounds {
-    /// Two choices per column within `budget`.
-    pub fn plan(columns: usize, relation: Relation, budget: Budget) -> Result<Self, NotApplicable> {
-        let count = 2 * columns as u64;
-        let event = |noise: f64| Event::ExponentialMechanism { epsilon: 1.0 / noise }.self_composed(count);
-        let (noise, certificate) = calibrate::noise(event, relation, budget)?;
-        Ok(Self { epsilon: 1.0 / noise, columns, certificate })
-    }
-
-    /// What a curator must be opened for.
-    pub fn certificate(&self) -> &Certificate {
-        &self.certificate
-    }
-
-    /// (low, high) per column: the two quantiles, widened on both sides by a quarter of their distance; `None` where
-    /// they coincide, so that no range can be made of them (declare public bounds for such a column).
-    pub fn run(
-        &self,
-        counts: &Sensitive<BelowCounts>,
-        curator: &mut Curator,
-    ) -> Result<Released<Vec<Option<(f64, f64)>>>, CuratorError> {
-        let mut bounds = Vec::with_capacity(self.columns);
-        for column in 0..self.columns {
-            let mut quantile = |thousandths| {
-                let level = vec![Level::thousandths(thousandths)];
-                let one = Quantiles::new(column, level, self.epsilon, self.certificate.relation());
-                curator.release(&one, counts).map(|r| r.get()[0])
-            };
-            let (a, b) = (quantile(10)?, quantile(990)?);
-            let margin = 0.25 * (b - a);
-            bounds.push((margin > 0.0).then_some((a - margin, b + margin)));
-        }
-        Ok(Released::new(bounds))
     }
 }
 

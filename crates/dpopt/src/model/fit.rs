@@ -295,7 +295,7 @@ impl Fit {
         };
         let labels = self.division.labels.map(|b| LabelSelection::plan(relation, b)).transpose()?;
         let bounds =
-            self.division.bounds.map(|b| PrivateBounds::plan(self.unbounded.len(), relation, b)).transpose()?;
+            self.division.bounds.map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, relation, b)).transpose()?;
         // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
         let model = match &early {
             Some(planned) => planned.plan.summary().certificate.clone(),
@@ -477,7 +477,7 @@ impl Fit {
                 .weights()
                 .iter()
                 .enumerate()
-                .map(|(i, &value)| Coefficient { name: model.weight_name(i), value, noise: None })
+                .map(|(i, &value)| Coefficient { name: model.weight_name(i), value, noise: summary.weight_noise })
                 .collect(),
             assumptions,
             warnings,

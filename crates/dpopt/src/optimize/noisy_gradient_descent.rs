@@ -152,6 +152,7 @@ impl Algorithm for NoisyGradientDescent {
                 noise_multiplier,
                 steps: recipe.steps,
                 gradients: n * recipe.steps as f64,
+                weight_noise: Some(time * noise_std / (n * (recipe.steps as f64).sqrt())),
                 predicted_excess_risk: RiskModel::of(problem)
                     .clipped(recipe.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
                     .learning_time(time, flat_noise),

@@ -113,6 +113,7 @@ impl Algorithm for NoisyNewton {
                 noise_multiplier,
                 steps,
                 gradients: 2.0 * n * steps as f64,
+                weight_noise: None,
                 predicted_excess_risk: risk.newton(regularization, gradient_noise, step_noise, steps as f64),
                 certificate,
                 assumptions: vec![

@@ -70,6 +70,7 @@ impl Algorithm for NoisySgd {
                 noise_multiplier,
                 steps: recipe.steps,
                 gradients: q * n * steps,
+                weight_noise: Some(time * noise_std / (q * n) / steps.sqrt()),
                 predicted_excess_risk: RiskModel::of(problem)
                     .clipped(recipe.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
                     .learning_time(time, flat_noise),

@@ -151,6 +151,7 @@ impl Algorithm for ObjectivePerturbation {
                 noise_multiplier: multiplier,
                 steps: 1,
                 gradients: problem.rows as f64 * 15.0,
+                weight_noise: Some((schedule.linear_std / schedule.regularization).hypot(schedule.closing_std)),
                 predicted_excess_risk: risk.regularized(
                     schedule.regularization,
                     schedule.linear_std / RiskModel::pull(schedule.loss),

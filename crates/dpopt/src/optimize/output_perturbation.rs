@@ -101,6 +101,7 @@ impl Algorithm for OutputPerturbation {
                 noise_multiplier,
                 steps: 1,
                 gradients: problem.rows as f64 * 15.0,
+                weight_noise: Some(noise_std),
                 predicted_excess_risk: RiskModel::of(problem).regularized(
                     regularization,
                     0.0,

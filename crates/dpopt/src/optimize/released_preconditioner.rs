@@ -128,6 +128,7 @@ impl Algorithm for ReleasedPreconditioner {
                 noise_multiplier: gradient_multiplier,
                 steps,
                 gradients: problem.rows as f64 * steps as f64,
+                weight_noise: None,
                 predicted_excess_risk: predicted,
                 certificate,
                 assumptions: vec![

@@ -77,6 +77,7 @@ impl Algorithm for SufficientStatistics {
                 noise_multiplier: z,
                 steps: 1,
                 gradients: problem.rows as f64,
+                weight_noise: None,
                 predicted_excess_risk: risk.regularized(lambda, vector_noise, 0.0),
                 certificate,
                 assumptions: vec![

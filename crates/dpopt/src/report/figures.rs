@@ -53,9 +53,9 @@ pub(super) fn privacy_curve(points: &[(f64, f64)], promise: (f64, f64)) -> Optio
         chart.draw_series(LineSeries::new(line, ACCENT.stroke_width(2)))?;
         if promise.1 > 0.0 {
             chart.draw_series([Circle::new((promise.0, promise.1.log10()), 4, ACCENT.filled())])?;
-            let style = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Right, VPos::Bottom));
+            let style = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Bottom));
             chart.draw_series([EmptyElement::at((promise.0, promise.1.log10()))
-                + Text::new("promised".to_string(), (-6, -6), style)])?;
+                + Text::new("promised".to_string(), (8, -6), style)])?;
         }
         root.present()?;
         Ok(())
@@ -91,7 +91,7 @@ pub(super) fn epsilon_over_steps(points: &[(u64, f64)]) -> Option<String> {
             .label_style((FONT, FONT_SIZE, &MUTED))
             .axis_desc_style((FONT, FONT_SIZE, &INK))
             .draw()?;
-        let line = std::iter::once((0.0, 0.0)).chain(points.iter().map(|p| (p.0 as f64, p.1)));
+        let line = points.iter().map(|p| (p.0 as f64, p.1));
         chart.draw_series(LineSeries::new(line, ACCENT.stroke_width(2)))?;
         chart.draw_series([Circle::new((last.0 as f64, last.1), 4, ACCENT.filled())])?;
         root.present()?;

@@ -4,6 +4,7 @@ use super::markup::{Markup, Row};
 use super::words::{count, detection_bound, neighbours, number, probability, rounded_up};
 use super::{CandidateRow, Coefficient, Outcome, Report, figures};
 use crate::mechanism::ReleaseRecord;
+use crate::model::Guarantee;
 use crate::plan::Grade;
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
@@ -134,7 +135,20 @@ fn guarantee(m: &mut Markup, report: &Report) {
             ])
         })
         .collect();
-    rows.push(Row {
+    if g.stages.len() > 1 {
+        rows.push(together(g));
+    }
+    m.table(
+        "Allowed and certified. ε is rounded up; the lower bound is what the worst pair of tables attains; slack is δ \
+         added for numerical error, already inside.",
+        &["stage", "#ε allowed", "#δ", "#ε certified", "#lower bound", "#slack in δ", "accountant"],
+        &rows,
+    );
+}
+
+/// The whole run: stages add up.
+fn together(g: &Guarantee) -> Row {
+    Row {
         cells: vec![
             "together".into(),
             rounded_up(g.epsilon),
@@ -142,16 +156,10 @@ fn guarantee(m: &mut Markup, report: &Report) {
             rounded_up(g.certified_epsilon),
             String::new(),
             String::new(),
-            if g.stages.len() > 1 { "basic composition".into() } else { String::new() },
+            "basic composition".into(),
         ],
         marked: true,
-    });
-    m.table(
-        "Allowed and certified. ε is rounded up; the lower bound is what the worst pair of tables attains; slack is δ \
-         added for numerical error, already inside.",
-        &["stage", "#ε allowed", "#δ", "#ε certified", "#lower bound", "#slack in δ", "accountant"],
-        &rows,
-    );
+    }
 }
 
 fn not_protected(m: &mut Markup, report: &Report) {
@@ -292,27 +300,44 @@ fn curves(m: &mut Markup, report: &Report) {
     m.raw("</div>\n");
 }
 
-/// ε after k of the repetitions of the most repeated part, at most a dozen values of k.
+/// ε of the model stage when its most repeated part is done k times, for at most a dozen values of k from 0.
 fn steps_curve(report: &Report) -> Vec<(u64, f64)> {
     const POINTS: u64 = 12;
     let Some(stage) = report.guarantee.stages.last() else { return Vec::new() };
-    let Some((step, steps)) = most_repeated(&stage.event) else { return Vec::new() };
-    let mut at: Vec<u64> = (1..=POINTS).map(|k| (steps * k / POINTS).max(1)).collect();
+    let steps = most_repetitions(&stage.event);
+    if steps < 2 {
+        return Vec::new();
+    }
+    let mut at: Vec<u64> = (0..=POINTS).map(|k| steps * k / POINTS).collect();
     at.dedup();
     at.into_iter()
         .filter_map(|k| {
-            let bound = accountant::epsilon(&step.clone().self_composed(k), report.guarantee.relation, stage.delta).ok()?;
+            let event = with_repetitions(&stage.event, steps, k);
+            let bound = accountant::epsilon(&event, report.guarantee.relation, stage.delta).ok()?;
             Some((k, bound.upper))
         })
         .collect()
 }
 
-fn most_repeated(event: &Event) -> Option<(&Event, u64)> {
+fn most_repetitions(event: &Event) -> u64 {
     match event {
-        Event::SelfComposed { event, count } if *count > 1 => Some((event, *count)),
-        Event::SelfComposed { event, .. } | Event::Approximate { event, .. } => most_repeated(event),
-        Event::Composed { events } => events.iter().filter_map(most_repeated).max_by_key(|(_, count)| *count),
-        _ => None,
+        Event::SelfComposed { count, .. } => *count,
+        Event::Approximate { event, .. } => most_repetitions(event),
+        Event::Composed { events } => events.iter().map(most_repetitions).max().unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// `event` with what is repeated `steps` times repeated `k` times instead.
+fn with_repetitions(event: &Event, steps: u64, k: u64) -> Event {
+    match event {
+        Event::SelfComposed { count, .. } if *count == steps && k == 0 => Event::NoOp,
+        Event::SelfComposed { event, count } if *count == steps => event.as_ref().clone().self_composed(k),
+        Event::Approximate { total_variation, event } => {
+            Event::Approximate { total_variation: *total_variation, event: Box::new(with_repetitions(event, steps, k)) }
+        }
+        Event::Composed { events } => Event::composed(events.iter().map(|e| with_repetitions(e, steps, k)).collect()),
+        other => other.clone(),
     }
 }
 
@@ -360,11 +385,24 @@ fn coefficients(m: &mut Markup, report: &Report) {
 
 fn foundations(m: &mut Markup, report: &Report) {
     m.element("h2", "What the guarantee rests on");
-    m.list(&report.assumptions);
+    m.list(&sentences(&report.assumptions));
     if !report.warnings.is_empty() {
         m.element("h3", "Warnings");
-        m.list(&report.warnings);
+        m.list(&sentences(&report.warnings));
     }
+}
+
+/// Each item with a capital first letter and a full stop.
+fn sentences(items: &[String]) -> Vec<String> {
+    items
+        .iter()
+        .map(|item| {
+            let mut rest = item.chars();
+            let first: String = rest.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+            let stop = if item.ends_with(['.', ')', '!', '?']) { "" } else { "." };
+            format!("{first}{}{stop}", rest.as_str())
+        })
+        .collect()
 }
 
 fn reproduce(m: &mut Markup, report: &Report) {

@@ -1,0 +1,95 @@
+//! Ctrl-C, full disks, readers that go away: no partial file, a clear line.
+
+use crate::{census, command, dpopt, files, path, succeed};
+use std::process::Stdio;
+use std::time::Duration;
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let mut stopped = 0;
+    for round in 0u64..8 {
+        let d = tempfile::tempdir().unwrap();
+        let arguments = [
+            "fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "--report", "r.html",
+            "--method", "noisy-gradient-descent",
+        ];
+        let mut child =
+            command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(5 + round * round * 6));
+        let _ = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        let status = child.wait().unwrap();
+        let names = files(d.path());
+        if status.success() {
+            assert_eq!(names, ["model.json", "r.html"]);
+        } else {
+            stopped += 1;
+            // both files are whole when they exist; nothing else is there
+            assert!(names.iter().all(|n| n == "model.json" || n == "r.html"), "{names:?}");
+        }
+    }
+    assert!(stopped > 0, "no run was interrupted");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_and_leaves_nothing() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let fit = ["fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds];
+    let output = dpopt(d.path(), &[&fit[..], &["-o", "/dev/full"]].concat());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot write /dev/full"), "{stderr}");
+    // the report fails: the model must not appear either
+    let output = dpopt(d.path(), &[&fit[..], &["-o", "m.json", "--report", "/dev/full"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(files(d.path()).is_empty(), "{:?}", files(d.path()));
+    // standard output
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = command(d.path(), &["account", "gaussian(1)", "--delta", "1e-6"])
+        .stdout(full)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_small_disk_that_fills_up_leaves_no_partial_file() {
+    let d = tempfile::tempdir().unwrap();
+    let small = d.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .arg(&small)
+        .stderr(Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|s| s.success()) {
+        println!("skipped: mounting a small disk needs rights that are not there");
+        return;
+    }
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let fit = [
+        "fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "-o", "small/m.json", "--report",
+        "small/r.html",
+    ];
+    let output = dpopt(d.path(), &fit);
+    let left = files(&small);
+    let unmounted = std::process::Command::new("umount").arg(&small).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    succeed(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds]);
+    let mut child = command(d.path(), &["predict", "model.json", &data]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}

@@ -1,0 +1,125 @@
+//! The budget file: charged before a record is read, kept across runs, processes and crashes.
+
+use crate::{census, command, dpopt, files, path, refuse, succeed};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+const TOTAL: [&str; 5] = ["--ledger", "budget.jsonl", "--total-epsilon", "1", "--total-delta=1e-6"];
+
+fn fit<'a>(data: &'a str, bounds: &'a str, epsilon: &'a str, output: &'a str) -> Vec<&'a str> {
+    let mut arguments = vec![
+        "fit", data, "--target", "income", "--epsilon", epsilon, "--delta", "1e-6", "--bounds", bounds, "-o", output,
+    ];
+    arguments.extend(TOTAL);
+    arguments
+}
+
+/// Lines of the ledger that are charges.
+fn charges(directory: &Path) -> usize {
+    let text = std::fs::read_to_string(directory.join("budget.jsonl")).unwrap_or_default();
+    text.lines().filter(|l| l.contains("\"event\"")).count()
+}
+
+#[test]
+fn a_spent_budget_refuses_before_the_table_is_opened() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    succeed(d.path(), &fit(&data, &bounds, "0.9", "m.json"));
+    assert_eq!(charges(d.path()), 1);
+    // neither table nor bounds exist: whoever looked for them first would say so
+    let line = refuse(d.path(), &fit("missing.csv", "missing.toml", "0.9", "m2.json"));
+    assert!(line.contains("budget.jsonl") && !line.contains("missing"), "{line}");
+    // a run that would still fit is told about the table
+    let line = refuse(d.path(), &fit("missing.csv", &bounds, "0.01", "m2.json"));
+    assert!(line.contains("missing.csv"), "{line}");
+    assert_eq!((files(d.path()), charges(d.path())), (vec!["budget.jsonl".into(), "m.json".into()], 1));
+}
+
+#[test]
+fn a_run_that_cannot_start_charges_nothing() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let mut arguments = fit(&data, &bounds, "0.5", "m.json");
+    arguments.extend(["--method", "sufficient-statistics"]);
+    refuse(d.path(), &arguments);
+    assert!(files(d.path()).is_empty());
+}
+
+#[test]
+fn a_run_that_stops_while_reading_has_spent_its_budget() {
+    let d = tempfile::tempdir().unwrap();
+    let mut text = std::fs::read_to_string(census().join("census.csv")).unwrap();
+    text += "ragged\n";
+    std::fs::write(d.path().join("t.csv"), text).unwrap();
+    let bounds = path(census(), "bounds.toml");
+    refuse(d.path(), &fit("t.csv", &bounds, "0.5", "m.json"));
+    assert_eq!((files(d.path()), charges(d.path())), (vec!["budget.jsonl".into(), "t.csv".into()], 1));
+}
+
+#[test]
+fn other_totals_or_relations_are_refused() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    succeed(d.path(), &fit(&data, &bounds, "0.1", "m.json"));
+    let mut other = fit(&data, &bounds, "0.1", "m2.json");
+    *other.iter_mut().find(|a| **a == "--total-delta=1e-6").unwrap() = "--total-delta=1e-5";
+    assert!(refuse(d.path(), &other).contains("total budget"));
+    let mut other = fit(&data, &bounds, "0.1", "m2.json");
+    other.extend(["--relation", "replace-one"]);
+    assert!(refuse(d.path(), &other).contains("relation"));
+    assert_eq!(charges(d.path()), 1);
+}
+
+#[test]
+fn two_processes_at_once_never_overspend() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let outputs: Vec<String> = (0..4).map(|i| format!("m{i}.json")).collect();
+    let children: Vec<_> = outputs
+        .iter()
+        .map(|o| {
+            command(d.path(), &fit(&data, &bounds, "0.8", o)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    let done = children.into_iter().map(|mut c| c.wait().unwrap()).filter(|s| s.success()).count();
+    // one run at 0.8 fits into 1, a second does not
+    assert_eq!((done, charges(d.path())), (1, 1));
+    assert_eq!(files(d.path()).iter().filter(|f| f.ends_with(".json")).count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_never_loses_its_charge_nor_leaves_half_a_file() {
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let (mut early, mut late) = (0, 0);
+    for round in 0u64..16 {
+        let d = tempfile::tempdir().unwrap();
+        let mut arguments = fit(&data, &bounds, "0.5", "m.json");
+        arguments.extend(["--report", "r.html", "--method", "noisy-gradient-descent"]);
+        let mut child =
+            command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(round * round * 4));
+        let _ = child.kill(); // SIGKILL
+        child.wait().unwrap();
+        let (names, spent) = (files(d.path()), charges(d.path()));
+        let model = names.contains(&"m.json".to_string());
+        if model {
+            assert_eq!(spent, 1, "a model without a charge");
+            let text = std::fs::read_to_string(d.path().join("m.json")).unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+            late += 1;
+        } else {
+            early += 1;
+        }
+        if names.contains(&"r.html".to_string()) {
+            assert!(std::fs::read_to_string(d.path().join("r.html")).unwrap().ends_with("</html>\n"));
+        }
+        // whatever was cut off, the next run can use the ledger
+        let next = dpopt(d.path(), &fit(&data, &bounds, "0.3", "next.json"));
+        assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stderr));
+        assert_eq!(charges(d.path()), spent + 1);
+    }
+    assert!(early > 0, "no run was killed before its end");
+    println!("killed before the model: {early}, after: {late}");
+}
