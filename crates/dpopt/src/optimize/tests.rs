@@ -326,4 +326,12 @@ fn automatic_choice_follows_the_ranking() {
         assert_eq!(order[0].0, "objective-perturbation");
         assert_eq!(order[6].0, "sufficient-statistics"); // does not apply
     }
+    // where a full pass is dear, samples come before full batches
+    let place = |rows: u64, method: &str| {
+        let problem = Problem { rows, ..problem(Loss::Softmax { classes: 4 }, Relation::ZeroOut) };
+        let options = MethodOptions { steps: Some(400), ..Default::default() };
+        candidates(&problem, budget(1.0), &options).iter().position(|c| c.method == method)
+    };
+    assert!(place(100_000, "noisy-gradient-descent") < place(100_000, "noisy-sgd"));
+    assert!(place(50_000_000, "noisy-sgd") < place(50_000_000, "noisy-gradient-descent"));
 }
