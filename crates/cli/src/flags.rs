@@ -19,6 +19,9 @@ pub(crate) struct TableFlags {
     /// Quotes in a CSV file are plain text
     #[arg(long)]
     no_quoting: bool,
+    /// Character between the fields, e.g. ';'; by default a comma (csv) or a tab (tsv)
+    #[arg(long, value_name = "CHAR", value_parser = separator)]
+    separator: Option<u8>,
     /// LIBSVM: number of features, a public fact
     #[arg(long, value_name = "D")]
     features: Option<u64>,
@@ -28,6 +31,15 @@ pub(crate) struct TableFlags {
     /// What to do with a cell that cannot be read, or a row of the wrong width
     #[arg(long, value_enum, default_value_t)]
     bad_cells: BadCellsFlag,
+}
+
+/// `--separator`: one ASCII character; a tab may be written `\\t`.
+fn separator(given: &str) -> Result<u8, String> {
+    match given.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err("use one ASCII character such as ';' or '\\t', not a quote or a line end".into()),
+    }
 }
 
 /// `--bad-cells`.
@@ -57,7 +69,7 @@ impl TableFlags {
             format: self.format.as_deref().map(str::parse::<Format>).transpose().map_err(usage)?,
             header: !self.no_header,
             quoting: self.no_quoting.then_some(false),
-            separator: None,
+            separator: self.separator,
             features: self.features,
             zero_based: self.zero_based,
         })
@@ -97,6 +109,9 @@ pub(crate) struct SchemaFlags {
     /// Labels of the target; with two, the second is the positive one. Undeclared labels are found privately
     #[arg(long, value_name = "LABELS", value_delimiter = ',')]
     pub(crate) classes: Vec<String>,
+    /// LIBSVM: scale every row to the row norm instead of clipping only longer ones
+    #[arg(long)]
+    scale_rows: bool,
 }
 
 impl SchemaFlags {
@@ -127,6 +142,7 @@ impl SchemaFlags {
             schema.complete_from_public(&*public, known.then_some(target)).map_err(usage)?;
             source = Some(path.display().to_string());
         }
+        schema.options.scale_rows |= self.scale_rows;
         Ok((schema, source))
     }
 }
