@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help demo test test-rust bench-noise
+.PHONY: help demo test test-rust bench-noise bench-adult
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,3 +37,12 @@ test-rust:
 bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
 	$(CARGO) bench -q -p dpopt-noise --bench noise --no-run
 	.venv-bench/bin/python benches/noise/run.py
+
+.venv-bench-adult/ready: benches/adult/requirements.txt
+	python3 -m venv .venv-bench-adult
+	.venv-bench-adult/bin/pip install --quiet -r $<
+	touch $@
+
+bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table against Opacus and diffprivlib
+	$(CARGO) build --release -q -p dpopt-cli
+	.venv-bench-adult/bin/python benches/adult/run.py

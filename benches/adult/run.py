@@ -51,7 +51,7 @@ def dpopt_fit(binary, folder, bounds, epsilon):
     start = time.perf_counter()
     fit = subprocess.run(
         [binary, "fit", folder / "train.csv", "--target", "income", "--epsilon", str(epsilon), "--delta", str(DELTA),
-         "--bounds", bounds, "-o", model, "--force"],
+         "--bounds", bounds, "-o", model],
         capture_output=True, text=True)
     seconds = time.perf_counter() - start
     if fit.returncode:
