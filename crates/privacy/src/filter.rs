@@ -75,14 +75,27 @@ pub enum Refusal {
     Exceeded {
         /// Rule in force.
         rule: Rule,
-        /// Share of the total that the event needs; the larger of the main budget's and the reserved δ's.
+        /// Share of the total that the event needs.
         needed: f64,
-        /// Share that is left of the same.
+        /// Share that is left.
         left: f64,
         /// Total ε.
         epsilon: f64,
         /// Total δ.
         delta: f64,
+    },
+    /// The δ that the event sets aside is more than is left for that.
+    #[error(
+        "this run needs {needed:e} of delta for itself (delta of (epsilon, delta)-mechanisms, errors of samplers) and the \
+         {rule} rule has {left:e} left for that; ask for a smaller delta, or use a ledger under the basic rule"
+    )]
+    DeltaExceeded {
+        /// Rule in force.
+        rule: Rule,
+        /// δ that the event needs.
+        needed: f64,
+        /// δ that is left.
+        left: f64,
     },
     /// The rule has no valid price for the event.
     #[error("the {rule} rule cannot charge this run: {reason}")]
@@ -188,19 +201,19 @@ impl Filter {
     /// Whether a price still fits.
     pub fn fits(&self, price: Price) -> Result<(), Refusal> {
         let next = self.add(price);
-        let exceeded = |needed: f64, spent: f64, limit: f64| Refusal::Exceeded {
-            rule: self.rule,
-            needed: if limit > 0.0 { needed / limit } else { f64::INFINITY },
-            left: if limit > 0.0 { (1.0 - spent / limit).max(0.0) } else { 0.0 },
-            epsilon: self.total.epsilon(),
-            delta: self.total.delta(),
-        };
         // negated so that NaN does not fit
         if !(next.amount <= self.limit.amount) {
-            return Err(exceeded(price.amount, self.spent.amount, self.limit.amount));
+            return Err(Refusal::Exceeded {
+                rule: self.rule,
+                needed: price.amount / self.limit.amount,
+                left: (1.0 - self.spent.amount / self.limit.amount).max(0.0),
+                epsilon: self.total.epsilon(),
+                delta: self.total.delta(),
+            });
         }
         if !(next.delta <= self.limit.delta) {
-            return Err(exceeded(price.delta, self.spent.delta, self.limit.delta));
+            let left = (self.limit.delta - self.spent.delta).max(0.0);
+            return Err(Refusal::DeltaExceeded { rule: self.rule, needed: price.delta, left });
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ fn set_aside_delta_has_its_own_limit() {
     let event = Event::ApproxDp { epsilon: 0.01, delta: 4e-9 };
     filter.charge(&event).unwrap();
     filter.charge(&event).unwrap();
-    assert!(matches!(filter.charge(&event), Err(Refusal::Exceeded { .. })));
+    assert!(matches!(filter.charge(&event), Err(Refusal::DeltaExceeded { .. })));
     let mut filter = self::filter(Rule::Renyi, 1.0, 1e-5);
     // (1 + e)·τ must stay below it too
     assert!(filter.charge(&Event::gaussian(100.0).approximate(1e-8)).is_err());

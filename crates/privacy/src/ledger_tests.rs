@@ -81,7 +81,8 @@ fn first_charge_decides_between_renyi_and_basic() {
     // under the Rényi rule it never fits, whatever is left
     let (_directory, _, mut ledger) = new_ledger();
     ledger.charge("fit", &gaussian()).unwrap();
-    assert!(ledger.charge("screening", &own_delta).is_err());
+    let refusal = ledger.charge("screening", &own_delta).unwrap_err().to_string();
+    assert!(refusal.contains("basic rule"), "{refusal}");
     assert_eq!(ledger.status().unwrap().charges.len(), 1);
 }
 

@@ -1,6 +1,6 @@
 //! Rényi accounting (spec 18 §4; Mironov 2017; Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019).
 //!
-//! Divergences of one order add up, and each order converts to (ε, δ) by itself ([`conversion`](super::conversion)).
+//! Divergences of one order add up, and each order converts to (ε, δ) by itself ([`conversion`]).
 //! Looser than the loss distribution of `pld` but valid at a fixed order under full adaptivity, which is what
 //! [filters](crate::filter) and the [ledger](crate::ledger) need.
 
