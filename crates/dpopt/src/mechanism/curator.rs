@@ -15,10 +15,15 @@ use thiserror::Error;
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
 ///
 /// ```compile_fail
+/// use dpopt::mechanism::{CuratorError, Mechanism};
 /// struct Leak;
-/// impl dpopt::mechanism::Mechanism for Leak { // the trait's parent is private
+/// impl Mechanism for Leak { // E0277: `Sealed` is not implemented for `Leak`
 ///     type Input = f64;
 ///     type Output = f64;
+///     fn event(&self) -> dpopt::privacy::Event { dpopt::privacy::Event::NoOp }
+///     fn label(&self) -> &'static str { "leak" }
+///     fn check(&self, _: &f64) -> Result<(), CuratorError> { Ok(()) }
+///     fn apply(&self, x: &f64, _: &mut dpopt::noise::NoiseSource) -> Result<f64, CuratorError> { Ok(*x) }
 /// }
 /// ```
 pub trait Mechanism: sealed::Sealed {

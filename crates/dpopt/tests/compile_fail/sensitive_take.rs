@@ -1,4 +1,4 @@
 fn main() {
     let s = dpopt::Sensitive::new(3.0_f64);
-    let _: f64 = s.into_inner();
+    let _: f64 = dpopt::Sensitive::into_inner(s);
 }
