@@ -131,7 +131,46 @@ mod avx512 {
         s[b] = _mm512_rol_epi32::<7>(_mm512_xor_si512(s[b], s[c]));
     }
 
+    /// The state before the rounds, for sixteen blocks from `block` on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn start(key: &[u32; 8], nonce: u64, block: u64) -> [__m512i; 16] {
+        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        let mut start = [_mm512_setzero_si512(); 16];
+        for (row, &word) in start.iter_mut().zip(CONSTANTS.iter().chain(key)) {
+            *row = _mm512_set1_epi32(word as i32);
+        }
+        start[12] = _mm512_add_epi32(_mm512_set1_epi32(block as i32), lanes);
+        // lanes whose low word wrapped carry into the high word
+        let wrapped = _mm512_cmplt_epu32_mask(start[12], lanes);
+        let high = _mm512_set1_epi32((block >> 32) as i32);
+        start[13] = _mm512_mask_add_epi32(high, wrapped, high, _mm512_set1_epi32(1));
+        start[14] = _mm512_set1_epi32(nonce as i32);
+        start[15] = _mm512_set1_epi32((nonce >> 32) as i32);
+        start
+    }
+
+    /// Adds the start and writes the words of sixteen blocks.
+    #[inline]
     #[allow(unsafe_code)]
+    #[target_feature(enable = "avx512f")]
+    fn write(s: &[__m512i; 16], start: &[__m512i; 16], part: &mut [u64]) {
+        let first_half = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        let second_half = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        for (w, words) in part.chunks_exact_mut(LANES).enumerate() {
+            let even = _mm512_add_epi32(s[2 * w], start[2 * w]);
+            let odd = _mm512_add_epi32(s[2 * w + 1], start[2 * w + 1]);
+            let (first, second) = words.split_at_mut(8);
+            let a = _mm512_permutex2var_epi32(even, first_half, odd);
+            let b = _mm512_permutex2var_epi32(even, second_half, odd);
+            // SAFETY: each half holds eight 64-bit words, the size of one unaligned 512-bit store.
+            unsafe {
+                _mm512_storeu_epi64(first.as_mut_ptr().cast(), a);
+                _mm512_storeu_epi64(second.as_mut_ptr().cast(), b);
+            }
+        }
+    }
+
     #[target_feature(enable = "avx512f")]
     pub(super) fn keystream<const DOUBLE_ROUNDS: usize>(
         key: &[u32; 8],
@@ -139,24 +178,38 @@ mod avx512 {
         first_block: u64,
         out: &mut [u64],
     ) {
-        let first_half = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        let second_half = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        for (i, part) in out.chunks_exact_mut(WORDS_PER_CALL).enumerate() {
-            let block = first_block.wrapping_add((i * LANES) as u64);
-            let low = _mm512_add_epi32(_mm512_set1_epi32(block as i32), lanes);
-            // lanes whose low word wrapped carry into the high word
-            let wrapped = _mm512_cmplt_epu32_mask(low, lanes);
-            let high = _mm512_set1_epi32((block >> 32) as i32);
-            let mut start = [_mm512_setzero_si512(); 16];
-            for (row, &word) in start.iter_mut().zip(CONSTANTS.iter().chain(key)) {
-                *row = _mm512_set1_epi32(word as i32);
+        // two independent groups of sixteen blocks at once hide the latency of the rounds
+        let mut block = first_block;
+        let mut pairs = out.chunks_exact_mut(2 * WORDS_PER_CALL);
+        for pair in &mut pairs {
+            let (start_s, start_t) = (start(key, nonce, block), start(key, nonce, block.wrapping_add(LANES as u64)));
+            let (mut s, mut t) = (start_s, start_t);
+            for _ in 0..DOUBLE_ROUNDS {
+                quarter_round(&mut s, 0, 4, 8, 12);
+                quarter_round(&mut s, 1, 5, 9, 13);
+                quarter_round(&mut s, 2, 6, 10, 14);
+                quarter_round(&mut s, 3, 7, 11, 15);
+                quarter_round(&mut t, 0, 4, 8, 12);
+                quarter_round(&mut t, 1, 5, 9, 13);
+                quarter_round(&mut t, 2, 6, 10, 14);
+                quarter_round(&mut t, 3, 7, 11, 15);
+                quarter_round(&mut s, 0, 5, 10, 15);
+                quarter_round(&mut s, 1, 6, 11, 12);
+                quarter_round(&mut s, 2, 7, 8, 13);
+                quarter_round(&mut s, 3, 4, 9, 14);
+                quarter_round(&mut t, 0, 5, 10, 15);
+                quarter_round(&mut t, 1, 6, 11, 12);
+                quarter_round(&mut t, 2, 7, 8, 13);
+                quarter_round(&mut t, 3, 4, 9, 14);
             }
-            start[12] = low;
-            start[13] = _mm512_mask_add_epi32(high, wrapped, high, _mm512_set1_epi32(1));
-            start[14] = _mm512_set1_epi32(nonce as i32);
-            start[15] = _mm512_set1_epi32((nonce >> 32) as i32);
-            let mut s = start;
+            let (first, second) = pair.split_at_mut(WORDS_PER_CALL);
+            write(&s, &start_s, first);
+            write(&t, &start_t, second);
+            block = block.wrapping_add(2 * LANES as u64);
+        }
+        for part in pairs.into_remainder().chunks_exact_mut(WORDS_PER_CALL) {
+            let start_s = start(key, nonce, block);
+            let mut s = start_s;
             for _ in 0..DOUBLE_ROUNDS {
                 quarter_round(&mut s, 0, 4, 8, 12);
                 quarter_round(&mut s, 1, 5, 9, 13);
@@ -167,18 +220,7 @@ mod avx512 {
                 quarter_round(&mut s, 2, 7, 8, 13);
                 quarter_round(&mut s, 3, 4, 9, 14);
             }
-            for (w, words) in part.chunks_exact_mut(LANES).enumerate() {
-                let even = _mm512_add_epi32(s[2 * w], start[2 * w]);
-                let odd = _mm512_add_epi32(s[2 * w + 1], start[2 * w + 1]);
-                let (first, second) = words.split_at_mut(8);
-                // SAFETY: each half holds eight 64-bit words, the size of one unaligned 512-bit store.
-                unsafe {
-                    let a = _mm512_permutex2var_epi32(even, first_half, odd);
-                    let b = _mm512_permutex2var_epi32(even, second_half, odd);
-                    _mm512_storeu_epi64(first.as_mut_ptr().cast(), a);
-                    _mm512_storeu_epi64(second.as_mut_ptr().cast(), b);
-                }
-            }
+            write(&s, &start_s, part);
         }
     }
 }
@@ -235,7 +277,7 @@ mod tests {
         let forms: [(Fill, Fill); 2] =
             [(keystream::<6>, keystream::<10>), (keystream_any::<6>, keystream_any::<10>)];
         for (twelve, twenty) in forms {
-            let mut ours = vec![0u64; 4 * WORDS_PER_CALL];
+            let mut ours = vec![0u64; 5 * WORDS_PER_CALL];
             twelve(&key_words(&seed), 7, 0, &mut ours);
             let mut reference = rand_chacha::ChaCha12Rng::from_seed(seed);
             reference.set_stream(7);

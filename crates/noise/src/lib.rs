@@ -36,6 +36,7 @@ mod discrete_gaussian;
 mod exact_normal;
 mod fixed;
 mod gaussian;
+mod gaussian_block;
 mod geometric;
 mod grid;
 mod laplace;

@@ -3,8 +3,8 @@ use crate::chacha::{WORDS_PER_CALL, keystream};
 use rand::rand_core::{Infallible, TryCryptoRng, TryRng};
 use zeroize::Zeroize;
 
-/// Words of a full buffer: 4 KiB.
-const BUFFER: usize = 4 * WORDS_PER_CALL;
+/// Words of a full buffer: 16 KiB.
+const BUFFER: usize = 16 * WORDS_PER_CALL;
 /// 64-bit words of a key.
 const KEY_WORDS: usize = 4;
 
