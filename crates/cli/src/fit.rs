@@ -371,6 +371,7 @@ fn shown(e: &Explained, read: &str) -> String {
 fn failed(error: FitError) -> Failure {
     match error {
         FitError::Entropy(e) => Failure::machine(e),
+        FitError::Spent(inner) if matches!(*inner, FitError::Entropy(_)) => Failure::machine(FitError::Spent(inner)),
         other => usage(other),
     }
 }

@@ -179,6 +179,13 @@ fn sparse_and_zipped_files_are_read() {
         text += &format!("{} {}:1 {}:0.5\n", if up { 1 } else { -1 }, if up { 3 } else { 4 }, 5 + i % 7);
     }
     std::fs::write(d.path().join("t.libsvm"), &text).unwrap();
+    let semicolons = "x;y\n".to_string() + &"0.1;no\n0.9;yes\n".repeat(500);
+    std::fs::write(d.path().join("s.csv"), semicolons).unwrap();
+    std::fs::write(d.path().join("s.toml"), "[x]\nlower = 0\nupper = 1\n[y]\nlevels = ['no', 'yes']\n").unwrap();
+    succeed(
+        d.path(),
+        &["fit", "s.csv", "--separator", ";", "--target", "y", "--epsilon", "1", "--bounds", "s.toml"],
+    );
     let libsvm = ["fit", "t.libsvm", "--features", "20", "--classes=-1,1", "--epsilon", "2", "--delta", "1e-6"];
     succeed(d.path(), &libsvm);
     let scores = succeed(d.path(), &["evaluate", "model.json", "t.libsvm", "--features", "20", "--json"]);

@@ -53,7 +53,8 @@ fn a_run_that_stops_while_reading_has_spent_its_budget() {
     text += "ragged\n";
     std::fs::write(d.path().join("t.csv"), text).unwrap();
     let bounds = path(census(), "bounds.toml");
-    refuse(d.path(), &fit("t.csv", &bounds, "0.5", "m.json"));
+    let line = refuse(d.path(), &fit("t.csv", &bounds, "0.5", "m.json"));
+    assert!(line.contains("the ledger keeps the charge"), "{line}");
     assert_eq!((files(d.path()), charges(d.path())), (vec!["budget.jsonl".into(), "t.csv".into()], 1));
 }
 

@@ -116,6 +116,9 @@ pub enum FitError {
     /// Options that do not go together.
     #[error("{0}")]
     Option(String),
+    /// The run stopped after the ledger was charged.
+    #[error("{0}; the ledger keeps the charge of this run")]
+    Spent(Box<FitError>),
 }
 
 /// A fit to be explained or run.
@@ -286,6 +289,13 @@ impl Fit {
 
     /// Charges the ledger, prepares, plans, runs. Before the charge no row is read; after a refusal nothing was read.
     pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
+        let mut charged = false;
+        let outcome = self.stages(progress, &mut charged);
+        if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
+    }
+
+    /// Sets `charged` once the ledger file, if there is one, holds this run.
+    fn stages(&mut self, progress: &dyn Progress, charged: &mut bool) -> Result<Fitted, FitError> {
         let started = Instant::now();
         let relation = self.options.relation;
         // with a declared target everything is planned, and so refused, before anything is charged or read
@@ -313,6 +323,7 @@ impl Fit {
         let mut next_noise = || noise.next().unwrap_or_else(NoiseSource::secure);
         let model_noise = next_noise()?;
         self.charge(&whole)?;
+        *charged = self.options.ledger.is_some();
 
         // from here on records are read
         let mut stages = Vec::new();

@@ -250,7 +250,7 @@ fn plan(m: &mut Markup, report: &Report) {
         .map(|(i, c)| Row { cells: candidate_cells(c), marked: i == report.chosen })
         .collect();
     m.table(
-        "All candidates, best prediction first; the marked one was run.",
+        "All candidates in order of preference; the marked one was run.",
         &["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
         &rows,
     );
