@@ -1,15 +1,17 @@
-//! `dpopt split`: a random partition of a text table's lines into two files. A plain tool without a privacy claim.
+//! `dpopt split`: a random partition of a text table's rows into two files. A plain tool without a privacy claim.
+//! What is a row follows the readers: quotes hide line breaks in CSV and are plain text in TSV and LIBSVM.
 
 use crate::output::{Failure, print};
 use crate::usage;
 use clap::Args;
+use dpopt::data::Format;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::output::write_all_atomically;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct SplitArguments {
-    /// CSV or TSV file
+    /// CSV, TSV or LIBSVM file
     data: PathBuf,
     /// Share of the rows that goes to the first file
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
@@ -17,9 +19,15 @@ pub(crate) struct SplitArguments {
     /// The same seed gives the same split
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// The first line is a row, not a header
+    /// csv, tsv or libsvm; by default from the file's name
+    #[arg(long)]
+    format: Option<String>,
+    /// The first line is a row, not a header (as always in LIBSVM)
     #[arg(long)]
     no_header: bool,
+    /// Double quotes are plain text (as always in TSV)
+    #[arg(long)]
+    no_quoting: bool,
     /// Two files to write
     #[arg(short, long, num_args = 2, value_names = ["TRAIN", "TEST"], required = true)]
     output: Vec<PathBuf>,
@@ -35,14 +43,19 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     if train == test || *train == arguments.data || *test == arguments.data {
         return Err(usage("the input and the two outputs must be three different files"));
     }
+    let format = match &arguments.format {
+        Some(name) => name.parse(),
+        None => Format::of_path(&arguments.data),
+    }
+    .map_err(|e| usage(e.to_string()))?;
     let bytes = std::fs::read(&arguments.data)
         .map_err(|e| usage(format!("cannot read {}: {}", arguments.data.display(), e.kind())))?;
-    if bytes.starts_with(b"\x1f\x8b") || bytes.starts_with(b"PAR1") {
+    if bytes.starts_with(b"\x1f\x8b") || bytes.starts_with(b"PAR1") || format == Format::Parquet {
         return Err(usage("split works on plain CSV or TSV text; unpack or convert the file first"));
     }
-    let rows = rows_of(&bytes);
+    let rows = rows_of(&bytes, format == Format::Csv && !arguments.no_quoting);
     let (header, rows) = match rows.split_first() {
-        Some((header, rows)) if !arguments.no_header => (*header, rows),
+        Some((header, rows)) if !arguments.no_header && format != Format::Libsvm => (*header, rows),
         Some(_) => (&[][..], &rows[..]),
         None => return Err(usage(format!("{} is empty", arguments.data.display()))),
     };
@@ -74,8 +87,8 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     print(&format!("{} rows to {}, {} rows to {}\n", chosen.len(), train.display(), rest.len(), test.display()))
 }
 
-/// Lines with their ends; a line break inside double quotes does not end a row. Empty lines are dropped.
-fn rows_of(bytes: &[u8]) -> Vec<&[u8]> {
+/// Lines with their ends; with `quotes`, a line break inside double quotes does not end a row. Empty lines are dropped.
+fn rows_of(bytes: &[u8], quotes: bool) -> Vec<&[u8]> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let (mut rows, mut start, mut quoted) = (Vec::new(), 0, false);
     let push = |row: &[u8], rows: &mut Vec<(usize, usize)>, start: usize| {
@@ -85,7 +98,7 @@ fn rows_of(bytes: &[u8]) -> Vec<&[u8]> {
     };
     for (i, &byte) in bytes.iter().enumerate() {
         match byte {
-            b'"' => quoted = !quoted,
+            b'"' => quoted = quotes && !quoted,
             b'\n' if !quoted => {
                 push(&bytes[start..=i], &mut rows, start);
                 start = i + 1;
@@ -103,7 +116,13 @@ mod tests {
 
     #[test]
     fn quoted_line_breaks_stay_inside_a_row() {
-        let rows = rows_of(b"a,b\n1,\"x\ny\"\n\n2,z");
+        let rows = rows_of(b"a,b\n1,\"x\ny\"\n\n2,z", true);
         assert_eq!(rows, [&b"a,b\n"[..], b"1,\"x\ny\"\n", b"2,z"]);
+    }
+
+    #[test]
+    fn without_quoting_a_stray_quote_joins_nothing() {
+        let rows = rows_of(b"ham\tsaid \"hi\nspam\twin\n", false);
+        assert_eq!(rows, [&b"ham\tsaid \"hi\n"[..], b"spam\twin\n"]);
     }
 }
