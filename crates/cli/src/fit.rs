@@ -210,6 +210,7 @@ fn summary(arguments: &FitArguments, fitted: &dpopt::model::Fitted) -> String {
             if p.steps == 1 { "step" } else { "steps" },
             number(p.predicted_excess_risk)
         ));
+        out.push_str(&format!("            because {}\n", report.why_chosen()));
     }
     out.push_str(&format!(
         "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}\n",

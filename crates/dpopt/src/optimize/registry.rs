@@ -7,6 +7,7 @@ use super::{
 };
 use crate::plan::{NotApplicable, Problem};
 use dpopt_privacy::Budget;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Hyper-parameters a user fixes; everything else is chosen from public facts. A field that a method does not have is
@@ -117,8 +118,8 @@ const PLANNERS: [Planner; METHODS.len()] = [
 /// of one record a method that needs ten times fewer comes first.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = METHODS
-        .iter()
-        .zip(PLANNERS)
+        .par_iter()
+        .zip(PLANNERS.par_iter())
         .filter(|(name, _)| options.method.as_deref().is_none_or(|wanted| wanted == **name))
         .map(|(&method, planner)| Candidate { method, plan: planner(problem, budget, options) })
         .collect();

@@ -234,12 +234,13 @@ fn plan(m: &mut Markup, report: &Report) {
             &format!(
                 "Method {method}: {} noisy {} with noise multiplier {}, about {} gradients of single rows. Predicted \
                  excess of the mean loss over the best linear model: {}. All of it was decided from public facts, \
-                 before the first row was read.",
+                 before the first row was read. The method was run because {}.",
                 count(row.steps),
                 if row.steps == 1 { "step" } else { "steps" },
                 number(row.noise_multiplier),
                 number(row.gradients),
-                number(row.predicted_excess_risk)
+                number(row.predicted_excess_risk),
+                report.why_chosen()
             ),
         );
     }

@@ -46,6 +46,39 @@ pub struct Report {
     pub ledger: Option<String>,
 }
 
+impl Report {
+    /// Why the chosen method was run, in a few words after "because".
+    pub fn why_chosen(&self) -> String {
+        if self.candidates.len() == 1 {
+            return "it was asked for by name".into();
+        }
+        let planned = |c: &CandidateRow| match &c.outcome {
+            Outcome::Planned(row) => Some(row.predicted_excess_risk),
+            Outcome::Refused { .. } => None,
+        };
+        let applicable = self.candidates.iter().filter(|c| planned(c).is_some()).count();
+        let best = self
+            .candidates
+            .iter()
+            .enumerate()
+            .filter_map(|(i, c)| Some((i, planned(c)?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        match best {
+            Some((i, _)) if i == self.chosen => {
+                format!("its predicted error is the smallest of the {applicable} methods that apply")
+            }
+            Some((i, risk)) => format!(
+                "its predicted error is within a factor of two of the smallest ({}, {}), which is as far as predictions \
+                 go, and it comes first in the standing order of methods: one release before many, full batches before \
+                 samples, fewer gradients",
+                self.candidates[i].method,
+                number(risk)
+            ),
+            None => "nothing else applies".into(),
+        }
+    }
+}
+
 /// Public facts about the table and the target.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
