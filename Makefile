@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help demo test test-rust bench-noise bench-adult
+.PHONY: help demo test test-rust bench-noise bench-adult bench-accounting crosscheck
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -46,3 +46,21 @@ bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
 bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table against Opacus and diffprivlib
 	$(CARGO) build --release -q -p dpopt-cli
 	.venv-bench-adult/bin/python benches/adult/run.py
+
+.venv-bench/accounting: benches/accounting/requirements.txt
+	python3 -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet -r $<
+	touch $@
+
+bench-accounting: .venv-bench/accounting ## privacy accounting and calibration against dp_accounting
+	$(CARGO) build -q --release -p dpopt-privacy --example account
+	.venv-bench/bin/python benches/accounting/run.py
+
+.venv-crosscheck/done: crates/privacy/crosscheck/requirements.txt
+	python3 -m venv .venv-crosscheck
+	.venv-crosscheck/bin/pip install --quiet -r $<
+	touch $@
+
+crosscheck: .venv-crosscheck/done ## 500 random events against four other accountants, into docs/accounting-crosscheck.md
+	$(CARGO) build -q --release -p dpopt-privacy --example account
+	.venv-crosscheck/bin/python crates/privacy/crosscheck/run.py target/release/examples/account docs/accounting-crosscheck.md

@@ -1,14 +1,20 @@
 //! Accounts events from standard input, one JSON object per line:
 //! `{"event": {...}, "relation": "zero-out", "delta": 1e-6}` (or `"expression": "poisson(0.01, gaussian(1)) x 1000"`, `"epsilon"`, or `"accountant": "rdp"`), and prints one
-//! JSON object per line with the bound and the time taken.
+//! JSON object per line with the bound and the time taken. With both `epsilon` and `delta` and an expression that holds
+//! an unknown, the noise is calibrated.
 
 use dpopt_privacy::accountant::{self, Accountant};
-use dpopt_privacy::{Event, Relation};
+use dpopt_privacy::{Budget, Event, Relation, calibrate};
 use std::io::BufRead;
 use std::time::Instant;
 
 fn answer(line: &str) -> Result<serde_json::Value, String> {
     let task: serde_json::Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+    if let (Some(text), Some(epsilon), Some(delta)) =
+        (task["expression"].as_str(), task["epsilon"].as_f64(), task["delta"].as_f64())
+    {
+        return calibrated(text, epsilon, delta, &task);
+    }
     let event = match task["expression"].as_str() {
         Some(text) => dpopt_privacy::expression::parse(text, None).map_err(|e| e.to_string())?,
         None => serde_json::from_value::<Event>(task["event"].clone()).map_err(|e| e.to_string())?,
@@ -37,6 +43,23 @@ fn answer(line: &str) -> Result<serde_json::Value, String> {
     let mut out = serde_json::to_value(&bound).map_err(|e| e.to_string())?;
     out["seconds"] = seconds.into();
     Ok(out)
+}
+
+fn calibrated(
+    text: &str,
+    epsilon: f64,
+    delta: f64,
+    task: &serde_json::Value,
+) -> Result<serde_json::Value, String> {
+    let relation: Relation = serde_json::from_value(task["relation"].clone()).map_err(|e| e.to_string())?;
+    let budget = Budget::new(epsilon, delta).map_err(|e| e.to_string())?;
+    dpopt_privacy::expression::parse(text, Some(1.0)).map_err(|e| e.to_string())?;
+    // parsed once above, so that the closure cannot fail
+    let event = |x: f64| dpopt_privacy::expression::parse(text, Some(x)).unwrap_or(Event::Unsupported);
+    let clock = Instant::now();
+    let (noise, certificate) = calibrate::noise(event, relation, budget).map_err(|e| e.to_string())?;
+    let seconds = clock.elapsed().as_secs_f64();
+    Ok(serde_json::json!({ "noise": noise, "upper": certificate.bound().upper, "seconds": seconds }))
 }
 
 fn main() {

@@ -1,9 +1,11 @@
 //! ε(δ) and δ(ε) of a composition in one direction: views, tilt, grid, lattice, spectrum, reading (spec 18 §3.4).
 
-use super::grid::{Widths, coarse_borders, step_for, window};
+use super::grid::{LARGEST_LOSS, Widths, coarse_borders, step_for, window};
 use super::lattice::connect_the_dots;
 use super::pair::{Pair, U};
 use super::spectrum::{Part, Spectrum, fast_size};
+#[cfg(test)]
+use super::planted::{Bug, is as planted};
 use super::tilt::{Target, View, solve, total};
 use std::sync::Arc;
 
@@ -77,7 +79,9 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
         views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
     let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
     let length = length.min(range * 1.01);
-    step = step.max(length / quality.most_points as f64);
+    // lattice indices stay exact integers
+    let largest = views.iter().fold(0.0f64, |m, (v, _)| m.max(v.high[v.high.len() - 1]).max(-v.low[0]));
+    step = step.max(length / quality.most_points as f64).max(largest / 4e15);
     let points = fast_size(((length / step).ceil() as usize).saturating_add(2).min(quality.most_points));
     let parts: Vec<Part> = views
         .iter()
@@ -87,6 +91,8 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
             (connect_the_dots(pair, step, index), *t)
         })
         .collect();
+    #[cfg(test)]
+    let fold_tilt = if planted(Bug::NoTilt) { 1e-3 } else { fold_tilt };
     Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), step, points, lambda: fold_tilt }
 }
 
@@ -171,17 +177,66 @@ fn between(low: f64, step: f64, above: f64, below: f64, delta: f64) -> f64 {
         return low + step;
     }
     let share = ((above - delta) / (above - below)).clamp(0.0, 1.0);
+    #[cfg(test)]
+    if planted(Bug::LinearInEpsilon) {
+        return low + share * step;
+    }
     let e = low + (share * step.exp_m1()).ln_1p();
     (e * (1.0 + 8.0 * U)).min(low + step)
 }
 
+/// The one draw of a composition that has no more: its profile needs no lattice.
+fn only(draws: &Draws) -> Option<&Arc<dyn Pair>> {
+    match draws {
+        [(pair, 1)] => Some(pair),
+        _ => None,
+    }
+}
+
+/// δ(ε) = P{L > ε} − e^ε Q{L > ε} of one pair, rounded up.
+fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
+    let m = pair.masses(&[epsilon]);
+    let p = m.p[1] + m.p_error[1];
+    let q = (m.q[1] - m.q_error[1]).max(0.0) * epsilon.exp();
+    // rounding of the border, of e^ε and of the difference
+    (p - q + (16.0 * (1.0 + epsilon.abs())) * U * p).clamp(0.0, 1.0)
+}
+
+fn single(value: f64) -> Reading {
+    Reading { value, infinite: 0.0, rounding: 0.0, step: 0.0, points: 0, lambda: 0.0 }
+}
+
+fn single_epsilon(pair: &dyn Pair, delta: f64) -> Result<Reading, Unreachable> {
+    if single_delta(pair, 0.0) <= delta {
+        return Ok(single(0.0));
+    }
+    let (mut low, mut high) = (0.0, 1e-9);
+    while single_delta(pair, high) > delta {
+        if high >= LARGEST_LOSS {
+            return Err(Unreachable { infinite: single_delta(pair, high) });
+        }
+        (low, high) = (high, (4.0 * high).min(LARGEST_LOSS));
+    }
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if single_delta(pair, middle) > delta { low = middle } else { high = middle }
+    }
+    Ok(single(high))
+}
+
 /// Smallest certified ε at `delta` in (0, 1).
 pub(crate) fn epsilon(draws: &Draws, delta: f64, quality: Quality) -> Result<Reading, Unreachable> {
+    if let Some(pair) = only(draws) {
+        return single_epsilon(pair, delta);
+    }
     prepare(draws, Target::Delta(delta), delta, quality).epsilon(delta)
 }
 
 /// Smallest certified δ at `epsilon`.
 pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
+    if let Some(pair) = only(draws).filter(|_| epsilon <= LARGEST_LOSS) {
+        return single(single_delta(pair, epsilon));
+    }
     // where to truncate depends on δ, which is not known yet: a coarse reading first
     let mut guess = 1e-9;
     let mut prepared = prepare(draws, Target::Epsilon(epsilon), guess, Quality::COARSE);
@@ -197,4 +252,37 @@ pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
     let coarse = prepared.delta(epsilon);
     let fine = prepare(draws, Target::Epsilon(epsilon), guess, quality).delta(epsilon);
     if fine.value <= coarse.value { fine } else { coarse }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lattice::Lattice;
+    use super::*;
+
+    /// Between lattice points δ is linear in e^ε and concave in ε: a chord in ε would fall below it.
+    #[test]
+    fn interpolation_never_falls_below_the_profile() {
+        let lattice = Lattice {
+            step: 1.0,
+            index: vec![-1, 0, 1, 2],
+            mass: vec![0.2, 0.3, 0.3, 0.2],
+            infinite: 0.0,
+            loss_error: 0.0,
+        };
+        let (above, below) = (lattice.profile(0.0), lattice.profile(1.0));
+        let target = 0.5 * (above + below);
+        let sound = between(0.0, 1.0, above, below, target);
+        assert!(lattice.profile(sound) <= target * (1.0 + 1e-14) && sound < 0.7);
+        let wrong = super::super::planted::with(Bug::LinearInEpsilon, || between(0.0, 1.0, above, below, target));
+        assert!(lattice.profile(wrong) > target * 1.01, "the planted bug was not noticed: {wrong}");
+    }
+
+    #[test]
+    fn a_single_draw_needs_no_lattice() {
+        let pair: Arc<dyn Pair> = Arc::new(super::super::pair::GaussianPair { mu: 1.0 });
+        let reading = epsilon(&[(pair.clone(), 1)], 1e-6, Quality::FINE).unwrap();
+        assert!((reading.value / 4.886554117462 - 1.0).abs() < 1e-9 && reading.value >= 4.886554117462);
+        let value = delta(&[(pair, 1)], 1.0, Quality::FINE).value;
+        assert!((value / 0.1269367375066 - 1.0).abs() < 1e-10 && value >= 0.1269367375066);
+    }
 }

@@ -85,6 +85,10 @@ impl<'a> Widths<'a> {
             shape.push(((length.ln() - ln_mass) / 3.0).min(200.0).exp());
             mass.push(ln_mass.exp());
         }
+        // at an extreme tilt the caps alone would take too many cells
+        let needed: f64 = (0..cells).map(|i| (view.high[i] - view.low[i]) / limit[i]).sum();
+        let relax = (needed / (0.25 * MOST_CELLS)).max(1.0);
+        limit.iter_mut().for_each(|l| *l *= relax);
         Self { view, limit, shape, mass }
     }
 
@@ -156,7 +160,9 @@ impl<'a> Widths<'a> {
             // not beyond the end of the cell whose density was used, unless that is nearer than one step
             let room = ((v.high[cell] - here) / step).ceil().max(1.0);
             let wanted = (self.width(cell, scale, step) / step).floor().max(1.0);
-            let next = k.saturating_add(wanted.min(room) as i64).min(last);
+            // whatever the widths say, the number of points is bounded
+            let stride = if index.len() as f64 > 2.0 * MOST_CELLS { room } else { wanted.min(room) };
+            let next = k.saturating_add(stride as i64).min(last);
             k = if k < 0 && next > 0 { 0 } else { next };
             index.push(k);
         }

@@ -1,6 +1,8 @@
 //! Connect-the-dots: a pair rounded to atoms on a lattice of losses whose profile is never below the pair's (spec 18 §3.1).
 
 use super::pair::{Pair, U};
+#[cfg(test)]
+use super::planted::{Bug, is as planted};
 
 /// P-masses at the losses `index[i]`·`step` and at +∞.
 #[derive(Clone, Debug)]
@@ -19,6 +21,12 @@ pub(crate) struct Lattice {
 pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> Lattice {
     let borders: Vec<f64> = index.iter().map(|&k| k as f64 * step).collect();
     let m = pair.masses(&borders);
+    #[cfg(test)]
+    let m = if planted(Bug::IgnoredErrors) {
+        super::pair::Masses { p_error: vec![0.0; m.p.len()], q_error: vec![0.0; m.p.len()], ..m }
+    } else {
+        m
+    };
     let n = borders.len();
     let mut mass = vec![0.0; n];
     let relative = |loss: f64| 8.0 * U * (1.0 + loss.abs());
@@ -30,6 +38,8 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> L
         let slack = m.q_error[i + 1] * hi.exp() + relative(hi) * q_top + 4.0 * U * p;
         // a: the part of the cell's mass at its lower end; rounded down
         let lower = ((q_top - slack - p) / (step * (index[i + 1] - index[i]) as f64).exp_m1()).clamp(0.0, p);
+        #[cfg(test)]
+        let lower = if planted(Bug::RoundedDown) { p } else { lower };
         mass[i] += lower;
         mass[i + 1] += p - lower;
     }
@@ -38,7 +48,10 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> L
     let finite = ((m.q[n] - m.q_error[n]) * top.exp() * (1.0 - relative(top))).clamp(0.0, p);
     mass[n - 1] += finite;
     let largest = borders[0].abs().max(top.abs());
-    Lattice { step, index, mass, infinite: p - finite, loss_error: 4.0 * U * (1.0 + largest) }
+    let infinite = p - finite;
+    #[cfg(test)]
+    let infinite = if planted(Bug::DroppedInfinity) { 0.0 } else { infinite };
+    Lattice { step, index, mass, infinite, loss_error: 4.0 * U * (1.0 + largest) }
 }
 
 impl Lattice {

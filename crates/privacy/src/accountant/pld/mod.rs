@@ -10,6 +10,7 @@ mod compose;
 mod fixed_size;
 mod grid;
 mod lattice;
+mod lower;
 mod mixture;
 pub(crate) mod objective;
 mod pair;
@@ -87,6 +88,31 @@ impl Accountant for Pld {
 }
 
 impl Pld {
+    /// [`Accountant::epsilon`] with a certified lower bound on what the event's dominating pair attains in
+    /// [`Bound::lower`]: the gap is numerical slack. Takes some ten times longer; 0 says that nothing better was found.
+    ///
+    /// ```
+    /// use dpopt_privacy::{Event, Relation, accountant::pld::Pld};
+    /// let event = Event::gaussian(1.0).poisson_sampled(0.01).self_composed(100);
+    /// let bound = Pld::default().bracket(&event, Relation::ZeroOut, 1e-6)?;
+    /// let lower = bound.lower.unwrap();
+    /// assert!(lower <= bound.upper && lower > 0.99 * bound.upper);
+    /// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
+    /// ```
+    pub fn bracket(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+        let mut bound = self.epsilon(event, relation, delta)?;
+        let mut lower = 0.0f64;
+        for leaves in tree::alternatives(event, relation)? {
+            // samplers' errors may only add to the loss
+            let (forward, backward) = directions(&leaves);
+            for draws in std::iter::once(forward).chain(backward).filter(|d| !d.is_empty()) {
+                lower = lower.max(lower::epsilon(&draws, delta, 8.0 * self.quality.tolerance));
+            }
+        }
+        bound.lower = Some(lower.min(bound.upper));
+        Ok(bound)
+    }
+
     fn leaves_epsilon(&self, leaves: &Leaves, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         if leaves.sides.is_empty() && leaves.total_variation == 0.0 {
             return Ok(Bound::exact(0.0, 0.0, "pld"));
@@ -173,7 +199,10 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
     };
     let mut epsilon = 0.0;
     for round in 0..200 {
-        let left = delta - delta_with_error(0.0, epsilon, tv);
+        let charge = delta_with_error(0.0, epsilon, tv);
+        #[cfg(test)]
+        let charge = if planted::is(planted::Bug::FlatTotalVariation) { tv } else { charge };
+        let left = delta - charge;
         if !(left > 0.0) {
             return Err(too_large());
         }
@@ -181,6 +210,10 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
             return Ok(Reading { value: 0.0, infinite: 0.0, rounding: 0.0, step: 0.0, points: 0, lambda: 0.0 });
         }
         let mut reading = compose::epsilon(draws, left, quality).map_err(|e| unreachable_message(e, delta))?;
+        #[cfg(test)]
+        if planted::is(planted::Bug::UnverifiedFixedPoint) && round == 1 {
+            return Ok(reading);
+        }
         if reading.value <= epsilon {
             // charged at `epsilon`, reached at a smaller one: `epsilon` holds
             reading.value = epsilon;

@@ -8,6 +8,26 @@ pub(crate) enum Bug {
     UntiltedWidths,
     /// The mixture of shifts as the absent side.
     MixtureOnTheWrongSide,
+    /// δ between lattice points linear in ε instead of e^ε.
+    LinearInEpsilon,
+    /// The transform of untilted masses.
+    NoTilt,
+    /// Errors of one-step masses left out.
+    IgnoredErrors,
+    /// Losses rounded down to the lattice.
+    RoundedDown,
+    /// The mass at infinite loss left out.
+    DroppedInfinity,
+    /// The pair of fixed-size sampling composed without its mirror image.
+    OneSidedFixedSize,
+    /// Half the sensitivity under fixed-size sampling, in both directions.
+    HalvedFixedSize,
+    /// Replace-one accounted as zero-out.
+    ReplaceIsZeroOut,
+    /// τ added to δ without its factor 1 + e^ε.
+    FlatTotalVariation,
+    /// The first iterate of the total-variation fixed point returned.
+    UnverifiedFixedPoint,
 }
 
 thread_local! {

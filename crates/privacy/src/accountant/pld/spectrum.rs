@@ -48,7 +48,13 @@ thread_local! {
     static PLANNER: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new());
 }
 
+/// Plans up to this length are kept for the next call; a cache of larger ones would grow without limit.
+const KEPT_PLANS: usize = 1 << 18;
+
 fn plan(points: usize) -> Arc<dyn RealToComplex<f64>> {
+    if points > KEPT_PLANS {
+        return RealFftPlanner::new().plan_fft_forward(points);
+    }
     PLANNER.with(|p| p.borrow_mut().plan_fft_forward(points))
 }
 
@@ -201,6 +207,13 @@ impl Spectrum {
         ((value.max(0.0) + self.error) * scale, self.error * scale)
     }
 
+    /// Lower bound on the periodic sum at jΔ: the rounding subtracted instead of added. Aliases are still in it.
+    pub fn delta_lower(&self, j: i64) -> f64 {
+        let (above, rounding) = self.delta(j);
+        // the upper value is (sum + error)·e^(inflation): take both off
+        (above - 2.0 * rounding) * (-2.0 * self.ln_inflation - 1e-12).exp()
+    }
+
     /// Rényi (Chernoff) bound of the same lattice at the tilt: ε at δ, without the mass at +∞.
     pub fn renyi_epsilon(&self, delta: f64) -> f64 {
         let l = self.lambda;
@@ -230,7 +243,11 @@ fn weight(theta: f64, a: f64, b: f64, numerator: f64) -> Complex<f64> {
 
 /// Inverse transform of F·G over N: the reading at every lattice point.
 fn table(terms: &[(u64, Complex<f64>)], points: usize) -> Vec<f64> {
-    let inverse = PLANNER.with(|p| p.borrow_mut().plan_fft_inverse(points));
+    let inverse = if points > KEPT_PLANS {
+        RealFftPlanner::new().plan_fft_inverse(points)
+    } else {
+        PLANNER.with(|p| p.borrow_mut().plan_fft_inverse(points))
+    };
     let mut spectrum = inverse.make_input_vec();
     for &(k, value) in terms {
         let k = k as usize;

@@ -234,6 +234,10 @@ fn poisson(q: f64, event: &Event, relation: Relation) -> Result<Sides, Accountin
         Relation::ReplaceOne => match event {
             Event::Gaussian { noise_multiplier } => {
                 let mu = (1.0 / noise_multiplier).next_up();
+                #[cfg(test)]
+                if planted(Bug::ReplaceIsZeroOut) {
+                    return Ok(Sides::directed(PoissonPair { probability: q, base: GaussianPair { mu } }));
+                }
                 Ok(Sides::symmetric(PoissonReplacePair { probability: q, mu }))
             }
             // the replace-one pair admits "nothing" as a record: its shift of 2C covers C
@@ -259,6 +263,15 @@ fn without_replacement(q: f64, event: &Event, relation: Relation) -> Result<Side
         return Err(unsupported(relation, format!("{} has no replace-one profile to sample from", name(event))));
     };
     let base = leaf_sides(&replaced, Relation::ReplaceOne)?;
+    #[cfg(test)]
+    if planted(Bug::OneSidedFixedSize) {
+        return Ok(Sides::symmetric(PoissonPair { probability: q, base: base.with_to_without }));
+    }
+    #[cfg(test)]
+    if planted(Bug::HalvedFixedSize) {
+        let base = leaf_sides(&replaced, Relation::ZeroOut)?;
+        return Ok(Sides::symmetric(fixed_size::without_replacement(q, base.with_to_without)));
+    }
     if !base.is_symmetric() {
         return Err(unsupported(relation, format!("the replace-one profile of {} is not symmetric", name(event))));
     }
