@@ -31,9 +31,13 @@ pub enum CertifyError {
     Accounting(#[from] AccountingError),
 }
 
-/// Accounts `event` with the tightest accountant that is valid for it and refuses it when it exceeds `budget`.
+/// Accounts `event` and refuses it when it exceeds `budget`. A closed form that already fits the budget is proof enough;
+/// otherwise the tightest accountant that is valid for the event decides.
 pub fn certify(event: &Event, relation: Relation, budget: Budget) -> Result<Certificate, CertifyError> {
-    let bound = accountant::epsilon(event, relation, budget.delta())?;
+    let bound = match accountant::closed_form(event, relation, budget) {
+        Some(bound) => bound,
+        None => accountant::epsilon(event, relation, budget.delta())?,
+    };
     if bound.upper > budget.epsilon() {
         return Err(CertifyError::OverBudget { needed: bound.upper, allowed: budget.epsilon(), delta: budget.delta() });
     }

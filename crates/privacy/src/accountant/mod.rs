@@ -9,7 +9,7 @@ pub(crate) mod sampler_error;
 pub mod split;
 pub mod zcdp;
 
-use crate::{Event, Relation};
+use crate::{Budget, Event, Relation};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -135,6 +135,16 @@ pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), AccountingError> {
 /// The tightest ε that can be certified at `delta`.
 pub fn epsilon(event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
     epsilon_at(event, relation, delta, pld::Quality::FINE)
+}
+
+/// Proof by an accountant that needs no lattice that the event fits the budget, if there is one: exact for trees of
+/// Gaussians; for objective perturbation one evaluation of δ at the budget's ε, which is then the bound.
+pub fn closed_form(event: &Event, relation: Relation, budget: Budget) -> Option<Bound> {
+    if let Ok(bound) = gdp::GdpAccountant.epsilon(event, relation, budget.delta()) {
+        return (bound.upper <= budget.epsilon()).then_some(bound);
+    }
+    let spent = split::SplitAccountant.delta(event, relation, budget.epsilon()).ok()?;
+    (spent.upper <= budget.delta()).then(|| Bound::new(budget.epsilon(), split::SplitAccountant.name()))
 }
 
 /// The tightest δ that can be certified at `epsilon`.
