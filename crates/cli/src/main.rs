@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod audit;
 mod fit;
 mod flags;
 mod generate;
@@ -38,6 +39,8 @@ enum Command {
     Evaluate(predict::EvaluateArguments),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
     Account(account::Arguments),
+    /// Try to refute a privacy claim: the library's own, or that of any program
+    Audit(Box<audit::Arguments>),
     /// Generate a table with a known truth
     Generate(generate::GenerateArguments),
     /// Split a text table into two files at random
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Account(arguments) => account::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),
     };

@@ -5,5 +5,7 @@
 
 pub mod attack;
 pub mod catalogue;
+pub mod document;
 pub mod draws;
+pub mod library;
 pub mod statistics;

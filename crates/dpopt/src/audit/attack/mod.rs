@@ -196,15 +196,17 @@ pub fn audit_samples(claim: &Claim, with: &[f64], without: &[f64], options: &Opt
 fn conclude(claim: &Claim, with: &[f64], without: &[f64], options: &Options) -> Report {
     let pilot = options.pilot_runs() as usize;
     let fresh = options.runs - pilot as u64;
-    let Choice { event, bound, .. } = choose(&with[..pilot], &without[..pilot], claim, options.delta, fresh, options.alpha);
+    let Choice { event, bound, model, .. } = choose(&with[..pilot], &without[..pilot], claim, options.delta, fresh, options.alpha);
     let counts = event.count(&with[pilot..], &without[pilot..]);
-    // two statements, half of α each
-    let rates = counts.rates(0.5 * options.alpha);
-    let best = bound.count(&with[pilot..], &without[pilot..]).rates(0.5 * options.alpha);
+    // three events, a third of α each
+    let share = options.alpha / 3.0;
+    let rates = counts.rates(share);
+    let fresh_rates = |event: Event| event.count(&with[pilot..], &without[pilot..]).rates(share);
+    let (best, model) = (fresh_rates(bound), fresh_rates(model));
     Report {
         lower_bound: best.epsilon_lower(options.delta),
-        lower_bound_gaussian_model: rates.gaussian_epsilon_lower(options.delta),
-        mu_lower: rates.mu_lower(),
+        lower_bound_gaussian_model: model.gaussian_epsilon_lower(options.delta),
+        mu_lower: model.mu_lower(),
         claimed: claim.epsilon(options.delta),
         delta: options.delta,
         confidence: 1.0 - options.alpha,
@@ -212,7 +214,7 @@ fn conclude(claim: &Claim, with: &[f64], without: &[f64], options: &Options) -> 
         event,
         counts,
         roc: roc(&with[pilot..], &without[pilot..]),
-        verdict: if rates.rejects(claim) || best.rejects(claim) { Verdict::Violated } else { Verdict::NotRefuted },
+        verdict: if [rates, best, model].iter().any(|r| r.rejects(claim)) { Verdict::Violated } else { Verdict::NotRefuted },
     }
 }
 

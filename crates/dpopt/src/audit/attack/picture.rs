@@ -62,7 +62,7 @@ fn draw(svg: &mut String, report: &Report, claim: &Claim) -> Result<(), Box<dyn 
     chart.draw_series(points.iter().map(|&p| Circle::new(p, 2, RGBColor(40, 40, 40).filled())))?.label("observed").legend(|(x, y)| {
         Circle::new((x + 9, y), 2, RGBColor(40, 40, 40).filled())
     });
-    let rates = report.counts.rates(0.5 * (1.0 - report.confidence));
+    let rates = report.counts.rates((1.0 - report.confidence) / 3.0);
     let proved = (rates.fpr_high.max(floor), rates.tpr_low.max(floor));
     chart
         .draw_series(std::iter::once(Cross::new(proved, 6, RGBColor(200, 50, 40).stroke_width(2))))?

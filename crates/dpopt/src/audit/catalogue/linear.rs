@@ -11,10 +11,10 @@ fn logistic(x: f64) -> f64 {
 
 /// Many equal records (x, y = −1) and one (x = 1, y = 1) that is there or not: J(θ) = n·ln(1+e^{xθ}) + \[ln(1+e^{−θ})\] + λθ²/2 + bθ.
 #[derive(Clone, Copy)]
-struct Logistic {
-    others: f64,
-    feature: f64,
-    lambda: f64,
+pub(crate) struct Logistic {
+    pub(crate) others: f64,
+    pub(crate) feature: f64,
+    pub(crate) lambda: f64,
 }
 
 impl Logistic {
@@ -49,7 +49,7 @@ impl Logistic {
     }
 
     /// ln p_with(θ) / p_without(θ) for b ~ N(0, σ²): the change of variables b(θ) = −J′(θ).
-    fn log_ratio(&self, theta: f64, sigma: f64) -> f64 {
+    pub(crate) fn log_ratio(&self, theta: f64, sigma: f64) -> f64 {
         let ln_density = |with: bool| {
             let b = self.slope(theta, with) / sigma;
             -0.5 * b * b + self.curvature(theta, with).ln()

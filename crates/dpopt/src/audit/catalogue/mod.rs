@@ -10,11 +10,13 @@ mod correlated;
 mod floating;
 mod gaussian;
 mod grid_sum;
+mod ledger;
 mod linear;
 mod run;
 mod sampling;
 mod selection;
 
+pub(crate) use linear::Logistic;
 pub use run::{Outcome, Summary, Tier, run, run_one};
 
 use super::draws::Draws;
@@ -111,6 +113,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(sampling::bugs());
     bugs.extend(selection::bugs());
     bugs.extend(linear::bugs());
+    bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
     bugs
 }

@@ -150,7 +150,7 @@ pub fn run_one(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
             let pilot_runs = planned.max(4000);
             let world = Worlds { run, seed };
             let (with, without) = (world.sample(Code::Planted, true, pilot_runs, 0), world.sample(Code::Planted, false, pilot_runs, 0));
-            let Choice { event, runs_needed, bound } = choose(&with, &without, claim, DELTA, planned, ALPHA);
+            let Choice { event, runs_needed, bound, .. } = choose(&with, &without, claim, DELTA, planned, ALPHA);
 
             let rejects = |c: &Counts| c.rates(ALPHA).rejects(claim);
             let audits = |code| -> Vec<[Counts; 2]> {

@@ -4,7 +4,10 @@
 use super::{Code, PlantedBug, indicator};
 use crate::audit::attack::likelihood;
 use crate::audit::draws::Draws;
+use crate::audit::library::releases::quantile_choice;
 use crate::audit::statistics::Claim;
+use crate::mechanism::{Level, QuantileBug, Quantiles};
+use dpopt_privacy::Relation;
 
 /// argmax of score + noise.
 fn noisy_max(scores: &[f64], mut noise: impl FnMut() -> f64) -> usize {
@@ -211,20 +214,19 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
+    let quantile = |planted| {
+        let mut one = Quantiles::new(0, vec![Level::thousandths(10)], 1.0, Relation::ZeroOut);
+        one.planted_bug = planted;
+        one
+    };
+    let (right, wrong) = (quantile(None), quantile(Some(QuantileBug::FullScore)));
     bugs.push(PlantedBug::counting(
         "17.quantile",
-        "private quantile by exp(epsilon u) instead of exp(epsilon u / 2)",
-        "a record below two candidates on either side of the target rank; which one",
+        "private quantile by exp(epsilon u) instead of exp(epsilon u / 2), on the library's own code",
+        "a record below two grid points on either side of the 1% rank; which one",
         Claim::pure(1.0),
-        (1_400, 2),
-        |code, with, draws| {
-            // one other record between the candidates would do; 4 make the gap 2.5 against .5
-            let (between, rank) = (4.0, 1.75);
-            let below = indicator(with);
-            let scores = [-(below - rank).abs(), -(below + between - rank).abs()];
-            let temperature = code.pick(2.0, 1.0);
-            noisy_max(&scores, || draws.gumbel(temperature)) as f64
-        },
+        (1_800, 20),
+        move |code, with, draws| quantile_choice(code.pick(&right, &wrong), with, draws),
     ));
     bugs
 }

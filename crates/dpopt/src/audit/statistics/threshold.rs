@@ -69,6 +69,8 @@ pub struct Choice {
     pub runs_needed: Option<u64>,
     /// The event with the largest expected lower bound on ε. The same as `event` if there is no violation to show.
     pub bound: Event,
+    /// The event with the largest expected lower bound on μ.
+    pub model: Event,
 }
 
 /// Candidate thresholds: between neighbouring distinct values at quantiles of the pooled pilot, dense in the tails.
@@ -107,7 +109,8 @@ fn candidates(with: &[f64], without: &[f64], count: usize) -> Vec<f64> {
 /// with the largest lower bound on ε at `delta` for `runs` fresh runs per world.
 pub fn choose(with: &[f64], without: &[f64], claim: &Claim, delta: f64, runs: u64, alpha: f64) -> Choice {
     let mut best: Option<Choice> = None;
-    let mut fallback = (f64::NEG_INFINITY, Event { threshold: 0.0, above: true, positive_with: true });
+    let nothing = (f64::NEG_INFINITY, Event { threshold: 0.0, above: true, positive_with: true });
+    let (mut fallback, mut model) = (nothing, nothing);
     for threshold in candidates(with, without, 48) {
         for (above, positive_with) in [(true, true), (true, false), (false, true), (false, false)] {
             let event = Event { threshold, above, positive_with };
@@ -121,7 +124,11 @@ pub fn choose(with: &[f64], without: &[f64], claim: &Claim, delta: f64, runs: u6
             // one standard error more: the maximum over thresholds picks lucky tails otherwise
             let cautious = fpr + (counts.false_positives as f64).sqrt() / (counts.negatives as f64 + 1.0);
             let expected = Counts::new((tpr * runs as f64) as u64, (cautious * runs as f64) as u64, runs);
-            let value = expected.rates(alpha).epsilon_lower(delta);
+            let rates = expected.rates(alpha);
+            if rates.mu_lower() > model.0 {
+                model = (rates.mu_lower(), event);
+            }
+            let value = rates.epsilon_lower(delta);
             if value > fallback.0 {
                 fallback = (value, event);
             }
@@ -131,13 +138,13 @@ pub fn choose(with: &[f64], without: &[f64], claim: &Claim, delta: f64, runs: u6
                 if let Some(needed) = runs_needed(tpr, fpr, claim, alpha, most)
                     && best.is_none_or(|b| b.runs_needed.is_none_or(|old| needed < old))
                 {
-                    best = Some(Choice { event, runs_needed: Some(needed), bound: event });
+                    best = Some(Choice { event, runs_needed: Some(needed), bound: event, model: event });
                 }
             }
         }
     }
-    let bound = fallback.1;
-    best.map_or(Choice { event: bound, runs_needed: None, bound }, |b| Choice { bound, ..b })
+    let (bound, model) = (fallback.1, model.1);
+    best.map_or(Choice { event: bound, runs_needed: None, bound, model }, |b| Choice { bound, model, ..b })
 }
 
 /// Largest lower bound on ε over thresholds **fixed in advance**, each at α/J (both rates at α/(2J)).

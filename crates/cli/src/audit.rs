@@ -1,0 +1,336 @@
+//! `dpopt audit`: what the audits would catch, what the library proves about itself, and audits of foreign programs.
+
+use crate::output::{Failure, print, print_json, table};
+use crate::progress::Bar;
+use crate::relation::RelationFlag;
+use crate::usage;
+use clap::Args;
+use dpopt::audit::attack::{Options, Report, Verdict, audit_samples, roc_svg};
+use dpopt::audit::catalogue::{self, Tier};
+use dpopt::audit::document::AuditRun;
+use dpopt::audit::library;
+use dpopt::audit::statistics::{Claim, threshold::largest_epsilon};
+use dpopt::progress::Progress;
+use dpopt_privacy::expression;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+#[derive(Args)]
+#[command(after_help = "\
+A program of your own is run as COMMAND FILE, once or often, until it has printed --runs numbers for each of the two
+files: one number per line of standard output, each the statistic of one independent run of the mechanism on FILE, with
+fresh randomness. DPOPT_AUDIT_RUNS in its environment says how many numbers are still wanted; it may print fewer.
+Choose files that differ in one record and a statistic that reacts to it. An audit can refute a guarantee, never prove one.
+
+Examples:
+  dpopt audit --catalogue --short
+  dpopt audit --command ./mean.py --with alice.csv --without nobody.csv --epsilon 1 --runs 20000 --picture roc.svg
+  dpopt audit --command './train' --with d1.csv --without d2.csv --mechanism 'gaussian(2) x 4' --delta 1e-5")]
+pub(crate) struct Arguments {
+    /// Audit the library itself: planted bugs must be caught, correct code must pass
+    #[arg(long, conflicts_with = "command", required_unless_present = "command")]
+    catalogue: bool,
+    /// With --catalogue: a few seeds (below a minute) instead of up to 100
+    #[arg(long, requires = "catalogue")]
+    short: bool,
+    /// With --catalogue: write the page <date>.md into this directory
+    #[arg(long, value_name = "DIR", requires = "catalogue")]
+    write: Option<PathBuf>,
+    /// The program to audit, with its arguments; the data file is appended
+    #[arg(long, requires = "with", requires = "without")]
+    command: Option<String>,
+    /// Data file D
+    #[arg(long, value_name = "FILE")]
+    with: Option<PathBuf>,
+    /// Data file D', a neighbour of D
+    #[arg(long, value_name = "FILE")]
+    without: Option<PathBuf>,
+    /// Claimed ε at --delta
+    #[arg(long, conflicts_with_all = ["mu", "mechanism"])]
+    epsilon: Option<f64>,
+    /// δ of the claim and of the lower bound [default: 0 with --epsilon, else 1e-5]
+    #[arg(long)]
+    delta: Option<f64>,
+    /// Claimed μ of Gaussian differential privacy
+    #[arg(long, conflicts_with = "mechanism")]
+    mu: Option<f64>,
+    /// Claimed mechanism, as in `dpopt account`
+    #[arg(long, value_name = "MECHANISM")]
+    mechanism: Option<String>,
+    /// Which files are neighbours, for --mechanism
+    #[arg(long, value_enum, default_value_t)]
+    relation: RelationFlag,
+    /// Runs per file; a quarter of them chooses the event
+    #[arg(long, default_value_t = 10_000)]
+    runs: u64,
+    /// Probability of accusing a correct program
+    #[arg(long, default_value_t = 1e-6)]
+    alpha: f64,
+    /// Write the trade-off curve as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Seed of the catalogue
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Machine-readable output
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Some(command) => foreign(arguments, command),
+        None => own(arguments),
+    }
+}
+
+/// `--catalogue`.
+fn own(arguments: &Arguments) -> Result<(), Failure> {
+    let tier = if arguments.short { Tier::Short } else { Tier::Long };
+    let bar = Bar::new();
+    let run = AuditRun {
+        catalogue: catalogue::run(tier, arguments.seed, &bar),
+        library: library::run(tier, arguments.seed, &bar),
+    };
+    if let Some(directory) = &arguments.write {
+        let date = today();
+        let command = if arguments.short { "dpopt audit --catalogue --short" } else { "dpopt audit --catalogue" };
+        let path = directory.join(format!("{date}.md"));
+        std::fs::create_dir_all(directory)
+            .and_then(|()| dpopt::output::write_atomically(&path, run.markdown(&date, command).as_bytes()))
+            .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), e.kind())))?;
+    }
+    if arguments.json {
+        print_json(&run)?;
+    } else {
+        print(&text(&run))?;
+    }
+    if run.passes() { Ok(()) } else { Err(Failure::machine("an audit failed: see the rows marked above")) }
+}
+
+fn text(run: &AuditRun) -> String {
+    let number = |x: f64| format!("{x:.3}");
+    let rows: Vec<Vec<String>> = run
+        .library
+        .iter()
+        .map(|o| {
+            let mark = match (&o.failure, o.violation, o.falls_short) {
+                (Some(_), _, _) => "DID NOT RUN",
+                (_, true, _) => "VIOLATION",
+                (_, _, true) => "SHORT",
+                _ => "",
+            };
+            vec![
+                o.name.into(),
+                number(o.claimed),
+                number(o.lower_bound),
+                o.gaussian_model.map_or(String::new(), number),
+                format!("{:.2}", o.share()),
+                mark.into(),
+            ]
+        })
+        .collect();
+    let mut out = table(&["the library's own code", "#claimed ε", "#ε ≥", "#Gaussian ε ≥", "#share", ""], &rows);
+    let rows: Vec<Vec<String>> = run
+        .catalogue
+        .outcomes
+        .iter()
+        .map(|o| {
+            let mark = match (o.caught, o.violation) {
+                (_, true) => "CORRECT CODE REJECTED",
+                (false, _) => "MISSED",
+                _ => "",
+            };
+            let blank = String::new;
+            vec![
+                o.number.into(),
+                o.claimed.map_or_else(blank, number),
+                o.lower_bound.map_or_else(blank, number),
+                format!("{}/{}", o.rejected, o.seeds),
+                o.bug.into(),
+                mark.into(),
+            ]
+        })
+        .collect();
+    out.push('\n');
+    out.push_str(&table(&["#", "#claimed ε", "#bug's ε ≥", "#caught", "planted bug", ""], &rows));
+    out.push('\n');
+    out.push_str(&run.verdict());
+    out
+}
+
+/// `--command`.
+fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
+    let (Some(with), Some(without)) = (&arguments.with, &arguments.without) else {
+        return Err(usage("give both data files: --with FILE --without FILE"));
+    };
+    for file in [with, without] {
+        if !file.is_file() {
+            return Err(usage(format!("{} is not a file", file.display())));
+        }
+    }
+    let delta = arguments.delta.unwrap_or(if arguments.epsilon.is_some() { 0.0 } else { 1e-5 });
+    let claim = claim(arguments, delta)?;
+    let options =
+        Options { runs: arguments.runs, alpha: arguments.alpha, delta, seed: arguments.seed, ..Options::default() };
+    options.check().map_err(usage)?;
+    claim.check().map_err(usage)?;
+
+    let bar = Bar::new();
+    bar.start("running the program", 2 * arguments.runs);
+    let samples = [collect(command, with, arguments.runs, &bar)?, collect(command, without, arguments.runs, &bar)?];
+    bar.finish();
+    let report = audit_samples(&claim, &samples[0], &samples[1], &options).map_err(usage)?;
+    if let Some(path) = &arguments.picture {
+        let svg = roc_svg(&report, &claim).map_err(Failure::machine)?;
+        dpopt::output::write_atomically(path, svg.as_bytes())
+            .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), e.kind())))?;
+    }
+    if arguments.json {
+        print_json(&report)?;
+    } else {
+        print(&conclusion(&report, &options))?;
+    }
+    match report.verdict {
+        Verdict::NotRefuted => Ok(()),
+        Verdict::Violated => Err(Failure::machine("the program does not have the claimed guarantee")),
+    }
+}
+
+fn claim(arguments: &Arguments, delta: f64) -> Result<Claim, Failure> {
+    match (arguments.epsilon, arguments.mu, &arguments.mechanism) {
+        (Some(epsilon), _, _) => Ok(Claim::ApproxDp { epsilon, delta }),
+        (_, Some(mu), _) => Ok(Claim::gaussian(mu)),
+        (_, _, Some(text)) => {
+            let event = expression::parse(text, None).map_err(usage)?;
+            // 60 points of the curve, and δ small enough to lie below what counting can see
+            Claim::of_event(&event, arguments.relation.into(), 60, delta.clamp(1e-12, 1e-7)).map_err(usage)
+        }
+        _ => Err(usage("say what is claimed: --epsilon E [--delta D], --mu M, or --mechanism 'gaussian(1)'")),
+    }
+}
+
+fn conclusion(report: &Report, options: &Options) -> String {
+    let fresh = options.runs - options.pilot_runs();
+    let claimed =
+        if report.claimed.is_finite() { format!("epsilon {:.4}", report.claimed) } else { "no finite epsilon".into() };
+    let verdict = match report.verdict {
+        Verdict::Violated => "claim violated",
+        Verdict::NotRefuted => "claim not refuted (an audit can not prove a guarantee)",
+    };
+    format!(
+        "claimed   {claimed} at delta {:e}\n\
+         proved    epsilon at least {:.4} at delta {:e}, confidence 1 - {:e}\n\
+         Gaussian  mu at least {:.4}; under the Gaussian model epsilon at least {:.4}\n\
+         reach     {} counted runs per file can prove at most epsilon {:.2}\n\
+         verdict   {verdict}\n",
+        report.delta,
+        report.lower_bound,
+        report.delta,
+        options.alpha,
+        report.mu_lower,
+        report.lower_bound_gaussian_model,
+        fresh,
+        largest_epsilon(fresh, options.alpha / 3.0),
+    )
+}
+
+/// Runs the program on one file, by several processes at a time, until it has given `runs` numbers.
+fn collect(command: &str, file: &Path, runs: u64, progress: &Bar) -> Result<Vec<f64>, Failure> {
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u64).min(8).min(runs);
+    let parts: Vec<Result<Vec<f64>, Failure>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..workers)
+            .map(|w| {
+                let share = runs / workers + u64::from(w < runs % workers);
+                scope.spawn(move || numbers(command, file, share as usize, progress))
+            })
+            .collect();
+        handles.into_iter().map(|h| h.join().unwrap_or_else(|_| Err(Failure::machine("a worker failed")))).collect()
+    });
+    let mut all = Vec::with_capacity(runs as usize);
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
+}
+
+fn numbers(command: &str, file: &Path, wanted: usize, progress: &Bar) -> Result<Vec<f64>, Failure> {
+    let mut all: Vec<f64> = Vec::with_capacity(wanted);
+    while all.len() < wanted {
+        let output = shell(command, file)
+            .env("DPOPT_AUDIT_RUNS", (wanted - all.len()).to_string())
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|e| Failure::machine(format!("cannot run the program: {}", e.kind())))?;
+        if !output.status.success() {
+            return Err(usage(format!("the program failed on {} ({})", file.display(), output.status)));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let before = all.len();
+        for (position, line) in text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty()) {
+            let number = line.parse().map_err(|_| {
+                // the line itself may show a record
+                usage(format!("line {} of the program's output is not a number; print one number per run", position + 1))
+            })?;
+            if all.len() < wanted {
+                all.push(number);
+                progress.tick();
+            }
+        }
+        if all.len() == before {
+            return Err(usage(format!("the program printed no number on {}; print one per run", file.display())));
+        }
+    }
+    Ok(all)
+}
+
+/// The user's command line with the file as its last argument, through the system's shell.
+fn shell(command: &str, file: &Path) -> Command {
+    if cfg!(windows) {
+        let mut shell = Command::new("cmd");
+        shell.arg("/C").arg(format!("{command} \"{}\"", file.display()));
+        return shell;
+    }
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("{command} \"$1\"")).arg("dpopt-audit").arg(file);
+    shell
+}
+
+/// Days since 1970 to a date (proleptic Gregorian calendar, UTC).
+fn today() -> String {
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() / 86_400);
+    date_of(days)
+}
+
+fn date_of(days: u64) -> String {
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let (mut year, mut left) = (1970, days);
+    while left >= 365 + u64::from(leap(year)) {
+        left -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    format!("{year:04}-{month:02}-{:02}", left + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(date_of(0), "1970-01-01");
+        assert_eq!(date_of(19_782), "2024-02-29");
+        assert_eq!(date_of(20_088), "2024-12-31");
+        assert_eq!(date_of(20_089), "2025-01-01");
+    }
+}

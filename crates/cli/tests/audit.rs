@@ -1,0 +1,58 @@
+//! `dpopt audit` of a foreign program: the protocol, the verdict and the picture.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A program that prints the file's number plus Laplace noise of scale 1, a hundred runs per call at most.
+const PROGRAM: &str = r#"awk -v c="$(cat "$1")" -v n="$DPOPT_AUDIT_RUNS" -v seed="$(od -An -N4 -tu4 /dev/urandom)" '
+BEGIN { srand(seed); if (n > 5000) n = 5000; for (i = 0; i < n; i++) { u = rand(); v = rand(); s = v < 0.5 ? -1 : 1; print c - s * log(1 - u) } }'
+"#;
+
+fn audit(directory: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dpopt"))
+        .current_dir(directory)
+        .args(["audit", "--command", "sh ./noisy.sh", "--with", "one.txt", "--without", "zero.txt", "--runs", "10000"])
+        .args(more)
+        .output()
+        .expect("the binary runs")
+}
+
+fn prepared() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect("written");
+    write("noisy.sh", PROGRAM);
+    write("one.txt", "1\n");
+    write("zero.txt", "0\n");
+    directory
+}
+
+#[test]
+fn a_true_claim_stands_and_a_false_one_falls() {
+    let directory = prepared();
+    // Laplace noise of scale 1 on a count: exactly 1-DP
+    let fair = audit(directory.path(), &["--epsilon", "1", "--picture", "roc.svg"]);
+    let text = String::from_utf8_lossy(&fair.stdout).into_owned();
+    assert!(fair.status.success(), "{text} {}", String::from_utf8_lossy(&fair.stderr));
+    assert!(text.contains("claim not refuted"), "{text}");
+    let svg = std::fs::read_to_string(directory.path().join("roc.svg")).expect("the picture");
+    assert!(svg.starts_with("<svg") && svg.contains("</svg>"));
+
+    let false_claim = audit(directory.path(), &["--epsilon", "0.3", "--json"]);
+    assert_eq!(false_claim.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&false_claim.stdout).expect("JSON");
+    assert_eq!(report["verdict"], "violated");
+    assert!(report["lower_bound"].as_f64().expect("a number") > 0.3);
+}
+
+#[test]
+fn mistakes_say_what_to_do() {
+    let directory = prepared();
+    let without_claim = audit(directory.path(), &[]);
+    assert_eq!(without_claim.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&without_claim.stderr).contains("--epsilon"));
+    std::fs::write(directory.path().join("noisy.sh"), "echo secret of alice").expect("written");
+    let words = audit(directory.path(), &["--epsilon", "1"]);
+    let error = String::from_utf8_lossy(&words.stderr).into_owned();
+    assert!(error.contains("line 1") && !error.contains("alice"), "{error}");
+}
