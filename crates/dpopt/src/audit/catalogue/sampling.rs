@@ -5,13 +5,22 @@ use super::{Code, PlantedBug, indicator};
 use crate::audit::attack::likelihood;
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
-use dpopt_privacy::{Event, Relation};
+use dpopt_privacy::{Event, Relation, accountant};
 
 /// What the accountants certify for T Poisson batches under zero-out.
 fn poisson_claim(q: f64, noise_multiplier: f64, steps: u64) -> Result<Claim, String> {
     let event = Event::gaussian(noise_multiplier).poisson_sampled(q).self_composed(steps);
-    // 40 points down to δ = 1e-7: audits can't see smaller δ
-    Claim::of_event(&event, Relation::ZeroOut, 40, 1e-7).map_err(|e| e.to_string())
+    // 40 points down to δ = 1e-7 (audits can't see smaller δ), and the reported δ itself
+    let curve = Claim::of_event(&event, Relation::ZeroOut, 40, 1e-7).map_err(|e| e.to_string())?;
+    let reported = accountant::epsilon(&event, Relation::ZeroOut, 1e-5).map_err(|e| e.to_string())?.upper;
+    Ok(match curve {
+        Claim::Profile { mut points } => {
+            points.push((reported, 1e-5));
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Claim::Profile { points }
+        }
+        other => other,
+    })
 }
 
 /// The canary's coordinate of T noisy sums; `in_batch` decides step by step.

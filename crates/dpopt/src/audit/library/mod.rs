@@ -154,6 +154,7 @@ fn measure(row: &LibraryAudit, tier: Tier, seed: u64, outcome: &mut LibraryOutco
                 _ => Vec::new(),
             };
             points.push((outcome.claimed, row.delta));
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let claim = Claim::Profile { points };
             let runs = match tier {
                 Tier::Long => row.runs,

@@ -29,6 +29,8 @@ pub struct Bet {
     /// Past pairs: neither, only D, only D′, both.
     seen: [u64; 4],
     next_stake: f64,
+    /// Number of pairs at which the adaptive stake is computed again.
+    next_update: u64,
 }
 
 impl Bet {
@@ -42,6 +44,7 @@ impl Bet {
             ln_largest: 0.0,
             seen: [0; 4],
             next_stake: 0.0,
+            next_update: 1,
         };
         bet.next_stake = match stake {
             Stake::Constant(lambda) => lambda.clamp(0.0, LARGEST_STAKE * bet.limit()),
@@ -65,11 +68,10 @@ impl Bet {
         self.ln_wealth += (self.next_stake * self.outcome(event_with, event_without)).ln_1p();
         self.ln_largest = self.ln_largest.max(self.ln_wealth);
         self.seen[usize::from(event_with) + 2 * usize::from(event_without)] += 1;
-        // a stake a little out of date is still predictable: recompute at counts that grow by a quarter
-        let total: u64 = self.seen.iter().sum();
-        if self.stake == Stake::Adaptive && (total < 16 || total.is_multiple_of((total / 4).next_power_of_two() / 4)) {
-            let weights = self.seen.map(|n| n as f64 + 1.0);
-            self.next_stake = self.best_stake(weights);
+        // a stake a little out of date is still predictable: recompute when the counts have grown by an eighth
+        if self.stake == Stake::Adaptive && self.pairs() >= self.next_update {
+            self.next_update = self.pairs() + self.pairs() / 8 + 1;
+            self.next_stake = self.best_stake(self.seen.map(|n| n as f64 + 1.0));
         }
     }
 
