@@ -1,0 +1,39 @@
+"""dpopt: differentially private optimization. Plan, certify, run, report.
+
+>>> import numpy as np, dpopt
+>>> rng = np.random.default_rng(0)
+>>> X = rng.uniform(0, 1, (2000, 4)); y = (X[:, 0] > 0.5).astype(int)
+>>> model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 1), classes=[0, 1])
+>>> plan = model.explain(n_rows=2000, n_features=4)   # reads no data
+>>> plan.method in dpopt.METHODS
+True
+>>> model = model.fit(X, y)
+>>> bool(model.privacy_.epsilon <= 1.0)
+True
+"""
+
+from . import accounting, encoders, mechanisms, select
+from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
+from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
+from ._plan import Plan, Privacy
+from ._regressors import LinearRegression, MeanEstimator, Ridge, SGDRegressor
+from ._warnings import PrivacyWarning
+from .encoders import HashingEncoder, PublicOneHot, PublicScaler
+from .ledger import Ledger
+
+
+def __getattr__(name: str) -> object:
+    # plotting, audits, export and torch are loaded when they are first used
+    if name in ("audit", "export", "plot", "torch"):
+        import importlib
+
+        return importlib.import_module(f"dpopt.{name}")
+    raise AttributeError(f"module 'dpopt' has no attribute {name!r}")
+
+
+__all__ = [
+    "BudgetExceeded", "HashingEncoder", "Ledger", "LinearRegression", "LinearSVC", "LogisticRegression", "METHODS",
+    "MeanEstimator", "Plan", "PrivacyError", "PrivacyWarning", "Privacy", "PublicOneHot", "PublicScaler", "Ridge",
+    "SGDClassifier", "SGDRegressor", "__version__", "accounting", "audit", "encoders", "export", "mechanisms", "plot",
+    "select", "torch",
+]

@@ -1,0 +1,294 @@
+"""What every estimator shares: checking, planning, charging, running, reporting."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any, Sequence
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _core, accounting
+from ._plan import Plan, Privacy, make_plan
+from ._rows import Bounding, as_table, bounding
+from ._warnings import warn, warn_if_searched
+from .ledger import Ledger
+
+#: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
+LABEL_SHARE = 0.05
+
+#: At this ε and above, small samples are expected to give reasonable scores.
+GENEROUS_EPSILON = 30.0
+
+
+def stage(name: str, epsilon: float, delta: float, event: Any, bound: Any) -> dict[str, Any]:
+    """One stage of a guarantee, as the report wants it."""
+    return {"name": name, "epsilon": epsilon, "delta": delta, "event": event, "bound": bound}
+
+
+def share_of(epsilon: float, delta: float, parts: int) -> tuple[float, float]:
+    """(ε, δ) of each of `parts` equal stages, rounded down so that they add up to at most the whole."""
+    if parts == 1:
+        return epsilon, delta
+    return math.nextafter(epsilon / parts, 0) * (1 - 1e-15), math.nextafter(delta / parts, 0) * (1 - 1e-15)
+
+
+class PrivateEstimator(BaseEstimator):
+    """Base of all estimators: see the class docstrings for parameters."""
+
+    _method_options: Sequence[str] = ()
+
+    # --- public facts -------------------------------------------------------------------------------------------
+
+    def _check_common(self) -> str:
+        if not (isinstance(self.epsilon, (int, float, np.number)) and 0 < self.epsilon < math.inf):
+            raise ValueError(f"epsilon is {self.epsilon}; give a positive, finite number, for example 1")
+        if self.delta is not None and not (0 <= self.delta < 1):
+            raise ValueError(f"delta is {self.delta}; give a number in [0, 1), usually below 1/rows, for example 1e-6")
+        relation = accounting._relation(self.neighbors)
+        if relation not in accounting.RELATIONS:
+            raise ValueError(f"neighbors is {self.neighbors!r}; choose one of {', '.join(accounting.RELATIONS)}")
+        if self.budget is not None and not isinstance(self.budget, Ledger):
+            raise ValueError("budget must be a dpopt.Ledger, or None")
+        if self.budget is not None and self.budget.relation != relation:
+            raise ValueError(f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same")
+        return relation
+
+    def _public_rows(self, counted: int | None, relation: str) -> int:
+        """n: counted where it is public, given where it is protected."""
+        if self.n_rows is not None:
+            if self.n_rows < 1:
+                raise ValueError("n_rows must be at least 1")
+            if relation != "add-or-remove" and counted is not None and self.n_rows != counted:
+                raise ValueError(f"n_rows is {self.n_rows} but X has {counted} rows; leave it out, the number is public here")
+            return int(self.n_rows)
+        if relation == "add-or-remove" and counted is not None:
+            raise ValueError("under add-or-remove the number of rows is protected; give a public guess as n_rows")
+        assert counted is not None
+        return counted
+
+    def _delta(self, rows: int) -> float:
+        return float(self.delta) if self.delta is not None else float(max(rows, 2)) ** -1.1
+
+    def _warn_budget(self, rows: int, delta: float) -> None:
+        if delta > 1.0 / rows:
+            warn(
+                f"delta {delta:g} is larger than 1/{rows}: publishing one record at random would be allowed; "
+                f"give a delta below {1.0 / rows:.1g}"
+            )
+        if self.insecure_seed is not None:
+            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+
+    def _options(self) -> dict[str, Any]:
+        options = {name: getattr(self, name, None) for name in self._method_options}
+        method = getattr(self, "method", "auto")
+        options["method"] = None if method == "auto" else method
+        return options
+
+    def _more_tags(self, tags: Any) -> Any:
+        tags.input_tags.sparse = True
+        poor = self.epsilon < GENEROUS_EPSILON
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.poor_score = poor
+        if tags.regressor_tags is not None:
+            tags.regressor_tags.poor_score = poor
+        # fits differ unless the noise is seeded
+        tags.non_deterministic = self.insecure_seed is None
+        return tags
+
+    def __sklearn_tags__(self) -> Any:
+        return self._more_tags(super().__sklearn_tags__())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the ledger stays where the data are; a fitted model does not need it
+        state = dict(super().__getstate__())
+        if isinstance(state.get("budget"), Ledger):
+            state["budget"] = None
+        return state
+
+    # --- the four steps -----------------------------------------------------------------------------------------
+
+    def _plan(
+        self, rows: int, facts: Bounding, loss: dict[str, Any], relation: str, epsilon: float, delta: float
+    ) -> tuple[Any, Plan]:
+        d = len(facts.scale)
+        return make_plan(
+            rows=rows, features=facts.width, nonzeros=facts.width, row_norm=facts.whole, loss=loss, relation=relation,
+            epsilon=epsilon, delta=delta, options=self._options(), shown_features=d,
+        )  # fmt: skip
+
+    def _charge(self, event: accounting.DpEvent, epsilon: float, delta: float) -> None:
+        if self.budget is not None:
+            self.budget.charge(type(self).__name__, event, epsilon=epsilon, delta=delta)
+
+    def _seed(self, part: int) -> int | None:
+        if self.insecure_seed is None:
+            return None
+        return (int(self.insecure_seed) + part * 0x9E37_79B9_7F4A_7C15) % 2**64
+
+    def _privacy(
+        self, stages: list[dict[str, Any]], ledger: list[list[dict[str, Any]]], relation: str, epsilon: float, delta: float
+    ) -> Privacy:
+        if self.accountant != "auto":
+            for s in stages:
+                s["bound"] = accounting.epsilon(
+                    s["event"], s["delta"], relation=relation, accountant=self.accountant
+                ).details
+        total = 0.0
+        for s in stages:
+            total = s["bound"]["upper"] if total == 0 else math.nextafter(total + s["bound"]["upper"], math.inf)
+        events = [accounting.from_dict(s["event"]) for s in stages]
+        event = events[0] if len(events) == 1 else accounting.ComposedDpEvent(events)
+        return Privacy(total, delta, relation, epsilon, event, stages, ledger, self.insecure_seed is not None)
+
+    def _keep(self, **facts: Any) -> None:
+        """Plain data for the report."""
+        self._report_facts = facts
+
+    def report(self, path: str | Path | None = None, *, source: str = "called from Python", target: str = "y") -> str:
+        """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
+
+        Args:
+            path: where to write; None only returns the text.
+            source: how the data are called in the report.
+            target: how the target is called in the report.
+        """
+        check_is_fitted(self)
+        facts, plan, privacy = self._report_facts, self.plan_, self.privacy_
+        candidates = [{**c, "accountant": c.get("bound", {}).get("accountant", "")} for c in plan.candidates]
+        chosen = next(i for i, c in enumerate(plan.candidates) if c["method"] == plan.method)
+        schedule = plan.chosen
+        stored = {
+            "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows,
+            "features": facts["features"], "target": target, "task": facts["task"], "preparation": facts["preparation"],
+            "guarantee": {
+                "unit": "record", "relation": privacy.relation, "epsilon": privacy.allowed_epsilon, "delta": privacy.delta,
+                "certified_epsilon": privacy.epsilon, "grade": schedule["grade"], "insecure_seed": privacy.insecure_seed,
+                "stages": privacy.stages,
+            },
+            "releases": privacy.ledger, "candidates": candidates, "chosen": chosen, "schedule": schedule["schedule"],
+            "coefficients": self._named_coefficients(),
+            "assumptions": schedule["assumptions"] + [
+                "Each person has one row.", "Declared bounds, classes and row norms do not come from the records.",
+                "X and y were checked for missing and infinite values before the fit; such an error is visible.",
+            ],
+            "warnings": schedule["warnings"], "planning_seconds": facts["planning_seconds"],
+            "ledger": facts["ledger"],
+        }  # fmt: skip
+        html = _core.report_html(json.dumps(stored))
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+    def _named_coefficients(self) -> list[tuple[str, float, float | None]]:
+        names = getattr(self, "feature_names_in_", None)
+        coef = np.atleast_2d(self.coef_)
+        names = list(names) if names is not None else [f"x{j}" for j in range(coef.shape[1])]
+        noise = np.broadcast_to(np.atleast_2d(self.coef_noise_std_), coef.shape)
+        outputs = [""] if len(coef) == 1 else [f" → {c}" for c in self.classes_]
+        rows = []
+        for k, suffix in enumerate(outputs):
+            for j, name in enumerate(names):
+                std = float(noise[k, j])
+                rows.append((f"{name}{suffix}", float(coef[k, j]), std if math.isfinite(std) else None))
+        return rows
+
+
+def coefficient_noise(plan: Plan, facts: Bounding) -> np.ndarray:
+    """Upper bound on the standard deviation of the noise in each coefficient, NaN where the method has none.
+
+    Objective perturbation: the minimiser is 1/λ-Lipschitz in the linear term, so by the Gaussian Poincaré inequality each
+    weight's variance is at most (σ/λ)², plus the closing noise. Output perturbation: the noise itself.
+    """
+    schedule = plan.schedule
+    if plan.method == "objective-perturbation":
+        std = math.hypot(schedule["linear_std"] / schedule["regularization"], schedule["closing_std"])
+    elif plan.method == "output-perturbation":
+        std = plan.noise_std
+    else:
+        return np.full(len(facts.scale), np.nan)
+    return std * facts.scale
+
+
+class PrivateLinear(PrivateEstimator):
+    """Linear models: rows are bounded, one score per output."""
+
+    def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
+        import scipy.sparse as sp
+
+        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        return bounding(n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet)
+
+    def _validate(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return validate_data(
+            self, as_table(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None, **kwargs
+        )
+
+    def _check_X(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, as_table(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+    def _run_stages(
+        self,
+        X: Any,
+        targets: list[np.ndarray],
+        names: list[str],
+        facts: Bounding,
+        loss: dict[str, Any],
+        rows: int,
+        relation: str,
+        model_budget: tuple[float, float],
+        whole_budget: tuple[float, float],
+        before: tuple[list[dict[str, Any]], list[list[dict[str, Any]]]] | None = None,
+    ) -> tuple[np.ndarray, list[dict[str, Any]], list[list[dict[str, Any]]]]:
+        """Plans once, charges, and runs once per column of targets with an equal share of the budget."""
+        started = time.perf_counter()
+        part = share_of(*model_budget, len(targets))
+        runnable, plan = self._plan(rows, facts, loss, relation, *part)
+        chosen = plan.chosen
+        planning_seconds = time.perf_counter() - started
+        stages, ledger = before if before is not None else ([], [])
+        if before is None:
+            event = plan.event if len(targets) == 1 else accounting.ComposedDpEvent([plan.event] * len(targets))
+            if len(targets) > 1:
+                # certified part by part: the sum of the parts is what is charged
+                event = accounting.ApproxDpDpEvent(part[0] * len(targets), part[1] * len(targets))
+            self._charge(event, *whole_budget)
+        weights = []
+        for k, (target, name) in enumerate(zip(targets, names)):
+            released, records = runnable.run(facts.encode(X, target), self._seed(k))
+            weights.append(released.reshape(-1, facts.width))
+            stages.append(stage(name, *part, chosen["event"], chosen["bound"]))
+            ledger.append(json.loads(records))
+        self.plan_ = plan
+        self.noise_std_ = plan.noise_std
+        self._planning_seconds = planning_seconds
+        return np.vstack(weights), stages, ledger
+
+    def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> Plan:
+        """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
+
+        Args:
+            n_rows: public number of records.
+            n_features: number of columns of X.
+            n_classes: for classifiers.
+        """
+        relation = self._check_common()
+        delta = self._delta(n_rows)
+        facts = self._facts(None, n_features, quiet=True)
+        loss, parts, share = self._explained(n_classes)
+        epsilon, delta = (self.epsilon * (1 - share), delta * (1 - share)) if share else (self.epsilon, delta)
+        return self._plan(n_rows, facts, loss, relation, *share_of(epsilon, delta, parts))[1]
+
+    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
+        """Loss, number of equal stages and share of labels, for `n_classes`."""
+        raise NotImplementedError
+
+    def _before_fit(self) -> str:
+        relation = self._check_common()
+        warn_if_searched()
+        return relation

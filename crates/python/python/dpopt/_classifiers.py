@@ -1,0 +1,328 @@
+"""Private linear classifiers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from . import _core
+from ._base import LABEL_SHARE, PrivateLinear, coefficient_noise, stage
+from ._docs import documented
+from ._warnings import warn
+
+_DESCENT = ("steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift")
+
+
+class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
+    """Classes, labels and predictions of linear classifiers."""
+
+    _method_options = _DESCENT
+
+    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+        """The loss, and whether several classes are fitted one against the rest."""
+        raise NotImplementedError
+
+    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
+        loss, one_against_rest = self._loss(n_classes)
+        parts = n_classes if one_against_rest and n_classes > 2 else 1
+        return loss, parts, LABEL_SHARE if self.classes is None else 0.0
+
+    def _labels(self, y: np.ndarray, relation: str, delta: float) -> tuple[np.ndarray, Any, str]:
+        """The classes; what releasing them cost (stage and releases), if anything."""
+        if isinstance(self.classes, str):
+            if self.classes != "public":
+                raise ValueError('classes must be a list of labels, "public" or None')
+            return np.unique(y), None, "The labels that occur in y were declared to be public."
+        if self.classes is not None:
+            classes = np.unique(np.asarray(self.classes))
+            if len(classes) < 2:
+                raise ValueError("classes must list at least two labels")
+            return classes, None, "Classes were declared."
+        epsilon, delta = self.epsilon * LABEL_SHARE, delta * LABEL_SHARE
+        labels, counts = np.unique(y, return_counts=True)
+        keys = [f"{i:012d}" for i in range(len(labels))]
+        advice = (
+            "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
+            "spent); declare them with classes=[...], which costs nothing"
+        )
+        try:
+            found, event, bound, records = _core.select_labels(
+                dict(zip(keys, counts.tolist())), epsilon, delta, relation, self._seed(1 << 20)
+            )
+        except _core.PrivacyError as error:
+            if delta <= 0:
+                raise
+            raise _core.PrivacyError(advice) from error
+        released = (stage("labels", epsilon, delta, json.loads(event), json.loads(bound)), json.loads(records))
+        kept = labels[[keys.index(key) for key in found]]
+        return kept, released, "Classes were found privately: those that are frequent enough."
+
+    def fit(self, X: Any, y: Any) -> "PrivateLinearClassifier":
+        """Fits the model and releases its coefficients within (epsilon, delta).
+
+        Args:
+            X: rows × features: array, sparse matrix, or table.
+            y: one label per row; a label that is not among the classes makes its record contribute nothing.
+        """
+        relation = self._before_fit()
+        X, y = self._validate(X, y)
+        check_classification_targets(y)
+        rows = self._public_rows(X.shape[0], relation)
+        delta = self._delta(rows)
+        self._warn_budget(rows, delta)
+        facts = self._facts(X, X.shape[1])
+        before, model_budget = None, (float(self.epsilon), delta)
+        if self.classes is None:
+            # the model depends on the labels that are found, so the whole budget is charged before they are looked at
+            from .accounting import ApproxDpDpEvent
+
+            warn(
+                f"classes were not declared: {LABEL_SHARE:.0%} of the budget pays for finding the frequent ones privately; "
+                'give classes=[...], or classes="public" if every label that occurs may be known'
+            )
+            self._charge(ApproxDpDpEvent(float(self.epsilon), delta), float(self.epsilon), delta)
+        classes, released, note = self._labels(y, relation, delta)
+        if len(classes) < 2:
+            raise ValueError(
+                f"classification needs at least two classes, but y has {len(classes)} class; declare all with classes=[...]"
+            )
+        if released is not None:
+            before = ([released[0]], [released[1]])
+            keep = 1 - LABEL_SHARE
+            model_budget = (float(np.nextafter(self.epsilon * keep, 0)), float(np.nextafter(delta * keep, 0)))
+        loss, one_against_rest = self._loss(len(classes))
+        position = np.searchsorted(classes, y)
+        position = np.minimum(position, len(classes) - 1)
+        known = classes[position] == y
+        if len(classes) == 2:
+            targets, names = [np.where(known, 2.0 * position - 1.0, np.nan)], ["model"]
+        elif one_against_rest:
+            targets = [np.where(known, np.where(position == k, 1.0, -1.0), np.nan) for k in range(len(classes))]
+            names = [f"model {k + 1} of {len(classes)}" for k in range(len(classes))]
+        else:
+            targets, names = [np.where(known, position.astype(float), np.nan)], ["model"]
+        weights, stages, ledger = self._run_stages(
+            X, targets, names, facts, loss, rows, relation, model_budget, (float(self.epsilon), delta), before
+        )
+        self.classes_ = classes
+        self.coef_, self.intercept_ = facts.decode(weights)
+        self.coef_noise_std_ = coefficient_noise(self.plan_, facts)
+        self.privacy_ = self._privacy(stages, ledger, relation, float(self.epsilon), delta)
+        self._fitted_loss = self.plan_.chosen["loss"]
+        self._keep(
+            features=facts.width, task=f"classification into {len(classes)} classes", preparation=[note, facts.note],
+            planning_seconds=self._planning_seconds, ledger=None if self.budget is None else repr(self.budget),
+        )  # fmt: skip
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
+        X = self._check_X(X)
+        scores = X @ self.coef_.T + self.intercept_
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the largest score."""
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[index]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class ProbabilityMixin:
+    """Class probabilities from scores, by the loss that was minimised."""
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """P(class) per row; for a shifted logistic loss by its own link (probabilities stay calibrated)."""
+        scores = self.decision_function(X)  # type: ignore[attr-defined]
+        if scores.ndim == 1:
+            p = _core.probability(json.dumps(self._fitted_loss), np.ascontiguousarray(scores, dtype=np.float64))  # type: ignore[attr-defined]
+            return np.column_stack([1 - p, p])
+        scores = scores - scores.max(axis=1, keepdims=True)
+        e = np.exp(scores)
+        return e / e.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """ln P(class) per row."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+@documented
+class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
+    """Private logistic regression, binary or multinomial.
+
+    {parameters}
+
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (2000, 3)); y = (X[:, 0] > X[:, 1]).astype(int)
+    >>> model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1]).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8), bool(model.privacy_.epsilon <= 1.0)
+    (True, True)
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None, neighbors="zero-out",
+        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None,
+        shift=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        insecure_seed=None,
+    ):  # fmt: skip
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.neighbors = neighbors
+        self.accountant = accountant
+        self.budget = budget
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.n_rows = n_rows
+        self.regularization = regularization
+        self.shift = shift
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.clip_norm = clip_norm
+        self.momentum = momentum
+        self.sampling_probability = sampling_probability
+        self.insecure_seed = insecure_seed
+
+    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+        if n_classes <= 2:
+            return {"name": "logistic", "shift": 0.0}, False
+        return {"name": "softmax", "classes": int(n_classes)}, False
+
+
+@documented
+class LinearSVC(PrivateLinearClassifier):
+    """Private linear support vector classifier (hinge loss, smoothed around its corner).
+
+    More than two classes are fitted one against the rest, each with an equal share of the budget.
+
+    {parameters}
+        smoothing: half width of the parabola that replaces the hinge's corner, in units of the score.
+
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (2000, 3)); y = np.where(X[:, 0] > 0, "up", "down")
+    >>> model = dpopt.LinearSVC(epsilon=2.0, delta=1e-6, bounds=(-1, 1), classes=["down", "up"]).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None, neighbors="zero-out",
+        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
+        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        insecure_seed=None,
+    ):  # fmt: skip
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.neighbors = neighbors
+        self.accountant = accountant
+        self.budget = budget
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.n_rows = n_rows
+        self.smoothing = smoothing
+        self.regularization = regularization
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.clip_norm = clip_norm
+        self.momentum = momentum
+        self.sampling_probability = sampling_probability
+        self.insecure_seed = insecure_seed
+
+    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+        if not self.smoothing > 0:
+            raise ValueError(f"smoothing is {self.smoothing}; give a positive number, for example 0.5")
+        return {"name": "smoothed-hinge", "width": float(self.smoothing)}, True
+
+
+@documented
+class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
+    """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear classifiers.
+
+    {parameters}
+        loss: ``"log_loss"`` (softmax for several classes), ``"hinge"`` or ``"smoothed_hinge"`` (one against the rest).
+
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (3000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> model = dpopt.SGDClassifier(
+    ...     epsilon=2.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], sampling_probability=0.1, steps=50).fit(X, y)
+    >>> model.plan_.method, model.plan_.schedule["steps"]
+    ('noisy-sgd', 50)
+    """
+
+    def __init__(
+        self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, classes=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        insecure_seed=None,
+    ):  # fmt: skip
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.neighbors = neighbors
+        self.accountant = accountant
+        self.budget = budget
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.n_rows = n_rows
+        self.regularization = regularization
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.clip_norm = clip_norm
+        self.momentum = momentum
+        self.sampling_probability = sampling_probability
+        self.insecure_seed = insecure_seed
+
+    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+        losses = {
+            "log_loss": (
+                {"name": "logistic", "shift": 0.0} if n_classes <= 2 else {"name": "softmax", "classes": int(n_classes)},
+                False,
+            ),
+            "hinge": ({"name": "hinge"}, True),
+            "smoothed_hinge": ({"name": "smoothed-hinge", "width": 0.5}, True),
+        }
+        if self.loss not in losses:
+            raise ValueError(f"loss is {self.loss!r}; choose one of {', '.join(losses)}")
+        return losses[self.loss]
+
+
+def _has_probabilities(self: SGDClassifier) -> bool:
+    if self.loss != "log_loss":
+        raise AttributeError(f"predict_proba needs loss='log_loss', not {self.loss!r}")
+    return True
+
+
+def _only_for_log_loss() -> None:
+    from sklearn.utils.metaestimators import available_if
+
+    for name in ("predict_proba", "predict_log_proba"):
+        setattr(SGDClassifier, name, available_if(_has_probabilities)(getattr(ProbabilityMixin, name)))
+
+
+_only_for_log_loss()
+
+__all__ = ["LinearSVC", "LogisticRegression", "SGDClassifier"]

@@ -1,0 +1,36 @@
+"""The parameter list that all linear estimators share, put into their docstrings once."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+PARAMETERS = """Args:
+        epsilon, delta: what the whole fit may spend. Default δ: 1/n^1.1.
+        method: ``"auto"`` takes the best certified candidate of :meth:`explain`; or a name of ``dpopt.METHODS``.
+        bounds: public range of the features, ``(lower, upper)``: two numbers or two arrays. Never read off the data:
+            without bounds rows are clipped to `row_norm` (1 by default) in the units of X, and a PrivacyWarning says so.
+        row_norm: public l2 norm that rows are clipped to, after scaling by `bounds` (then at most 1, the default).
+        classes: the public labels (classifiers). None: 5 % of the budget finds the frequent ones privately;
+            ``"public"``: every label that occurs may be known.
+        target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it.
+        neighbors: ``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.
+        accountant: ``"auto"``, the tightest; a name of :func:`dpopt.accounting.compare` reports that one's (larger) ε
+            in ``privacy_`` instead. The noise is the same.
+        budget: a :class:`dpopt.Ledger` that is charged before any record is read.
+        fit_intercept, intercept_scaling: whether there is a constant, and its size next to a row of norm 1.
+        n_rows: public number of rows, or a public guess of it under add-or-remove.
+        regularization: λ on the sum of the losses of bounded rows. None: chosen from public facts.
+        shift, steps, learning_rate, clip_norm, momentum, sampling_probability: of the methods that have them.
+        insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
+
+    Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``
+    (:class:`dpopt.Plan`), ``noise_std_`` (of the main release), ``coef_noise_std_`` (upper bound per coefficient, NaN where
+    the method has none). All other data-dependent facts (iterations, time, losses) are deliberately not kept."""
+
+
+def documented(cls: T) -> T:
+    """Fills ``{parameters}`` in the docstring."""
+    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", PARAMETERS)
+    return cls

@@ -1,0 +1,209 @@
+"""A budget that several analyses of the same data share.
+
+>>> import dpopt
+>>> ledger = dpopt.Ledger(epsilon=1.0, delta=1e-6)
+>>> ledger.charge("histogram", "laplace(4.01)", epsilon=0.25, delta=0.0)
+>>> ledger.remaining
+(0.75, 1e-06)
+>>> ledger.charge("too much", "laplace(1)", epsilon=1.0, delta=0.0)
+Traceback (most recent call last):
+    ...
+dpopt.BudgetExceeded: `too much` needs epsilon 1 and delta 0, but only epsilon 0.75 and delta 1e-06 are left of the ledger; lower its epsilon, or do not run it
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from . import _core, accounting
+from ._core import BudgetExceeded
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge: what it was, its event, and the (ε, δ) it was charged with."""
+
+    name: str
+    event: accounting.DpEvent
+    epsilon: float
+    delta: float
+
+
+class Ledger:
+    """A total (ε, δ) for one data set; everything that is charged adds up to at most that.
+
+    Estimators take a ledger as ``budget=`` and charge it *before* they read a record; a charge is never taken back, not
+    even when a fit fails.
+
+    In memory (without `path`) charges add by basic composition, in exact arithmetic. With `path` they go to the ledger
+    file that ``dpopt fit --ledger`` uses: appended and synced before anything is released, shared by processes, and added up
+    by a filter that is much tighter for many small Gaussian releases. Both stay valid when a later analysis is chosen after
+    looking at earlier answers, where accounting all events jointly would not.
+
+    A ledger is one object: ``copy``, ``deepcopy`` and ``sklearn.base.clone`` return the same ledger. In memory it cannot be
+    pickled (a copy in another process would allow the same budget to be spent twice); with `path` it is opened again.
+
+    Args:
+        epsilon, delta: the total.
+        relation: the neighbouring relation all charges must be stated for.
+        path: ledger file, created if it does not exist.
+        name: public name of the data set, written into the file.
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float = 0.0, *, relation: str = "zero-out", path: Any = None, name: str = "data"
+    ) -> None:
+        if not (0 < epsilon < math.inf):
+            raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
+        if not (0 <= delta < 1):
+            raise ValueError(f"delta is {delta}; give a number in [0, 1), usually below 1/rows, for example 1e-6")
+        relation = accounting._relation(relation)
+        if relation not in accounting.RELATIONS:
+            raise ValueError(f"there is no relation {relation!r}; choose one of {', '.join(accounting.RELATIONS)}")
+        self.epsilon, self.delta, self.relation = float(epsilon), float(delta), relation
+        self.path, self.name = None if path is None else str(path), name
+        self._file = None
+        if self.path is not None:
+            self._file = _core.FileLedger(self.path, name, relation, self.epsilon, self.delta)
+        self._entries: list[Entry] = []
+        self._lock = threading.Lock()
+
+    def charge(
+        self,
+        name: str,
+        event: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: str | None = None,
+    ) -> None:
+        """Charges (ε, δ) for `event`, after certifying that the event costs no more; refuses what does not fit.
+
+        Raises:
+            dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
+        """
+        if relation is not None and accounting._relation(relation) != self.relation:
+            raise ValueError(
+                f"the ledger is kept for {self.relation} but this charge is stated for {relation}; use the same relation"
+            )
+        event = accounting.as_event(event)
+        if self._file is not None:
+            self._file.charge(name, event.to_json(), float(epsilon), float(delta), self.relation)
+            return
+        accounting.certify(event, epsilon, delta, relation=self.relation)
+        with self._lock:
+            spent_epsilon = sum((Fraction(e.epsilon) for e in self._entries), Fraction(0))
+            spent_delta = sum((Fraction(e.delta) for e in self._entries), Fraction(0))
+            fits = spent_epsilon + Fraction(epsilon) <= Fraction(self.epsilon)
+            if not (fits and spent_delta + Fraction(delta) <= Fraction(self.delta)):
+                left = self._left(spent_epsilon, spent_delta)
+                raise BudgetExceeded(
+                    f"`{name}` needs epsilon {epsilon:g} and delta {delta:g}, but only epsilon {left[0]:g} and delta "
+                    f"{left[1]:g} are left of the ledger; lower its epsilon, or do not run it"
+                )
+            self._entries.append(Entry(name, event, float(epsilon), float(delta)))
+
+    def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
+        def below(exact: Fraction) -> float:
+            near = float(exact)
+            return near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
+
+        return below(Fraction(self.epsilon) - epsilon), below(Fraction(self.delta) - delta)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All charges, in order."""
+        if self._file is None:
+            return tuple(self._entries)
+        charges = self._status()["charges"]
+        return tuple(Entry(c["name"], accounting.from_dict(c["event"]), c["epsilon"], c["delta"]) for c in charges)
+
+    def _status(self) -> dict[str, Any]:
+        assert self._file is not None
+        return json.loads(self._file.status())
+
+    @property
+    def share(self) -> float:
+        """Share of the total that is spent, in [0, 1]."""
+        if self._file is not None:
+            return self._status()["share"]
+        epsilon, delta = self.spent
+        return min(1.0, max(epsilon / self.epsilon, delta / self.delta if self.delta else 0.0))
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """(ε, δ) charged so far; for a ledger file ε of all charges at the total δ."""
+        if self._file is not None:
+            return (self._status()["epsilon"], self.delta)
+        return (math.fsum(e.epsilon for e in self._entries), math.fsum(e.delta for e in self._entries))
+
+    @property
+    def remaining(self) -> tuple[float, float]:
+        """(ε, δ) that may still be charged, rounded down. A ledger file has no such pair: see :attr:`share`."""
+        if self._file is not None:
+            raise ValueError("a ledger file adds up by a filter, so what is left is not one (epsilon, delta); see `share`")
+        return self._left(
+            sum((Fraction(e.epsilon) for e in self._entries), Fraction(0)),
+            sum((Fraction(e.delta) for e in self._entries), Fraction(0)),
+        )
+
+    def to_json(self) -> str:
+        """The ledger's state, for the record."""
+        return json.dumps(
+            {
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "relation": self.relation,
+                "entries": [
+                    {"name": e.name, "event": e.event.to_dict(), "epsilon": e.epsilon, "delta": e.delta} for e in self.entries
+                ],
+            },
+            indent=2,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "Ledger":
+        """A ledger that goes on where the written one stopped; every entry is certified again."""
+        data = json.loads(text)
+        ledger = cls(data["epsilon"], data["delta"], relation=data["relation"])
+        for entry in data["entries"]:
+            ledger.charge(entry["name"], entry["event"], epsilon=entry["epsilon"], delta=entry["delta"])
+        return ledger
+
+    def __copy__(self) -> "Ledger":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Ledger":
+        return self
+
+    def __sklearn_clone__(self) -> "Ledger":
+        return self
+
+    def __reduce__(self) -> Any:
+        if self.path is not None:
+            return (_opened, (self.epsilon, self.delta, self.relation, self.path, self.name))
+        raise TypeError(
+            "a ledger cannot be pickled: a copy in another process would let the same budget be spent twice; "
+            "use threads, or a ledger file: Ledger(..., path=...)"
+        )
+
+    def __repr__(self) -> str:
+        epsilon, delta = self.spent
+        return f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}; spent epsilon={epsilon:g}, delta={delta:g})"
+
+    def _repr_html_(self) -> str:
+        from ._html import ledger_table
+
+        return ledger_table(self)
+
+
+def _opened(epsilon: float, delta: float, relation: str, path: str, name: str) -> Ledger:
+    return Ledger(epsilon, delta, relation=relation, path=path, name=name)
+
+
+__all__ = ["Entry", "Ledger"]

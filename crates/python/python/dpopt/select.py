@@ -1,0 +1,249 @@
+"""Private hyper-parameter search: the search is paid for.
+
+Trying several candidates and keeping the best reads the records once per candidate, and the choice itself is a release.
+:class:`PrivateSearchCV` runs a *random, secret* number K of candidates, each drawn at random from the public list, and
+releases only the best by a noisy validation score. With K geometric (Liu and Talwar 2019) and every run (ε₁, δ₁)-DP the
+released model is (3ε₁, E[K]·δ₁)-DP, however large E[K] is.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core, accounting, encoders
+from ._base import PrivateEstimator, stage
+from ._plan import Privacy
+from ._rows import as_table
+from ._warnings import PrivacyWarning, warn
+from .ledger import Ledger
+
+#: (2 + η) for geometric stopping, η = 1.
+_PRICE = 3.0
+
+
+def _delegates(name: str) -> Callable[[Any], bool]:
+    return lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), name)
+
+
+class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Chooses hyper-parameters and trains, all within one (epsilon, delta).
+
+    The rows are split once, at random and independently of their values, into a training and a validation part. Each of
+    the K runs draws a candidate, fits it on the training part with ε₁ = epsilon/3 and δ₁ = delta/E[K], and scores it on the
+    validation part (mean of per-record scores in [0, 1], with Gaussian noise that costs (ε₁, δ₁)). A record is in one part
+    only, so a run costs the larger of the two, not their sum. K, the losing scores and the candidates' order are never
+    shown. The time of the search depends on K: whoever can measure it learns about K, which the guarantee assumes secret.
+
+    The winner is the model that was trained in its run; it is not fitted again on all rows (that would be a new release).
+
+    Args:
+        estimator: an estimator of dpopt, or a Pipeline of encoders of dpopt and one.
+        param_candidates: a dict for a grid, or a list of dicts: public candidates of hyper-parameters.
+        epsilon, delta: what the whole search may spend. Default δ: 1/n^1.1.
+        expected_runs: E[K], the mean number of runs, at least 1.
+        test_size: share of rows for validation.
+        scoring: ``"accuracy"`` (classifiers' default), ``"absolute_error"`` (1 − |error|/range, regressors' default; needs
+            target_bounds), or a function ``(y_true, y_pred) -> scores`` per record, clipped to [0, 1].
+        neighbors: ``"zero-out"`` or ``"replace-one"`` (the split and the mean use the public number of rows).
+        budget: a :class:`dpopt.Ledger`, charged once before the first run.
+        insecure_seed: reproducible noise for tests.
+
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (4000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> search = dpopt.select.PrivateSearchCV(
+    ...     dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]), {"regularization": [1.0, 100.0]},
+    ...     epsilon=3.0, delta=1e-6, expected_runs=3).fit(X, y)
+    >>> bool(search.privacy_.epsilon <= 3.0), sorted(search.best_params_)
+    (True, ['regularization'])
+    """
+
+    def __init__(
+        self, estimator, param_candidates, *, epsilon=1.0, delta=None, expected_runs=10, test_size=0.25, scoring=None,
+        neighbors="zero-out", budget=None, insecure_seed=None,
+    ):  # fmt: skip
+        self.estimator = estimator
+        self.param_candidates = param_candidates
+        self.epsilon = epsilon
+        self.delta = delta
+        self.expected_runs = expected_runs
+        self.test_size = test_size
+        self.scoring = scoring
+        self.neighbors = neighbors
+        self.budget = budget
+        self.insecure_seed = insecure_seed
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        given: Mapping[str, Any] | Sequence[Mapping[str, Any]] = self.param_candidates
+        grid = list(ParameterGrid(given)) if isinstance(given, Mapping) else [dict(c) for c in given]
+        if not grid:
+            raise ValueError("param_candidates is empty; list at least one candidate")
+        return grid
+
+    def _inner(self, estimator: Any) -> tuple[PrivateEstimator, str]:
+        """The private estimator inside, and the prefix of its parameters."""
+        if isinstance(estimator, PrivateEstimator):
+            return estimator, ""
+        if isinstance(estimator, Pipeline):
+            *before, (name, last) = estimator.steps
+            public = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder)
+            if isinstance(last, PrivateEstimator) and all(s in (None, "passthrough") or isinstance(s, public) for _, s in before):
+                return last, f"{name}__"
+        raise ValueError(
+            "PrivateSearchCV needs an estimator of dpopt, or a Pipeline of dpopt's public encoders that ends in one: other "
+            "steps may read the records without noise"
+        )
+
+    def _scores(self, inner: PrivateEstimator) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        scoring = self.scoring or ("accuracy" if is_classifier(inner) else "absolute_error")
+        if callable(scoring):
+            return scoring
+        if scoring == "accuracy":
+            return lambda truth, guess: (truth == guess).astype(np.float64)
+        if scoring == "absolute_error":
+            if inner.target_bounds is None:
+                raise ValueError("scoring='absolute_error' needs target_bounds of the estimator, the public range of y")
+            lower, upper = inner.target_bounds
+            return lambda truth, guess: 1.0 - np.abs(np.clip(truth, lower, upper) - guess) / (upper - lower)
+        raise ValueError(f"scoring is {scoring!r}; choose accuracy, absolute_error or give a function")
+
+    def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
+        """Runs the search and releases its winner within (epsilon, delta)."""
+        inner, prefix = self._inner(self.estimator)
+        relation = accounting._relation(self.neighbors)
+        if relation not in ("zero-out", "replace-one"):
+            raise ValueError("PrivateSearchCV splits and averages by the public number of rows; use zero-out or replace-one")
+        if self.budget is not None and not isinstance(self.budget, Ledger):
+            raise ValueError("budget must be a dpopt.Ledger, or None")
+        if not (0 < self.test_size < 1):
+            raise ValueError(f"test_size is {self.test_size}; give a share between 0 and 1")
+        if not (self.expected_runs >= 1 and math.isfinite(self.expected_runs)):
+            raise ValueError(f"expected_runs is {self.expected_runs}; give a finite number, at least 1")
+        if is_classifier(inner) and inner.classes is None:
+            raise ValueError("declare the classes of the estimator: classes=[...], or classes='public'")
+        scores = self._scores(inner)
+        X = as_table(X)
+        X = X.tocsr() if sp.issparse(X) else X
+        y = np.asarray(y)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n < 4 or len(y) != n:
+            raise ValueError(f"X has {n} rows and y has {len(y)}; give at least 4 of each, equally many")
+        delta = float(self.delta) if self.delta is not None else float(n) ** -1.1
+        if delta <= 0:
+            raise ValueError("the validation score needs delta > 0; give a small delta, for example 1e-6")
+        # a billionth is left for the samplers' errors and for rounding
+        keep = 1 - 1e-9
+        run_epsilon, run_delta = self.epsilon / _PRICE * keep, delta / self.expected_runs * keep
+        candidates = self._candidates()
+        own = {f"{prefix}{k}": v for k, v in {
+            "epsilon": run_epsilon, "delta": run_delta, "neighbors": relation, "budget": None,
+        }.items()}  # fmt: skip
+        for candidate in candidates:
+            clash = {f"{prefix}epsilon", f"{prefix}delta", f"{prefix}budget", f"{prefix}neighbors", f"{prefix}insecure_seed"} & set(candidate)
+            if clash:
+                raise ValueError(f"{', '.join(sorted(clash))} is set by the search; leave it out of param_candidates")
+        n_validation = max(1, int(round(n * self.test_size)))
+        n_training = n - n_validation
+        # every candidate is planned before anything is read: no run can fail because of the data
+        n_columns = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 1
+        classes = len(inner.classes) if is_classifier(inner) and not isinstance(inner.classes, str) else 2
+        for candidate in candidates:
+            trial = self._inner(clone(self.estimator).set_params(**own, **candidate))[0]
+            if prefix == "":
+                trial.explain(n_training, n_columns, *([classes] if is_classifier(trial) else [])).chosen
+        score = accounting.calibrate(
+            lambda z: accounting.ApproximateDpEvent(2.0**-110, accounting.GaussianDpEvent(z)),
+            run_epsilon, run_delta, relation=relation,
+        )  # fmt: skip
+        event = accounting.ApproxDpDpEvent(float(self.epsilon), delta)
+        if self.budget is not None:
+            self.budget.charge("PrivateSearchCV", event, epsilon=float(self.epsilon), delta=delta, relation=relation)
+        if self.insecure_seed is not None:
+            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+
+        def seed(k: int) -> int | None:
+            return None if self.insecure_seed is None else (int(self.insecure_seed) * 1_000_003 + k) % 2**63
+
+        order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
+        training, validation = order[:n_training], order[n_training:]
+        take = (lambda at: X.iloc[at]) if hasattr(X, "iloc") else (lambda at: X[at])
+        X_train, X_validation = take(training), take(validation)
+        best: tuple[float, int] | None = None
+        runs = _core.geometric_runs(float(self.expected_runs), seed(2))
+        for k in range(runs):
+            at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
+            model = clone(self.estimator).set_params(**own, **candidates[at])
+            model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
+            with warnings.catch_warnings():
+                # warnings of single runs stay inside: they would tell how many there were
+                warnings.simplefilter("ignore")
+                model.fit(X_train, y[training])
+                each = np.clip(np.nan_to_num(np.asarray(scores(y[validation], model.predict(X_validation)), float)), 0, 1)
+            noisy = _core.gaussian_sum(each[:, None], 1.0, score.value, n_validation, seed(12 + 4 * k), 0)[0]
+            tie = _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
+            if best is None or (float(noisy), tie) > best:
+                best = (float(noisy), tie)
+                self.best_estimator_, self.best_params_ = model, candidates[at]
+        assert best is not None
+        self.best_score_ = best[0] / n_validation
+        bound = accounting.epsilon(event, delta, relation=relation).details
+        plain = event.to_dict()
+        seeded = self.insecure_seed is not None
+        self.privacy_ = Privacy(
+            float(self.epsilon), delta, relation, float(self.epsilon), event,
+            [stage("private search", float(self.epsilon), delta, plain, bound)],
+            [[{"label": "private search", "event": plain, "count": 1}]], seeded,
+        )  # fmt: skip
+        # the winner was released by the search: its guarantee is the search's, not that of one run
+        self._inner(self.best_estimator_)[0].privacy_ = self.privacy_
+        return self
+
+    @available_if(_delegates("predict"))
+    def predict(self, X: Any) -> np.ndarray:
+        """The winner's predictions."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(as_table(X))
+
+    @available_if(_delegates("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The winner's probabilities."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(as_table(X))
+
+    @available_if(_delegates("decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The winner's scores."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(as_table(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """The winner's score on other data; exact, so not private with respect to these."""
+        check_is_fitted(self)
+        return self.best_estimator_.score(as_table(X), y)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if isinstance(state.get("budget"), Ledger):
+            state["budget"] = None
+        return state
+
+
+__all__ = ["PrivacyWarning", "PrivateSearchCV"]

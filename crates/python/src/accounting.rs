@@ -1,0 +1,151 @@
+//! Events, accountants and calibration for `dpopt.accounting`. Events come and go as JSON.
+
+use crate::errors::{BudgetExceeded, invalid, refused};
+use dpopt::privacy::accountant::{self, AccountingError};
+use dpopt::privacy::certify::CertifyError;
+use dpopt::privacy::{Bound, Budget, Event, Relation, calibrate as search};
+use pyo3::prelude::*;
+use std::cell::RefCell;
+
+pub(crate) fn relation(name: &str) -> PyResult<Relation> {
+    [Relation::ZeroOut, Relation::AddOrRemove, Relation::ReplaceOne]
+        .into_iter()
+        .find(|r| r.name() == name)
+        .ok_or_else(|| {
+            invalid(format!("there is no relation `{name}`; choose zero-out, add-or-remove or replace-one"))
+        })
+}
+
+pub(crate) fn event(json: &str) -> PyResult<Event> {
+    Event::from_json(json).map_err(invalid)
+}
+
+pub(crate) fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
+    serde_json::to_string(value).map_err(invalid)
+}
+
+pub(crate) fn certify_error(error: CertifyError) -> PyErr {
+    match error {
+        CertifyError::OverBudget { .. } => BudgetExceeded::new_err(error.to_string()),
+        other => refused(other),
+    }
+}
+
+/// The named accountant's answer, or the tightest one's for `auto`.
+fn ask(
+    name: &str,
+    automatic: impl Fn() -> Result<Bound, AccountingError>,
+    one: impl Fn(&dyn accountant::Accountant) -> Result<Bound, AccountingError>,
+) -> PyResult<Bound> {
+    if name == "auto" {
+        return automatic().map_err(refused);
+    }
+    let all = accountant::all();
+    match all.iter().find(|a| a.name() == name) {
+        Some(a) => one(*a).map_err(refused),
+        None => {
+            let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
+            Err(invalid(format!("there is no accountant `{name}`; choose auto, {}", names.join(", "))))
+        }
+    }
+}
+
+/// Certified ε of an event at δ, as JSON of the bound.
+#[pyfunction]
+pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &str, by: &str) -> PyResult<String> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    let bound = py.detach(|| {
+        ask(by, || accountant::epsilon(&event, relation, at_delta), |a| a.epsilon(&event, relation, at_delta))
+    })?;
+    json(&bound)
+}
+
+/// Certified δ of an event at ε, as JSON of the bound.
+#[pyfunction]
+pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &str, by: &str) -> PyResult<String> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    let bound = py.detach(|| {
+        ask(by, || accountant::delta(&event, relation, at_epsilon), |a| a.delta(&event, relation, at_epsilon))
+    })?;
+    json(&bound)
+}
+
+/// Every accountant's ε: (name, bound as JSON or `None`, reason or `None`).
+#[pyfunction]
+pub(crate) fn compare(
+    py: Python<'_>,
+    event_json: &str,
+    at_delta: f64,
+    under: &str,
+) -> PyResult<Vec<(&'static str, Option<String>, Option<String>)>> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    py.detach(|| accountant::compare(&event, relation, at_delta))
+        .into_iter()
+        .map(|(name, answer)| match answer {
+            Ok(bound) => Ok((name, Some(json(&bound)?), None)),
+            Err(why) => Ok((name, None, Some(why.to_string()))),
+        })
+        .collect()
+}
+
+/// Certifies an event against (ε, δ); the bound as JSON.
+#[pyfunction]
+pub(crate) fn certified(py: Python<'_>, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+    let certificate = py.detach(|| dpopt::privacy::certify(&event, relation, budget)).map_err(certify_error)?;
+    json(certificate.bound())
+}
+
+/// Finds the noise (`what` = "noise"), the sampling probability or the number of steps for which `event_of(value)`,
+/// a callable that returns JSON, meets (ε, δ). Returns (value, event as JSON, bound as JSON).
+#[pyfunction]
+pub(crate) fn calibrate(
+    py: Python<'_>,
+    event_of: Py<PyAny>,
+    what: &str,
+    epsilon: f64,
+    delta: f64,
+    under: &str,
+) -> PyResult<(f64, String, String)> {
+    let relation = relation(under)?;
+    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+    // the first exception of the callable; the search then ends on an event that every accountant refuses
+    let failure: RefCell<Option<PyErr>> = RefCell::new(None);
+    let build = |call: &dyn Fn(&Bound_<'_>) -> PyResult<Py<PyAny>>| -> Event {
+        let made = call(event_of.bind(py)).and_then(|made| event(&made.extract::<String>(py)?));
+        made.unwrap_or_else(|error| {
+            failure.borrow_mut().get_or_insert(error);
+            Event::Unsupported
+        })
+    };
+    let real = |x: f64| build(&|f| f.call1((x,)).map(Bound_::unbind));
+    let whole = |x: u64| build(&|f| f.call1((x,)).map(Bound_::unbind));
+    let found = match what {
+        "noise" => search::noise(real, relation, budget),
+        "sampling_probability" => search::sampling_probability(real, relation, budget),
+        "steps" => search::steps(whole, relation, budget).map(|(t, c)| (t as f64, c)),
+        other => {
+            return Err(invalid(format!("cannot search for `{other}`; choose noise, sampling_probability or steps")));
+        }
+    };
+    if let Some(error) = failure.into_inner() {
+        return Err(error);
+    }
+    let (value, certificate) = found.map_err(certify_error)?;
+    Ok((value, certificate.event().to_json().map_err(invalid)?, json(certificate.bound())?))
+}
+
+type Bound_<'py> = pyo3::Bound<'py, PyAny>;
+
+/// Reads the expression language of `dpopt account`; the event as JSON.
+#[pyfunction]
+pub(crate) fn parse(text: &str, unknown: Option<f64>) -> PyResult<String> {
+    dpopt::privacy::expression::parse(text, unknown).map_err(invalid)?.to_json().map_err(invalid)
+}
+
+/// The event's short formula, after checking it under `under`.
+#[pyfunction]
+pub(crate) fn describe(event_json: &str) -> PyResult<String> {
+    Ok(event(event_json)?.to_string())
+}

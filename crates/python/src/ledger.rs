@@ -1,0 +1,61 @@
+//! The library's ledger file for `dpopt.Ledger(path=…)`.
+
+use crate::accounting::{certify_error, event, relation};
+use crate::errors::{BudgetExceeded, invalid, refused};
+use dpopt::privacy::ledger::{Ledger, LedgerError, Terms};
+use dpopt::privacy::{Budget, Unit, certify};
+use pyo3::prelude::*;
+use serde_json::{Value, json as value};
+use std::sync::Mutex;
+
+/// An open ledger file; every operation locks the file and reads it anew.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct FileLedger {
+    ledger: Mutex<Ledger>,
+}
+
+fn ledger_error(error: LedgerError) -> PyErr {
+    match error {
+        LedgerError::Refused { .. } => BudgetExceeded::new_err(error.to_string()),
+        other => refused(other),
+    }
+}
+
+#[pymethods]
+impl FileLedger {
+    /// Opens or creates the file for these totals.
+    #[new]
+    fn new(path: &str, label: &str, under: &str, epsilon: f64, delta: f64) -> PyResult<Self> {
+        let total = Budget::new(epsilon, delta).map_err(invalid)?;
+        let terms = Terms { label: label.into(), relation: relation(under)?, unit: Unit::Record, total, rule: None };
+        Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &terms).map_err(ledger_error)?) })
+    }
+
+    /// Certifies the event against (ε, δ) and appends it, synced, or refuses.
+    fn charge(&self, py: Python<'_>, label: &str, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<()> {
+        let (event, relation) = (event(event_json)?, relation(under)?);
+        let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+        py.detach(|| {
+            let certificate = certify(&event, relation, budget).map_err(certify_error)?;
+            let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            ledger.charge(label, &certificate).map(drop).map_err(ledger_error)
+        })
+    }
+
+    /// Rule, share of the budget spent, ε of all charges at the total δ, and all charges; as JSON.
+    fn status(&self, py: Python<'_>) -> PyResult<String> {
+        let status = py.detach(|| {
+            let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            ledger.status().map_err(ledger_error)
+        })?;
+        let charges: Vec<Value> = status
+            .charges
+            .iter()
+            .map(|c| {
+                value!({ "name": c.label, "event": c.event, "epsilon": c.requested.epsilon(), "delta": c.requested.delta() })
+            })
+            .collect();
+        let rule = status.rule.map(|r| r.name());
+        Ok(value!({ "rule": rule, "share": status.share, "epsilon": status.epsilon, "charges": charges }).to_string())
+    }
+}

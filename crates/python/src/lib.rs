@@ -1,0 +1,47 @@
+//! Python bindings of dpopt: the compiled half of the package `dpopt` (its other half, in Python, lives in `python/`).
+//!
+//! Thin on purpose: values cross the border as JSON text or NumPy arrays, every mechanism and every number of the
+//! accounting is the library's own. The interpreter's lock is released while records are encoded, plans are made and
+//! fits run.
+
+mod accounting;
+mod audit;
+mod errors;
+mod examples;
+mod fit;
+mod ledger;
+mod release;
+mod report;
+
+/// The module `dpopt._core`.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse};
+    #[pymodule_export]
+    use crate::audit::audit;
+    #[pymodule_export]
+    use crate::errors::{BudgetExceeded, PrivacyError};
+    #[pymodule_export]
+    use crate::examples::{Examples, encode_dense_f32, encode_dense_f64, encode_sparse_f32, encode_sparse_f64};
+    #[pymodule_export]
+    use crate::fit::{CertifiedPlan, plan, probability};
+    #[pymodule_export]
+    use crate::ledger::FileLedger;
+    #[pymodule_export]
+    use crate::release::{
+        choose_exponential, discrete_gaussian, discrete_laplace, gaussian_noise, gaussian_sum, geometric_runs,
+        laplace_sum,
+        permute_and_flip, random_below, random_unit, select_labels,
+    };
+    #[pymodule_export]
+    use crate::report::report_html;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("METHODS", dpopt::optimize::METHODS.to_vec())
+    }
+}

@@ -1,0 +1,148 @@
+"""Events, bounds and calibration: exact numbers, JSON, and agreement with dp_accounting."""
+
+import json
+import math
+import pickle
+
+import pytest
+
+import dpopt
+from dpopt import accounting as acc
+
+
+def test_known_numbers():
+    assert float(acc.epsilon(acc.GaussianDpEvent(3.730631634816), 1e-5)) == pytest.approx(1.0, abs=2e-6)
+    assert acc.epsilon(acc.LaplaceDpEvent(2.0), 0.0) == pytest.approx(0.5, abs=1e-9)
+    dp_sgd = acc.SelfComposedDpEvent(acc.PoissonSampledDpEvent(0.01, acc.GaussianDpEvent(1.5627)), 1000)
+    bound = acc.epsilon(dp_sgd, 1e-6)
+    assert 0.9995 < bound <= 1.0 and bound.accountant == "pld"
+    assert bound.lower is None or bound.lower <= bound
+
+
+def test_replace_one_costs_twice_the_sensitivity():
+    one = acc.epsilon(acc.GaussianDpEvent(2.0), 1e-6, relation="replace-one")
+    assert float(one) == pytest.approx(float(acc.epsilon(acc.GaussianDpEvent(1.0), 1e-6)), rel=1e-9)
+
+
+def test_bounds_survive_pickling_and_know_their_origin():
+    bound = pickle.loads(pickle.dumps(acc.epsilon("gaussian(2)", 1e-6)))
+    assert bound.accountant == "gdp" and bound.details["upper"] == float(bound)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in acc.__all__ if n.endswith("DpEvent") and n != "DpEvent"))
+def test_every_event_class_is_one_of_the_library(name):
+    values = {
+        "noise_parameter": 0.5, "num_buckets": 4, "noise_multiplier": 1.5, "sensitivity": 2, "count": 3,
+        "event": acc.GaussianDpEvent(1.0), "events": [acc.GaussianDpEvent(1.0), acc.LaplaceDpEvent(2.0)],
+        "blocks": [acc.GaussianDpEvent(1.0)], "sampling_probability": 0.1, "source_dataset_size": 100, "sample_size": 10,
+        "step_counts": [4, 8], "mean": 3.0, "shape": 1.0, "standard_deviation": 1.0, "sensitivities": [0.0, 1.0],
+        "sampling_probs": [0.5, 0.5], "rho": 0.1, "xi": 0.0, "dataset_size": 100, "truncated_batch_size": 10,
+        "epsilon": 1.0, "delta": 1e-6, "mu": 0.5, "orders": [2.0, 4.0], "divergences": [0.1, 0.2],
+        "epsilons": [0.1, 1.0], "deltas": [0.1, 1e-6], "degrees_of_freedom": 5, "records_per_user": 2,
+        "total_variation": 1e-20, "regularization": 2.0, "link": "monotone",
+    }  # fmt: skip
+    cls = getattr(acc, name)
+    import dataclasses
+
+    event = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls) if f.name in values})
+    again = acc.from_json(event.to_json())
+    assert again == event and hash(again) == hash(event)
+    assert str(event)
+
+
+def test_bad_events_say_what_is_wrong():
+    with pytest.raises(ValueError, match="unknown event class"):
+        acc.from_dict({"class_name": "GausianDpEvent"})
+    with pytest.raises(ValueError, match="sigma"):
+        acc.from_dict({"class_name": "GaussianDpEvent", "sigma": 1.0})
+    with pytest.raises(ValueError):
+        acc.epsilon(acc.GaussianDpEvent(float("nan")), 1e-6)
+    with pytest.raises(dpopt.PrivacyError):
+        acc.epsilon(acc.NonPrivateDpEvent(), 1e-6)
+    with pytest.raises(TypeError):
+        acc.epsilon(3.0, 1e-6)
+    with pytest.raises(ValueError, match="relation"):
+        acc.epsilon("gaussian(1)", 1e-6, relation="neighbours")
+    with pytest.raises(ValueError, match="accountant"):
+        acc.epsilon("gaussian(1)", 1e-6, accountant="moments")
+
+
+def test_calibration_meets_the_budget_and_not_less():
+    found = acc.calibrate(lambda z: acc.GaussianDpEvent(z), 1.0, 1e-5)
+    assert 3.7306 <= found.value < 3.7308 and found.bound <= 1.0
+    steps = acc.calibrate(
+        lambda t: acc.SelfComposedDpEvent(acc.PoissonSampledDpEvent(0.01, acc.GaussianDpEvent(1.5627)), t), 1.0, 1e-6, what="steps"
+    )
+    assert isinstance(steps.value, int) and 1000 <= steps.value < 1004
+
+
+def test_an_exception_in_the_event_function_comes_through():
+    with pytest.raises(ZeroDivisionError):
+        acc.calibrate(lambda z: 1 / 0, 1.0, 1e-5)
+
+
+def test_certify_refuses_what_costs_too_much():
+    with pytest.raises(dpopt.BudgetExceeded):
+        acc.certify("gaussian(1)", 1.0, 1e-5)
+
+
+def test_dp_accounting_events_are_understood_and_the_numbers_agree():
+    peer = pytest.importorskip("dp_accounting")
+    event = peer.SelfComposedDpEvent(peer.PoissonSampledDpEvent(0.02, peer.GaussianDpEvent(1.2)), 500)
+    ours = acc.as_event(event)
+    assert ours.to_dp_accounting() == event
+    accountant = peer.pld.PLDAccountant(peer.NeighboringRelation.REPLACE_SPECIAL)
+    accountant.compose(event)
+    theirs = accountant.get_epsilon(1e-6)
+    bound = acc.epsilon(event, 1e-6, relation=peer.NeighboringRelation.REPLACE_SPECIAL)
+    # theirs is an upper bound too, on a coarser grid
+    assert bound == pytest.approx(theirs, rel=2e-3)
+    composed = peer.ComposedDpEvent([peer.LaplaceDpEvent(2.0), peer.NoOpDpEvent()])
+    assert acc.as_event(composed) == acc.ComposedDpEvent([acc.LaplaceDpEvent(2.0), acc.NoOpDpEvent()])
+
+
+def test_ledger_adds_up_exactly_and_refuses():
+    ledger = dpopt.Ledger(1.0, 1e-6)
+    for _ in range(10):
+        ledger.charge("tenth", acc.ApproxDpDpEvent(0.1, 1e-7), epsilon=0.1, delta=1e-7)
+        if ledger.remaining[0] < 0.1:
+            break
+    assert sum(e.epsilon for e in ledger.entries) <= 1.0 + 1e-12
+    with pytest.raises(dpopt.BudgetExceeded, match="left of the ledger"):
+        ledger.charge("more", "laplace(1)", epsilon=1.0, delta=0.0)
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.Ledger(10.0).charge("understated", "laplace(1)", epsilon=0.5, delta=0.0)
+    with pytest.raises(ValueError, match="relation"):
+        ledger.charge("other", "laplace(9)", epsilon=0.2, delta=0.0, relation="replace-one")
+
+
+def test_ledger_is_one_object():
+    import copy
+
+    from sklearn.base import clone
+
+    ledger = dpopt.Ledger(1.0)
+    assert copy.deepcopy(ledger) is ledger and clone(ledger) is ledger
+    assert clone(dpopt.LogisticRegression(budget=ledger)).budget is ledger
+    with pytest.raises(TypeError, match="twice"):
+        pickle.dumps(ledger)
+    ledger.charge("a", "laplace(2.01)", epsilon=0.5, delta=0.0)
+    again = dpopt.Ledger.from_json(ledger.to_json())
+    assert again.remaining == ledger.remaining and json.loads(ledger.to_json())["entries"][0]["name"] == "a"
+    assert "left" in ledger._repr_html_() and math.isclose(ledger.spent[0], 0.5)
+
+
+def test_ledger_file_is_shared_and_outlives_the_process(tmp_path):
+    path = tmp_path / "budget.jsonl"
+    first = dpopt.Ledger(1.0, 1e-5, path=path, name="census")
+    first.charge("mean", "gaussian(20)", epsilon=0.3, delta=1e-6)
+    second = pickle.loads(pickle.dumps(first))
+    assert [e.name for e in second.entries] == ["mean"] and 0 < second.share < 0.3
+    second.charge("mean", "gaussian(20)", epsilon=0.3, delta=1e-6)
+    assert len(first.entries) == 2 and "spent" in first._repr_html_()
+    with pytest.raises(dpopt.BudgetExceeded):
+        first.charge("model", "gaussian(1)", epsilon=6.0, delta=1e-6)
+    with pytest.raises(dpopt.PrivacyError, match="started with"):
+        dpopt.Ledger(2.0, 1e-5, path=path, name="census")
+    with pytest.raises(ValueError, match="share"):
+        first.remaining

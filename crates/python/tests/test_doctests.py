@@ -1,0 +1,41 @@
+"""Every example in a docstring runs; every file of the gallery runs and leaves its pictures."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpopt
+
+MODULES = sorted(m.name for m in pkgutil.iter_modules(dpopt.__path__) if m.name not in ("_core", "torch"))
+GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(f"dpopt.{name}" if name else "dpopt")
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_docstrings_have_examples():
+    finder = doctest.DocTestFinder()
+    found = [len(t.examples) for n in MODULES for t in finder.find(importlib.import_module(f"dpopt.{n}"))]
+    assert sum(found) > 40
+
+
+@pytest.mark.parametrize("path", sorted(GALLERY.glob("*.py")), ids=lambda p: p.stem)
+def test_gallery(path, tmp_path):
+    environment = {**os.environ, "MPLBACKEND": "Agg", "DPOPT_GALLERY_OUT": str(tmp_path), "DPOPT_GALLERY_SMALL": "1"}
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert any(tmp_path.iterdir()), "the gallery leaves a picture or a report"
+
+
+def test_the_gallery_is_there():
+    assert len(list(GALLERY.glob("*.py"))) >= 5

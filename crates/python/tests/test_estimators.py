@@ -1,0 +1,320 @@
+"""Estimators: scikit-learn's own checks, privacy semantics, decoded coefficients, pipelines, pickling."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import dpopt
+from dpopt import PrivacyWarning
+
+RANDOM = "the noise of two fits differs, which is what makes them private; with insecure_seed the check passes"
+
+#: Checks that compare two fits, which no private estimator with fresh noise can pass.
+RANDOM_CHECKS = {
+    name: RANDOM
+    for name in (
+        "check_fit_idempotent", "check_supervised_y_2d", "check_regressors_int", "check_regressor_data_not_an_array",
+        "check_classifier_data_not_an_array",
+    )
+}  # fmt: skip
+
+#: ε is generous because the checks ask for accuracy on 200 records; the code that runs is the same for every ε.
+COMMON = {"epsilon": 200.0, "delta": 1e-3}
+CHECKED = [
+    dpopt.LogisticRegression(**COMMON, row_norm=4.0, classes="public"),
+    dpopt.LogisticRegression(**COMMON, row_norm=4.0, classes="public", method="noisy-gradient-descent"),
+    dpopt.LinearSVC(**COMMON, row_norm=4.0, classes="public"),
+    dpopt.SGDClassifier(**COMMON, row_norm=4.0, classes="public", sampling_probability=0.5, steps=60),
+    dpopt.LinearRegression(**COMMON, row_norm=6.0, target_bounds=(-4, 4)),
+    dpopt.Ridge(**COMMON, row_norm=6.0, target_bounds=(-4, 4)),
+    dpopt.SGDRegressor(**COMMON, row_norm=6.0, target_bounds=(-4, 4), sampling_probability=0.5, steps=60),
+    dpopt.MeanEstimator(**COMMON, row_norm=4.0),
+]
+
+
+def name(estimator):
+    return f"{type(estimator).__name__}-{getattr(estimator, 'method', '')}"
+
+
+@pytest.mark.parametrize("estimator", CHECKED, ids=name)
+@pytest.mark.parametrize("seeded", [False, True], ids=["secure", "seeded"])
+def test_scikit_learn_checks(estimator, seeded):
+    estimator = clone(estimator)
+    if seeded:
+        estimator.set_params(insecure_seed=7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            estimator, on_fail=None, expected_failed_checks={} if seeded else RANDOM_CHECKS,
+        )  # fmt: skip
+    failed = {r["check_name"]: repr(r["exception"])[:300] for r in results if r["status"] == "failed"}
+    assert not failed
+    expected = {r["check_name"] for r in results if r["status"] == "xfail"}
+    assert expected <= set(RANDOM_CHECKS)
+    assert sum(r["status"] == "passed" for r in results) > 30
+
+
+@pytest.mark.parametrize("encoder", [dpopt.PublicScaler(bounds=(-5, 5))], ids=lambda e: type(e).__name__)
+def test_scikit_learn_checks_of_encoders(encoder):
+    results = check_estimator(encoder, on_fail=None)
+    assert not {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 10, (4000, 3))
+    score = 0.5 * X[:, 0] - 0.3 * X[:, 1] - 1 + rng.normal(0, 0.5, 4000)
+    return X, (score > 0).astype(int), score
+
+
+PUBLIC = {"bounds": (0, 10), "classes": [0, 1], "epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("method", dpopt.METHODS)
+def test_every_method_fits_within_its_budget(table, method):
+    X, y, _ = table
+    model = dpopt.LogisticRegression(**PUBLIC, method=method)
+    (candidate,) = model.explain(4000, 3).candidates
+    if candidate.get("not_applicable"):
+        with pytest.raises(dpopt.PrivacyError, match="no method applies"):
+            model.fit(X, y)
+        return
+    model.fit(X, y)
+    assert model.plan_.method == method
+    assert 0 < model.privacy_.epsilon <= 1.0
+    again = dpopt.accounting.epsilon(model.privacy_.event, 1e-6)
+    assert float(again) == pytest.approx(model.privacy_.epsilon, rel=1e-9)
+    assert model.noise_std_ > 0
+    # chance is 0.5; a model of pure noise is this good with probability far below 1e-6
+    assert model.score(X, y) > 0.7
+
+
+def test_accuracy_is_useful_at_epsilon_one(table):
+    X, y, _ = table
+    assert dpopt.LogisticRegression(**PUBLIC).fit(X, y).score(X, y) > 0.85
+
+
+def test_regression_recovers_coefficients_in_original_units(table):
+    X, _, score = table
+    model = dpopt.LinearRegression(epsilon=20.0, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 6)).fit(X, score)
+    assert model.coef_ == pytest.approx([0.5, -0.3, 0.0], abs=0.1)
+    assert model.intercept_ == pytest.approx(-1.0, abs=0.5)
+    assert model.score(X, score) > 0.85
+
+
+def test_mean_is_close_and_states_its_noise(table):
+    X = table[0]
+    est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X)
+    # six standard deviations in three coordinates: false alarm below 1e-8
+    assert np.abs(est.mean_ - X.mean(axis=0)).max() < 6 * est.noise_std_.max()
+    expected = est.explain(4000, 3)
+    assert est.noise_std_ == pytest.approx(expected["noise_std"])
+    # z·(half range)·√d/n
+    assert est.noise_std_[0] == pytest.approx(expected["noise_multiplier"] * 5 * np.sqrt(3) / 4000)
+
+
+def test_noise_of_the_mean_has_the_stated_size():
+    X = np.zeros((100, 400))
+    est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=(-1, 1)).fit(X)
+    z = est.mean_ / est.noise_std_
+    # χ²_400 in [220, 640] fails with probability below 1e-10
+    assert 220 < (z**2).sum() < 640
+
+
+def test_dense_sparse_and_tables_give_the_same_model(table):
+    pd = pytest.importorskip("pandas")
+    X, y, _ = table
+    # no centring for sparse data: symmetric bounds make both encodings equal
+    kwargs = {**PUBLIC, "bounds": (-10, 10), "insecure_seed": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        dense = dpopt.LogisticRegression(**kwargs).fit(X, y)
+        others = [
+            dpopt.LogisticRegression(**kwargs).fit(sp.csr_matrix(X), y),
+            dpopt.LogisticRegression(**kwargs).fit(np.asfortranarray(X), y),
+            dpopt.LogisticRegression(**kwargs).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y),
+        ]
+        for package in ("polars", "pyarrow"):
+            try:
+                module = __import__(package)
+            except ImportError:
+                continue
+            data = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}
+            made = module.DataFrame(data) if package == "polars" else module.table(data)
+            others.append(dpopt.LogisticRegression(**kwargs).fit(made, y))
+            assert list(others[-1].feature_names_in_) == ["a", "b", "c"]
+        single = dpopt.LogisticRegression(**kwargs).fit(X.astype(np.float32), y)
+    for other in others:
+        assert np.array_equal(other.coef_, dense.coef_)
+    assert single.coef_ == pytest.approx(dense.coef_, rel=1e-4)
+
+
+def test_arrays_are_read_in_place():
+    from dpopt._rows import bounding
+
+    X = np.ones((10, 2), dtype=np.float32)
+    X.setflags(write=False)
+    facts = bounding(2, (0, 1), None, 0.5, False)
+    facts.encode(X, np.ones(10))
+    S = sp.csr_matrix(np.eye(3))
+    bounding(3, (0, 1), None, 0.5, True).encode(S, np.ones(3))
+    assert facts.whole >= np.hypot(1.0, 0.5)
+
+
+def test_malformed_sparse_matrices_are_refused():
+    from dpopt._rows import bounding
+
+    S = sp.csr_matrix(np.eye(3))
+    S.indices = S.indices + 5
+    with pytest.raises(ValueError, match="well formed"):
+        bounding(3, (0, 1), None, 0.5, True).encode(S, np.ones(3))
+
+
+def test_missing_bounds_and_classes_are_said(table):
+    X, y, _ = table
+    with pytest.warns(PrivacyWarning, match="bounds"):
+        dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="classes were not declared"):
+        model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X, y)
+    assert list(model.classes_) == [0, 1]
+    assert [s["name"] for s in model.privacy_.stages] == ["labels", "model"]
+    assert model.privacy_.epsilon <= 1.0
+    with pytest.warns(PrivacyWarning, match="target_bounds"):
+        dpopt.LinearRegression(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="larger than 1/4000"):
+        dpopt.LogisticRegression(**{**PUBLIC, "delta": 1e-3}).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="predictable"):
+        dpopt.LogisticRegression(**PUBLIC, insecure_seed=1).fit(X, y)
+
+
+def test_a_rare_label_does_not_leave(table):
+    X, y, _ = table
+    y = y.astype(object)
+    y[0] = "Zoe Smith"
+    y = np.where(y == 0, "no", np.where(y == 1, "yes", y)).astype(str)
+    with pytest.warns(PrivacyWarning):
+        # δ = 1e-9·5 %: the label of one record passes with probability below 1e-10
+        model = dpopt.LogisticRegression(epsilon=2.0, delta=1e-9, bounds=(0, 10)).fit(X, y)
+    assert list(model.classes_) == ["no", "yes"]
+
+
+def test_multinomial_and_one_against_rest(table):
+    X, _, score = table
+    y = np.digitize(score, [-0.8, 0.8])
+    softmax = dpopt.LogisticRegression(epsilon=4.0, delta=1e-6, bounds=(0, 10), classes=[0, 1, 2]).fit(X, y)
+    assert softmax.coef_.shape == (3, 3) and softmax.predict_proba(X[:5]).shape == (5, 3)
+    assert softmax.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    svc = dpopt.LinearSVC(epsilon=6.0, delta=1e-6, bounds=(0, 10), classes=[0, 1, 2]).fit(X, y)
+    assert len(svc.privacy_.stages) == 3 and svc.privacy_.epsilon <= 6.0
+    assert softmax.score(X, y) > 0.5 and svc.score(X, y) > 0.5
+
+
+def test_add_or_remove_needs_a_public_number(table):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="n_rows"):
+        dpopt.LogisticRegression(**PUBLIC, neighbors="add-or-remove").fit(X, y)
+    model = dpopt.LogisticRegression(**PUBLIC, neighbors="add-or-remove", n_rows=3900, method="noisy-sgd").fit(X, y)
+    assert model.privacy_.relation == "add-or-remove"
+
+
+def test_replace_one_needs_more_noise():
+    a = dpopt.LogisticRegression(**PUBLIC).explain(4000, 3)
+    b = dpopt.LogisticRegression(**PUBLIC, neighbors="replace-one").explain(4000, 3)
+    chosen = {c["method"]: c.get("noise_multiplier") for c in a.candidates}
+    for c in b.candidates:
+        if not c.get("not_applicable") and chosen[c["method"]]:
+            assert c["noise_multiplier"] > 1.3 * chosen[c["method"]]
+
+
+def test_explain_reads_no_data_and_matches_the_fit(table):
+    X, y, _ = table
+    est = dpopt.LogisticRegression(**PUBLIC)
+    plan = est.explain(4000, 3)
+    fitted = est.fit(X, y)
+    assert plan == fitted.plan_ and plan.noise_std == fitted.noise_std_
+    assert plan.method in str(plan) and plan.method in plan._repr_html_()
+    assert "epsilon" in fitted.privacy_._repr_html_()
+
+
+def test_ledger_is_charged_before_and_refuses(table):
+    X, y, _ = table
+    ledger = dpopt.Ledger(1.5, 3e-6)
+    dpopt.LogisticRegression(**PUBLIC, budget=ledger).fit(X, y)
+    assert ledger.remaining[0] == pytest.approx(0.5)
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.LogisticRegression(**PUBLIC, budget=ledger).fit(X, y)
+    dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(0, 10), budget=ledger).fit(X)
+    assert [e.name for e in ledger.entries] == ["LogisticRegression", "MeanEstimator"]
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.LogisticRegression(**{**PUBLIC, "classes": None}, budget=ledger).fit(X, y)
+
+
+def test_a_slower_accountant_says_more_and_changes_no_noise():
+    auto = dpopt.SGDClassifier(**PUBLIC, sampling_probability=0.1, steps=40)
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(0, 10, (1000, 2)), rng.integers(0, 2, 1000)
+    tight, loose = auto.fit(X, y), clone(auto).set_params(accountant="rdp").fit(X, y)
+    assert loose.noise_std_ == tight.noise_std_ and loose.privacy_.epsilon > tight.privacy_.epsilon
+
+
+def test_pickle_clone_and_pipeline(table, tmp_path):
+    X, y, _ = table
+    ledger = dpopt.Ledger(5.0, 1e-5)
+    pipe = make_pipeline(dpopt.PublicScaler((0, 10)), dpopt.LogisticRegression(**{**PUBLIC, "bounds": (-1, 1)}, budget=ledger))
+    pipe.fit(X, y)
+    again = pickle.loads(pickle.dumps(pipe))
+    assert np.array_equal(again.predict(X), pipe.predict(X)) and again[-1].budget is None
+    html = again[-1].report(tmp_path / "report.html")
+    assert html.startswith("<!DOCTYPE html>") and "objective" in html
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == html
+    assert ledger.entries[0].epsilon == 1.0
+
+
+def test_nothing_private_is_kept(table):
+    X, y, _ = table
+    model = dpopt.LogisticRegression(**PUBLIC).fit(X, y)
+    kept = {k for k in vars(model) if k.endswith("_") or k.startswith("_")}
+    assert kept <= {
+        "n_features_in_", "plan_", "noise_std_", "classes_", "coef_", "intercept_", "coef_noise_std_", "privacy_",
+        "_fitted_loss", "_report_facts", "_planning_seconds", "feature_names_in_",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_plain_grid_search_warns(table, n_jobs):
+    X, y, _ = table
+    search = GridSearchCV(dpopt.LogisticRegression(**PUBLIC), {"regularization": [1.0, 10.0]}, cv=2, n_jobs=n_jobs)
+    with pytest.warns(PrivacyWarning, match="PrivateSearchCV"):
+        search.fit(X, y)
+    with pytest.warns(PrivacyWarning, match="cross-validation"):
+        cross_val_score(dpopt.LogisticRegression(**PUBLIC), X, y, cv=2)
+
+
+def test_a_single_fit_does_not_warn(table):
+    X, y, _ = table
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpopt.LogisticRegression(**PUBLIC).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0}, "epsilon is 0"), ({"delta": 1.0}, "delta is 1"), ({"neighbors": "swap"}, "neighbors"),
+        ({"bounds": (1, 0)}, "lower < upper"), ({"bounds": 3}, "pair"), ({"row_norm": -1}, "row_norm"),
+        ({"method": "magic"}, "no method"), ({"classes": [1]}, "two labels"), ({"budget": 3}, "Ledger"),
+        ({"row_norm": 2.0}, "at most 1"), ({"delta": 0.0}, "delta > 0"),
+    ],
+)  # fmt: skip
+def test_wrong_parameters_say_what_to_do(table, change, message):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=message):
+        dpopt.LogisticRegression(**{**PUBLIC, **change}).fit(X, y)

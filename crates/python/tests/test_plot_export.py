@@ -1,0 +1,109 @@
+"""Pictures, exports and their round trips."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dpopt
+from dpopt import accounting, export
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (3000, 3))
+    return X, X[:, 0] - 0.5 * X[:, 1]
+
+
+@pytest.fixture(scope="module")
+def models(data):
+    X, score = data
+    common = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-1, 1)}
+    three = np.digitize(score, [-0.3, 0.3])
+    return {
+        "binary": dpopt.LogisticRegression(**common, classes=["no", "yes"]).fit(X, np.where(score > 0, "yes", "no")),
+        "plain link": dpopt.LogisticRegression(**common, classes=[0, 1], shift=0).fit(X, (score > 0).astype(int)),
+        "three": dpopt.LogisticRegression(**common, classes=[0, 1, 2]).fit(X, three),
+        "svc": dpopt.LinearSVC(**common, classes=[0, 1, 2]).fit(X, three),
+        "line": dpopt.LinearRegression(**common, target_bounds=(-2, 2)).fit(X, score),
+    }
+
+
+def test_plots_draw_what_they_are_given(models):
+    from dpopt import plot
+
+    ax = plot.privacy_curve("gaussian(2)", models["binary"], epsilons=[0.5, 1.0, 3.9])
+    y = ax.lines[0].get_ydata()
+    assert y[1] == pytest.approx(float(accounting.delta("gaussian(2)", 1.0))) and len(ax.lines) == 2
+    # at the budget's ε the model's δ is at most its δ
+    assert models["binary"].privacy_.delta_at(4.0) <= 1e-6
+    ax = plot.accuracy_against_epsilon({"a": {0.1: [0.5, 0.7], 1.0: [0.8]}}, baseline=0.9)
+    assert list(ax.lines[0].get_ydata()) == pytest.approx([0.6, 0.8])
+    ax = plot.epsilon_over_steps("poisson(0.1, gaussian(2))", [1, 10, 100], 1e-6)
+    assert np.all(np.diff(ax.lines[0].get_ydata()) > 0)
+    ax = plot.coefficient_intervals(models["binary"])
+    assert len(ax.get_yticks()) == 3
+    plt.close("all")
+
+
+def test_intervals_cover_the_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (500, 2))
+    y = (X[:, 0] > 0).astype(int)
+    kwargs = {"delta": 1e-3, "bounds": (-1, 1), "classes": [0, 1], "method": "output-perturbation", "regularization": 500.0}
+    exact = dpopt.LogisticRegression(epsilon=1e6, **kwargs).fit(X, y)
+    noisy = dpopt.LogisticRegression(epsilon=1.0, **kwargs).fit(X, y)
+    # six standard deviations of two coefficients: false alarm below 1e-8
+    assert np.all(np.abs(noisy.coef_ - exact.coef_) < 6 * noisy.coef_noise_std_)
+
+
+def test_scikit_learn_objects_decide_the_same(models, data):
+    X = data[0]
+    for name, model in models.items():
+        if name == "binary":
+            with pytest.warns(UserWarning, match="shift"):
+                plain = export.to_sklearn(model)
+        else:
+            plain = export.to_sklearn(model)
+        assert np.array_equal(plain.predict(X), model.predict(X)), name
+    plain = export.to_sklearn(models["plain link"])
+    assert plain.predict_proba(X) == pytest.approx(models["plain link"].predict_proba(X))
+    three = export.to_sklearn(models["three"])
+    assert three.predict_proba(X) == pytest.approx(models["three"].predict_proba(X))
+
+
+def test_onnx_models_predict_the_same(models, data, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    X = data[0][:50]
+    for name, model in models.items():
+        written = export.to_onnx(model, tmp_path / "model.onnx")
+        session = runtime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+        answers = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"X": X})))
+        if name == "line":
+            assert answers["y"] == pytest.approx(model.predict(X))
+            continue
+        assert list(answers["label"]) == list(model.predict(X)), name
+        if "probabilities" in answers:
+            assert answers["probabilities"] == pytest.approx(model.predict_proba(X))
+        properties = {p.key: p.value for p in written.metadata_props}
+        assert accounting.from_json(properties["event"]) == model.privacy_.event
+
+
+def test_safetensors_keep_the_guarantee(models, tmp_path):
+    safetensors = pytest.importorskip("safetensors")
+    export.to_safetensors(models["binary"], tmp_path / "m.safetensors")
+    with safetensors.safe_open(tmp_path / "m.safetensors", framework="numpy") as file:
+        assert np.array_equal(file.get_tensor("coef"), models["binary"].coef_)
+        assert float(file.metadata()["epsilon"]) == models["binary"].privacy_.epsilon
+        assert json.loads(file.metadata()["classes"]) == ["no", "yes"]
+
+
+def test_reports_of_all_models(models):
+    for model in models.values():
+        html = model.report()
+        assert "<html" in html and "zero-out" in html or "contributes nothing" in html
+    assert "<table" in dpopt.MeanEstimator(epsilon=1.0, delta=1e-5, bounds=(-1, 1)).fit(np.zeros((100, 2))).report()

@@ -1,0 +1,41 @@
+"""Audit your model: run the fit with and without one record many times, and see what can be told apart.
+
+An audit refutes wrong claims; it proves nothing. Here an honest fit, and one that claims an ε it does not have.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+import dpopt
+from dpopt import audit
+
+out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))
+out.mkdir(parents=True, exist_ok=True)
+runs = 400 if "DPOPT_GALLERY_SMALL" in os.environ else 4000
+
+# The worst record for a mean of numbers in [0, 1]: the one at the border. Without it the record contributes nothing: under
+# zero-out that is the middle of the range.
+others = np.full((9, 1), 0.5)
+with_record, without_record = np.vstack([others, [[1.0]]]), np.vstack([others, [[0.5]]])
+
+
+def release(epsilon):
+    def run(data):
+        return dpopt.MeanEstimator(epsilon=epsilon, delta=1e-5, bounds=(0, 1)).fit(data).mean_[0]
+
+    return run
+
+
+import warnings  # noqa: E402
+
+warnings.simplefilter("ignore", dpopt.PrivacyWarning)  # δ above 1/n is no matter on ten made-up rows
+
+honest = audit.audit(release(1.0), with_record, without_record, runs=runs, epsilon=1.0, delta=1e-5)
+print("honest:", honest)
+lying = audit.audit(release(12.0), with_record, without_record, runs=runs, epsilon=1.0, delta=1e-5)
+print("lying: ", lying)
+(out / "audit_honest.svg").write_text(honest.svg, encoding="utf-8")
+(out / "audit_lying.svg").write_text(lying.svg, encoding="utf-8")
+assert not honest.violated and lying.violated

@@ -1,0 +1,34 @@
+"""Sparse text: words are hashed (a vocabulary would be a release), rows stay sparse from end to end."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+
+import dpopt
+from dpopt import plot
+
+out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))
+out.mkdir(parents=True, exist_ok=True)
+
+rng = np.random.default_rng(2)
+good, bad, other = ["great", "love", "perfect"], ["awful", "broken", "refund"], [f"word{i}" for i in range(200)]
+n = 4000
+y = rng.integers(0, 2, n)
+texts = np.array(
+    [" ".join([*rng.choice(good if label else bad, 2), *rng.choice(other, 6)]) for label in y], dtype=object
+)[:, None]
+
+# A row is a bag of at most about ten hashed words: its norm is about the root of their number.
+model = make_pipeline(
+    dpopt.HashingEncoder(n_features=2**9, text=True),
+    dpopt.LogisticRegression(epsilon=2.0, delta=1e-6, row_norm=3.0, classes=[0, 1], fit_intercept=False),
+)
+model.fit(texts, y)
+print("accuracy", round(model.score(texts, y), 3))
+print(model[-1].plan_)
+
+steps = [10, 30, 100, 300]
+ax = plot.epsilon_over_steps("poisson(0.02, gaussian(1.0))", steps, delta=1e-6, label="DP-SGD, q = 0.02, z = 1")
+ax.figure.savefig(out / "sparse_text_epsilon_over_steps.svg")
