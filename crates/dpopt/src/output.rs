@@ -37,14 +37,23 @@ pub fn write_all_atomically(files: &[(&Path, &[u8])]) -> Result<()> {
         // the same rights as any new file would get, not the private ones of a temporary file
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = Unfinished(builder.tempfile_in(&directory)?);
-        unfinished().insert(file.0.path().to_path_buf());
+        // Ctrl-C finds the file in the list, or finds no file: never one without the other
+        let mut list = unfinished();
+        let file = builder.tempfile_in(&directory)?;
+        list.insert(file.path().to_path_buf());
+        drop(list);
+        let mut file = Unfinished(file);
         file.0.write_all(bytes)?;
         file.0.as_file().sync_all()?;
         waiting.push((file, path, directory));
     }
-    for (file, path, directory) in waiting {
-        std::fs::rename(file.0.path(), &path)?;
+    // Ctrl-C waits until every file has its name
+    let list = unfinished();
+    for (file, path, _) in &waiting {
+        std::fs::rename(file.0.path(), path)?;
+    }
+    drop(list);
+    for (file, _, directory) in waiting {
         drop(file); // its old name is gone; nothing is left to remove
         if let Ok(directory) = std::fs::File::open(&directory) {
             // some file systems refuse to sync a directory; the file itself is already safe
@@ -54,11 +63,14 @@ pub fn write_all_atomically(files: &[(&Path, &[u8])]) -> Result<()> {
     Ok(())
 }
 
-/// Removes files under construction; for a handler that ends the process on Ctrl-C.
+/// Removes files under construction; for a handler that ends the process on Ctrl-C. No file can be begun or finished
+/// afterwards: whoever tries waits for the end of the process.
 pub fn remove_unfinished() {
-    for path in std::mem::take(&mut *unfinished()) {
+    let mut list = unfinished();
+    for path in std::mem::take(&mut *list) {
         let _ = std::fs::remove_file(path);
     }
+    std::mem::forget(list); // stays locked
 }
 
 fn unfinished() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {
