@@ -10,6 +10,10 @@ use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, certify};
 use std::collections::BTreeMap;
 
+/// Total variation of all draws together: below 2^-110 each, and a table has fewer than 2^40 labels. A public bound: the
+/// number of labels that occur is not public.
+const SAMPLER_ERROR: f64 = 1.0 / (1u128 << 70) as f64;
+
 /// Releases the labels whose noisy count reaches the threshold, sorted by name.
 #[derive(Clone, Debug)]
 pub struct LabelSelection {
@@ -73,10 +77,11 @@ impl Mechanism for LabelSelection {
     type Output = Vec<String>;
 
     fn event(&self) -> Event {
-        Event::composed(vec![
+        let parts = vec![
             Event::DiscreteLaplace { noise_parameter: 1.0 / self.scale as f64, sensitivity: 1 },
             Event::ApproxDp { epsilon: 0.0, delta: self.single_label_probability * self.relation.sum_sensitivity() },
-        ])
+        ];
+        Event::Approximate { total_variation: SAMPLER_ERROR, event: Box::new(Event::composed(parts)) }
     }
 
     fn label(&self) -> &'static str {
