@@ -106,7 +106,7 @@ pub(crate) struct Objective<'a> {
 pub(crate) struct Evaluation {
     /// ∇J, rounded to f64 after an almost doubly precise sum.
     pub(crate) gradient: Vec<f64>,
-    /// Computed ‖∇J‖ plus a bound on its error: the true norm is at most this.
+    /// Computed ‖∇J‖ plus a bound on its error: the true norm is at most this. Infinite if nothing is proved.
     pub(crate) certified_norm: f64,
     /// Scores, n × outputs.
     pub(crate) scores: Vec<f64>,
@@ -134,6 +134,46 @@ impl Objective<'_> {
     fn chunks(&self, size: usize) -> impl IndexedParallelIterator<Item = std::ops::Range<usize>> + use<> {
         let n = self.rows.len();
         (0..n.div_ceil(size)).into_par_iter().map(move |c| c * size..((c + 1) * size).min(n))
+    }
+
+    /// Gradient at `theta` in plain arithmetic, without a certificate: three times cheaper, for the steps before the last.
+    pub(crate) fn evaluate_plainly(&self, theta: &Split) -> Evaluation {
+        let theta = theta.rounded();
+        let (d, k) = (self.rows.columns(), self.outputs());
+        let parts: Vec<(Vec<f64>, Vec<f64>)> = self
+            .chunks(self.chunk(d * k))
+            .map(|range| {
+                let mut sum = vec![0.0; d * k];
+                let mut scores = vec![0.0; range.len() * k];
+                let mut slope = vec![0.0; k];
+                for (i, score) in range.zip(scores.chunks_exact_mut(k)) {
+                    let (indices, values) = self.rows.row(i);
+                    for (out, s) in score.iter_mut().enumerate() {
+                        *s = plain_dot(indices, values, &theta[out * d..(out + 1) * d]);
+                    }
+                    if let Some(target) = self.target(i) {
+                        self.loss.slope(score, target, &mut slope);
+                        for (out, &c) in slope.iter().enumerate() {
+                            plain_add(indices, values, c, &mut sum[out * d..(out + 1) * d]);
+                        }
+                    }
+                }
+                (scores, sum)
+            })
+            .collect();
+        let mut gradient: Vec<f64> =
+            theta.iter().zip(self.linear).map(|(t, b)| self.regularization * t + b).collect();
+        let mut scores = Vec::with_capacity(self.rows.len() * k);
+        for (part_scores, part) in parts {
+            scores.extend_from_slice(&part_scores);
+            gradient.iter_mut().zip(&part).for_each(|(g, p)| *g += p);
+        }
+        Evaluation { gradient, certified_norm: f64::INFINITY, scores }
+    }
+
+    /// Bound on |φ'|, or 1 where there is none.
+    pub(crate) fn slope_bound(&self) -> f64 {
+        self.loss.facts().lipschitz.unwrap_or(1.0)
     }
 
     /// Gradient at `theta` with a certified bound on its norm.
@@ -377,7 +417,17 @@ fn add_outer(indices: &[u32], values: &[f32], c: f64, sums: &mut [[f64; 2]]) {
 
 #[inline]
 pub(crate) fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
-    indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * v[j as usize]).sum()
+    // four sums at once: one chain of additions would wait for each to finish
+    let (by_four, rest) = indices.as_chunks::<4>();
+    let (values_by_four, rest_values) = values.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for (j, x) in by_four.iter().zip(values_by_four) {
+        for lane in 0..4 {
+            sums[lane] += f64::from(x[lane]) * v[j[lane] as usize];
+        }
+    }
+    let tail: f64 = rest.iter().zip(rest_values).map(|(&j, &x)| f64::from(x) * v[j as usize]).sum();
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + tail
 }
 
 #[inline]
