@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let weights = plan.run(&problem, &train, &mut curator, &Silent)?;
                 let time = start.elapsed().as_secs_f64();
                 scores.entry(candidate.method).or_default().push((
-                    accuracy(&test, weights.get()),
+                    accuracy(&test, &weights.get().weights),
                     time,
                     plan.summary().predicted_excess_risk,
                     planning,

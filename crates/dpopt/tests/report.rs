@@ -65,6 +65,7 @@ fn sample(hostile: &str) -> Report {
             },
         ],
         chosen: 0,
+        by_name: false,
         schedule: serde_json::json!({ "steps": 400, "step_size": 0.25, "momentum": 0.95, "note": hostile }),
         coefficients: (0..40)
             .map(|i| Coefficient {

@@ -98,7 +98,11 @@ pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
             Ok(prepared) => {
                 let row = summary(prepared.summary(), prepared.schedule())?;
                 // research grade is never chosen by itself
-                if chosen.is_none() && (prepared.summary().grade == Grade::Certified || r.options.method.is_some()) {
+                let eligible = match r.options.method.as_deref() {
+                    Some(wanted) => wanted == candidate.method,
+                    None => prepared.summary().grade == Grade::Certified,
+                };
+                if chosen.is_none() && eligible {
                     chosen = Some(prepared);
                 }
                 row
@@ -135,7 +139,7 @@ impl CertifiedPlan {
         let (weights, records) = py.detach(|| {
             let mut curator = Curator::open(&prepared.summary().certificate, noise);
             let released = prepared.run(&self.problem, &examples.inner, &mut curator, &Silent).map_err(refused)?;
-            Ok::<_, PyErr>((released.into_inner(), json(&curator.records())?))
+            Ok::<_, PyErr>((released.into_inner().weights, json(&curator.records())?))
         })?;
         Ok((weights.to_pyarray(py), records))
     }

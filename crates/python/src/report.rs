@@ -22,6 +22,9 @@ struct Stored {
     releases: Vec<Vec<StoredRelease>>,
     candidates: Vec<StoredCandidate>,
     chosen: usize,
+    /// Whether the method was asked for by name.
+    #[serde(default)]
+    by_name: bool,
     schedule: serde_json::Value,
     coefficients: Vec<(String, f64, Option<f64>)>,
     assumptions: Vec<String>,
@@ -120,6 +123,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         releases,
         candidates: s.candidates.into_iter().map(CandidateRow::from).collect(),
         chosen: s.chosen,
+        by_name: s.by_name,
         schedule: s.schedule,
         coefficients: s
             .coefficients

@@ -8,8 +8,8 @@ use crate::data::{BadCells, DataError, Encoder, FeatureKind, Kind, Layout, Schem
 use crate::loss::Loss;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::{EntropyError, NoiseSource};
-use crate::optimize::{self, Candidate, METHODS, MethodOptions, RunError, candidates};
-use crate::plan::{Grade, NotApplicable, Problem};
+use crate::optimize::{self, Candidate, MethodOptions, RunError, candidates, check_name, first_applicable};
+use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{CandidateRow, Coefficient, Facts, Report};
 use dpopt_privacy::budget::BudgetError;
@@ -184,7 +184,7 @@ impl Fit {
     ) -> Result<Self, FitError> {
         // what can be said without the table comes first
         Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        check_method(&options.method)?;
+        check_name(&options.method)?;
         if options.regression && options.schema.get(target).is_none() {
             options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
         }
@@ -361,7 +361,7 @@ impl Fit {
         let examples = encoder.encode(&*self.table, self.options.bad_cells)?;
         let chosen = &planned.plan;
         let mut curator = Curator::open(&chosen.summary().certificate, model_noise);
-        let weights = chosen.run(&planned.problem, &examples, &mut curator, progress)?.into_inner();
+        let solution = chosen.run(&planned.problem, &examples, &mut curator, progress)?.into_inner();
         stages.push(Stage::new("model", &chosen.summary().certificate));
         releases.push(curator.records().to_vec());
 
@@ -376,8 +376,8 @@ impl Fit {
             stages,
         };
         guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
-        let model = Model::new(encoder, chosen.summary().loss, weights, guarantee.clone()).map_err(FitError::Option)?;
-        let report = self.report(&model, guarantee, releases, &planned, notes, planning.as_secs_f64());
+        let model = Model::new(encoder, chosen.summary().loss, solution.weights, guarantee.clone()).map_err(FitError::Option)?;
+        let report = self.report(&model, solution.noise.as_deref(), guarantee, releases, &planned, notes, planning.as_secs_f64());
         Ok(Fitted { model, report })
     }
 
@@ -385,19 +385,8 @@ impl Fit {
         let problem = self.problem(loss)?;
         let all = candidates(&problem, self.division.model, &self.options.method);
         let rows: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
-        let wanted = self.options.method.method.is_some();
-        let mut reasons = Vec::new();
-        for (chosen, candidate) in all.into_iter().enumerate() {
-            match candidate.plan {
-                // research grade is off unless it is asked for by name
-                Ok(plan) if wanted || plan.summary().grade == Grade::Certified => {
-                    return Ok(PlannedModel { problem, candidates: rows, chosen, plan });
-                }
-                Ok(_) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
-                Err(why) => reasons.push(format!("{}: {why}", candidate.method)),
-            }
-        }
-        Err(FitError::Option(format!("no method applies ({})", reasons.join("; "))))
+        let (chosen, plan) = first_applicable(all, &self.options.method)?;
+        Ok(PlannedModel { problem, candidates: rows, chosen, plan })
     }
 
     fn certified(&self, event: &Event) -> Result<Certificate, FitError> {
@@ -446,6 +435,7 @@ impl Fit {
     fn report(
         &self,
         model: &Model,
+        weight_noise: Option<&[f64]>,
         guarantee: Guarantee,
         releases: Vec<Vec<ReleaseRecord>>,
         planned: &PlannedModel,
@@ -483,12 +473,17 @@ impl Fit {
             releases,
             candidates: planned.candidates.clone(),
             chosen: planned.chosen,
+            by_name: self.options.method.method.is_some(),
             schedule: planned.plan.schedule(),
             coefficients: model
                 .weights()
                 .iter()
                 .enumerate()
-                .map(|(i, &value)| Coefficient { name: model.weight_name(i), value, noise: summary.weight_noise })
+                .map(|(i, &value)| Coefficient {
+                    name: model.weight_name(i),
+                    value,
+                    noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
+                })
                 .collect(),
             assumptions,
             warnings,
@@ -535,16 +530,6 @@ fn shape(layout: &Layout) -> Result<(usize, usize, f64), FitError> {
     }
     let encoder = Encoder::new(&layout)?;
     Ok((encoder.dimension(), encoder.max_nonzeros(), encoder.row_norm()))
-}
-
-fn check_method(options: &MethodOptions) -> Result<(), FitError> {
-    match options.method.as_deref() {
-        Some(name) if !METHODS.contains(&name) => Err(FitError::Option(format!(
-            "there is no method `{name}`; leave --method out for the best prediction, or choose one of {}",
-            METHODS.join(", ")
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {

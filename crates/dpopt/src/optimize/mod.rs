@@ -24,7 +24,8 @@ pub use noisy_sgd::NoisySgd;
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
-pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose};
+pub(crate) use registry::check_name;
+pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
 
@@ -36,8 +37,24 @@ use crate::{Released, Sensitive};
 use dpopt_privacy::Budget;
 use serde::Serialize;
 
+/// What a run of a linear method releases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// outputs × features, row-major.
+    pub weights: Vec<f64>,
+    /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
+    /// more than [`Summary::weight_noise`].
+    pub noise: Option<Vec<f64>>,
+}
+
+impl From<Vec<f64>> for Solution {
+    fn from(weights: Vec<f64>) -> Self {
+        Self { weights, noise: None }
+    }
+}
+
 /// An algorithm that fits the weights of a linear model; implemented by its options.
-pub trait Algorithm: Clone + Send + Sync + 'static {
+pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOptions> {
     /// All hyper-parameters and noise scales, fixed by [`plan`](Self::plan).
     type Schedule: Clone + Serialize + Send + Sync;
     /// Name as in `--method`.
@@ -46,7 +63,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Chooses the schedule from public facts and certifies its event. Touches no record.
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
 
-    /// Runs the plan; releases only through `curator`. Weights are outputs × features, row-major.
+    /// Runs the plan; releases only through `curator`.
     fn run(
         &self,
         plan: &Plan<Self::Schedule>,
@@ -54,7 +71,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError>;
+    ) -> Result<Released<Solution>, RunError>;
 }
 
 /// Why a run stopped. Never depends on a record's value.
@@ -109,7 +126,7 @@ pub trait Prepared: Send + Sync {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError>;
+    ) -> Result<Released<Solution>, RunError>;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -132,7 +149,7 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         self.algorithm.run(&self.plan, problem, examples, curator, progress)
     }
 }

@@ -6,7 +6,7 @@
 
 use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, Gaussian};
@@ -129,6 +129,19 @@ impl NoisyGradientDescent {
     }
 }
 
+impl From<&MethodOptions> for NoisyGradientDescent {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            steps: o.steps,
+            learning_rate: o.learning_rate,
+            clip_norm: o.clip_norm,
+            momentum: o.momentum,
+            regularization: o.regularization,
+            ..Self::default()
+        }
+    }
+}
+
 impl Algorithm for NoisyGradientDescent {
     type Schedule = DescentSchedule;
     const NAME: &'static str = "noisy-gradient-descent";
@@ -185,7 +198,7 @@ impl Algorithm for NoisyGradientDescent {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let schedule = &plan.schedule;
         let grid = Grid::new(schedule.grid_exponent);
@@ -206,7 +219,7 @@ pub(crate) fn descend(
     progress: &dyn Progress,
     name: &str,
     mut noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
-) -> Result<Released<Vec<f64>>, RunError> {
+) -> Result<Released<Solution>, RunError> {
     let dimension = problem.weights();
     // divide by the *planned* number of records, never by the drawn one
     let per_record = 1.0 / (schedule.sampling_probability * problem.rows as f64);
@@ -230,5 +243,5 @@ pub(crate) fn descend(
         progress.tick();
     }
     progress.finish();
-    Ok(Released::new(mean))
+    Ok(Released::new(mean.into()))
 }

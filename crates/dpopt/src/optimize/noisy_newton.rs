@@ -9,7 +9,7 @@ use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::solver::{Objective, UNIT, dot, norm};
 use super::spectrum::Spectrum;
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, Gaussian, GridSum};
@@ -65,6 +65,16 @@ pub struct NewtonSchedule {
     pub grid_exponent: i32,
 }
 
+impl From<&MethodOptions> for NoisyNewton {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            steps: o.steps,
+            regularization: o.regularization,
+            ..Self::default()
+        }
+    }
+}
+
 impl Algorithm for NoisyNewton {
     type Schedule = NewtonSchedule;
     const NAME: &'static str = "noisy-newton";
@@ -113,7 +123,8 @@ impl Algorithm for NoisyNewton {
                 noise_multiplier,
                 steps,
                 gradients: 2.0 * n * steps as f64,
-                weight_noise: None,
+                // in a direction without curvature H is λ0 and nothing of earlier noise is forgotten
+                weight_noise: Some(step_noise.hypot(gradient_noise / regularization) * (steps as f64).sqrt()),
                 predicted_excess_risk: risk.newton(regularization, gradient_noise, step_noise, steps as f64),
                 certificate,
                 assumptions: vec![
@@ -143,7 +154,7 @@ impl Algorithm for NoisyNewton {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let s = &plan.schedule;
         let d = problem.features;
@@ -151,6 +162,7 @@ impl Algorithm for NoisyNewton {
         let gradient = ClippedGradient::new(s.loss, problem.row_norm, grid)?;
         let gradient_noise = Gaussian::new(s.noise_multiplier, problem.row_norm, grid, d, "gradient sum");
         let mut theta = vec![0.0; d];
+        let mut variance = 0.0;
         progress.start(Self::NAME, s.steps);
         for _ in 0..s.steps {
             let noisy = curator.release(&gradient_noise, &gradient.sum(examples, &theta))?;
@@ -167,10 +179,13 @@ impl Algorithm for NoisyNewton {
             let step_noise = Gaussian::new(s.noise_multiplier, sensitivity, step_grid, d, "newton step");
             let step = curator.release(&step_noise, &query)?;
             theta.iter_mut().zip(step.get()).for_each(|(t, s)| *t -= s);
+            variance += (s.noise_multiplier * sensitivity).powi(2)
+                + (s.noise_multiplier * problem.row_norm / s.regularization).powi(2);
             progress.tick();
         }
         progress.finish();
-        Ok(Released::new(theta))
+        // at most: where the data bend the loss, earlier noise is forgotten and H is larger than λ0
+        Ok(Released::new(Solution { weights: theta, noise: Some(vec![variance.sqrt(); d]) }))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::noisy_gradient_descent::{Average, DescentSchedule, NoisyGradientDescent, descend};
 use super::planning::{approximate, in_range, noise};
 use super::risk::RiskModel;
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::mechanism::{ClippedGradient, Curator, Gaussian};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -32,6 +32,20 @@ pub struct NoisySgd {
     pub regularization: Option<f64>,
     /// What is returned.
     pub average: Average,
+}
+
+impl From<&MethodOptions> for NoisySgd {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            sampling_probability: o.sampling_probability,
+            steps: o.steps,
+            learning_rate: o.learning_rate,
+            clip_norm: o.clip_norm,
+            momentum: o.momentum,
+            regularization: o.regularization,
+            ..Self::default()
+        }
+    }
 }
 
 impl Algorithm for NoisySgd {
@@ -104,7 +118,7 @@ impl Algorithm for NoisySgd {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let schedule = &plan.schedule;
         let grid = Grid::new(schedule.grid_exponent);

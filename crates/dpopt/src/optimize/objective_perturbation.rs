@@ -7,7 +7,7 @@
 use super::output_perturbation::{TARGET_BOUND, closing_grid, smooth_loss};
 use super::planning::{approximate, check_problem, noise, positive, public_tolerance, require_delta};
 use super::risk::RiskModel;
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{Curator, PerturbedObjective};
@@ -148,6 +148,16 @@ fn curvature_of(link: GlmLink) -> f64 {
     }
 }
 
+impl From<&MethodOptions> for ObjectivePerturbation {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            regularization: o.regularization,
+            shift: o.shift,
+            clip_norm: o.clip_norm,
+        }
+    }
+}
+
 impl Algorithm for ObjectivePerturbation {
     type Schedule = ObjectiveSchedule;
     const NAME: &'static str = "objective-perturbation";
@@ -188,7 +198,7 @@ impl Algorithm for ObjectivePerturbation {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let schedule = &plan.schedule;
         progress.start(Self::NAME, 1);
@@ -207,6 +217,6 @@ impl Algorithm for ObjectivePerturbation {
         let released = curator.release(&mechanism, examples)?;
         progress.tick();
         progress.finish();
-        Ok(released)
+        Ok(released.map(Solution::from))
     }
 }

@@ -6,7 +6,7 @@
 use super::planning::{approximate, check_problem, gaussian_mu, noise, positive, public_tolerance};
 use super::risk::RiskModel;
 use super::solver::{Objective, minimise};
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{Curator, Gaussian, GridSum};
@@ -68,6 +68,16 @@ pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>
 
 /// Regression targets are scaled to [−1, 1] by the encoder.
 pub(crate) const TARGET_BOUND: f64 = 1.0;
+
+impl From<&MethodOptions> for OutputPerturbation {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            regularization: o.regularization,
+            shift: o.shift,
+            clip_norm: o.clip_norm,
+        }
+    }
+}
 
 impl Algorithm for OutputPerturbation {
     type Schedule = OutputSchedule;
@@ -134,7 +144,7 @@ impl Algorithm for OutputPerturbation {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let schedule = &plan.schedule;
         let dimension = problem.weights();
@@ -157,7 +167,7 @@ impl Algorithm for OutputPerturbation {
         let released = curator.release(&mechanism, &query)?;
         progress.tick();
         progress.finish();
-        Ok(released)
+        Ok(released.map(Solution::from))
     }
 }
 

@@ -2,10 +2,10 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
+    Algorithm, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
     ReleasedPreconditioner, SufficientStatistics, prepare,
 };
-use crate::plan::{NotApplicable, Problem};
+use crate::plan::{Grade, NotApplicable, Problem};
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -43,85 +43,52 @@ pub struct Candidate {
 
 type Planner = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
 
-/// Names of all methods, as in `--method`.
-pub const METHODS: [&str; 7] = [
-    "objective-perturbation",
-    "noisy-gradient-descent",
-    "released-preconditioner",
-    "noisy-sgd",
-    "noisy-newton",
-    "output-perturbation",
-    "sufficient-statistics",
+fn planned<A: Algorithm>(
+    problem: &Problem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    prepare(A::from(options), problem, budget)
+}
+
+/// In the standing order: one release before many, full batches before samples.
+const PLANNERS: [(&str, Planner); 7] = [
+    (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
+    (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
+    (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
+    (NoisySgd::NAME, planned::<NoisySgd>),
+    (NoisyNewton::NAME, planned::<NoisyNewton>),
+    (OutputPerturbation::NAME, planned::<OutputPerturbation>),
+    (SufficientStatistics::NAME, planned::<SufficientStatistics>),
 ];
 
-const PLANNERS: [Planner; METHODS.len()] = [
-    |problem, budget, o| {
-        let options = ObjectivePerturbation {
-            regularization: o.regularization,
-            shift: o.shift,
-            clip_norm: o.clip_norm,
-        };
-        prepare(options, problem, budget)
-    },
-    |problem, budget, o| {
-        let options = NoisyGradientDescent {
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            clip_norm: o.clip_norm,
-            momentum: o.momentum,
-            regularization: o.regularization,
-            ..Default::default()
-        };
-        prepare(options, problem, budget)
-    },
-    |problem, budget, o| {
-        let options = ReleasedPreconditioner {
-            steps: o.steps,
-            clip_norm: o.clip_norm,
-            regularization: o.regularization,
-            ..Default::default()
-        };
-        prepare(options, problem, budget)
-    },
-    |problem, budget, o| {
-        let options = NoisySgd {
-            sampling_probability: o.sampling_probability,
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            clip_norm: o.clip_norm,
-            momentum: o.momentum,
-            regularization: o.regularization,
-            ..Default::default()
-        };
-        prepare(options, problem, budget)
-    },
-    |problem, budget, o| {
-        let options = NoisyNewton { steps: o.steps, regularization: o.regularization, ..Default::default() };
-        prepare(options, problem, budget)
-    },
-    |problem, budget, o| {
-        let options = OutputPerturbation {
-            regularization: o.regularization,
-            shift: o.shift,
-            clip_norm: o.clip_norm,
-        };
-        prepare(options, problem, budget)
-    },
-    |problem, budget, o| prepare(SufficientStatistics { regularization: o.regularization }, problem, budget),
-];
+/// Names of all methods, as in `--method`.
+pub const METHODS: [&str; PLANNERS.len()] = {
+    let mut names = [""; PLANNERS.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = PLANNERS[i].0;
+        i += 1;
+    }
+    names
+};
 
 /// Plans and certifies every method for `problem` within `budget`; the smallest predicted risk first, methods that do
 /// not apply last, with their reasons. Touches no record.
 ///
 /// The model behind the predictions is worth about a factor of two: methods within each factor of two of the best stay
 /// in the order of [`METHODS`], which puts one release before many, and full batches before samples; beyond 10⁹ gradients
-/// of one record a method that needs ten times fewer comes first.
+/// of one record a method that needs ten times fewer comes first. A method asked for by name comes before all others;
+/// the fixed options are its own then, and the others are planned with their defaults, for comparison.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
-    let mut all: Vec<Candidate> = METHODS
+    let defaults = MethodOptions::default();
+    let by_name = |name: &str| options.method.as_deref() == Some(name);
+    let mut all: Vec<Candidate> = PLANNERS
         .par_iter()
-        .zip(PLANNERS.par_iter())
-        .filter(|(name, _)| options.method.as_deref().is_none_or(|wanted| wanted == **name))
-        .map(|(&method, planner)| Candidate { method, plan: planner(problem, budget, options) })
+        .map(|&(method, planner)| {
+            let own = if options.method.is_none() || by_name(method) { options } else { &defaults };
+            Candidate { method, plan: planner(problem, budget, own) }
+        })
         .collect();
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
     let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
@@ -134,28 +101,46 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
         Err(_) => 0,
     };
     // stable: keeps the order of METHODS within a factor of two
-    all.sort_by_key(|c| (octave(c), decade(c)));
+    all.sort_by_key(|c| (!by_name(c.method), octave(c), decade(c)));
     all
 }
 
-/// The first candidate that applies; otherwise why none does.
+/// The candidate to run: the method asked for by name, or else the first that applies and is proved (research grade is
+/// off unless it is asked for by name). Otherwise why there is none.
+pub fn first_applicable(
+    candidates: Vec<Candidate>,
+    options: &MethodOptions,
+) -> Result<(usize, Box<dyn Prepared>), NotApplicable> {
+    let mut reasons = Vec::new();
+    for (place, candidate) in candidates.into_iter().enumerate() {
+        match (candidate.plan, options.method.as_deref()) {
+            (_, Some(wanted)) if wanted != candidate.method => continue,
+            (Ok(plan), Some(_)) => return Ok((place, plan)),
+            (Ok(plan), None) if plan.summary().grade == Grade::Certified => return Ok((place, plan)),
+            (Ok(_), None) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
+            (Err(why), _) => reasons.push(format!("{}: {why}", candidate.method)),
+        }
+    }
+    Err(NotApplicable::Problem(format!("no method applies ({})", reasons.join("; "))))
+}
+
+/// Plans all methods and takes the one to run.
 pub fn choose(
     problem: &Problem,
     budget: Budget,
     options: &MethodOptions,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
-    if let Some(name) = options.method.as_deref() {
-        if !METHODS.contains(&name) {
-            let known = METHODS.join(", ");
-            return Err(NotApplicable::Option(format!("there is no method `{name}`; choose one of {known}")));
-        }
+    check_name(options)?;
+    first_applicable(candidates(problem, budget, options), options).map(|(_, plan)| plan)
+}
+
+/// Refuses a name that no method has.
+pub(crate) fn check_name(options: &MethodOptions) -> Result<(), NotApplicable> {
+    match options.method.as_deref() {
+        Some(name) if !METHODS.contains(&name) => Err(NotApplicable::Option(format!(
+            "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
+            METHODS.join(", ")
+        ))),
+        _ => Ok(()),
     }
-    let mut reasons = Vec::new();
-    for candidate in candidates(problem, budget, options) {
-        match candidate.plan {
-            Ok(plan) => return Ok(plan),
-            Err(reason) => reasons.push(format!("{}: {reason}", candidate.method)),
-        }
-    }
-    Err(NotApplicable::Problem(format!("no method applies; {}", reasons.join("; "))))
 }

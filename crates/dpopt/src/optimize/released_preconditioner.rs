@@ -5,7 +5,7 @@ use super::noisy_gradient_descent::default_clip_norm;
 use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, Gaussian, SecondMoment, symmetric_matrix};
@@ -69,6 +69,17 @@ pub(crate) fn refuse_large(problem: &Problem) -> Result<(), NotApplicable> {
         )));
     }
     Ok(())
+}
+
+impl From<&MethodOptions> for ReleasedPreconditioner {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            steps: o.steps,
+            clip_norm: o.clip_norm,
+            regularization: o.regularization,
+            ..Self::default()
+        }
+    }
 }
 
 impl Algorithm for ReleasedPreconditioner {
@@ -157,7 +168,7 @@ impl Algorithm for ReleasedPreconditioner {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let s = &plan.schedule;
         let d = problem.features;
@@ -194,6 +205,27 @@ impl Algorithm for ReleasedPreconditioner {
             progress.tick();
         }
         progress.finish();
-        Ok(Released::new(mean))
+        let gradient_std = s.gradient_multiplier * s.clip_norm;
+        // a step forgets at least the share λ/(w + γ + λ) of earlier noise, and what the data bend comes on top; the noise of
+        // the matrix itself moves the answer in second order only
+        let variance = |w: f64| {
+            let step = 1.0 / (w.max(0.0) + shift);
+            (gradient_std * step).powi(2) * variance_of_last_half(1.0 - s.regularization * step, s.steps)
+        };
+        let noise: Vec<f64> = spectrum.diagonal(variance).iter().map(|v| v.sqrt()).collect();
+        Ok(Released::new(Solution { weights: mean, noise: Some(noise.repeat(weights / d)) }))
     }
+}
+
+/// Variance of the mean of the last half of x_t = a·x_{t−1} + e_t, t = 1…T, x_0 = 0, with e_t of variance 1.
+fn variance_of_last_half(a: f64, steps: u64) -> f64 {
+    let first = steps / 2;
+    let averaged = (steps - first) as f64;
+    // e_t reaches the mean through every averaged x_s, s ≥ t, as a^(s−t): sums of geometric series, from the last t back
+    let (mut reach, mut variance) = (0.0, 0.0);
+    for t in (0..steps).rev() {
+        reach = if t >= first { 1.0 + a * reach } else { a * reach };
+        variance += (reach / averaged).powi(2);
+    }
+    variance
 }

@@ -21,6 +21,14 @@ impl Spectrum {
         self.eigenvalues.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
+    /// The diagonal of V diag(f(w)) Vᵀ.
+    pub(crate) fn diagonal(&self, f: impl Fn(f64) -> f64) -> Vec<f64> {
+        let images: Vec<f64> = self.eigenvalues.iter().map(|w| f(*w)).collect();
+        (0..images.len())
+            .map(|j| images.iter().enumerate().map(|(k, image)| image * self.vectors[(j, k)].powi(2)).sum())
+            .collect()
+    }
+
     /// V diag(f(w)) Vᵀ v.
     pub(crate) fn apply(&self, f: impl Fn(f64) -> f64, v: &[f64]) -> Vec<f64> {
         let column = faer::Col::from_fn(v.len(), |j| v[j]);

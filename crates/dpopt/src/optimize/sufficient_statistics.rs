@@ -6,7 +6,7 @@ use super::planning::{approximate, check_problem, in_range, noise, require_delta
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
-use super::{Algorithm, RunError, check_shape};
+use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
 use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{Curator, Gaussian, SecondMoment, symmetric_matrix, target_moment};
@@ -39,6 +39,12 @@ pub struct SufficientStatisticsSchedule {
     pub eigenvalue_floor: f64,
     /// log2 of the grid steps of matrix and vector.
     pub grid_exponents: [i32; 2],
+}
+
+impl From<&MethodOptions> for SufficientStatistics {
+    fn from(o: &MethodOptions) -> Self {
+        Self { regularization: o.regularization }
+    }
 }
 
 impl Algorithm for SufficientStatistics {
@@ -103,7 +109,7 @@ impl Algorithm for SufficientStatistics {
         examples: &Sensitive<Examples>,
         curator: &mut Curator,
         progress: &dyn Progress,
-    ) -> Result<Released<Vec<f64>>, RunError> {
+    ) -> Result<Released<Solution>, RunError> {
         check_shape(problem, examples)?;
         let s = &plan.schedule;
         let d = problem.features;
@@ -127,6 +133,20 @@ impl Algorithm for SufficientStatistics {
         progress.finish();
         let spectrum = Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))?;
         let lambda = s.regularization + (s.eigenvalue_floor - spectrum.smallest()).max(0.0);
-        Ok(vector.map(|v| spectrum.apply(|w| 1.0 / (w + lambda), &v)))
+        Ok(vector.map(|v| {
+            let inverse = |w: f64| 1.0 / (w + lambda);
+            let weights = spectrum.apply(inverse, &v);
+            // e − Eθ, the noise of vector and matrix, has covariance s_b²I + s_A²(‖θ‖²I + θθᵀ)/2
+            let size: f64 = weights.iter().map(|t| t * t).sum();
+            let half = 0.5 * s.matrix_std * s.matrix_std;
+            let spread = spectrum.diagonal(|w| inverse(w).powi(2));
+            let along = spectrum.apply(inverse, &weights);
+            let noise = spread
+                .iter()
+                .zip(&along)
+                .map(|(p, a)| ((s.vector_std * s.vector_std + half * size) * p + half * a * a).sqrt())
+                .collect();
+            Solution { weights, noise: Some(noise) }
+        }))
     }
 }

@@ -32,6 +32,8 @@ pub struct Report {
     pub candidates: Vec<CandidateRow>,
     /// Index into `candidates`.
     pub chosen: usize,
+    /// Whether the chosen method was asked for by name.
+    pub by_name: bool,
     /// The chosen method's schedule.
     pub schedule: serde_json::Value,
     /// All released weights with their names.
@@ -49,7 +51,7 @@ pub struct Report {
 impl Report {
     /// Why the chosen method was run, in a few words after "because".
     pub fn why_chosen(&self) -> String {
-        if self.candidates.len() == 1 {
+        if self.by_name {
             return "it was asked for by name".into();
         }
         let planned = |c: &CandidateRow| match &c.outcome {

@@ -46,7 +46,7 @@ fn method<A: Algorithm>(
         let Ok(plan) = &plan else { return f64::NAN };
         let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(draws.word()));
         let released = algorithm.run(plan, &problem, &data[usize::from(world)], &mut curator, &Silent);
-        released.map_or(f64::NAN, |weights| statistic(plan, weights.get()[0]))
+        released.map_or(f64::NAN, |solution| statistic(plan, solution.get().weights[0]))
     };
     LibraryAudit {
         name,
