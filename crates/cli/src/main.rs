@@ -1,4 +1,4 @@
-//! `dpopt`: fit, explain, predict, evaluate, account, split, generate. Thin: the work is in the library.
+//! `dpopt`: fit, explain, predict, evaluate, account, ledger, audit, split, generate. Thin: the work is in the library.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -6,6 +6,7 @@ mod audit;
 mod fit;
 mod flags;
 mod generate;
+mod ledger;
 mod output;
 mod predict;
 mod progress;
@@ -39,6 +40,8 @@ enum Command {
     Evaluate(predict::EvaluateArguments),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
     Account(account::Arguments),
+    /// Show what a budget file allows, what was spent by which run, and what is left
+    Ledger(ledger::Arguments),
     /// Try to refute a privacy claim: the library's own, or that of any program
     Audit(Box<audit::Arguments>),
     /// Generate a table with a known truth
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Account(arguments) => account::run(&arguments),
+        Command::Ledger(arguments) => ledger::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),

@@ -174,6 +174,13 @@ impl Ledger {
         Self::open_with(path.as_ref(), terms, |file, bytes| file.write_all(bytes))
     }
 
+    /// Opens an existing file with the terms it was started with.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
+        let path = path.as_ref();
+        let (_, scan) = lock_and_scan(path, false)?;
+        Self::open_or_create(path, &header(path, &scan)?.terms())
+    }
+
     fn open_with(
         path: &Path,
         terms: &Terms,
@@ -190,7 +197,7 @@ impl Ledger {
             // totals that the rule cannot hold are an error now, not at the first run
             Filter::new(rule, terms.relation, terms.total).map_err(|refusal| ledger.refused(refusal))?;
         }
-        let (mut file, mut scan) = ledger.lock_and_scan(true)?;
+        let (mut file, mut scan) = lock_and_scan(&ledger.path, true)?;
         if scan.records.is_empty() {
             let header = Record::Header(Header::of(terms));
             ledger.write(&mut file, &mut scan, header)?;
@@ -198,7 +205,7 @@ impl Ledger {
             ledger.sync_directory()?;
         }
         ledger.remember(&scan);
-        let header = ledger.header(&scan)?;
+        let header = header(&ledger.path, &scan)?;
         ledger.same_terms(&header)?;
         let locked = Locked { file, scan, header };
         ledger.filter(&locked)?;
@@ -256,6 +263,29 @@ impl Ledger {
         })
     }
 
+    /// The largest ε (rounded down to three digits) at which one more Gaussian release within (ε, `delta`) would be
+    /// accepted now; 0 if none would.
+    pub fn room(&mut self, delta: f64) -> Result<f64, LedgerError> {
+        let locked = self.lock()?;
+        let filter = match self.filter(&locked)? {
+            Some(filter) => filter,
+            None => Filter::new(Rule::Renyi, self.terms.relation, self.terms.total)
+                .map_err(|refusal| self.refused(refusal))?,
+        };
+        let fits = |epsilon: f64| {
+            let event = crate::Event::Gdp { mu: crate::special::gaussian_mu(epsilon, delta) };
+            filter.price(&event, delta).and_then(|price| filter.fits(price)).is_ok()
+        };
+        let total = self.terms.total.epsilon();
+        let (mut low, mut high) = (0.0, total);
+        while high - low > 1e-4 * total {
+            let middle = 0.5 * (low + high);
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        let unit = 10f64.powi(low.max(1e-4 * total).log10().floor() as i32 - 2);
+        Ok((low / unit).floor() * unit)
+    }
+
     /// The filter after `certificate`, if it fits.
     fn admit(&mut self, locked: &Locked, certificate: &Certificate) -> Result<Filter, LedgerError> {
         if certificate.relation() != self.terms.relation {
@@ -310,28 +340,15 @@ impl Ledger {
 
     /// Locks, reads and checks the file; its header must still be there.
     fn lock(&mut self) -> Result<Locked, LedgerError> {
-        let (file, scan) = self.lock_and_scan(false)?;
+        let (file, scan) = lock_and_scan(&self.path, false)?;
         // the last record seen must still be at its place
         if self.seen.0 > 0 && scan.checks.get(self.seen.0 - 1) != Some(&self.seen.1) {
             return Err(LedgerError::RolledBack { path: self.name() });
         }
         self.remember(&scan);
-        let header = self.header(&scan)?;
+        let header = header(&self.path, &scan)?;
         self.same_terms(&header)?;
         Ok(Locked { file, scan, header })
-    }
-
-    fn lock_and_scan(&self, create: bool) -> Result<(File, Scan), LedgerError> {
-        let fail = |action| move |source| self.io(action, source);
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(create).open(&self.path).map_err(fail("open"))?;
-        file.lock().map_err(fail("lock"))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(fail("read"))?;
-        match scan(&bytes) {
-            Ok(scan) => Ok((file, scan)),
-            Err((line, damage)) => Err(LedgerError::Damaged { path: self.name(), line, damage }),
-        }
     }
 
     /// Appends one record and syncs the file.
@@ -356,13 +373,6 @@ impl Ledger {
 
     fn remember(&mut self, scan: &Scan) {
         self.seen = (scan.checks.len(), scan.checks.last().copied().unwrap_or([0; 8]));
-    }
-
-    fn header(&self, scan: &Scan) -> Result<Header, LedgerError> {
-        match scan.records.first() {
-            Some(Record::Header(header)) => Ok(header.clone()),
-            _ => Err(LedgerError::RolledBack { path: self.name() }),
-        }
     }
 
     fn same_terms(&self, header: &Header) -> Result<(), LedgerError> {
@@ -396,12 +406,35 @@ impl Ledger {
     }
 
     fn io(&self, action: &'static str, source: io::Error) -> LedgerError {
-        LedgerError::Io { path: self.name(), action, source }
+        io_error(&self.path, action, source)
     }
 
     fn name(&self) -> String {
         self.path.display().to_string()
     }
+}
+
+fn lock_and_scan(path: &Path, create: bool) -> Result<(File, Scan), LedgerError> {
+    let fail = |action| move |source| io_error(path, action, source);
+    let mut file = OpenOptions::new().read(true).append(true).create(create).open(path).map_err(fail("open"))?;
+    file.lock().map_err(fail("lock"))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(fail("read"))?;
+    match scan(&bytes) {
+        Ok(scan) => Ok((file, scan)),
+        Err((line, damage)) => Err(LedgerError::Damaged { path: path.display().to_string(), line, damage }),
+    }
+}
+
+fn header(path: &Path, scan: &Scan) -> Result<Header, LedgerError> {
+    match scan.records.first() {
+        Some(Record::Header(header)) => Ok(header.clone()),
+        _ => Err(LedgerError::RolledBack { path: path.display().to_string() }),
+    }
+}
+
+fn io_error(path: &Path, action: &'static str, source: io::Error) -> LedgerError {
+    LedgerError::Io { path: path.display().to_string(), action, source }
 }
 
 #[cfg(test)]

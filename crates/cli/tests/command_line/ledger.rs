@@ -124,3 +124,28 @@ fn a_killed_run_never_loses_its_charge_nor_leaves_half_a_file() {
     assert!(early > 0, "no run was killed before its end");
     println!("killed before the model: {early}, after: {late}");
 }
+
+#[test]
+fn the_status_tells_what_was_spent_and_what_is_left() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    assert!(refuse(d.path(), &["ledger", "budget.jsonl"]).contains("budget.jsonl"));
+    assert!(files(d.path()).is_empty());
+    succeed(d.path(), &fit(&data, &bounds, "0.3", "m.json"));
+    let text = succeed(d.path(), &["ledger", "budget.jsonl"]);
+    assert!(text.contains("total epsilon 1, delta 1e-6") && text.contains("fit income of ") && text.contains("census.csv"), "{text}");
+    let status = |d: &Path| -> serde_json::Value {
+        serde_json::from_str(&succeed(d, &["ledger", "budget.jsonl", "--json"])).unwrap()
+    };
+    let before = status(d.path());
+    let share = before["spent_share"].as_f64().unwrap();
+    assert!(share > 0.02 && share < 0.3, "{share}");
+    let room = before["next_run"]["epsilon_at_most"].as_f64().unwrap();
+    // what is said to fit does fit, and a twentieth more does not
+    refuse(d.path(), &fit(&data, &bounds, &format!("{}", 1.05 * room), "m2.json"));
+    succeed(d.path(), &fit(&data, &bounds, &format!("{}", 0.99 * room), "m2.json"));
+    let after = status(d.path());
+    assert_eq!(after["charges"].as_array().unwrap().len(), 2);
+    assert!(after["spent_share"].as_f64().unwrap() > 0.9);
+    assert!(after["spent_epsilon"].as_f64().unwrap() <= 1.0);
+}

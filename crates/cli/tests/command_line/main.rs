@@ -4,6 +4,7 @@ mod account;
 mod bad_input;
 mod explain;
 mod fit;
+mod formats;
 mod interrupted;
 mod ledger;
 mod tools;

@@ -1,0 +1,72 @@
+//! One table in every format: with the same noise, the same model.
+
+use crate::{census, path, succeed};
+use arrow::array::{ArrayRef, Float64Array, StringArray};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The census table as Parquet: doubles where every value is a number, text elsewhere, nulls for empty cells.
+fn write_parquet(text: &str, file: &Path) {
+    let mut lines = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let rows: Vec<Vec<&str>> = lines.collect();
+    let columns: Vec<(&str, ArrayRef)> = header
+        .iter()
+        .enumerate()
+        .map(|(c, name)| {
+            let cells: Vec<Option<&str>> = rows.iter().map(|r| Some(r[c]).filter(|cell| !cell.is_empty())).collect();
+            let numbers: Option<Vec<Option<f64>>> =
+                cells.iter().map(|cell| cell.map_or(Some(None), |text| text.parse().ok().map(Some))).collect();
+            let array: ArrayRef = match numbers {
+                Some(numbers) => Arc::new(Float64Array::from(numbers)),
+                None => Arc::new(StringArray::from(cells)),
+            };
+            (*name, array)
+        })
+        .collect();
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn weights(directory: &Path, data: &str, extra: &[&str]) -> serde_json::Value {
+    let bounds = path(census(), "bounds.toml");
+    let mut arguments = vec![
+        "fit", data, "--target", "income", "--epsilon", "1", "--delta", "1e-6", "--bounds", &bounds, "-o", "m.json",
+        "--insecure-seed", "3", "-q",
+    ];
+    arguments.extend(extra);
+    succeed(directory, &arguments);
+    let model = std::fs::read_to_string(directory.join("m.json")).unwrap();
+    let model: serde_json::Value = serde_json::from_str(&model).unwrap();
+    assert!(model["weights"].as_array().is_some_and(|w| w.len() > 50), "{model}");
+    model["weights"].clone()
+}
+
+#[test]
+fn csv_tsv_gzip_and_parquet_give_the_same_model() {
+    let d = tempfile::tempdir().unwrap();
+    let csv = std::fs::read_to_string(census().join("census.csv")).unwrap();
+    let tsv = csv.replace(',', "\t");
+    std::fs::write(d.path().join("t.tsv"), &tsv).unwrap();
+    std::fs::write(d.path().join("t.data"), &csv).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(File::create(d.path().join("t.tsv.gz")).unwrap(), Default::default());
+    std::io::Write::write_all(&mut gzip, tsv.as_bytes()).unwrap();
+    gzip.finish().unwrap();
+    write_parquet(&csv, &d.path().join("t.parquet"));
+
+    let expected = weights(d.path(), &path(census(), "census.csv"), &[]);
+    assert_eq!(weights(d.path(), "t.tsv", &[]), expected);
+    assert_eq!(weights(d.path(), "t.tsv.gz", &[]), expected);
+    assert_eq!(weights(d.path(), "t.data", &["--format", "csv"]), expected);
+    assert_eq!(weights(d.path(), "t.parquet", &[]), expected);
+    // a Parquet model predicts and scores as well
+    let scores = succeed(d.path(), &["evaluate", "m.json", "t.parquet", "--json"]);
+    assert_eq!(scores, succeed(d.path(), &["evaluate", "m.json", &path(census(), "census.csv"), "--json"]));
+    succeed(d.path(), &["predict", "m.json", "t.parquet", "-o", "out.csv"]);
+    assert_eq!(std::fs::read_to_string(d.path().join("out.csv")).unwrap().lines().count(), 3001);
+}
