@@ -1,5 +1,6 @@
 //! The one place where a guarantee is established: an event against a budget.
 
+use crate::accountant::pld::Quality;
 use crate::accountant::{self, AccountingError, Bound};
 use crate::{Budget, Event, Relation};
 use thiserror::Error;
@@ -36,7 +37,7 @@ pub enum CertifyError {
 pub fn certify(event: &Event, relation: Relation, budget: Budget) -> Result<Certificate, CertifyError> {
     let bound = match accountant::closed_form(event, relation, budget) {
         Some(bound) => bound,
-        None => accountant::epsilon(event, relation, budget.delta())?,
+        None => accountant::epsilon_at(event, relation, budget.delta(), Quality::BRACKET)?,
     };
     if bound.upper > budget.epsilon() {
         return Err(CertifyError::OverBudget { needed: bound.upper, allowed: budget.epsilon(), delta: budget.delta() });

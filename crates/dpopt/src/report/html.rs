@@ -129,7 +129,7 @@ fn guarantee(m: &mut Markup, report: &Report) {
                 rounded_up(s.bound.upper),
                 s.bound.lower.map_or("–".into(), number),
                 s.bound.slack.as_ref().map_or("–".into(), |k| {
-                    probability(k.inf_mass + k.fft + k.alias)
+                    probability(k.inf_mass + k.fft + k.alias.unwrap_or(0.0))
                 }),
                 s.bound.accountant.clone(),
             ])

@@ -40,8 +40,9 @@ pub struct Slack {
     pub inf_mass: f64,
     /// δ added for rounding of the Fourier transform.
     pub fft: f64,
-    /// Bound on δ added by aliasing (losses that wrap around the window).
-    pub alias: f64,
+    /// Bound on δ added by aliasing (losses that wrap around the window), where it was worked out.
+    #[serde(default)]
+    pub alias: Option<f64>,
     /// Total variation charged by [`Event::Approximate`].
     pub total_variation: f64,
     /// Lattice step in ε.
@@ -111,7 +112,7 @@ pub fn all() -> &'static [&'static dyn Accountant] {
         &split::SplitAccountant,
         &pure::PureAccountant,
         &zcdp::ZcdpAccountant,
-        &pld::Pld { quality: pld::Quality::FINE },
+        &pld::Pld { quality: pld::Quality::BRACKET },
         &rdp::RdpAccountant,
     ]
 }
@@ -187,7 +188,12 @@ fn automatic(
     if found.iter().all(Result::is_err) {
         found.extend(["zcdp", "rdp"].into_iter().filter_map(named).map(&ask));
     }
-    let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper));
+    // what is attained does not depend on who bounds it
+    let attained = lattice.as_ref().ok().and_then(|b| b.lower);
+    let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper)).map(|mut bound| {
+        bound.lower = bound.lower.or(attained.map(|lower| lower.min(bound.upper)));
+        bound
+    });
     // the lattice accountant's reason is the most telling
     least.map_or(lattice, Ok)
 }

@@ -1,6 +1,6 @@
 //! Pairs with finitely many losses, and the symmetric pair of a privacy profile known at some points (spec 18 §0, Lemmas A and B).
 
-use super::pair::{Masses, Pair, U};
+use super::pair::{Masses, Pair, PointLosses, U};
 
 /// Losses in increasing order with their P-masses; Q-masses are p·e^(−loss). The rest of P is at +∞.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,15 @@ impl Pair for Atoms {
         }
         m.p[cells - 1] += self.infinite;
         m
+    }
+
+    fn atoms(&self) -> PointLosses {
+        // a long list is a curve in disguise
+        const FEW: usize = 512;
+        if self.loss.len() > FEW {
+            return PointLosses::default();
+        }
+        PointLosses { losses: self.loss.clone(), only: true }
     }
 }
 

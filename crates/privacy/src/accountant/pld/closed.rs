@@ -1,7 +1,7 @@
 //! Pairs with closed distribution functions of the loss: Laplace, bounded range, discrete mechanisms (spec 18 §1).
 
 use super::atoms::Atoms;
-use super::pair::{Masses, Pair, U};
+use super::pair::{Masses, Pair, PointLosses, U};
 use crate::Relation;
 
 /// Two Laplace laws at distance `shift` (in units of the scale). The same in both orders.
@@ -51,6 +51,10 @@ impl Pair for LaplacePair {
             }
             (p, q)
         })
+    }
+
+    fn atoms(&self) -> PointLosses {
+        PointLosses { losses: vec![-self.shift, self.shift], only: false }
     }
 }
 

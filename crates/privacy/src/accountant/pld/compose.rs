@@ -1,6 +1,7 @@
 //! ε(δ) and δ(ε) of a composition in one direction: views, tilt, grid, lattice, spectrum, reading (spec 18 §3.4).
 
-use super::grid::{LARGEST_LOSS, Widths, coarse_borders, step_for, window};
+use super::alias::Copies;
+use super::grid::{LARGEST_LOSS, Widths, aligned_step, coarse_borders, step_for, window};
 use super::lattice::connect_the_dots;
 use super::pair::{Pair, U};
 use super::spectrum::{Part, Spectrum, fast_size};
@@ -19,13 +20,17 @@ pub struct Quality {
     pub tolerance: f64,
     /// Points of the Fourier transform at most; a window that needs more gets a coarser lattice.
     pub most_points: usize,
+    /// Whether [`Bound::lower`](crate::Bound::lower) and the slack of aliasing are worked out too; half as much time again.
+    pub bracket: bool,
 }
 
 impl Quality {
-    /// What certificates are made with: slack of some 1e-6 of ε, about a millisecond.
-    pub const FINE: Self = Self { tolerance: 2e-6, most_points: 1 << 21 };
+    /// Slack of some 1e-6 of ε, about a millisecond.
+    pub const FINE: Self = Self { tolerance: 2e-6, most_points: 1 << 21, bracket: false };
     /// For searches: slack of 1e-4 of ε.
-    pub const COARSE: Self = Self { tolerance: 1e-4, most_points: 1 << 18 };
+    pub const COARSE: Self = Self { tolerance: 1e-4, most_points: 1 << 18, bracket: false };
+    /// What certificates and reports are made with: the upper bound of `FINE`, with a certified lower bound.
+    pub const BRACKET: Self = Self { bracket: true, ..Self::FINE };
 }
 
 /// A reading with its slack.
@@ -35,6 +40,8 @@ pub(crate) struct Reading {
     pub value: f64,
     pub infinite: f64,
     pub rounding: f64,
+    /// Bound on what aliasing added to δ, where it was asked for.
+    pub alias: Option<f64>,
     pub step: f64,
     pub points: usize,
     pub lambda: f64,
@@ -48,6 +55,7 @@ pub(crate) struct Unreachable {
 
 struct Prepared {
     spectrum: Spectrum,
+    copies: Option<Copies>,
     step: f64,
     points: usize,
     lambda: f64,
@@ -81,19 +89,22 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
     let length = length.min(range * 1.01);
     // lattice indices stay exact integers
     let largest = views.iter().fold(0.0f64, |m, (v, _)| m.max(v.high[v.high.len() - 1]).max(-v.low[0]));
-    step = step.max(length / quality.most_points as f64).max(largest / 4e15);
+    let least = (length / quality.most_points as f64).max(largest / 4e15);
+    let atoms: Vec<_> = draws.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
+    step = aligned_step(step, least, &atoms);
     let points = fast_size(((length / step).ceil() as usize).saturating_add(2).min(quality.most_points));
     let parts: Vec<Part> = views
         .iter()
-        .zip(draws)
-        .map(|((view, _), (pair, t))| {
-            let index = Widths::new(view, lambda, negligible).lattice(step);
+        .zip(draws.iter().zip(&atoms))
+        .map(|((view, _), ((pair, t), (atoms, _)))| {
+            let index = Widths::new(view, lambda, negligible).lattice(step, atoms);
             (connect_the_dots(pair, step, index), *t)
         })
         .collect();
     #[cfg(test)]
     let fold_tilt = if planted(Bug::NoTilt) { 1e-3 } else { fold_tilt };
-    Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), step, points, lambda: fold_tilt }
+    let copies = quality.bracket.then(|| Copies::new(&parts, fold_tilt, points as f64 * step));
+    Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, points, lambda: fold_tilt }
 }
 
 fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {
@@ -101,11 +112,12 @@ fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {
 }
 
 impl Prepared {
-    fn reading(&self, value: f64, rounding: f64) -> Reading {
+    fn reading(&self, value: f64, epsilon: f64, rounding: f64) -> Reading {
         Reading {
             value,
             infinite: self.spectrum.infinite,
             rounding,
+            alias: self.copies.as_ref().map(|c| c.bound(epsilon)),
             step: self.step,
             points: self.points,
             lambda: self.lambda,
@@ -124,7 +136,7 @@ impl Prepared {
         let finish = |epsilon: f64, rounding: f64| {
             let epsilon = epsilon.min(renyi) + s.loss_error;
             if epsilon.is_finite() {
-                Ok(self.reading((epsilon * (1.0 + 4.0 * U)).max(0.0), rounding))
+                Ok(self.reading((epsilon * (1.0 + 4.0 * U)).max(0.0), epsilon, rounding))
             } else {
                 Err(Unreachable { infinite: s.infinite })
             }
@@ -132,7 +144,7 @@ impl Prepared {
         let zero = s.delta(0);
         // strictly below by the rounding of losses, so that δ(0) itself is certified
         if zero.0 + s.loss_error <= left {
-            return Ok(self.reading(0.0, zero.1));
+            return Ok(self.reading(0.0, 0.0, zero.1));
         }
         let top = (renyi / self.step).ceil();
         if !(top >= 1.0 && top < 9e15) {
@@ -167,7 +179,7 @@ impl Prepared {
                 (value, rounding) = (chord, e);
             }
         }
-        self.reading(((value + s.infinite) * (1.0 + 8.0 * U)).min(1.0), rounding)
+        self.reading(((value + s.infinite) * (1.0 + 8.0 * U)).min(1.0), epsilon, rounding)
     }
 }
 
@@ -202,8 +214,8 @@ fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
     (p - q + (16.0 * (1.0 + epsilon.abs())) * U * p).clamp(0.0, 1.0)
 }
 
-fn single(value: f64) -> Reading {
-    Reading { value, infinite: 0.0, rounding: 0.0, step: 0.0, points: 0, lambda: 0.0 }
+pub(crate) fn single(value: f64) -> Reading {
+    Reading { value, infinite: 0.0, rounding: 0.0, alias: Some(0.0), step: 0.0, points: 0, lambda: 0.0 }
 }
 
 fn single_epsilon(pair: &dyn Pair, delta: f64) -> Result<Reading, Unreachable> {

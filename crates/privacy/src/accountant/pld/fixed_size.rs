@@ -5,7 +5,7 @@
 
 use super::atoms::Atoms;
 use super::mixture::PublicMixture;
-use super::pair::{GaussianPair, Masses, Pair, U};
+use super::pair::{GaussianPair, Masses, Pair, PointLosses, U};
 use super::poisson::{PoissonPair, base_loss};
 use crate::special::{gaussian_ln_delta_upper, ln_binomial_mass};
 use std::sync::Arc;
@@ -51,6 +51,13 @@ impl<T: Pair> Pair for Symmetrised<T> {
         m.p_error[zero] += slack;
         m.q_error[zero] += slack;
         m
+    }
+
+    fn atoms(&self) -> PointLosses {
+        let half = self.0.atoms();
+        let positive = half.losses.iter().copied().filter(|l| *l > 0.0);
+        let losses = positive.flat_map(|l| [l, -l]).chain([0.0]).collect();
+        PointLosses { losses, only: half.only }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where to cut the loss axis: a fine core, coarse tails, and the Fourier window (spec 18 §3.2).
 
-use super::pair::Pair;
+use super::pair::{Pair, PointLosses};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::tilt::{Cumulants, View, total};
@@ -144,8 +144,25 @@ impl<'a> Widths<'a> {
         borders
     }
 
-    /// Lattice points of spacing `step` for the final discretisation; 0 is always one of them.
-    pub fn lattice(&self, step: f64) -> Vec<i64> {
+    /// Lattice points of spacing `step` for the final discretisation; 0 is always one of them, and so are the
+    /// neighbours of point losses.
+    pub fn lattice(&self, step: f64, atoms: &PointLosses) -> Vec<i64> {
+        let v = self.view;
+        let (low, high) = (v.low[0], v.high[v.high.len() - 1]);
+        let mut knots = vec![0];
+        for loss in atoms.losses.iter().filter(|l| **l >= low && **l <= high) {
+            let at = loss / step;
+            // one that lies above a point by rounding still has a point above it
+            knots.extend([at.floor() as i64, at.ceil() as i64, at.round() as i64 + 1]);
+        }
+        let mut index = if atoms.only { vec![] } else { self.spread(step) };
+        index.extend(knots);
+        index.sort_unstable();
+        index.dedup();
+        index
+    }
+
+    fn spread(&self, step: f64) -> Vec<i64> {
         let v = self.view;
         let scale = self.scale_for(step);
         let first = (v.low[0] / step).floor() as i64;
@@ -168,6 +185,51 @@ impl<'a> Widths<'a> {
         }
         index
     }
+}
+
+/// A number of which all `losses` are multiples, within a billionth of the largest, and not too small a one.
+fn common_divisor(losses: &[f64]) -> Option<f64> {
+    let largest = losses.iter().fold(0.0f64, |m, l| m.max(l.abs()));
+    let mut divisor = largest;
+    for loss in losses {
+        let (mut a, mut b) = (divisor.max(loss.abs()), divisor.min(loss.abs()));
+        while b > 1e-9 * largest {
+            let rest = (a - b * (a / b).round()).abs();
+            (a, b) = (b, rest);
+        }
+        divisor = a;
+    }
+    // the exact fraction of the largest loss
+    (divisor > 1e-6 * largest).then(|| largest / (largest / divisor).round())
+}
+
+/// Lattice step near `wanted` and at least `least` that has the point losses of the parts on lattice points: all of them
+/// if they have a common divisor, else the one that weighs most. Off the lattice an atom is split, which
+/// rounds the kinks of δ(ε) off. Where all parts take point losses only, a common divisor itself is exact.
+pub(crate) fn aligned_step(wanted: f64, least: f64, parts: &[(PointLosses, u64)]) -> f64 {
+    let plain = wanted.max(least);
+    let usable = |l: &f64| *l != 0.0 && l.abs() <= LARGEST_LOSS;
+    let losses: Vec<f64> = parts.iter().flat_map(|(a, _)| a.losses.iter().copied().filter(usable)).collect();
+    if losses.is_empty() {
+        return plain;
+    }
+    // within a factor 16 a finer lattice is worth its time
+    let finest = least.max(wanted / 16.0);
+    if let Some(divisor) = common_divisor(&losses)
+        && divisor >= finest
+    {
+        let exact = parts.iter().all(|(a, _)| a.only);
+        return if exact || divisor <= plain { divisor } else { divisor / (divisor / plain).ceil() }.max(least);
+    }
+    let weight = |(a, count): &(PointLosses, u64)| {
+        let largest = a.losses.iter().copied().filter(usable).fold(0.0f64, |m, l| m.max(l.abs()));
+        (largest * (*count as f64).sqrt(), largest)
+    };
+    let heaviest = parts.iter().map(weight).max_by(|a, b| a.0.total_cmp(&b.0)).map_or(0.0, |w| w.1);
+    let cells = heaviest / plain;
+    // a coarser lattice if a finer one is not allowed
+    let cells = if heaviest / cells.ceil() >= finest { cells.ceil() } else { cells.floor() };
+    if cells >= 1.0 { heaviest / cells } else { plain }
 }
 
 /// Lattice step for a bias of `tolerance` in ε: T(λ+1)·Δ²/12 while Δ is small against one draw's spread, and at
@@ -199,15 +261,16 @@ const ALIAS: f64 = 16.0;
 /// A loss with a heavy right tail wants a λ' below the saddle point. A short window costs tightness, never validity.
 pub(crate) fn window(views: &[(View, u64)], lambda: f64, epsilon: f64, ln_inverse_delta: f64) -> (f64, f64) {
     let left = ALIAS + ln_inverse_delta;
-    let length = [1.0, 1.15, 1.35, 1.7, 2.2, 3.0, 5.0]
-        .iter()
-        .map(|factor| {
-            let theta = factor * lambda;
-            let right = ALIAS + total(views, theta).value - theta * epsilon + ln_inverse_delta;
-            (left + right.max(0.0)) / theta
-        })
-        .fold(f64::INFINITY, f64::min);
-    (length, (left / length).min(lambda))
+    // (θ, ln of the Chernoff bound at θ)
+    let orders = [1.0, 1.15, 1.35, 1.7, 2.2, 3.0, 5.0].map(|factor| {
+        let theta = factor * lambda;
+        (theta, total(views, theta).value - theta * epsilon)
+    });
+    // folding above the saddle point costs digits: at most e^5 of them
+    let steepest = orders.iter().filter(|(_, ln)| *ln <= orders[0].1 + 5.0).map(|o| o.0).fold(lambda, f64::max);
+    let shortest = orders.iter().map(|(theta, ln)| (left + (ALIAS + ln + ln_inverse_delta).max(0.0)) / theta);
+    let length = shortest.fold(f64::INFINITY, f64::min).max(left / steepest);
+    (length, (left / length).min(steepest))
 }
 
 #[cfg(test)]
@@ -229,7 +292,7 @@ mod tests {
     fn lattice_holds_zero_and_is_fine_where_the_mass_is() {
         let pair = PoissonPair { probability: 0.01, base: GaussianPair { mu: 1.0 } };
         let view = View::new(&pair, &coarse_borders(&pair, 1e-14));
-        let index = Widths::new(&view, 17.0, 1e-12).lattice(1e-3);
+        let index = Widths::new(&view, 17.0, 1e-12).lattice(1e-3, &PointLosses::default());
         assert!(index.binary_search(&0).is_ok() && index.windows(2).all(|w| w[0] < w[1]));
         assert!(index.len() < ((index[index.len() - 1] - index[0]) as usize) / 2);
     }

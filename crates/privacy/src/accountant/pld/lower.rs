@@ -1,124 +1,261 @@
 //! Certified lower bound of the same composition: merging outcomes is post-processing (spec 18 §3.6).
 //!
-//! Cells are chosen so that the merged loss ln(P/Q) of each is just above a lattice point, to which it is rounded down.
+//! Cells are bundled so that the merged loss ln(P/Q) of each bundle is a lattice point: what is lost is of second order.
 //! It says how much of an upper bound is numerical slack; it is never a claim.
 
+use super::alias::Copies;
 use super::compose::Draws;
-use super::grid::{Widths, coarse_borders, step_for, window};
+use super::grid::{LARGEST_LOSS, Widths, aligned_step, coarse_borders, step_for, window};
 use super::lattice::Lattice;
-use super::pair::{Pair, U};
+use super::pair::{Pair, PointLosses, U};
 use super::spectrum::{Part, Spectrum, fast_size};
 use super::tilt::{Target, View, solve, total};
 
-/// Merged cells of the pair at the lattice points `index`; losses and masses rounded down.
-fn merged(pair: &dyn Pair, step: f64, index: &[i64]) -> Lattice {
-    let at = |i: usize| index[i] as f64 * step;
-    let mut lattice = Lattice { step, index: vec![], mass: vec![], infinite: 0.0, loss_error: 0.0 };
-    // from the middle of the first two points, so that cells reach as far above their point as below
-    let mut low = if index.len() > 1 { 0.5 * (at(0) + at(1)) } else { at(0) };
-    for i in 1..index.len() {
-        let target = at(i);
-        // a border that already lies past this point leaves it out
-        if target - low < 0.25 * (target - at(i - 1)) {
-            continue;
-        }
-        // certified merged loss of (low, t] minus the target, and its certified mass
-        let cell = |t: f64| {
-            let m = pair.masses(&[low, t]);
-            let (p, q) = (m.p[1] - m.p_error[1], m.q[1] + m.q_error[1]);
-            let loss = if p > 0.0 { (p / q).ln() - 8.0 * U * (1.0 + t.abs()) } else { f64::NEG_INFINITY };
-            (loss - target, p)
-        };
-        let width = target - low;
-        let mut high = target + width;
-        let (mut excess, mut mass) = cell(high);
-        // the merged loss rises about half as fast as the upper border
-        for _ in 0..8 {
-            if (0.0..0.02 * width).contains(&excess) {
-                break;
-            }
-            let change = if excess.is_finite() { 2.0 * excess - 0.01 * width } else { -width };
-            high = (high - change).clamp(target, target + 4.0 * width);
-            (excess, mass) = cell(high);
-        }
-        if excess >= 0.0 && mass > 0.0 {
-            lattice.index.push(index[i]);
-            lattice.mass.push(mass);
-            low = high;
+/// A bundle of outcomes: a P-mass known from below and a Q-mass known from above.
+#[derive(Clone, Copy, Default)]
+struct Bundle {
+    p: f64,
+    q: f64,
+}
+
+impl Bundle {
+    fn loss(self) -> f64 {
+        if self.q > 0.0 { (self.p / self.q).ln() } else { f64::INFINITY }
+    }
+
+    /// `self` with the share `f` of `other`.
+    fn with(self, other: Self, f: f64) -> Self {
+        Self { p: (self.p + f * other.p) * (1.0 - 4.0 * U), q: (self.q + f * other.q) * (1.0 + 4.0 * U) }
+    }
+
+    fn share(self, f: f64) -> Self {
+        Self::default().with(self, f)
+    }
+
+    /// How much of `other` lifts the loss of both to `target`; above 1 if all of it does not.
+    fn lifts(self, other: Self, target: f64) -> f64 {
+        let e = target.exp();
+        let (missing, brought) = (e * self.q - self.p, other.p - e * other.q);
+        if missing <= 0.0 {
+            0.0
+        } else if brought > 0.0 {
+            missing / brought
+        } else {
+            f64::INFINITY
         }
     }
-    // what is left has losses above the last border
-    let m = pair.masses(&[low]);
-    let rest = m.p[1] - m.p_error[1];
-    let last = (low / step * (1.0 - 4.0 * U)).floor() as i64 - 1;
-    if rest > 0.0 && lattice.index.last().is_none_or(|k| *k < last) {
-        lattice.index.push(last);
-        lattice.mass.push(rest);
+}
+
+/// Merged outcomes of the pair with losses at lattice points, walking from left to right: bundles of neighbouring cells,
+/// of which one is split at random so that the bundle's loss is the lattice point. Masses and losses are rounded down;
+/// the returned losses may exceed the true ones by `loss_error`.
+fn merged(pair: &dyn Pair, step: f64, index: &[i64], atoms: &PointLosses) -> Lattice {
+    let at = |i: usize| index[i] as f64 * step;
+    let n = index.len();
+    let (lowest, highest) = (at(0), at(n - 1));
+    // a point loss sits on its lattice point up to rounding only
+    let tolerance = 256.0 * U * (1.0 + lowest.abs().max(highest.abs()));
+    let mut borders: Vec<f64> = (0..n).map(at).collect();
+    // a point loss gets a cell of its own
+    let points: Vec<f64> = atoms.losses.iter().copied().filter(|l| *l >= lowest && *l <= highest + step).collect();
+    borders.extend(points.iter().flat_map(|l| [l - 0.2 * tolerance, l + 0.2 * tolerance]));
+    borders.sort_by(f64::total_cmp);
+    let m = pair.masses(&borders);
+    let is_point = |i: usize| {
+        i > 0 && i < borders.len() && points.iter().any(|l| borders[i - 1] <= *l && *l <= borders[i])
+            && borders[i] - borders[i - 1] <= tolerance
+    };
+    let mut lattice = Lattice { step, index: vec![], mass: vec![], infinite: 0.0, loss_error: tolerance };
+    let emit = |lattice: &mut Lattice, k: i64, mass: f64| match lattice.mass.last_mut() {
+        Some(last) if lattice.index.last() == Some(&k) => *last += mass * (1.0 - 4.0 * U),
+        _ if mass > 0.0 => {
+            lattice.index.push(k);
+            lattice.mass.push(mass);
+        }
+        _ => {}
+    };
+    let (mut held, mut next) = (Bundle::default(), 0);
+    for i in 0..=borders.len() {
+        let mut cell = Bundle { p: (m.p[i] - m.p_error[i]).max(0.0), q: (m.q[i] + m.q_error[i]) * (1.0 + 4.0 * U) };
+        if cell.p == 0.0 {
+            continue;
+        }
+        // nothing below it shall pull a point loss down
+        if is_point(i) && held.p > 0.0 {
+            let down = ((held.loss().min(highest) + 0.5 * tolerance) / step).floor();
+            if down > -4e15 && lattice.index.last().is_none_or(|k| *k <= down as i64) {
+                emit(&mut lattice, down as i64, held.p);
+            }
+            held = Bundle::default();
+        }
+        loop {
+            // the first lattice point that the held bundle does not reach alone
+            let loss = held.loss();
+            while held.p > 0.0 && next < n && at(next) + tolerance < loss {
+                next += 1;
+            }
+            let lifts = if next < n { held.lifts(cell, at(next) - 0.5 * tolerance) } else { f64::INFINITY };
+            if held.p == 0.0 || lifts > 1.0 {
+                held = held.with(cell, 1.0);
+                break;
+            }
+            let done = held.with(cell, lifts);
+            if done.loss() < at(next) - tolerance {
+                held = held.with(cell, 1.0);
+                break;
+            }
+            emit(&mut lattice, index[next], done.p);
+            cell = cell.share(1.0 - lifts);
+            held = Bundle::default();
+            if cell.p == 0.0 {
+                break;
+            }
+        }
+    }
+    // what is left, rounded down
+    if held.p > 0.0 {
+        let last = ((held.loss().min(highest) + 0.5 * tolerance) / step).floor();
+        // rounding may put it below the one before: then it is left out
+        if last > -4e15 && lattice.index.last().is_none_or(|k| *k <= last as i64) {
+            emit(&mut lattice, last as i64, held.p);
+        }
     }
     lattice
 }
 
-/// A value that ε(δ) of the composition is certainly not below; 0 if nothing better is found.
-pub(crate) fn epsilon(draws: &Draws, delta: f64, tolerance: f64) -> f64 {
+/// The merged composition, ready to be read; `None` if nothing is left of a part.
+struct Prepared {
+    spectrum: Spectrum,
+    copies: Copies,
+    step: f64,
+    /// Chernoff's ε at the δ that it was made for.
+    chernoff: f64,
+}
+
+fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<Prepared> {
     let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
     let tail_mass = (1e-5 * delta / count).max(1e-300);
     let negligible = 1e-9 / count;
     let mut views: Vec<(View, u64)> =
         draws.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t)).collect();
-    let mut lambda = solve(&views, Target::Delta(delta), 10.0);
+    let mut lambda = solve(&views, target, 10.0);
     for (view, (pair, _)) in views.iter_mut().zip(draws) {
         view.0 = View::new(pair, &Widths::new(&view.0, lambda, negligible).refined(500));
     }
-    lambda = solve(&views, Target::Delta(delta), lambda);
+    lambda = solve(&views, target, lambda);
     let sum = total(&views, lambda);
     let chernoff = ((sum.value - lambda.ln_1p() - delta.ln()) / lambda).max(1e-4);
     let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
-    let mut step = step_for(tolerance * chernoff, lambda, &cumulants);
+    let wanted = step_for(tolerance * chernoff, lambda, &cumulants);
     let (length, fold_tilt) = window(&views, lambda, chernoff, -delta.ln());
     const MOST_POINTS: f64 = 262_144.0;
-    step = step.max(length / MOST_POINTS);
+    let atoms: Vec<_> = draws.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
+    let step = aligned_step(wanted, length / MOST_POINTS, &atoms);
     let points = fast_size((length / step).ceil() as usize + 2);
     let parts: Vec<Part> = views
         .iter()
-        .zip(draws)
-        .map(|((view, _), (pair, t))| (merged(pair, step, &Widths::new(view, lambda, negligible).lattice(step)), *t))
+        .zip(draws.iter().zip(&atoms))
+        .map(|((view, _), ((pair, t), (atoms, _)))| {
+            (merged(pair, step, &Widths::new(view, lambda, negligible).lattice(step, atoms), atoms), *t)
+        })
         .collect();
     if parts.iter().any(|(lattice, _)| lattice.index.is_empty()) {
-        return 0.0;
+        return None;
     }
-    let spectrum = Spectrum::new(&parts, fold_tilt, points);
-    // copies of the window on the right, by Chernoff at orders above the folding tilt
-    let copies: Vec<(f64, f64)> = [1.0, 1.1, 1.2, 1.35, 1.7, 2.2, 3.0]
-        .iter()
-        .map(|factor| (factor * lambda, parts.iter().map(|(l, t)| *t as f64 * ln_moment(l, factor * lambda)).sum()))
-        .collect();
-    let width = points as f64 * step;
-    let certain = |j: i64| {
-        let at = j as f64 * step;
-        let left = 1.0 / (fold_tilt * width).exp_m1();
-        let right = copies
-            .iter()
-            .map(|(theta, k): &(f64, f64)| (k - theta * at).exp() / ((theta - fold_tilt) * width).exp_m1())
-            .fold(f64::INFINITY, f64::min);
-        spectrum.delta_lower(j) - (left + right) * (1.0 + 1e-9)
-    };
-    // far below the target the alias bound is useless: look downward from an ε that is certainly too large
-    let top = ((chernoff / step) as i64 + 2).max(2);
-    const LOOKS: i64 = 64;
-    let look = |i: i64| (top as i128 * i128::from(i) / i128::from(LOOKS)) as i64;
-    let Some(found) = (0..LOOKS).rev().find(|i| certain(look(*i)) > delta) else { return 0.0 };
-    let (mut low, mut high) = (look(found), look(found + 1));
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if certain(middle) > delta { low = middle } else { high = middle }
-    }
-    low as f64 * step * (1.0 - 4.0 * U)
+    let copies = Copies::new(&parts, fold_tilt, points as f64 * step);
+    Some(Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, chernoff })
 }
 
-/// ln Σ p e^(θ loss), rounded up.
-fn ln_moment(lattice: &Lattice, theta: f64) -> f64 {
-    let exponent = |i: usize| theta * lattice.index[i] as f64 * lattice.step + lattice.mass[i].ln();
-    let top = (0..lattice.mass.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = (0..lattice.mass.len()).map(|i| (exponent(i) - top).exp()).sum();
-    top + sum.ln() + 16.0 * U * (1.0 + top.abs()) + lattice.mass.len() as f64 * U
+impl Prepared {
+    /// Certified lower bound of the merged profile at a lattice point.
+    fn certain(&self, j: i64) -> f64 {
+        self.spectrum.delta_lower(j) - self.copies.bound(j as f64 * self.step)
+    }
+}
+
+/// A value that ε(δ) of the composition is certainly not below; 0 if nothing better is found.
+pub(crate) fn epsilon(draws: &Draws, delta: f64, tolerance: f64) -> f64 {
+    if let [(pair, 1)] = draws {
+        return single_epsilon(pair, delta);
+    }
+    let Some(merged) = prepare(draws, Target::Delta(delta), delta, tolerance) else { return 0.0 };
+    // far below the target the alias bound is useless: look downward, in growing steps, from an ε that is certainly too large
+    let top = ((merged.chernoff / merged.step) as i64).max(0) + 2;
+    let mut high = top;
+    let mut low = top - 1;
+    while merged.certain(low) <= delta {
+        if low <= 0 {
+            return 0.0;
+        }
+        (high, low) = (low, (low - 1 - (top - low) / 4).max(0));
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if merged.certain(middle) > delta { low = middle } else { high = middle }
+    }
+    // between its points a lattice profile is linear in e^ε
+    let (above, below) = (merged.certain(low), merged.certain(high));
+    let share = ((above - delta) / (above - below.max(0.0))).clamp(0.0, 1.0) * (1.0 - 16.0 * U);
+    let at = low as f64 * merged.step + (share * merged.step.exp_m1()).ln_1p();
+    (at * (1.0 - 8.0 * U) - merged.spectrum.loss_error).max(0.0)
+}
+
+/// A value that δ(ε) of the composition is certainly not below. `guess` is about what it is.
+pub(crate) fn delta(draws: &Draws, epsilon: f64, guess: f64, tolerance: f64) -> f64 {
+    if let [(pair, 1)] = draws {
+        return single_delta(pair, epsilon);
+    }
+    let guess = guess.clamp(1e-290, 0.5);
+    let Some(merged) = prepare(draws, Target::Epsilon(epsilon), guess, tolerance) else { return 0.0 };
+    let position = (epsilon + merged.spectrum.loss_error) / merged.step * (1.0 + 4.0 * U);
+    if position > 4e15 {
+        return 0.0;
+    }
+    // between its points a lattice profile is linear in e^ε
+    let low = position.floor() as i64;
+    let (d0, d1) = (merged.certain(low), merged.certain(low + 1));
+    let share = ((position - low as f64) * merged.step).exp_m1() / merged.step.exp_m1();
+    (d0 + (share * (1.0 + 16.0 * U)).min(1.0) * (d1 - d0)).max(0.0) * (1.0 - 8.0 * U)
+}
+
+/// δ(ε) = P{L > ε} − e^ε Q{L > ε} of one pair, rounded down.
+fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
+    let m = pair.masses(&[epsilon]);
+    let p = m.p[1] - m.p_error[1];
+    let q = (m.q[1] + m.q_error[1]) * epsilon.exp();
+    (p - q - 16.0 * (1.0 + epsilon.abs()) * U * p.abs()).clamp(0.0, 1.0)
+}
+
+fn single_epsilon(pair: &dyn Pair, delta: f64) -> f64 {
+    let (mut low, mut high) = (0.0, LARGEST_LOSS);
+    for _ in 0..80 {
+        let middle = 0.5 * (low + high);
+        if single_delta(pair, middle) > delta { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::closed::LaplacePair;
+    use super::*;
+
+    /// The two halves of a Laplace loss that are point losses stay where they are; the rest keeps its mean in e^−L.
+    #[test]
+    fn point_losses_are_not_pulled_down() {
+        let pair = LaplacePair { shift: 0.05 };
+        let step = 0.005;
+        let index: Vec<i64> = (-11..=11).collect();
+        let lattice = merged(&pair, step, &index, &pair.atoms());
+        let at = |k: i64| lattice.index.iter().position(|i| *i == k).map_or(0.0, |i| lattice.mass[i]);
+        assert!(at(10) >= 0.5 - 1e-12 && at(-10) >= 0.5 * (-0.05f64).exp() - 1e-12, "{lattice:?}");
+        assert!(lattice.index.windows(2).all(|w| w[0] < w[1]));
+        let sum: f64 = lattice.mass.iter().sum();
+        assert!(sum <= 1.0 && sum > 1.0 - 1e-12);
+        // below the profile everywhere
+        for e in [-0.04, -0.012, 0.0, 0.013, 0.031, 0.0499] {
+            let exact = pair.masses(&[e]);
+            assert!(lattice.profile(e) <= exact.p[1] - f64::exp(e) * exact.q[1] + 1e-15);
+        }
+    }
 }

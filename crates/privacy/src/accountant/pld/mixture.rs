@@ -1,7 +1,7 @@
 //! Gaussian pairs with mixtures: presence as a mixture of shifts, Poisson sampling under replace-one, public mixtures
 //! (spec 18 §2.2, §2.4, §2.5).
 
-use super::pair::{Masses, Pair, U, normal_cells};
+use super::pair::{Masses, Pair, PointLosses, U, normal_cells};
 use std::sync::Arc;
 
 /// Present: Σ p_j N(c_j, 1), absent: N(0, 1), with c_j ≥ 0 in units of the noise. Wrap in `Reversed` for the other order.
@@ -154,6 +154,15 @@ impl Pair for PublicMixture {
         }
         sum.p[n - 1] += self.infinite;
         sum
+    }
+
+    fn atoms(&self) -> PointLosses {
+        self.parts.iter().fold(PointLosses { losses: vec![], only: true }, |mut all, (_, pair)| {
+            let own = pair.atoms();
+            all.only &= own.only;
+            all.losses.extend(own.losses);
+            all
+        })
     }
 }
 

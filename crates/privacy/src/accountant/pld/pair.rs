@@ -21,6 +21,27 @@ pub(crate) trait Pair: Debug + Send + Sync {
     /// Masses of the cells between `borders` (non-decreasing, may contain ±∞). The borders used inside may be
     /// off by a relative 4u and an absolute 4u in loss.
     fn masses(&self, borders: &[f64]) -> Masses;
+
+    /// Losses that carry mass by themselves: the profile has a kink there, which a lattice point keeps.
+    fn atoms(&self) -> PointLosses {
+        PointLosses::default()
+    }
+}
+
+/// Losses with a mass of their own, as far as they are few.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PointLosses {
+    /// In no particular order.
+    pub losses: Vec<f64>,
+    /// Whether the loss takes no other finite value.
+    pub only: bool,
+}
+
+impl PointLosses {
+    pub fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
+        self.losses.iter_mut().for_each(|l| *l = f(*l));
+        self
+    }
 }
 
 /// N(mu, 1) against N(0, 1): the Gaussian mechanism with sensitivity over noise `mu`.
@@ -75,17 +96,29 @@ impl<T: Pair> Pair for Reversed<T> {
         }
         Masses { p: m.q, q: m.p, p_error: m.q_error, q_error: m.p_error }
     }
+
+    fn atoms(&self) -> PointLosses {
+        self.0.atoms().map(|l| -l)
+    }
 }
 
 impl Pair for Box<dyn Pair> {
     fn masses(&self, borders: &[f64]) -> Masses {
         (**self).masses(borders)
     }
+
+    fn atoms(&self) -> PointLosses {
+        (**self).atoms()
+    }
 }
 
 impl Pair for std::sync::Arc<dyn Pair> {
     fn masses(&self, borders: &[f64]) -> Masses {
         (**self).masses(borders)
+    }
+
+    fn atoms(&self) -> PointLosses {
+        (**self).atoms()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Poisson sampling of a directed pair: ((1−q)Q + qP, Q) and its reverse (spec 18 §2.2).
 
-use super::pair::{Masses, Pair, U};
+use super::pair::{Masses, Pair, PointLosses, U};
 
 /// ((1−q)Q + qP, Q) for the pair (P, Q) of the sampled mechanism; wrap in `Reversed` for absent → present.
 #[derive(Clone, Debug)]
@@ -25,6 +25,11 @@ pub(crate) fn base_loss(loss: f64, q: f64) -> f64 {
     }
 }
 
+/// ln(1 − q + q·e^loss), the inverse of [`base_loss`].
+fn sampled_loss(loss: f64, q: f64) -> f64 {
+    if loss < 40.0 { (q * loss.exp_m1()).ln_1p() } else { loss + q.ln() + ((1.0 - q) / q * (-loss).exp()).ln_1p() }
+}
+
 impl<T: Pair> Pair for PoissonPair<T> {
     fn masses(&self, borders: &[f64]) -> Masses {
         let q = self.probability;
@@ -35,6 +40,10 @@ impl<T: Pair> Pair for PoissonPair<T> {
             m.p_error[i] = q * m.p_error[i] + (1.0 - q) * m.q_error[i] + 4.0 * U * m.p[i];
         }
         m
+    }
+
+    fn atoms(&self) -> PointLosses {
+        self.base.atoms().map(|l| sampled_loss(l, self.probability))
     }
 }
 

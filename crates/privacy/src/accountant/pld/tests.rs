@@ -114,11 +114,11 @@ fn laplace_mixed_and_pure() {
     // optimal composition of pure and (ε, δ) mechanisms
     let pure = Event::ApproxDp { epsilon: 0.1, delta: 1e-8 }.self_composed(100);
     let delta = Pld::default().delta(&pure, Relation::ZeroOut, 4.0).unwrap().upper;
-    // ε = 4 is an atom of the sum, a kink of δ(ε) that the lattice rounds off
-    close(delta, 3.522308847386e-5, 5e-3);
+    // ε = 4 is an atom of the sum, a kink of δ(ε): the lattice has it as a point
+    close(delta, 3.522308847386e-5, 1e-6);
     let five = Event::composed([0.1, 0.2, 0.3, 0.5, 0.7].map(|epsilon| Event::PureStream { epsilon }).to_vec());
     let delta = Pld::default().delta(&five, Relation::ZeroOut, 1.0).unwrap().upper;
-    close(delta, 0.1032696321411, 1e-3);
+    close(delta, 0.1032696321411, 1e-6);
 }
 
 /// The same release written as a mixture must cost the same; on the wrong side it comes out too small.
@@ -288,6 +288,6 @@ fn lower_bounds_bracket_the_truth() {
         let (q, sigma, steps, delta, forward, _) = COMPOSITIONS[i];
         let bound = Pld::default().bracket(&dp_sgd(q, sigma, steps), Relation::ZeroOut, delta).unwrap();
         let lower = bound.lower.unwrap();
-        assert!(lower <= forward + 1e-8 && lower > forward * 0.99, "{q} {sigma}: {lower} {forward}");
+        assert!(lower <= forward + 1e-8 && lower > forward * 0.999, "{q} {sigma}: {lower} {forward}");
     }
 }
