@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help demo test test-rust test-python bench-noise bench-adult bench-accounting crosscheck audit
+.PHONY: help demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse crosscheck audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -60,6 +60,15 @@ bench-noise: .venv-bench/noise ## noise samplers against NumPy and OpenDP
 bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table against Opacus and diffprivlib
 	$(CARGO) build --release -q -p dpopt-cli
 	.venv-bench-adult/bin/python benches/adult/run.py
+
+.venv-bench-sparse/ready: benches/sparse/requirements.txt
+	python3 -m venv .venv-bench-sparse
+	.venv-bench-sparse/bin/pip install --quiet -r $<
+	touch $@
+
+bench-sparse: .venv-bench-sparse/ready ## sparse DP-SGD against Opacus and our own SGD without privacy
+	$(CARGO) bench -q -p dpopt --bench sparse --no-run
+	.venv-bench-sparse/bin/python benches/sparse/run.py
 
 .venv-bench/accounting: benches/accounting/requirements.txt
 	python3 -m venv .venv-bench

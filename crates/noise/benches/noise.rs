@@ -1,7 +1,8 @@
 //! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-noise`. Prints `NAME VALUE` lines that
 //! `make bench-noise` compares with NumPy and OpenDP in the same run.
 use dpopt_noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian, hard_threshold,
+    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian, Run, StepRule,
+    hard_threshold,
 };
 use rand::Rng;
 use std::hint::black_box;
@@ -60,25 +61,24 @@ fn measure() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let skips = PoissonSkips::new(0.001)?;
     let mut batch = Vec::new();
     println!("poisson_per_chosen_ns {:.3}", nanoseconds(10_000, || skips.subset(10_000_000, &mut stream, &mut batch)));
+    let rule = StepRule { learning_rate: 0.1, decay: 1.0, momentum: 0.0, average_weight: 0.0 };
     let options = LazyOptions {
         dimension: 1_000_000,
-        max_steps: 2000,
-        step_size: 0.1,
+        runs: vec![Run { steps: 2000, rule }],
         noise_std: 1.0,
         max_gradient: 10.0,
         grid: Grid::new(-20),
-        decay: 1.0,
-        average: false,
         max_reads: 1 << 21,
     };
-    let mut lazy = LazyIterate::new(options)?;
-    let touched: Vec<u32> = (0..1000).map(|k| k * 997).collect();
-    let (gradient, mut reads) = (vec![100i64; 1000], Vec::new());
+    let mut lazy = LazyIterate::new(&options)?;
     println!("lazy_step_per_touched_ns {:.3}", nanoseconds(100 * 1000, || {
         for _ in 0..100 {
-            lazy.touch(&touched, &mut stream, &mut reads);
-            black_box(lazy.descend(&touched, &gradient, &mut stream));
-            black_box(lazy.descend(&[], &[], &mut stream));
+            for j in (0..1000).map(|k| k * 997) {
+                black_box(lazy.read(j, &mut stream));
+                lazy.add(j, 100);
+            }
+            black_box(lazy.end_step(&mut stream));
+            black_box(lazy.end_step(&mut stream));
         }
     }));
     let top = RoundedGaussian::new(1.0, Grid::new(-20))?;

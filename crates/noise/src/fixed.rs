@@ -161,7 +161,7 @@ impl<const L: usize> Fixed<L> {
     }
 
     /// Times 2^`bits`, dropping what overflows.
-    fn shifted_left(&self, bits: usize) -> Self {
+    pub(crate) fn shifted_left(&self, bits: usize) -> Self {
         let (limbs, bits) = (bits / 64, bits % 64);
         let mut out = [0; L];
         for i in limbs..L {
@@ -169,6 +169,26 @@ impl<const L: usize> Fixed<L> {
             out[i] = self.0[i - limbs] << bits | low;
         }
         Self(out)
+    }
+
+    /// Divided by 2^`bits`, rounded down.
+    pub(crate) fn shifted_right_far(&self, bits: usize) -> Self {
+        let limbs = (bits / 64).min(L);
+        let mut out = [0; L];
+        out[..L - limbs].copy_from_slice(&self.0[limbs..]);
+        Self(out).shifted_right((bits % 64) as u32)
+    }
+
+    /// Number of zero bits before the first one, the integer limb's included.
+    pub(crate) fn leading_zeros(&self) -> usize {
+        let mut zeros = 0;
+        for limb in self.0.iter().rev() {
+            zeros += limb.leading_zeros() as usize;
+            if *limb != 0 {
+                break;
+            }
+        }
+        zeros
     }
 
     /// Number of zero bits after the binary point before the first one; for a number in (0, 1).
@@ -204,35 +224,6 @@ impl<const L: usize> Fixed<L> {
         let (limb, bits) = (shift / 64, shift % 64);
         let low = wide[limb] >> bits;
         if bits == 0 { low } else { low | wide[limb + 1] << (64 - bits) }
-    }
-
-    /// floor(self·m₀·m₁·2^`exponent` + ½), for results below 2^128 and −128 < `exponent` < BITS; L ≤ 5.
-    pub(crate) fn scaled_twice_and_rounded(&self, mantissas: [u64; 2], exponent: i32) -> u128 {
-        let mut wide = [0u64; 12];
-        wide[..L].copy_from_slice(&self.0);
-        for (mantissa, length) in mantissas.into_iter().zip([L, L + 1]) {
-            let mut carry = 0u128;
-            for limb in &mut wide[..=length] {
-                let t = u128::from(*limb) * u128::from(mantissa) + carry;
-                *limb = t as u64;
-                carry = t >> 64;
-            }
-        }
-        let shift = (Self::BITS as i32 - exponent) as usize;
-        let mut i = (shift - 1) / 64;
-        let mut over = true;
-        let mut addend = 1u64 << ((shift - 1) % 64);
-        while over {
-            (wide[i], over) = wide[i].overflowing_add(addend);
-            addend = 1;
-            i += 1;
-        }
-        let (limb, bits) = (shift / 64, shift % 64);
-        let at = |k: usize| {
-            let low = wide[limb + k] >> bits;
-            if bits == 0 { low } else { low | wide[limb + k + 1] << (64 - bits) }
-        };
-        u128::from(at(0)) | u128::from(at(1)) << 64
     }
 
     /// Nearest-below f64, for display and for first guesses only.

@@ -48,6 +48,7 @@ mod quantize;
 mod selection;
 mod source;
 mod stream;
+mod wide_normal;
 mod ziggurat;
 
 pub use discrete_gaussian::DiscreteGaussian;
@@ -55,7 +56,7 @@ pub use gaussian::{NoiseScaleError, RoundedGaussian};
 pub use geometric::{Geometric, ScaleError};
 pub use grid::Grid;
 pub use laplace::{DiscreteLaplace, RoundedLaplace};
-pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions};
+pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, Run, StepRule, Work};
 pub use order_statistics::{Descending, hard_threshold, project_l1};
 pub use poisson::{PoissonSkips, ProbabilityError};
 pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};

@@ -240,6 +240,17 @@ impl Quantizer {
         }
     }
 
+    /// t such that truncating t·v_j gives the integers of `scale`·row clipped to l2 norm C: for callers that add them up
+    /// themselves. Only for rows whose columns are all different (else the sum of equal columns would exceed C); the proof is
+    /// that of [`add_scaled_row`](Self::add_scaled_row). `None`: take [`quantize_sparse`](Self::quantize_sparse).
+    ///
+    /// # Panics
+    /// If the quantizer's norm is not l2.
+    #[inline]
+    pub fn row_factor(&self, scale: f64, values: &[f32]) -> Option<f64> {
+        self.factor(scale, squared_norm(values), values.len())
+    }
+
     /// t such that truncating t·v_j gives the clipped integers, or `None` where only the general path is proved.
     ///
     /// # Panics

@@ -94,13 +94,13 @@ impl ClippedGradient {
         (0..count.div_ceil(part))
             .into_par_iter()
             .map(|c| {
-                let mut sum = vec![0i64; width];
-                let k = self.loss.outputs();
-                let (mut scores, mut slope) = (vec![0.0; k], vec![0.0; k]);
+                let mut dense =
+                    DenseWeights { weights, sum: vec![0i64; width], features: examples.rows.columns() };
+                let mut scratch = self.scratch();
                 for i in c * part..((c + 1) * part).min(count) {
-                    self.add_record(examples, record(i), weights, &mut scores, &mut slope, &mut sum);
+                    self.add_record(examples, record(i), &mut dense, &mut scratch);
                 }
-                sum
+                dense.sum
             })
             .reduce(
                 || vec![0i64; width],
@@ -111,40 +111,56 @@ impl ClippedGradient {
             )
     }
 
+    pub(super) fn scratch(&self) -> Scratch {
+        let k = self.loss.outputs();
+        Scratch { scores: vec![0.0; k], slope: vec![0.0; k] }
+    }
+
+    /// C.
+    pub(super) fn clip_norm(&self) -> f64 {
+        self.clip_norm
+    }
+
+    /// Reads the weights of record i's features, and adds its clipped integer gradient.
     #[inline]
-    fn add_record(
-        &self,
-        examples: &Examples,
-        i: usize,
-        weights: &[f64],
-        scores: &mut [f64],
-        slope: &mut [f64],
-        sum: &mut [i64],
-    ) {
-        let d = examples.rows.columns();
+    pub(super) fn add_record<W: Weights>(&self, examples: &Examples, i: usize, weights: &mut W, scratch: &mut Scratch) {
         let (indices, values) = examples.rows.row(i);
         let Some(target) = self.loss.usable_target(f64::from(examples.targets[i]), f64::MAX) else {
             return;
         };
+        let Scratch { scores, slope } = scratch;
         for (out, score) in scores.iter_mut().enumerate() {
-            let line = &weights[out * d..(out + 1) * d];
-            *score = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();
+            *score = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights.read(out, j)).sum();
         }
         self.loss.slope(scores, target, slope);
         if slope.iter().any(|c| !c.is_finite()) {
             return; // counts as a zero contribution: never an error, which would be an output
         }
-        if let [c] = slope {
-            self.quantizer.add_scaled_row(*c, indices, values, sum);
+        if let [c] = slope[..] {
+            self.add_scaled(c, indices, values, weights);
         } else {
-            self.add_outer(slope, indices, values, sum);
+            self.add_outer(slope, indices, values, weights);
         }
+    }
+
+    /// clip(c·x): rows have increasing columns, so the factor's proof applies (see [`Quantizer::row_factor`]).
+    #[inline]
+    fn add_scaled<W: Weights>(&self, c: f64, indices: &[u32], values: &[f32], weights: &mut W) {
+        if let Some(factor) = self.quantizer.row_factor(c, values) {
+            for (&j, &x) in indices.iter().zip(values) {
+                weights.add(0, j, (factor * f64::from(x)) as i64);
+            }
+            return;
+        }
+        let mut entries: Vec<(u32, f64)> = indices.iter().zip(values).map(|(&j, &x)| (j, c * f64::from(x))).collect();
+        let (mut merged, mut units) = (Vec::new(), Vec::new());
+        self.quantizer.quantize_sparse(&mut entries, &mut merged, &mut units);
+        merged.iter().zip(units).for_each(|(&j, z)| weights.add(0, j, z));
     }
 
     /// slope ⊗ x with ‖slope‖·‖x‖ ≤ C. The factor leaves room for every rounding below (each product errs by at most
     /// three relative roundings, the two norms by (entries + 4)·2^-53 each), and truncation only shrinks.
-    fn add_outer(&self, slope: &[f64], indices: &[u32], values: &[f32], sum: &mut [i64]) {
-        let d = sum.len() / slope.len();
+    fn add_outer<W: Weights>(&self, slope: &[f64], indices: &[u32], values: &[f32], weights: &mut W) {
         let row = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
         let size = slope.iter().map(|c| c * c).sum::<f64>().sqrt();
         let room = 1.0 - (values.len() + slope.len() + 16) as f64 * f64::EPSILON;
@@ -156,12 +172,44 @@ impl ClippedGradient {
         let per_unit = 1.0 / self.quantizer.grid().step();
         for (out, &c) in slope.iter().enumerate() {
             let scale = c * factor * per_unit;
-            let line = &mut sum[out * d..(out + 1) * d];
             for (&j, &x) in indices.iter().zip(values) {
-                let slot = &mut line[j as usize];
-                *slot = slot.wrapping_add((scale * f64::from(x)) as i64);
+                weights.add(out, j, (scale * f64::from(x)) as i64);
             }
         }
+    }
+}
+
+/// Weights as a record sees them: those of its features are read, then its gradient is added.
+pub(super) trait Weights {
+    /// Weight of feature `column` for output `out`.
+    fn read(&mut self, out: usize, column: u32) -> f64;
+    /// Adds to the integer gradient sum.
+    fn add(&mut self, out: usize, column: u32, units: i64);
+}
+
+/// Buffers of one record's scores.
+pub(super) struct Scratch {
+    scores: Vec<f64>,
+    slope: Vec<f64>,
+}
+
+/// All weights and a sum of all coordinates, outputs × features.
+struct DenseWeights<'a> {
+    weights: &'a [f64],
+    sum: Vec<i64>,
+    features: usize,
+}
+
+impl Weights for DenseWeights<'_> {
+    #[inline]
+    fn read(&mut self, out: usize, column: u32) -> f64 {
+        self.weights[out * self.features + column as usize]
+    }
+
+    #[inline]
+    fn add(&mut self, out: usize, column: u32, units: i64) {
+        let cell = &mut self.sum[out * self.features + column as usize];
+        *cell = cell.wrapping_add(units);
     }
 }
 

@@ -8,6 +8,7 @@ mod matrix;
 mod minimiser;
 mod quantiles;
 mod ranges;
+mod sparse_descent;
 #[cfg(test)]
 mod tests;
 
@@ -21,3 +22,4 @@ pub use quantiles::QuantileBug;
 pub use quantiles::{Level, Quantiles};
 pub use ranges::{PrivateBounds, RangeEnd};
 pub(crate) use minimiser::PerturbedObjective;
+pub(crate) use sparse_descent::SparseDescent;

@@ -1,7 +1,6 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
-mod noisy_gradient_descent;
-mod noisy_sgd;
+mod descent;
 mod objective_perturbation;
 mod output_perturbation;
 mod planning;
@@ -19,8 +18,7 @@ mod audits;
 #[cfg(test)]
 mod tests;
 
-pub use noisy_gradient_descent::{Average, DescentSchedule, NoisyGradientDescent};
-pub use noisy_sgd::NoisySgd;
+pub use descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};

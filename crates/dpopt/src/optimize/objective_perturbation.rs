@@ -80,7 +80,7 @@ impl ObjectivePerturbation {
         let neighbours = problem.relation.sum_sensitivity();
         let closing_multiplier = special::gaussian_noise_multiplier(closing_epsilon, closing_delta) * neighbours;
         let mu = special::gaussian_mu(main_epsilon, main_delta) / neighbours;
-        let score = super::noisy_gradient_descent::tolerable_noise(problem.loss);
+        let score = super::descent::tolerable_noise(problem.loss);
         let wanted = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
             None => slope * r * r / (score * mu),

@@ -89,7 +89,7 @@ impl Algorithm for OutputPerturbation {
         let slope = loss.facts().lipschitz.unwrap_or(1.0);
         let lipschitz = slope * problem.row_norm;
         let mu = gaussian_mu(problem, budget)?;
-        let score = super::noisy_gradient_descent::tolerable_noise(problem.loss) / 3.0;
+        let score = super::descent::tolerable_noise(problem.loss) / 3.0;
         let regularization = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
             // noise of a score in any direction: L·R/(λμ) = κ

@@ -1,7 +1,7 @@
 //! DP gradient descent with a released preconditioner (spec 17 §4): the matrix βΣxxᵀ, which dominates every Hessian, is
 //! released once with isometric Gaussian noise; then T noisy gradient steps are taken in its geometry.
 
-use super::noisy_gradient_descent::default_clip_norm;
+use super::descent::default_clip_norm;
 use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;

@@ -154,7 +154,7 @@ fn sufficient_statistics_calibrate_the_composition() {
 fn replace_one_doubles_the_noise() {
     for epsilon in [0.5, 2.0] {
         let std = |relation| {
-            let options = NoisyGradientDescent { steps: Some(100), ..Default::default() };
+            let options = NoisyGradientDescent { descent: DescentOptions { steps: Some(100), ..Default::default() } };
             options.plan(&problem(LOGISTIC, relation), budget(epsilon)).unwrap().schedule.noise_std
         };
         close(std(Relation::ReplaceOne), 2.0 * std(Relation::ZeroOut), 1e-5);
@@ -249,7 +249,7 @@ fn every_loss_learns_by_descent() {
         let problem = facts(&examples, loss);
         let start = mean_loss(&examples, loss, &vec![0.0; problem.weights()]);
         let descent = fit(&NoisyGradientDescent::default(), &examples, &problem, budget(4.0), 3);
-        let sgd = fit(&NoisySgd { steps: Some(100), ..Default::default() }, &examples, &problem, budget(4.0), 3);
+        let sgd = fit(&NoisySgd { descent: DescentOptions { steps: Some(100), ..Default::default() }, ..Default::default() }, &examples, &problem, budget(4.0), 3);
         for weights in [descent, sgd] {
             let end = mean_loss(&examples, loss, &weights);
             assert!(end < 0.97 * start, "{loss:?}: {start} → {end}");

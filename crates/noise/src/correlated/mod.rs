@@ -11,6 +11,5 @@ mod tree;
 
 pub use factor::{Factor, FactorError};
 pub use noise::CorrelatedNoise;
-pub(crate) use noise::normal;
 pub use sensitivity::Participation;
 pub use tree::{TreeNoise, TreeNoiseError, tree_depth};

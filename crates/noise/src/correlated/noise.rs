@@ -6,16 +6,13 @@ use super::factor::{Factor, FactorError, Form, times_coefficient};
 use crate::fixed::Fixed;
 use crate::grid::{Grid, dyadic};
 use crate::stream::Stream;
-use crate::ziggurat::table;
+use crate::wide_normal::{FRACTION_BITS as PATH_BITS, WideNormal};
 use rayon::prelude::*;
 
-/// Fraction bits of the noise path.
-const PATH_BITS: u32 = 112;
 /// Coordinates per part of a step; a part has its own stream.
 const PART: usize = 1 << 12;
 
-/// Generates σ·(C⁻¹z)_t for t = 0, 1, …, for d coordinates.
-#[derive(Debug)]
+/// Generates σ·(C⁻¹z)_t for t = 0, 1, …, for d coordinates. Not printable: its memory is noise.
 pub struct CorrelatedNoise {
     factor: Factor,
     noise_std: f64,
@@ -29,6 +26,7 @@ pub struct CorrelatedNoise {
     dimension: usize,
     /// Largest row sum of |C⁻¹|.
     growth: f64,
+    normal: WideNormal,
 }
 
 impl CorrelatedNoise {
@@ -69,6 +67,7 @@ impl CorrelatedNoise {
             per_coordinate,
             dimension,
             growth,
+            normal: WideNormal::new(),
         })
     }
 
@@ -105,13 +104,13 @@ impl CorrelatedNoise {
         }
         self.step += 1;
         let (mantissa, exponent, width) = (self.mantissa, self.exponent, self.per_coordinate);
-        let form = &self.factor.0;
+        let (form, normal) = (&self.factor.0, &self.normal);
         let parts = stream.parts();
         let run = |(index, (part, memory)): (usize, (&mut [i64], &mut [i128]))| {
             let mut stream = parts.stream(index as u64);
             for (j, cell) in part.iter_mut().enumerate() {
                 let own = &mut memory[j * width..(j + 1) * width];
-                let y = advance(form, own, normal(&mut stream));
+                let y = advance(form, own, normal.sample(&mut stream));
                 *cell = cell.wrapping_add(rounded(y, mantissa, exponent));
             }
         };
@@ -157,14 +156,6 @@ fn push(memory: &mut [i128], newest: i128) {
     }
 }
 
-/// A standard normal variable in units of 2^-112, at most one unit off the exact one (but with probability 2^-180).
-pub(crate) fn normal(stream: &mut Stream) -> i128 {
-    let (mut point, negative) = table().signed(stream);
-    let x = point.interval::<4>(stream).low; // 192 fraction bits, digits known to 2^-125 and better
-    let size = (u128::from(x.0[3]) << PATH_BITS | u128::from(x.0[2]) << (PATH_BITS - 64) | u128::from(x.0[1] >> 16)) as i128;
-    if negative { -size } else { size }
-}
-
 /// round(y·s).
 fn rounded(y: i128, mantissa: u64, exponent: i32) -> i64 {
     let size = y.unsigned_abs();
@@ -192,7 +183,8 @@ mod tests {
     fn streaming_forms_apply_the_inverse() {
         let mut stream = NoiseSource::insecure(1).stream(Purpose::Audit, 0);
         let n = 60;
-        let z: Vec<i128> = (0..n).map(|_| normal(&mut stream)).collect();
+        let normal = WideNormal::new();
+        let z: Vec<i128> = (0..n).map(|_| normal.sample(&mut stream)).collect();
         let unit = 2f64.powi(-(PATH_BITS as i32));
         for factor in [
             Factor::identity(),

@@ -9,7 +9,7 @@ use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
 use crate::optimize::{
-    Algorithm, Average, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation,
+    Algorithm, Average, DescentOptions, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation,
     ReleasedPreconditioner, SufficientStatistics,
 };
 use crate::plan::{Plan, Problem};
@@ -90,18 +90,23 @@ fn crowd(with: bool) -> Sensitive<Examples> {
     Sensitive::new(Examples { rows, targets })
 }
 
+/// Eight plain steps whose last iterate is the answer.
+fn eight_steps() -> DescentOptions {
+    DescentOptions {
+        steps: Some(8),
+        learning_rate: Some(1e-3),
+        momentum: Some(0.0),
+        average: Average::Last,
+        ..DescentOptions::default()
+    }
+}
+
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let logistic = Loss::Logistic { shift: 0.0 };
     vec![
         method(
             ("noisy-gradient-descent, final weights", "canary clipped in all 8 steps; weight"),
-            NoisyGradientDescent {
-                steps: Some(8),
-                learning_rate: Some(1e-3),
-                momentum: Some(0.0),
-                average: Average::Last,
-                ..NoisyGradientDescent::default()
-            },
+            NoisyGradientDescent { descent: eight_steps() },
             problem(ROWS, Loss::Absolute),
             EPSILON,
             alone(),
@@ -110,14 +115,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         ),
         method(
             ("noisy-sgd, q = 1, final weights", "canary clipped in all 8 steps; weight"),
-            NoisySgd {
-                sampling_probability: Some(1.0),
-                steps: Some(8),
-                learning_rate: Some(1e-3),
-                momentum: Some(0.0),
-                average: Average::Last,
-                ..NoisySgd::default()
-            },
+            NoisySgd { sampling_probability: Some(1.0), lazy: None, descent: eight_steps() },
             problem(ROWS, Loss::Absolute),
             EPSILON,
             alone(),
@@ -126,14 +124,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         ),
         method(
             ("noisy-sgd, q = .25, final weights", "canary clipped when sampled, 8 steps; weight"),
-            NoisySgd {
-                sampling_probability: Some(0.25),
-                steps: Some(8),
-                learning_rate: Some(1e-3),
-                momentum: Some(0.0),
-                average: Average::Last,
-                ..NoisySgd::default()
-            },
+            NoisySgd { sampling_probability: Some(0.25), lazy: None, descent: eight_steps() },
             problem(ROWS, Loss::Absolute),
             EPSILON,
             alone(),

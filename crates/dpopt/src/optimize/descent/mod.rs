@@ -1,25 +1,30 @@
-//! Full-batch DP gradient descent with heavy-ball momentum and no tuning (spec 17 §5).
+//! Noisy descent: one recipe and one loop for full batches, Poisson batches and streams (spec 17 §5).
 //!
-//! T steps of v ← βv + (Σ clip(∇φ_i) + noise)/n, θ ← θ − ηv. Only the learning time s = ηT/(1−β) decides what noise and
+//! T steps of v ← βv + (Σ clip(∇φ_i) + noise)/(qn), θ ← aθ − ηv. Only the learning time s = ηT/(1−β) decides what noise and
 //! data do to the answer (a direction without curvature ends with noise s·C/(μn)), so s is chosen by the noise that is
-//! tolerable and T by stability.
+//! tolerable and T by stability. The methods differ in the batches and in the law of the noise, nothing else.
 
-use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive, require_delta};
+mod full_batch;
+mod lazy;
+mod stochastic;
+
+pub use full_batch::NoisyGradientDescent;
+pub use stochastic::NoisySgd;
+
+use super::planning::{check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
-use crate::data::Examples;
+use super::{MethodOptions, RunError, Solution};
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, Gaussian};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
-/// Options of DP gradient descent. `None` means: chosen from public facts.
+/// Options that every noisy descent has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
-pub struct NoisyGradientDescent {
+pub struct DescentOptions {
     /// T ≥ 1. Default: from the learning time, at most 400.
     pub steps: Option<u64>,
     /// η > 0 on the *mean* loss. Default: at most 1/(φ''·R²), less if the learning time asks for it.
@@ -32,6 +37,19 @@ pub struct NoisyGradientDescent {
     pub regularization: Option<f64>,
     /// What is returned. Default: the mean of the last half of the iterates.
     pub average: Average,
+}
+
+impl From<&MethodOptions> for DescentOptions {
+    fn from(o: &MethodOptions) -> Self {
+        Self {
+            steps: o.steps,
+            learning_rate: o.learning_rate,
+            clip_norm: o.clip_norm,
+            momentum: o.momentum,
+            regularization: o.regularization,
+            ..Self::default()
+        }
+    }
 }
 
 /// Which iterates make the answer; all are released, so this is post-processing.
@@ -70,6 +88,8 @@ pub struct DescentSchedule {
     pub average: Average,
     /// log2 of the grid step.
     pub grid_exponent: i32,
+    /// When the noise of coordinates that a batch does not touch is drawn: `lazily`, or `at each step` and why.
+    pub noise_drawn: String,
 }
 
 /// Noise std of a score that is tolerable in a flat direction, in units of a useful score (spec 17 §5: κ = 3 for
@@ -87,16 +107,17 @@ pub(crate) fn default_clip_norm(problem: &Problem) -> f64 {
     0.5 * problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0)
 }
 
-/// Everything but the noise: the part that full-batch and stochastic descent share.
+/// Everything but the noise.
 pub(crate) struct Recipe {
     pub(crate) steps: u64,
     pub(crate) learning_rate: f64,
     pub(crate) momentum: f64,
     pub(crate) clip_norm: f64,
     pub(crate) regularization: f64,
+    pub(crate) average: Average,
 }
 
-impl NoisyGradientDescent {
+impl DescentOptions {
     /// Checks the options and fills in the defaults from public facts.
     pub(crate) fn recipe(&self, problem: &Problem, budget: Budget) -> Result<Recipe, NotApplicable> {
         check_problem(problem)?;
@@ -125,94 +146,105 @@ impl NoisyGradientDescent {
             Some(rate) => rate,
             None => largest.min(time * (1.0 - momentum) / steps as f64),
         };
-        Ok(Recipe { steps, learning_rate, momentum, clip_norm, regularization })
-    }
-}
-
-impl From<&MethodOptions> for NoisyGradientDescent {
-    fn from(o: &MethodOptions) -> Self {
-        Self {
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            clip_norm: o.clip_norm,
-            momentum: o.momentum,
-            regularization: o.regularization,
-            ..Self::default()
+        // weight decay acts on the weights themselves: a = 1 − ηλ/(n(1−β)) has the fixed point of a ridge term in the gradient
+        let decay = learning_rate * regularization / (n * (1.0 - momentum));
+        if decay >= 0.5 {
+            return Err(NotApplicable::Option(format!(
+                "regularization {regularization} with learning rate {learning_rate} shrinks the weights by {decay} per step; \
+                 lower one of them"
+            )));
         }
+        Ok(Recipe { steps, learning_rate, momentum, clip_norm, regularization, average: self.average })
     }
 }
 
-impl Algorithm for NoisyGradientDescent {
-    type Schedule = DescentSchedule;
-    const NAME: &'static str = "noisy-gradient-descent";
+/// How a descent releases its gradients: what is left to say after the recipe.
+pub(crate) struct Releases<E> {
+    /// Name as in `--method`.
+    pub(crate) method: &'static str,
+    /// q; 1 for full batches.
+    pub(crate) sampling_probability: f64,
+    /// Event of all steps for a noise multiplier.
+    pub(crate) event: E,
+    /// What the guarantee rests on besides the clip.
+    pub(crate) assumptions: Vec<String>,
+    /// See [`DescentSchedule::noise_drawn`].
+    pub(crate) noise_drawn: String,
+}
 
-    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
-        let recipe = self.recipe(problem, budget)?;
+impl Recipe {
+    /// The certified plan of T releases of noisy gradient sums.
+    pub(crate) fn plan<E: Fn(f64) -> Event>(
+        self,
+        problem: &Problem,
+        budget: Budget,
+        releases: Releases<E>,
+    ) -> Result<Plan<DescentSchedule>, NotApplicable> {
+        let (noise_multiplier, certificate) = noise(problem, budget, releases.event)?;
+        let noise_std = noise_multiplier * self.clip_norm;
         let dimension = problem.weights();
-        let draws = recipe.steps as f64 * dimension as f64;
-        let event = |z: f64| approximate(Event::gaussian(z).self_composed(recipe.steps), draws);
-        let (noise_multiplier, certificate) = noise(problem, budget, event)?;
-        let noise_std = noise_multiplier * recipe.clip_norm;
-        let grid = Grid::for_sum(recipe.clip_norm, noise_std, problem.rows, dimension);
-        let n = problem.rows as f64;
-        let time = recipe.learning_rate * recipe.steps as f64 / (1.0 - recipe.momentum);
-        let flat_noise = time * noise_std / (n * (recipe.steps as f64).sqrt());
+        let grid = Grid::for_sum(self.clip_norm, noise_std, problem.rows, dimension);
+        let (n, q, steps) = (problem.rows as f64, releases.sampling_probability, self.steps as f64);
+        let time = self.learning_rate * steps / (1.0 - self.momentum);
+        // noise of the mechanism, and of the choice of the batch, on the mean gradient
+        let choice = self.clip_norm * ((1.0 - q) / (q * n) / dimension as f64).sqrt();
+        let flat_noise = time * (noise_std / (q * n)).hypot(choice) / steps.sqrt();
+        let clip = "each record's gradient has l2 norm at most the clip norm: enforced in exact integers";
         Ok(Plan {
             summary: Summary {
-                method: Self::NAME,
+                method: releases.method,
                 loss: problem.loss,
                 grade: Grade::Certified,
                 noise_multiplier,
-                steps: recipe.steps,
-                gradients: n * recipe.steps as f64,
-                weight_noise: Some(time * noise_std / (n * (recipe.steps as f64).sqrt())),
+                steps: self.steps,
+                gradients: q * n * steps,
+                weight_noise: Some(time * noise_std / (q * n) / steps.sqrt()),
                 predicted_excess_risk: RiskModel::of(problem)
-                    .clipped(recipe.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+                    .clipped(self.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
                     .learning_time(time, flat_noise),
                 certificate,
-                assumptions: vec![
-                    "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".into(),
-                ],
+                assumptions: std::iter::once(clip.to_string()).chain(releases.assumptions).collect(),
                 warnings: Vec::new(),
             },
             schedule: DescentSchedule {
                 loss: problem.loss,
-                steps: recipe.steps,
-                learning_rate: recipe.learning_rate,
-                momentum: recipe.momentum,
-                clip_norm: recipe.clip_norm,
+                steps: self.steps,
+                learning_rate: self.learning_rate,
+                momentum: self.momentum,
+                clip_norm: self.clip_norm,
                 noise_multiplier,
                 noise_std,
-                sampling_probability: 1.0,
-                regularization: recipe.regularization,
+                sampling_probability: q,
+                regularization: self.regularization,
                 average: self.average,
                 grid_exponent: grid.exponent(),
+                noise_drawn: releases.noise_drawn,
             },
-        })
-    }
-
-    fn run(
-        &self,
-        plan: &Plan<DescentSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
-        let schedule = &plan.schedule;
-        let grid = Grid::new(schedule.grid_exponent);
-        let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
-        let mechanism =
-            Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "gradient sum");
-        descend(schedule, problem, progress, Self::NAME, |weights| {
-            let sum = gradient.sum(examples, weights);
-            Ok(curator.release(&mechanism, &sum)?)
         })
     }
 }
 
-/// The loop of full-batch and stochastic descent; `noisy_sum` releases the noisy gradient sum at given weights.
+impl DescentSchedule {
+    /// 1/(qn): gradient sums become means of the *planned* number of records, never of the drawn one.
+    pub(crate) fn per_record(&self, problem: &Problem) -> f64 {
+        1.0 / (self.sampling_probability * problem.rows as f64)
+    }
+
+    /// a = 1 − ηλ/(n(1−β)).
+    pub(crate) fn decay(&self, problem: &Problem) -> f64 {
+        1.0 - self.learning_rate * self.regularization / (problem.rows as f64 * (1.0 - self.momentum))
+    }
+
+    /// The first step whose iterate is averaged.
+    pub(crate) fn first_averaged(&self) -> u64 {
+        match self.average {
+            Average::LastHalf => self.steps / 2,
+            Average::Last => self.steps - 1,
+        }
+    }
+}
+
+/// The loop with dense noise; `noisy_sum` releases the noisy gradient sum at given weights.
 pub(crate) fn descend(
     schedule: &DescentSchedule,
     problem: &Problem,
@@ -221,21 +253,16 @@ pub(crate) fn descend(
     mut noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
 ) -> Result<Released<Solution>, RunError> {
     let dimension = problem.weights();
-    // divide by the *planned* number of records, never by the drawn one
-    let per_record = 1.0 / (schedule.sampling_probability * problem.rows as f64);
-    let decay = schedule.regularization / problem.rows as f64;
+    let (per_record, decay) = (schedule.per_record(problem), schedule.decay(problem));
     let (mut weights, mut velocity, mut mean) = (vec![0.0; dimension], vec![0.0; dimension], vec![0.0; dimension]);
-    let first_averaged = match schedule.average {
-        Average::LastHalf => schedule.steps / 2,
-        Average::Last => schedule.steps - 1,
-    };
+    let first_averaged = schedule.first_averaged();
     let share = 1.0 / (schedule.steps - first_averaged) as f64;
     progress.start(name, schedule.steps);
     for step in 0..schedule.steps {
         let noisy = noisy_sum(&weights)?;
         for (((w, v), m), g) in weights.iter_mut().zip(&mut velocity).zip(&mut mean).zip(noisy.get()) {
-            *v = schedule.momentum * *v + (g * per_record + decay * *w);
-            *w -= schedule.learning_rate * *v;
+            *v = schedule.momentum * *v + g * per_record;
+            *w = decay * *w - schedule.learning_rate * *v;
             if step >= first_averaged {
                 *m += share * *w;
             }
@@ -245,3 +272,6 @@ pub(crate) fn descend(
     progress.finish();
     Ok(Released::new(mean.into()))
 }
+
+#[cfg(test)]
+mod tests;

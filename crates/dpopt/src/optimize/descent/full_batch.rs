@@ -1,0 +1,64 @@
+//! Full-batch DP gradient descent with heavy-ball momentum and no tuning (spec 17 §5).
+
+use super::{DescentOptions, DescentSchedule, Releases, descend};
+use crate::data::Examples;
+use crate::mechanism::{ClippedGradient, Curator, Gaussian};
+use crate::optimize::planning::approximate;
+use crate::optimize::{Algorithm, MethodOptions, RunError, Solution, check_shape};
+use crate::plan::{NotApplicable, Plan, Problem};
+use crate::progress::Progress;
+use crate::{Released, Sensitive};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event};
+
+/// Options of DP gradient descent.
+#[derive(Clone, Debug, Default)]
+pub struct NoisyGradientDescent {
+    /// What every descent has.
+    pub descent: DescentOptions,
+}
+
+impl From<&MethodOptions> for NoisyGradientDescent {
+    fn from(o: &MethodOptions) -> Self {
+        Self { descent: o.into() }
+    }
+}
+
+impl Algorithm for NoisyGradientDescent {
+    type Schedule = DescentSchedule;
+    const NAME: &'static str = "noisy-gradient-descent";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
+        let recipe = self.descent.recipe(problem, budget)?;
+        let (steps, draws) = (recipe.steps, recipe.steps as f64 * problem.weights() as f64);
+        let event = |z: f64| approximate(Event::gaussian(z).self_composed(steps), draws);
+        let releases = Releases {
+            method: Self::NAME,
+            sampling_probability: 1.0,
+            event,
+            assumptions: Vec::new(),
+            noise_drawn: "at each step: full batches read every weight".into(),
+        };
+        recipe.plan(problem, budget, releases)
+    }
+
+    fn run(
+        &self,
+        plan: &Plan<DescentSchedule>,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Solution>, RunError> {
+        check_shape(problem, examples)?;
+        let schedule = &plan.schedule;
+        let grid = Grid::new(schedule.grid_exponent);
+        let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+        let mechanism =
+            Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "gradient sum");
+        descend(schedule, problem, progress, Self::NAME, |weights| {
+            let sum = gradient.sum(examples, weights);
+            Ok(curator.release(&mechanism, &sum)?)
+        })
+    }
+}

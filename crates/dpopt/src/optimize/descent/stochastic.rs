@@ -1,0 +1,103 @@
+//! DP-SGD with Poisson batches (spec 17 §5): the steps of [`NoisyGradientDescent`] on secret random batches.
+//!
+//! Each record enters each batch with probability q, independently; the curator draws the batches, the sum is divided by
+//! the public q·n, and an empty batch is a noisy step like any other. A smaller q saves time, never accuracy.
+
+use super::lazy::{self, Path};
+use super::{DescentOptions, DescentSchedule, Releases, descend};
+use crate::data::Examples;
+use crate::mechanism::{ClippedGradient, Curator, Gaussian};
+use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
+use crate::optimize::{Algorithm, MethodOptions, RunError, Solution, check_shape};
+use crate::plan::{NotApplicable, Plan, Problem};
+use crate::progress::Progress;
+use crate::{Released, Sensitive};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event};
+
+/// Options of DP-SGD.
+#[derive(Clone, Debug, Default)]
+pub struct NoisySgd {
+    /// q in (0, 1]. Default 0.1.
+    pub sampling_probability: Option<f64>,
+    /// Whether the noise of untouched weights is drawn lazily. Default: if that costs less.
+    pub lazy: Option<bool>,
+    /// What every descent has.
+    pub descent: DescentOptions,
+}
+
+impl From<&MethodOptions> for NoisySgd {
+    fn from(o: &MethodOptions) -> Self {
+        Self { sampling_probability: o.sampling_probability, lazy: None, descent: o.into() }
+    }
+}
+
+impl Algorithm for NoisySgd {
+    type Schedule = DescentSchedule;
+    const NAME: &'static str = "noisy-sgd";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
+        let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
+        let recipe = self.descent.recipe(problem, budget)?;
+        let steps = recipe.steps;
+        let path = lazy::path(&recipe, problem, budget, q, self.lazy);
+        // one subset of n per step (fewer than 42 + n exact comparisons), and one rounded Gaussian per weight or the lazy bound
+        let subsets = steps as f64 * (problem.rows as f64 + 42.0);
+        let dense = steps as f64 * problem.weights() as f64;
+        let releases = Releases {
+            method: Self::NAME,
+            sampling_probability: q,
+            event: |z: f64| {
+                let exact = Event::gaussian(z).poisson_sampled(q).self_composed(steps);
+                match &path {
+                    Path::Lazy { total_variation } => exact.approximate(subsets * SAMPLER_ERROR + total_variation),
+                    Path::Eager { .. } => approximate(exact, subsets + dense),
+                }
+            },
+            assumptions: std::iter::once("each record enters each batch independently and secretly: drawn by the curator")
+                .chain(path.is_lazy().then_some(lazy::ASSUMPTION))
+                .map(String::from)
+                .collect(),
+            noise_drawn: path.to_string(),
+        };
+        let plan = recipe.plan(problem, budget, releases)?;
+        // the bound was taken at a noise multiplier that a plan does not fall below
+        match &path {
+            Path::Lazy { total_variation } if !lazy::fits(&plan.schedule, problem, *total_variation) => {
+                let descent = NoisySgd { lazy: Some(false), ..self.clone() };
+                descent.plan(problem, budget)
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    fn run(
+        &self,
+        plan: &Plan<DescentSchedule>,
+        problem: &Problem,
+        examples: &Sensitive<Examples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Solution>, RunError> {
+        check_shape(problem, examples)?;
+        let schedule = &plan.schedule;
+        let grid = Grid::new(schedule.grid_exponent);
+        let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+        if schedule.is_lazy() {
+            let event = plan.summary.certificate.event();
+            let mechanism = lazy::mechanism(schedule, problem, gradient, event, progress);
+            progress.start(Self::NAME, schedule.steps);
+            let weights = curator.release(&mechanism, examples)?;
+            progress.finish();
+            return Ok(weights.map(Solution::from));
+        }
+        let mechanism =
+            Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
+        let records = examples.expose().rows.len();
+        descend(schedule, problem, progress, Self::NAME, |weights| {
+            let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+            let sum = gradient.sum_batch(examples, batch, weights);
+            Ok(curator.release(&mechanism, &sum)?)
+        })
+    }
+}

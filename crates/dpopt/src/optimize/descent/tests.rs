@@ -1,0 +1,123 @@
+//! Lazily and densely noised DP-SGD are one mechanism; plans say which way they take and why.
+
+use super::*;
+use crate::data::{Examples, Rows};
+use crate::mechanism::Curator;
+use crate::optimize::Algorithm;
+use crate::progress::Silent;
+use crate::Sensitive;
+use dpopt_noise::NoiseSource;
+use dpopt_privacy::Relation;
+
+const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
+
+/// n rows of three of d features; the class is told by the first one.
+fn sparse_table(n: usize, d: u32, classes: u32) -> Examples {
+    let mut rows = Rows::new(d as usize);
+    let mut targets = Vec::new();
+    for i in 0..n as u32 {
+        let class = i % classes;
+        let noise = |k: u32| 4 + (i * 7919 + k * 104_729) % (d - 4);
+        rows.push_clipped(&mut [(class, 1.0), (noise(1), 0.5), (noise(2), 0.5)], 1.0);
+        targets.push(if classes == 2 { 2.0 * class as f32 - 1.0 } else { class as f32 });
+    }
+    Examples { rows, targets }
+}
+
+fn problem(examples: &Examples, loss: Loss) -> Problem {
+    Problem {
+        rows: examples.rows.len() as u64,
+        features: examples.rows.columns(),
+        nonzeros: 3,
+        row_norm: 1.0,
+        loss,
+        relation: Relation::ZeroOut,
+    }
+}
+
+/// Plans once and runs with each seed.
+fn runs(sgd: &NoisySgd, examples: &Examples, loss: Loss, budget: Budget, seeds: impl Iterator<Item = u64>) -> Vec<Vec<f64>> {
+    let problem = problem(examples, loss);
+    let plan = sgd.plan(&problem, budget).unwrap();
+    assert_eq!(plan.schedule.is_lazy(), sgd.lazy.unwrap_or(true), "{}", plan.schedule.noise_drawn);
+    let sensitive = Sensitive::new(examples.clone());
+    let run = |seed| {
+        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+        let answer = sgd.run(&plan, &problem, &sensitive, &mut curator, &Silent).unwrap().into_inner();
+        assert!(curator.is_spent());
+        assert!(sgd.run(&plan, &problem, &sensitive, &mut curator, &Silent).is_err(), "the budget is spent");
+        answer.weights
+    };
+    seeds.map(run).collect()
+}
+
+#[test]
+fn lazy_and_dense_runs_have_one_law() {
+    let budget = Budget::new(2.0, 1e-5).unwrap();
+    for (loss, classes) in [(LOGISTIC, 2), (Loss::Softmax { classes: 3 }, 3)] {
+        let examples = sparse_table(40, 7, classes);
+        let samples = [true, false].map(|lazy| {
+            let descent = DescentOptions {
+                steps: Some(6),
+                learning_rate: Some(2.0),
+                momentum: Some(0.5),
+                regularization: Some(2.0),
+                ..Default::default()
+            };
+            let sgd = NoisySgd { sampling_probability: Some(0.3), lazy: Some(lazy), descent };
+            runs(&sgd, &examples, loss, budget, (0..1500).map(|seed| 2 * seed + u64::from(lazy)))
+        });
+        let width = samples[0][0].len();
+        let moments = |sample: &[Vec<f64>], f: &dyn Fn(&[f64]) -> f64| {
+            let n = sample.len() as f64;
+            let mean = sample.iter().map(|x| f(x)).sum::<f64>() / n;
+            (mean, sample.iter().map(|x| (f(x) - mean).powi(2)).sum::<f64>() / n / n)
+        };
+        for i in 0..width {
+            for j in i..=width {
+                // means, then all second moments: at most 252 statistics, 6.2 standard deviations: false alarm 1.5e-7
+                let f = |x: &[f64]| if j == width { x[i] } else { x[i] * x[j] };
+                let ((a, va), (b, vb)) = (moments(&samples[0], &f), moments(&samples[1], &f));
+                assert!((a - b).abs() < 6.2 * (va + vb).sqrt(), "{loss:?} {i} {j}: {a} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wide_sparse_problems_are_lazy_by_themselves_and_learn() {
+    let examples = sparse_table(4000, 200_000, 2);
+    let budget = Budget::new(4.0, 1e-6).unwrap();
+    let both = runs(&NoisySgd::default(), &examples, LOGISTIC, budget, [1, 1].into_iter());
+    let weights = &both[0];
+    assert!(weights[1] > weights[0], "{} {}", weights[1], weights[0]);
+    // reproducible, and every weight has noise
+    assert_eq!(both[0], both[1]);
+    assert!(weights.iter().all(|w| *w != 0.0));
+}
+
+#[test]
+fn plans_say_when_noise_is_drawn_and_why() {
+    let budget = Budget::new(1.0, 1e-6).unwrap();
+    let base = Problem { rows: 50_000, features: 1 << 20, nonzeros: 40, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ZeroOut };
+    let sgd = |q: f64, lazy, steps| NoisySgd {
+        sampling_probability: Some(q),
+        lazy,
+        descent: DescentOptions { steps: Some(steps), ..Default::default() },
+    };
+    let plan = |sgd: NoisySgd, problem: &Problem| sgd.plan(problem, budget).unwrap();
+    let lazy = plan(sgd(0.01, None, 400), &base);
+    assert_eq!(lazy.schedule.noise_drawn, "lazily");
+    assert!(lazy.summary.assumptions.iter().any(|a| a.contains("128-bit")));
+    // the same noise as the dense way, to the share of δ that finite precision takes
+    let dense = plan(sgd(0.01, Some(false), 400), &base);
+    assert_eq!(dense.schedule.noise_drawn, "at each step: as asked");
+    let ratio = lazy.summary.noise_multiplier / dense.summary.noise_multiplier;
+    assert!((1.0 - 1e-6..1.001).contains(&ratio), "{ratio}");
+    for (wanted, because) in [
+        (plan(sgd(0.01, None, 400), &Problem { features: 100, ..base.clone() }), "touch so many"),
+        (plan(sgd(0.01, Some(true), (1 << 21) + 1), &base), "2^21 steps"),
+    ] {
+        assert!(!wanted.schedule.is_lazy() && wanted.schedule.noise_drawn.contains(because), "{}", wanted.schedule.noise_drawn);
+    }
+}

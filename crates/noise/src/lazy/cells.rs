@@ -1,0 +1,230 @@
+//! The states of all coordinates, brought up to date one by one (spec 19 §3.7–3.8).
+
+use super::recursion::{Gap, Recursion};
+use crate::stream::Stream;
+use crate::wide_normal::WideNormal;
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// Coordinates per part of a flush; a part has its own stream.
+const PART: usize = 1 << 12;
+/// Gaps up to this length are looked up in a list, longer ones in a map.
+const LISTED: u32 = 1 << 12;
+
+/// A coordinate: its state just before step `last`, and the gradient of step `last`, which is not yet applied; nor is any
+/// noise from step `last` on.
+#[derive(Clone, Copy)]
+struct Cell<const P: usize> {
+    state: [i128; P],
+    gradient: i64,
+    last: u32,
+}
+
+/// Looks up how to move from one step to another. Long-lived where gaps lie within a run of equal steps, so that only their
+/// length counts; renewed at each step otherwise.
+struct Gaps<const P: usize> {
+    recursion: Recursion<P>,
+    /// Gaps by length, for the run that `to` of the last look-up belongs to.
+    listed: Vec<Option<Box<Gap<P>>>>,
+    mapped: HashMap<u32, Box<Gap<P>>>,
+    /// First step of the run that the lists belong to.
+    run_start: u32,
+    run: usize,
+    /// Step that `crossing` belongs to.
+    to: u32,
+    /// Gaps that start before this run, by start.
+    crossing: HashMap<u32, Box<Gap<P>>>,
+}
+
+impl<const P: usize> Gaps<P> {
+    fn new(recursion: Recursion<P>) -> Self {
+        Self {
+            recursion,
+            listed: Vec::new(),
+            mapped: HashMap::new(),
+            run_start: 0,
+            run: 0,
+            to: 0,
+            crossing: HashMap::new(),
+        }
+    }
+
+    /// All coefficients fit (checked from public bounds when the state is made), so `TooLarge` can't occur; a missing
+    /// gap would be a bug that must not publish anything.
+    #[inline]
+    fn get(&mut self, from: u32, to: u32) -> &Gap<P> {
+        if to != self.to {
+            self.advance(to);
+        }
+        if from < self.run_start {
+            let recursion = &mut self.recursion;
+            return self.crossing.entry(from).or_insert_with(|| made(recursion, from, to));
+        }
+        let length = to - from;
+        if length < LISTED {
+            let at = length as usize;
+            if self.listed.len() <= at {
+                self.listed.resize_with(at + 1, || None);
+            }
+            let recursion = &mut self.recursion;
+            self.listed[at].get_or_insert_with(|| made(recursion, from, to))
+        } else {
+            let recursion = &mut self.recursion;
+            self.mapped.entry(length).or_insert_with(|| made(recursion, from, to))
+        }
+    }
+
+    #[cold]
+    fn advance(&mut self, to: u32) {
+        self.to = to;
+        self.crossing.clear();
+        // the run of the last step of the gap
+        let (run, start) = self.recursion.run_before(to);
+        if run != self.run {
+            self.run = run;
+            self.run_start = start;
+            self.listed.clear();
+            self.mapped.clear();
+        }
+    }
+}
+
+#[allow(clippy::expect_used)]
+fn made<const P: usize>(recursion: &mut Recursion<P>, from: u32, to: u32) -> Box<Gap<P>> {
+    // public numbers only; `LazyIterate::new` has made the largest coefficients once
+    Box::new(recursion.gap(from, to).expect("coefficients fit by the public bounds"))
+}
+
+/// How much was done; depends on records, so it is for benchmarks and tests only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Normal variables drawn before the final flush.
+    pub draws: u64,
+    /// Coordinates brought up to date, summed over steps.
+    pub touched: u64,
+}
+
+/// All coordinates of a recursion with P components.
+pub(super) struct Cells<const P: usize> {
+    cells: Vec<Cell<P>>,
+    gaps: Gaps<P>,
+    normal: WideNormal,
+    pub(super) step: u32,
+    read_shift: u32,
+    max_gradient: i64,
+    work: Work,
+}
+
+impl<const P: usize> Cells<P> {
+    pub(super) fn new(dimension: usize, recursion: Recursion<P>, read_shift: u32, max_gradient: i64) -> Self {
+        Self {
+            cells: vec![Cell { state: [0; P], gradient: 0, last: 0 }; dimension],
+            gaps: Gaps::new(recursion),
+            normal: WideNormal::new(),
+            step: 0,
+            read_shift,
+            max_gradient,
+            work: Work::default(),
+        }
+    }
+
+    pub(super) fn work(&self) -> Work {
+        self.work
+    }
+
+    /// The iterate of coordinate j, negated, in steps of the public grid of reads.
+    #[inline]
+    pub(super) fn read(&mut self, j: usize, stream: &mut Stream) -> i64 {
+        let cell = &mut self.cells[j];
+        if cell.last != self.step {
+            let gap = self.gaps.get(cell.last, self.step);
+            self.work.draws += gap.noise.len() as u64;
+            self.work.touched += 1;
+            catch_up(cell, gap, self.max_gradient, &self.normal, stream);
+            cell.last = self.step;
+        }
+        rounded(cell.state[0], self.read_shift)
+    }
+
+    /// Adds to the gradient of this step.
+    ///
+    /// # Panics
+    /// If the coordinate was not read in this step.
+    #[inline]
+    pub(super) fn add(&mut self, j: usize, units: i64) {
+        let cell = &mut self.cells[j];
+        assert!(cell.last == self.step, "a coordinate is read before its gradient is added");
+        cell.gradient = cell.gradient.wrapping_add(units);
+    }
+
+    /// Brings all coordinates up to date.
+    pub(super) fn flush(&mut self, stream: &mut Stream) {
+        let step = self.step;
+        let mut seen = vec![false; step as usize + 1];
+        self.cells.iter().for_each(|cell| seen[cell.last as usize] = true);
+        seen[step as usize] = false;
+        let table: Vec<Option<Gap<P>>> = seen
+            .into_iter()
+            .enumerate()
+            .map(|(from, seen)| seen.then(|| self.gaps.get(from as u32, step).clone()))
+            .collect();
+        let parts = stream.parts();
+        let (normal, max_gradient) = (&self.normal, self.max_gradient);
+        self.cells.par_chunks_mut(PART).enumerate().for_each(|(index, cells)| {
+            let mut stream = parts.stream(index as u64);
+            for cell in cells {
+                if let Some(gap) = &table[cell.last as usize] {
+                    catch_up(cell, gap, max_gradient, normal, &mut stream);
+                    cell.last = step;
+                }
+            }
+        });
+    }
+
+    /// Component `part` of all coordinates, in steps of 2^`shift` units.
+    pub(super) fn published(self, part: usize, shift: u32) -> impl Iterator<Item = i64> {
+        self.cells.into_iter().map(move |cell| rounded(cell.state[part], shift))
+    }
+}
+
+/// Applies the pending gradient, the missed steps and their noise.
+#[inline]
+fn catch_up<const P: usize>(
+    cell: &mut Cell<P>,
+    gap: &Gap<P>,
+    max_gradient: i64,
+    normal: &WideNormal,
+    stream: &mut Stream,
+) {
+    let mut next = [0i128; P];
+    for (i, slot) in next.iter_mut().enumerate() {
+        for (j, x) in cell.state.iter().enumerate() {
+            let c = &gap.map[i][j];
+            if !c.is_zero() {
+                *slot = slot.wrapping_add(c.times(*x));
+            }
+        }
+    }
+    if cell.gradient != 0 {
+        let gradient = i128::from(cell.gradient.clamp(-max_gradient, max_gradient));
+        for (slot, c) in next.iter_mut().zip(&gap.drift) {
+            *slot = slot.wrapping_add(c.times(gradient));
+        }
+        cell.gradient = 0;
+    }
+    for column in &gap.noise {
+        let xi = normal.sample(stream);
+        for (slot, c) in next.iter_mut().zip(column) {
+            if !c.is_zero() {
+                *slot = slot.wrapping_add(c.times(xi));
+            }
+        }
+    }
+    cell.state = next;
+}
+
+/// round(x/2^shift).
+#[inline]
+fn rounded(x: i128, shift: u32) -> i64 {
+    (x.wrapping_add(1 << (shift - 1)) >> shift) as i64
+}
