@@ -26,6 +26,12 @@ impl Pair for Atoms {
             m.q_error[cell] += (4.0 + 2.0 * loss.abs()) * U * m.q[cell];
         }
         m.p[cells - 1] += self.infinite;
+        // what is left of Q has no P-mass: loss −∞. Sampling the pair gives it a finite loss, so it must not be forgotten;
+        // a border at −∞ stands for a sampled loss that nothing falls below
+        let rest = 1.0 - m.q.iter().sum::<f64>();
+        let lowest = borders.partition_point(|b| *b == f64::NEG_INFINITY);
+        m.q[lowest] += rest.max(0.0);
+        m.q_error[lowest] += 4.0 * U;
         m
     }
 
@@ -35,7 +41,10 @@ impl Pair for Atoms {
         if self.loss.len() > FEW {
             return PointLosses::default();
         }
-        PointLosses { losses: self.loss.clone(), only: true }
+        let mut losses = self.loss.clone();
+        // what only Q has; sampling makes it ln(1 − q)
+        losses.push(f64::NEG_INFINITY);
+        PointLosses { losses, only: true }
     }
 }
 

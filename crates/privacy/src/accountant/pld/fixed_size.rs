@@ -5,7 +5,7 @@
 
 use super::atoms::Atoms;
 use super::mixture::PublicMixture;
-use super::pair::{GaussianPair, Masses, Pair, PointLosses, U};
+use super::pair::{Masses, Pair, PointLosses, U};
 use super::poisson::{PoissonPair, base_loss};
 use crate::special::{gaussian_ln_delta_upper, ln_binomial_mass};
 use std::sync::Arc;
@@ -66,12 +66,17 @@ pub(crate) fn without_replacement<T: Pair>(q: f64, base: T) -> Symmetrised<Poiss
     Symmetrised(PoissonPair { probability: q, base })
 }
 
-/// m draws with replacement from n, Gaussian base with `mu` for one changed slot: j copies give jμ.
-pub(crate) fn with_replacement(n: u64, m: u64, mu: f64) -> Symmetrised<PoissonPair<PublicMixture>> {
+/// m draws with replacement from n: `changed(j)` is the base's pair when j slots change, or `None` if its loss is unbounded.
+pub(crate) fn with_replacement(
+    n: u64,
+    m: u64,
+    changed: impl Fn(u64) -> Option<Arc<dyn Pair>>,
+) -> Symmetrised<PoissonPair<PublicMixture>> {
     let none = m as f64 * (-1.0 / n as f64).ln_1p();
     // probability that the record is drawn at all
     let drawn = -none.exp_m1();
-    let (mut parts, mut listed): (Vec<(f64, Arc<dyn Pair>)>, f64) = (vec![], 0.0);
+    let (mut parts, mut listed, mut lost): (Vec<(f64, Arc<dyn Pair>)>, f64, f64) = (vec![], 0.0, 0.0);
+    let mut last = 0;
     let p = 1.0 / n as f64;
     for j in 1..=m {
         let weight = ln_binomial_mass(j, m, p, 1.0 - p).exp() / drawn;
@@ -80,11 +85,14 @@ pub(crate) fn with_replacement(n: u64, m: u64, mu: f64) -> Symmetrised<PoissonPa
             break;
         }
         listed += weight;
-        parts.push((weight * (1.0 + 1e-12), Arc::new(GaussianPair { mu: j as f64 * mu })));
+        last = j;
+        match changed(j) {
+            Some(pair) => parts.push((weight * (1.0 + 1e-12), pair)),
+            None => lost += weight * (1.0 + 1e-12),
+        }
     }
-    let last = parts.len() as u64;
     // after 2000 copies everything is set aside; before, a geometric tail below the cut
-    let infinite = if last >= m { 0.0 } else if last < 2000 { 4e-60 } else { (1.0 - listed).max(0.0) + 1e-12 };
+    let infinite = lost + if last >= m { 0.0 } else if last < 2000 { 4e-60 } else { (1.0 - listed).max(0.0) + 1e-12 };
     Symmetrised(PoissonPair { probability: drawn.next_up().min(1.0), base: PublicMixture { parts, infinite } })
 }
 
@@ -128,7 +136,7 @@ pub(crate) fn directed(q: f64, mu: f64) -> (Atoms, Atoms) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pair::Reversed;
+    use super::super::pair::{GaussianPair, Reversed};
     use super::*;
 
     fn profile(pair: &dyn Pair, epsilon: f64) -> f64 {
@@ -147,7 +155,7 @@ mod tests {
         for (n, m, mu, e, value) in
             [(1000, 100, 0.25, 0.5, 3.650480382211e-7), (10_000, 512, 1.0, 0.5, 5.135212156051e-4)]
         {
-            let pair = with_replacement(n, m, mu);
+            let pair = with_replacement(n, m, |j| Some(Arc::new(GaussianPair { mu: j as f64 * mu })));
             assert!((profile(&pair, e) / value - 1.0).abs() < 1e-8, "{}", profile(&pair, e));
         }
     }

@@ -6,6 +6,7 @@
 
 mod alias;
 mod atoms;
+mod chi_square;
 mod closed;
 mod compose;
 mod fixed_size;
@@ -18,10 +19,12 @@ mod pair;
 #[cfg(test)]
 mod planted;
 mod poisson;
+mod product;
 mod spectrum;
 mod stated;
 mod tilt;
 mod tree;
+mod truncated;
 
 pub use compose::Quality;
 

@@ -30,7 +30,7 @@ pub(crate) struct Spectrum {
     error: f64,
     /// ln of the factor that covers rounding of the exponentials.
     ln_inflation: f64,
-    /// Σ T·(mass at +∞).
+    /// Probability that some draw has an infinite loss, rounded up.
     pub infinite: f64,
     /// Σ T·(rounding of losses).
     pub loss_error: f64,
@@ -82,7 +82,7 @@ impl Spectrum {
         let mut input = fft.make_input_vec();
         let mut output = fft.make_output_vec();
         let mut scratch = fft.make_scratch_vec();
-        let (mut cumulant, mut infinite, mut loss_error, mut ln_inflation) = (0.0, 0.0, 0.0, 0.0);
+        let (mut cumulant, mut ln_finite, mut loss_error, mut ln_inflation) = (0.0, 0.0f64, 0.0, 0.0);
         // Σ T ln(1 + rounding): how far above one |F| can come out
         let mut ln_growth = 0.0;
         // per kept frequency: index, ln|F|, ln of the upper bound of |F|, phase
@@ -103,7 +103,8 @@ impl Spectrum {
                 input[lattice.index[i].rem_euclid(modulus) as usize] += w / sum;
             }
             cumulant += t * (top + sum.ln());
-            infinite += t * lattice.infinite;
+            // 1 − Π(1 − m)^T, by logarithms
+            ln_finite += t * (-lattice.infinite.min(1.0)).ln_1p() * (1.0 + 8.0 * U);
             loss_error += t * lattice.loss_error;
             // spec 18 §3.3 (b): exponentials; the same sum normalises and enters K, so its error cancels
             let largest = exponent(0).abs().max(exponent(lattice.mass.len() - 1).abs());
@@ -174,7 +175,7 @@ impl Spectrum {
             reading,
             error: error / points as f64,
             ln_inflation,
-            infinite: infinite * (1.0 + 4.0 * U * parts.len() as f64),
+            infinite: -ln_finite.exp_m1() * (1.0 + 4.0 * U * parts.len() as f64),
             loss_error,
         }
     }

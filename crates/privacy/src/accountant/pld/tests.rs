@@ -291,3 +291,94 @@ fn lower_bounds_bracket_the_truth() {
         assert!(lower <= forward + 1e-8 && lower > forward * 0.999, "{q} {sigma}: {lower} {forward}");
     }
 }
+
+/// Sampling a mechanism with a δ of its own: Q keeps that much mass where P has none, at the sampled loss ln(1 − q).
+#[test]
+fn a_sampled_mechanism_keeps_the_mass_that_only_the_other_side_has() {
+    let (q, e, d, steps) = (0.3f64, 0.4f64, 0.1f64, 3u32);
+    let event = Event::ApproxDp { epsilon: e, delta: d }.poisson_sampled(q).self_composed(u64::from(steps));
+    // (P, Q) masses of the four outcomes, sampled
+    let (up, down) = ((1.0 - d) / (1.0 + (-e).exp()), (1.0 - d) / (1.0 + e.exp()));
+    let base = [(d, 0.0), (up, down), (down, up), (0.0, d)];
+    let sampled = base.map(|(p, r)| (q * p + (1.0 - q) * r, r));
+    for at in [0.0, 0.1, 0.3] {
+        let (mut forward, mut backward) = (0.0, 0.0);
+        for outcome in 0..4usize.pow(steps) {
+            let (p, r) = (0..steps).fold((1.0, 1.0), |(p, r), k| {
+                let (a, b) = sampled[outcome / 4usize.pow(k) % 4];
+                (p * a, r * b)
+            });
+            forward += (p - f64::exp(at) * r).max(0.0);
+            backward += (r - f64::exp(at) * p).max(0.0);
+        }
+        let bound = Pld::default().delta(&event, Relation::ZeroOut, at).unwrap();
+        let (f, b) = (bound.with_to_without.unwrap(), bound.without_to_with.unwrap());
+        assert!(f >= forward && f < forward * 1.001, "{at}: {f} {forward}");
+        assert!(b >= backward && b < backward * 1.001, "{at}: {b} {backward}");
+    }
+}
+
+/// One sample for several releases, under the three kinds of sampling.
+#[test]
+fn several_releases_on_one_sample() {
+    let both = Event::composed(vec![Event::laplace(20.0), Event::gaussian(5.0)]);
+    let one = |e: &Event, r| epsilon_under(&e.clone().poisson_sampled(0.05).self_composed(200), r, 1e-6);
+    for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
+        let shared = one(&both, relation);
+        // sharing the sample costs more than two samples, and less than no sampling
+        let apart = Event::composed(vec![
+            Event::laplace(20.0).poisson_sampled(0.05).self_composed(200),
+            Event::gaussian(5.0).poisson_sampled(0.05).self_composed(200),
+        ]);
+        let least = one(&Event::laplace(20.0), relation).max(one(&Event::gaussian(5.0), relation));
+        assert!(shared > epsilon_under(&apart, relation, 1e-6) && shared > least);
+        assert!(shared < epsilon_under(&both.clone().self_composed(200), relation, 1e-6));
+    }
+    // the composition of Laplace releases as a product against the pure bound ε = 3/10 on the sample
+    let laplace = Event::laplace(10.0).self_composed(3).poisson_sampled(0.1);
+    let pure = Event::PureStream { epsilon: 0.3 }.poisson_sampled(0.1);
+    let at = |e: &Event| Pld::default().delta(e, Relation::ZeroOut, 0.01).unwrap().upper;
+    assert!(at(&laplace) < at(&pure) && at(&laplace) > 0.2 * at(&pure), "{} {}", at(&laplace), at(&pure));
+    let fixed = both.sampled_without_replacement(1000, 50).self_composed(20);
+    let value = epsilon_under(&fixed, Relation::ZeroOut, 1e-6);
+    assert!(value > epsilon_under(&Event::gaussian(5.0).sampled_without_replacement(1000, 50).self_composed(20), Relation::ZeroOut, 1e-6));
+    // with replacement: at least one draw of Poisson's rate, of Laplace noise too
+    for base in [Event::gaussian(5.0), Event::laplace(20.0), Event::ExponentialMechanism { epsilon: 0.1 }] {
+        let event = |base: Event| Event::SampledWithReplacement {
+            source_dataset_size: 1000,
+            sample_size: 50,
+            event: Box::new(base),
+        };
+        let value = epsilon_under(&event(base.clone()).self_composed(50), Relation::ReplaceOne, 1e-6);
+        let fixed = base.sampled_without_replacement(1000, 50).self_composed(50);
+        assert!(value > 0.9 * epsilon_under(&fixed, Relation::ReplaceOne, 1e-6));
+    }
+}
+
+/// A cap on the batch that is never met changes nothing; a low one costs, but less than sampling with shift 2 throughout.
+#[test]
+fn truncated_batches() {
+    let event = |most: u64| Event::TruncatedSubsampledGaussian {
+        dataset_size: 10_000,
+        sampling_probability: 0.01,
+        truncated_batch_size: most,
+        noise_multiplier: 1.0,
+    };
+    let cost = |e: &Event| epsilon_under(&e.clone().self_composed(1000), Relation::ZeroOut, 1e-6);
+    let (plain, loose, tight) = (epsilon(&dp_sgd(0.01, 1.0, 1000), 1e-6).upper, cost(&event(250)), cost(&event(100)));
+    assert!((loose / plain - 1.0).abs() < 1e-6, "{loose} {plain}");
+    let doubled = epsilon(&dp_sgd(0.01, 0.5, 1000), 1e-6).upper;
+    assert!(tight > 1.5 * plain && tight < doubled, "{tight} {plain} {doubled}");
+    assert!(Pld::default().supports(&event(100), Relation::AddOrRemove).is_err());
+}
+
+/// Thousands of composed releases with fresh scales: the lattice never above the Rényi bound of the same releases.
+#[test]
+fn random_scales_compose() {
+    let event = Event::ChiSquareGaussian { degrees_of_freedom: 50, mu: 0.05 }.self_composed(100);
+    let lattice = epsilon(&event, 1e-6).upper;
+    let renyi = super::super::rdp::RdpAccountant.epsilon(&event, Relation::ZeroOut, 1e-6).unwrap().upper;
+    let fixed_scale = epsilon(&Event::gaussian(20.0).self_composed(100), 1e-6).upper;
+    assert!(lattice > fixed_scale && lattice < renyi, "{fixed_scale} {lattice} {renyi}");
+    assert!(epsilon_under(&event, Relation::ReplaceOne, 1e-6) > 1.9 * lattice);
+}

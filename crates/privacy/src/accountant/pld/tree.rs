@@ -8,8 +8,9 @@ use super::pair::{GaussianPair, Pair, Reversed, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
-use super::{fixed_size, stated};
-use crate::accountant::{AccountingError, gdp};
+use super::grid::LARGEST_LOSS;
+use super::{chi_square, fixed_size, product, stated, truncated};
+use crate::accountant::{AccountingError, gdp, pure};
 use crate::group;
 use crate::special::ln_binomial_mass;
 use crate::{Event, Relation};
@@ -201,12 +202,32 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
             without_replacement(q, event, relation)?
         }
         Event::SampledWithReplacement { source_dataset_size, sample_size, event } => {
-            let Some(Ok((mu, _))) =
-                group::for_replacement(event, relation).map(|e| gdp::mu(&e, Relation::ReplaceOne))
-            else {
-                return refuse(format!("sampling with replacement of {} is not implemented", name(event)));
+            let Some(replaced) = group::for_replacement(event, relation) else {
+                return refuse(format!("{} has no replace-one profile to sample from", name(event)));
             };
-            Sides::symmetric(fixed_size::with_replacement(*source_dataset_size, *sample_size, mu))
+            let changed = changed_slots(&replaced, relation)?;
+            Sides::symmetric(fixed_size::with_replacement(*source_dataset_size, *sample_size, changed))
+        }
+        Event::ChiSquareGaussian { degrees_of_freedom, mu } if *mu > 0.0 => {
+            Sides::symmetric(chi_square::pair(*degrees_of_freedom, relation.sum_sensitivity() * mu))
+        }
+        Event::TruncatedSubsampledGaussian {
+            dataset_size,
+            sampling_probability: q,
+            truncated_batch_size,
+            noise_multiplier,
+        } if *noise_multiplier > 0.0 && *q > 0.0 && *q < 1.0 => {
+            if relation == Relation::AddOrRemove {
+                return refuse("the number of records enters the truncation; use zero-out".into());
+            }
+            let mu = (1.0 / noise_multiplier).next_up();
+            let pair = truncated::pair(*dataset_size, *q, *truncated_batch_size, mu, relation);
+            if relation == Relation::ReplaceOne { Sides::symmetric(pair) } else { Sides::directed(pair) }
+        }
+        Event::NonPrivate => return refuse("something is released without noise".into()),
+        Event::Unsupported => return refuse("the event says that it has no description".into()),
+        Event::RepeatAndSelect { .. } => {
+            return refuse("repeat-and-select is bounded by the rdp accountant only".into());
         }
         _ => return refuse(format!("no dominating pair is known for {}", name(leaf))),
     })
@@ -228,7 +249,7 @@ fn poisson(q: f64, event: &Event, relation: Relation) -> Result<Sides, Accountin
             if let Ok((mu, _)) = gdp::mu(event, relation) {
                 return Ok(Sides::directed(PoissonPair { probability: q, base: GaussianPair { mu } }));
             }
-            let base = leaf_sides(event, relation)?.with_to_without;
+            let base = whole(event, relation)?.with_to_without;
             Ok(Sides::directed(PoissonPair { probability: q, base }))
         }
         Relation::ReplaceOne => match event {
@@ -240,17 +261,84 @@ fn poisson(q: f64, event: &Event, relation: Relation) -> Result<Sides, Accountin
                 }
                 Ok(Sides::symmetric(PoissonReplacePair { probability: q, mu }))
             }
-            // the replace-one pair admits "nothing" as a record: its shift of 2C covers C
-            Event::Laplace { .. } | Event::DiscreteLaplace { .. } => {
-                let base = leaf_sides(event, relation)?.with_to_without;
+            _ if admits_nothing(event) => {
+                let base = whole(event, relation)?.with_to_without;
                 Ok(Sides::symmetric(fixed_size::without_replacement(q, base)))
             }
             _ => Err(unsupported(
                 relation,
-                format!("Poisson sampling of {} is implemented for zero-out only", name(event)),
+                format!(
+                    "Poisson sampling of {} under replace-one needs a profile that admits an absent record; use zero-out",
+                    name(event)
+                ),
             )),
         },
     }
+}
+
+/// The sides of everything that is released on one sample.
+fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
+    let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+    if let [(part, 1)] = &exact.parts[..] {
+        return leaf_sides(part, relation);
+    }
+    let mut sides = vec![];
+    for (part, count) in &exact.parts {
+        sides.push((leaf_sides(part, relation)?, *count));
+    }
+    let compose = |side: fn(&Sides) -> &Arc<dyn Pair>| {
+        let parts: Vec<_> = sides.iter().map(|(s, t)| (side(s).clone(), *t)).collect();
+        product::product(&parts).ok_or_else(|| {
+            unsupported(relation, "the releases on one sample spread over too wide a range; describe them by one event")
+        })
+    };
+    if sides.iter().all(|(s, _)| s.is_symmetric()) {
+        return Ok(Sides::symmetric(compose(|s| &s.with_to_without)?));
+    }
+    Ok(Sides {
+        with_to_without: Arc::new(compose(|s| &s.with_to_without)?),
+        without_to_with: Arc::new(compose(|s| &s.without_to_with)?),
+    })
+}
+
+/// Whether the replace-one pair of `event` also covers a record against nothing: a shift of 2C covers C; a choice that is
+/// bounded for removal too; a uniform answer is the average of the answers to all records.
+fn admits_nothing(event: &Event) -> bool {
+    match event {
+        Event::Gaussian { .. }
+        | Event::Laplace { .. }
+        | Event::DiscreteLaplace { .. }
+        | Event::ExponentialMechanism { .. }
+        | Event::RandomizedResponse { .. }
+        | Event::ChiSquareGaussian { .. }
+        | Event::SingleEpochTreeAggregation { .. }
+        | Event::NoOp => true,
+        Event::Composed { .. } | Event::SelfComposed { .. } => event.children().iter().all(admits_nothing),
+        _ => false,
+    }
+}
+
+/// The pair of `event` (already under replace-one) when j slots of its batch change.
+fn changed_slots(event: &Event, relation: Relation) -> Result<impl Fn(u64) -> Option<Arc<dyn Pair>>, AccountingError> {
+    let (gaussian, laplace) = (gdp::mu(event, Relation::ReplaceOne).ok(), match event {
+        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => Some(2.0 / noise_multiplier * (1.0 + 4.0 * U)),
+        _ => None,
+    });
+    let worst = pure::worst(event, Relation::ReplaceOne);
+    if gaussian.is_none() && worst.is_none() {
+        return Err(unsupported(relation, format!("sampling with replacement of {} is not implemented", name(event))));
+    }
+    Ok(move |j: u64| -> Option<Arc<dyn Pair>> {
+        let times = j as f64 * (1.0 + 2.0 * U);
+        if let Some((mu, _)) = gaussian {
+            return Some(Arc::new(GaussianPair { mu: times * mu }));
+        }
+        if let Some(shift) = laplace {
+            return Some(Arc::new(LaplacePair { shift: times * shift }));
+        }
+        let (epsilon, delta) = group::approximate(j, worst?.0, worst?.1);
+        (epsilon <= LARGEST_LOSS && delta < 1.0).then(|| Arc::new(Atoms::symmetric(&[epsilon], &[delta])) as Arc<dyn Pair>)
+    })
 }
 
 /// m of n: replace-one constants of the sampled mechanism even under zero-out; the directed form for Gaussians.
@@ -262,7 +350,7 @@ fn without_replacement(q: f64, event: &Event, relation: Relation) -> Result<Side
     let Some(replaced) = group::for_replacement(event, relation) else {
         return Err(unsupported(relation, format!("{} has no replace-one profile to sample from", name(event))));
     };
-    let base = leaf_sides(&replaced, Relation::ReplaceOne)?;
+    let base = whole(&replaced, Relation::ReplaceOne)?;
     #[cfg(test)]
     if planted(Bug::OneSidedFixedSize) {
         return Ok(Sides::symmetric(PoissonPair { probability: q, base: base.with_to_without }));
