@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse crosscheck audit
+.PHONY: help demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -87,6 +87,9 @@ bench-accounting: .venv-bench/accounting ## privacy accounting and calibration a
 crosscheck: .venv-crosscheck/done ## 500 random events against four other accountants, into docs/accounting-crosscheck.md
 	$(CARGO) build -q --release -p dpopt-privacy --example account
 	.venv-crosscheck/bin/python crates/privacy/crosscheck/run.py target/release/examples/account docs/accounting-crosscheck.md
+
+figures: ## the pictures of the methods' pages, into docs/images (some minutes)
+	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
 
 audit: ## planted bugs must be caught, the library's claims must stand (below 15 minutes; writes docs/audits)
 	$(CARGO) run -q --release -p dpopt-cli -- audit --catalogue --write docs/audits

@@ -89,11 +89,15 @@ impl Algorithm for OutputPerturbation {
         let slope = loss.facts().lipschitz.unwrap_or(1.0);
         let lipschitz = slope * problem.row_norm;
         let mu = gaussian_mu(problem, budget)?;
-        let score = super::descent::tolerable_noise(problem.loss) / 3.0;
+        let risk = RiskModel::of(problem);
+        let predicted = |lambda: f64, noise_std: f64| risk.regularized(lambda, 0.0, noise_std / RiskModel::pull(loss));
         let regularization = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
-            // noise of a score in any direction: L·R/(λμ) = κ
-            None => lipschitz * problem.row_norm / (score * mu),
+            // from where the noise of a score is L·R/(λμ) = 1, up or down to the best prediction: factors of √2
+            None => (-40..=40)
+                .map(|k| lipschitz * problem.row_norm / mu * 2f64.powf(0.5 * f64::from(k)))
+                .min_by(|a, b| predicted(*a, lipschitz / (a * mu)).total_cmp(&predicted(*b, lipschitz / (b * mu))))
+                .unwrap_or(lipschitz * problem.row_norm / mu),
         };
         let dimension = problem.weights();
         let event = |z: f64| approximate(Event::gaussian(z), dimension as f64);
@@ -112,11 +116,7 @@ impl Algorithm for OutputPerturbation {
                 steps: 1,
                 gradients: problem.rows as f64 * 15.0,
                 weight_noise: Some(noise_std),
-                predicted_excess_risk: RiskModel::of(problem).regularized(
-                    regularization,
-                    0.0,
-                    noise_std / RiskModel::pull(loss),
-                ),
+                predicted_excess_risk: predicted(regularization, noise_std),
                 certificate,
                 assumptions: vec![
                     "every row has norm at most the row norm: enforced when rows are built".into(),
