@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::encode::{field_text, is_missing_text, position};
+use super::cell::{field_text, is_missing_text};
+use super::encode::position;
 use super::error::DataError;
 use super::reader::TableReader;
 use crate::sensitive::Sensitive;

@@ -5,6 +5,7 @@
 //! [`encode`](Encoder::encode) to `Sensitive<Examples>`: rows of l2 norm at most 1, exactly.
 
 mod bounds_file;
+mod cell;
 mod encode;
 mod error;
 mod hashing;
@@ -18,7 +19,8 @@ mod schema;
 mod target;
 mod text;
 
-pub use encode::{BadCells, Encoder};
+pub use cell::BadCells;
+pub use encode::Encoder;
 pub use error::DataError;
 pub use labels::label_counts;
 pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::encode::{field_number, field_text, is_missing_marker};
+use super::cell::{field_number, field_text, is_missing_marker};
 use super::error::DataError;
 use super::reader::{Field, Stored, TableReader};
 use super::schema::{Kind, Schema, TargetRule};

@@ -1,7 +1,8 @@
 //! Counts below each point of a public grid: what a private quantile looks at (spec 17 §1.2). The choice itself is a
 //! mechanism's; here nothing leaves.
 
-use super::encode::{BadCells, field_number, is_missing_marker, position};
+use super::cell::{BadCells, field_number, is_missing_marker};
+use super::encode::position;
 use super::error::DataError;
 use super::reader::TableReader;
 use crate::sensitive::Sensitive;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::encode::{BadCells, field_number, field_text, is_missing_marker};
+use super::cell::{BadCells, field_number, field_text, is_missing_marker};
 use super::error::DataError;
 use super::hashing::FnvBuild;
 use super::reader::Field;

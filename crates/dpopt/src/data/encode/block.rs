@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
-use super::cell::{field_number, field_text, is_missing_marker, is_missing_text};
+use crate::data::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use super::numeric::{LINEAR, NumericScale, hats};
 use crate::data::hashing::{Fnv, FnvBuild};
 use crate::data::reader::Field;

@@ -5,7 +5,6 @@
 //! privacy needs; see `docs/proofs/encoder.md`.
 
 mod block;
-mod cell;
 mod form;
 mod numeric;
 #[cfg(test)]
@@ -16,6 +15,7 @@ use rayon::prelude::*;
 use self::block::{FeatureBlock, Prepared, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
 use self::numeric::LINEAR;
+use super::cell::BadCells;
 use super::error::DataError;
 use super::reader::{Block, Column, Field, TableReader};
 use super::rows::{Examples, Rows};
@@ -23,9 +23,6 @@ use super::schema::{FeatureKind, Layout};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
 use crate::sensitive::Sensitive;
-
-pub use self::cell::BadCells;
-pub(crate) use self::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 
 /// Turns records into rows of l2 norm at most [`row_norm`](Encoder::row_norm), without looking at any other record.
 ///
