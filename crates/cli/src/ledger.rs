@@ -74,14 +74,13 @@ fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
         (status.share * 1e3).ceil() / 10.0,
         status.rule.map_or(String::new(), |r| format!(", added up by the {} filter", r.name()))
     ));
+    out.push_str(&format!(
+        "guarantee: all runs together stay within epsilon {} and delta {}, however each is chosen after the ones before\n",
+        number(total.epsilon()),
+        probability(total.delta())
+    ));
     if status.charges.is_empty() {
         out.push_str("no run was charged yet\n");
-    } else {
-        out.push_str(&format!(
-            "all runs together, each chosen after seeing the ones before: epsilon {:.6} at delta {}\n",
-            (status.epsilon * 1e6).ceil() / 1e6,
-            probability(total.delta())
-        ));
     }
     out.push_str(&match room > 0.0 {
         true => format!("a next run fits with about epsilon {} at delta {}\n", number(room), probability(delta)),
