@@ -24,24 +24,31 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 	@echo
 	@echo 'Open demo/report.html in a browser.'
 
-test: test-rust ## all tests
+test: test-rust test-python ## all tests: Rust, then the Python package
 
-test-rust:
+test-rust: ## the Rust workspace
 	$(CARGO) test --release --workspace --exclude dpopt-python
 
-# The Python package is not released: its tests are not all green, so `test` does not run them yet.
+# An interpreter of Python 3.10 or newer for the tests; the wheel serves all of them.
 PYTHON ?= python3
 VENV ?= .venv
-test-python: $(VENV)/ready ## the Python package in progress: wheel, pytest, doctests, gallery
-	$(VENV)/bin/maturin build --release --locked --interpreter $(VENV)/bin/python --out target/wheels --quiet
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/dpopt-*.whl
-	$(VENV)/bin/python -m pytest crates/python/tests
+PY := $(VENV)/bin/python
 
+test-python: $(VENV)/ready ## the Python package: wheel, pytest, doctests, type stubs, gallery
+	@rm -rf target/wheels
+	$(VENV)/bin/maturin build --release --locked --interpreter $(PY) --out target/wheels --quiet
+	$(PY) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	$(PY) -m pytest crates/python/tests
+
+# Debian's python3 may lack venv or ensurepip; virtualenv and uv do without them.
 $(VENV)/ready: crates/python/requirements-test.txt
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --upgrade pip
-	$(VENV)/bin/pip install --quiet -r crates/python/requirements-test.txt
-	touch $@
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m virtualenv --quiet $(VENV) 2>/dev/null; } \
+		|| { rm -rf $(VENV); uv venv --quiet --seed --python $(PYTHON) $(VENV) 2>/dev/null; } \
+		|| { echo 'No virtual environment could be made with `$(PYTHON)`. Install python3-venv (or virtualenv, or uv), or name' \
+		'another interpreter of Python 3.10 or newer: make test PYTHON=/path/to/python3' >&2; exit 1; }
+	$(PY) -m pip install --quiet --disable-pip-version-check -r crates/python/requirements-test.txt
+	@touch $@
 
 .venv-bench/noise: benches/noise/requirements.txt
 	python3 -m venv .venv-bench

@@ -4,6 +4,7 @@ An audit refutes wrong claims; it proves nothing. Here an honest fit, and one th
 """
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +29,12 @@ def release(epsilon):
     return run
 
 
-import warnings  # noqa: E402
-
 warnings.simplefilter("ignore", dpopt.PrivacyWarning)  # δ above 1/n is no matter on ten made-up rows
 
 honest = audit.audit(release(1.0), with_record, without_record, runs=runs, epsilon=1.0, delta=1e-5)
 print("honest:", honest)
 lying = audit.audit(release(12.0), with_record, without_record, runs=runs, epsilon=1.0, delta=1e-5)
 print("lying: ", lying)
-(out / "audit_honest.svg").write_text(honest.svg, encoding="utf-8")
-(out / "audit_lying.svg").write_text(lying.svg, encoding="utf-8")
+honest.save(out / "audit_honest.svg")
+lying.save(out / "audit_lying.svg")
 assert not honest.violated and lying.violated

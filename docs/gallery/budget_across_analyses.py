@@ -20,7 +20,7 @@ ledger = dpopt.Ledger(epsilon=2.0, delta=1e-5)
 mean = dpopt.MeanEstimator(epsilon=0.25, delta=1e-6, bounds=(18, 90), budget=ledger).fit(age[:, None])
 print(f"mean age {mean.mean_[0]:.1f} ± {2 * mean.noise_std_[0]:.1f}")
 
-histogram = mechanisms.discrete_laplace_counts(np.bincount(np.minimum(visits, 9), minlength=10), epsilon=0.25, ledger=ledger)
+histogram = mechanisms.histogram(np.minimum(visits, 9), range(10), epsilon=0.25, ledger=ledger)
 print("visits", histogram.value)
 
 decade = mechanisms.choose(np.bincount((age // 10).astype(int)), epsilon=0.25, monotone=True, ledger=ledger)

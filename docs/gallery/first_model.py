@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import dpopt
 from dpopt import plot
@@ -16,13 +17,15 @@ out.mkdir(parents=True, exist_ok=True)
 
 # A table of people: age, years of education, hours per week. The ranges are common knowledge, not read off the table.
 rng = np.random.default_rng(0)
-n = 4000
-X = np.column_stack([rng.uniform(18, 80, n), rng.integers(1, 17, n), rng.uniform(1, 80, n)])
-logit = 0.04 * (X[:, 0] - 45) + 0.35 * (X[:, 1] - 9) + 0.05 * (X[:, 2] - 40)
-y = np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-logit)), "high", "low")
+n = 20_000
+X = pd.DataFrame({
+    "age (decades)": rng.uniform(1.8, 8, n), "school (years)": rng.integers(1, 17, n), "work (10 h/week)": rng.uniform(0, 8, n),
+})  # fmt: skip
+logit = X.to_numpy() @ [0.4, 0.35, 0.5] - 7
+y = np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-logit)), ">50K", "<=50K")
 
 model = dpopt.LogisticRegression(
-    epsilon=1.0, delta=1e-6, bounds=([18, 1, 1], [80, 16, 80]), classes=["low", "high"]
+    epsilon=1.0, delta=1e-6, bounds=([1.8, 1, 0], [8, 16, 8]), classes=["<=50K", ">50K"]
 )
 
 # Before any record is read: every method, its noise, its predicted error, its certified guarantee.

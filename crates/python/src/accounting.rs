@@ -149,3 +149,18 @@ pub(crate) fn parse(text: &str, unknown: Option<f64>) -> PyResult<String> {
 pub(crate) fn describe(event_json: &str) -> PyResult<String> {
     Ok(event(event_json)?.to_string())
 }
+
+/// (Rényi divergence, failure probability, sampler error) of an event at each order; `None` where nothing is certified.
+#[pyfunction]
+pub(crate) fn renyi(
+    py: Python<'_>,
+    event_json: &str,
+    under: &str,
+    orders: Vec<f64>,
+) -> PyResult<Vec<Option<(f64, f64, f64)>>> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    Ok(py.detach(|| {
+        let at = |order| accountant::rdp::cost(&event, relation, order).ok();
+        orders.into_iter().map(|order| at(order).map(|c| (c.divergence, c.delta, c.total_variation))).collect()
+    }))
+}

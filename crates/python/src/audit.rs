@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn audit(
     py: Python<'_>,
-    with: PyReadonlyArray1<'_, f64>,
-    without: PyReadonlyArray1<'_, f64>,
+    with_record: PyReadonlyArray1<'_, f64>,
+    without_record: PyReadonlyArray1<'_, f64>,
     claimed_epsilon: Option<f64>,
     claimed_delta: f64,
     claimed_event: Option<&str>,
@@ -22,7 +22,7 @@ pub(crate) fn audit(
     alpha: f64,
     pilot_share: f64,
 ) -> PyResult<(String, String)> {
-    let (with, without) = (with.as_slice().map_err(invalid)?, without.as_slice().map_err(invalid)?);
+    let (with, without) = (with_record.as_slice().map_err(invalid)?, without_record.as_slice().map_err(invalid)?);
     let options = Options { alpha, pilot_share, delta: claimed_delta, ..Options::default() };
     let relation = relation(under)?;
     let event = claimed_event.map(event).transpose()?;

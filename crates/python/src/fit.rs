@@ -6,7 +6,7 @@ use crate::examples::Examples;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
-use dpopt::optimize::{MethodOptions, Prepared, candidates};
+use dpopt::optimize::{MethodOptions, Prepared, candidates, named};
 use dpopt::plan::{Grade, Problem, Summary};
 use dpopt::privacy::Budget;
 use dpopt::progress::Silent;
@@ -28,6 +28,8 @@ struct Request {
     epsilon: f64,
     delta: f64,
     options: MethodOptions,
+    /// Plan all methods for comparison even if one is asked for by name.
+    compare: bool,
 }
 
 /// A source of noise: secure unless a seed is given.
@@ -90,7 +92,11 @@ pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
             return Err(invalid(format!("there is no method `{name}`; choose auto or one of {known}")));
         }
     }
-    let all = py.detach(|| candidates(&problem, budget, &r.options));
+    let one = if r.compare { None } else { py.detach(|| named(&problem, budget, &r.options)) };
+    let all = match one {
+        Some(candidate) => vec![candidate],
+        None => py.detach(|| candidates(&problem, budget, &r.options)),
+    };
     let mut rows = Vec::new();
     let mut chosen = None;
     for candidate in all {
@@ -125,23 +131,26 @@ impl CertifiedPlan {
         self.prepared.as_ref().map(|p| p.summary().method)
     }
 
-    /// Runs the plan: released weights (outputs × features, row-major) and the releases as JSON.
+    /// Runs the plan: released weights (outputs × features, row-major), an upper bound on the standard deviation of the
+    /// noise in each (NaN: none is known), and the releases as JSON.
     fn run<'py>(
         &self,
         py: Python<'py>,
         examples: &Examples,
         seed: Option<u64>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, String)> {
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, String)> {
         let Some(prepared) = &self.prepared else {
             return Err(refused("no method applies; see the reasons of each in explain()"));
         };
         let noise = noise(seed)?;
-        let (weights, records) = py.detach(|| {
+        let (solution, records) = py.detach(|| {
             let mut curator = Curator::open(&prepared.summary().certificate, noise);
             let released = prepared.run(&self.problem, &examples.inner, &mut curator, &Silent).map_err(refused)?;
-            Ok::<_, PyErr>((released.into_inner().weights, json(&curator.records())?))
+            Ok::<_, PyErr>((released.into_inner(), json(&curator.records())?))
         })?;
-        Ok((weights.to_pyarray(py), records))
+        let same = || vec![prepared.summary().weight_noise.unwrap_or(f64::NAN); solution.weights.len()];
+        let noise = solution.noise.clone().unwrap_or_else(same);
+        Ok((solution.weights.to_pyarray(py), noise.to_pyarray(py), records))
     }
 }
 

@@ -12,12 +12,14 @@ mod fit;
 mod ledger;
 mod release;
 mod report;
+mod search;
+mod training;
 
 /// The module `dpopt._core`.
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse};
+    use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse, renyi};
     #[pymodule_export]
     use crate::audit::audit;
     #[pymodule_export]
@@ -30,12 +32,15 @@ mod _core {
     use crate::ledger::FileLedger;
     #[pymodule_export]
     use crate::release::{
-        choose_exponential, discrete_gaussian, discrete_laplace, gaussian_noise, gaussian_sum, geometric_runs,
-        laplace_sum,
-        permute_and_flip, random_below, random_unit, select_labels,
+        choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, laplace_sum, private_bounds, quantile_choices,
+        quantiles, random_below, second_moment, select_labels,
     };
     #[pymodule_export]
     use crate::report::report_html;
+    #[pymodule_export]
+    use crate::search::{best_run, repetition_law, repetitions};
+    #[pymodule_export]
+    use crate::training::Training;
 
     use pyo3::prelude::*;
 

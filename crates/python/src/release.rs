@@ -1,187 +1,260 @@
-//! Single releases for `dpopt.mechanisms` and for estimators that need one: clipped sums with noise, counts, choices.
+//! Single releases for `dpopt.mechanisms` and for estimators that need one.
 //!
-//! The primitives are those of the noise room: clipping in exact integers on a public grid, rounded or discrete noise.
+//! Each is certified against its (ε, δ), goes through a curator that was opened for that certificate, and returns its
+//! value with the certified bound and the curator's record of it, as JSON.
 
-use crate::accounting::{json, relation};
+use crate::accounting::{certify_error, event, json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use dpopt::Sensitive;
-use dpopt::mechanism::{Curator, LabelSelection};
-use dpopt::noise::{
-    DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Geometric, Grid, NoiseSource, NoisyMax, Norm, Purpose, Quantizer,
-    RoundedGaussian, RoundedLaplace,
+use dpopt::data::{BelowCounts, Examples, Rows, quantile_grid};
+use dpopt::mechanism::{
+    Choice, ChoiceLaw, ClippedVectors, Counts, Curator, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, L1Sum,
+    LabelSelection, Laplace, Level, Mechanism, PrivateBounds, Quantiles, SecondMoment, symmetric_matrix,
 };
-use dpopt::privacy::Budget;
-use numpy::ndarray::ArrayView2;
-use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
+use dpopt::noise::{Grid, NoiseSource, Purpose};
+use dpopt::privacy::{Budget, Certificate, Relation, certify};
+use numpy::ndarray::{Array2, ArrayView2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// Σ clip(row) on the quantizer's grid.
-fn clipped_sum(x: ArrayView2<'_, f64>, quantizer: &Quantizer) -> Vec<i64> {
-    let mut sum = vec![0i64; x.ncols()];
-    let (mut row, mut units) = (Vec::new(), Vec::new());
-    for line in x.outer_iter() {
-        row.clear();
-        row.extend(line.iter().copied());
-        quantizer.quantize(&mut row, &mut units);
-        sum.iter_mut().zip(&units).for_each(|(s, u)| *s = s.wrapping_add(*u));
+/// (bound, releases), as JSON.
+type Paper = (String, String);
+
+/// What a release was certified for: event as JSON, ε, δ, relation.
+#[derive(FromPyObject)]
+pub(crate) struct Price(String, f64, f64, String);
+
+impl Price {
+    pub(crate) fn certificate(&self) -> PyResult<Certificate> {
+        let budget = Budget::new(self.1, self.2).map_err(invalid)?;
+        certify(&event(&self.0)?, relation(&self.3)?, budget).map_err(certify_error)
     }
-    sum
+
+    pub(crate) fn relation(&self) -> PyResult<Relation> {
+        relation(&self.3)
+    }
+}
+
+/// One release through a curator of its own.
+fn release<M: Mechanism>(
+    certificate: &Certificate,
+    source: NoiseSource,
+    mechanism: &M,
+    input: &Sensitive<M::Input>,
+) -> PyResult<(M::Output, Paper)> {
+    let mut curator = Curator::open(certificate, source);
+    let released = curator.release(mechanism, input).map_err(refused)?;
+    Ok((released.into_inner(), (json(certificate.bound())?, json(&curator.records())?)))
+}
+
+fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync + 'a {
+    |i, out| out.extend(x.row(i).iter().copied())
 }
 
 /// Σ over rows, each clipped to l2 norm `clip_norm`, plus N(0, (noise_multiplier·clip_norm)²) per coordinate, rounded to a
 /// public grid. `records` is a public guess of the number of rows (for the grid only).
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn gaussian_sum<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
     clip_norm: f64,
     noise_multiplier: f64,
     records: u64,
+    price: Price,
     seed: Option<u64>,
-    step: u64,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let std = noise_multiplier * clip_norm;
-    let x = x.as_array();
-    let mut source = noise(seed)?;
-    let grid = Grid::for_sum(clip_norm, std, records, x.ncols());
-    let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(refused)?;
-    // the product was rounded once: next_up makes the noise at least what is accounted
-    let sampler = RoundedGaussian::new(std.next_up(), grid).map_err(refused)?;
-    let values: Vec<f64> = py.detach(|| {
-        let mut units = clipped_sum(x, &quantizer);
-        sampler.add_to(&mut units, &mut source.stream(Purpose::Noise, step));
-        units.into_iter().map(|u| grid.to_f64(u)).collect()
-    });
-    Ok(values.to_pyarray(py))
-}
-
-/// `dimension` samples of rounded Gaussian noise of standard deviation `std`, on a public grid.
-#[pyfunction]
-pub(crate) fn gaussian_noise<'py>(
-    py: Python<'py>,
-    dimension: usize,
-    std: f64,
-    seed: Option<u64>,
-    step: u64,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let mut source = noise(seed)?;
-    let grid = Grid::for_sum(std, std, 1, dimension);
-    let sampler = RoundedGaussian::new(std.next_up(), grid).map_err(refused)?;
-    let values: Vec<f64> = py.detach(|| {
-        let mut units = vec![0i64; dimension];
-        sampler.add_to(&mut units, &mut source.stream(Purpose::Noise, step));
-        units.into_iter().map(|u| grid.to_f64(u)).collect()
-    });
-    Ok(values.to_pyarray(py))
+) -> PyResult<(Bound<'py, PyArray1<f64>>, Paper)> {
+    let (x, source) = (x.as_array(), noise(seed)?);
+    let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, x.ncols());
+    let (values, paper) = py.detach(|| {
+        let mechanism = Gaussian::new(noise_multiplier, clip_norm, grid, x.ncols(), "clipped sum");
+        let sum = ClippedVectors::new(clip_norm, grid).map_err(refused)?.sum(x.nrows(), x.ncols(), row(&x));
+        release(&price.certificate()?, source, &mechanism, &sum)
+    })?;
+    Ok((values.to_pyarray(py), paper))
 }
 
 /// Σ over rows, each clipped to l1 norm `clip_norm`, plus Laplace noise of scale noise_multiplier·clip_norm per coordinate.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn laplace_sum<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
     clip_norm: f64,
     noise_multiplier: f64,
     records: u64,
+    price: Price,
     seed: Option<u64>,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let scale = (noise_multiplier * clip_norm).next_up();
-    let x = x.as_array();
-    let mut source = noise(seed)?;
-    let grid = Grid::for_sum(clip_norm, scale, records, x.ncols());
-    let quantizer = Quantizer::new(Norm::L1, clip_norm, grid).map_err(refused)?;
-    let sampler = RoundedLaplace::new(scale, grid).map_err(refused)?;
-    let values: Vec<f64> = py.detach(|| {
-        let mut units = clipped_sum(x, &quantizer);
-        sampler.add_to(&mut units, &mut source.stream(Purpose::Noise, 0));
-        units.into_iter().map(|u| grid.to_f64(u)).collect()
-    });
-    Ok(values.to_pyarray(py))
+) -> PyResult<(Bound<'py, PyArray1<f64>>, Paper)> {
+    let (x, source) = (x.as_array(), noise(seed)?);
+    let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, x.ncols());
+    let (values, paper) = py.detach(|| {
+        let mechanism = Laplace::new(noise_multiplier, clip_norm, grid, x.ncols());
+        let sum = L1Sum::of(x.nrows(), x.ncols(), clip_norm, grid, row(&x)).map_err(refused)?;
+        release(&price.certificate()?, source, &mechanism, &sum)
+    })?;
+    Ok((values.to_pyarray(py), paper))
 }
 
-fn selection(source: &mut NoiseSource) -> dpopt::noise::Stream {
-    source.stream(Purpose::Selection, 0)
-}
-
-/// Integer counts plus noise P(x) ∝ exp(−|x|/scale).
+/// Σ x xᵀ over rows clipped to l2 norm `row_norm`, plus symmetric Gaussian noise of standard deviation
+/// noise_multiplier·row_norm² on the diagonal and 1/√2 of that off it.
 #[pyfunction]
-pub(crate) fn discrete_laplace(mut counts: Vec<i64>, scale: u64, seed: Option<u64>) -> PyResult<Vec<i64>> {
-    let sampler = DiscreteLaplace::new(scale).map_err(refused)?;
-    sampler.add_to(&mut counts, &mut noise(seed)?.stream(Purpose::Noise, 0));
-    Ok(counts)
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn second_moment<'py>(
+    py: Python<'py>,
+    x: PyReadonlyArray2<'py, f64>,
+    row_norm: f64,
+    noise_multiplier: f64,
+    records: u64,
+    price: Price,
+    seed: Option<u64>,
+) -> PyResult<(Bound<'py, PyArray2<f64>>, Paper)> {
+    let (x, source) = (x.as_array(), noise(seed)?);
+    let d = x.ncols();
+    let (coordinates, sensitivity) = (SecondMoment::coordinates(d), row_norm * row_norm);
+    let grid = Grid::for_sum(sensitivity, noise_multiplier * sensitivity, records, coordinates);
+    let (values, paper) = py.detach(|| {
+        let mut rows = Rows::new(d);
+        for line in x.outer_iter() {
+            let mut entries: Vec<(u32, f32)> = (0..).zip(line.iter().map(|v| *v as f32)).collect();
+            rows.push_clipped(&mut entries, row_norm);
+        }
+        let targets = vec![0.0; rows.len()];
+        let sum = SecondMoment::new(1.0, row_norm, grid).map_err(refused)?.sum(&Sensitive::new(Examples { rows, targets }));
+        let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, coordinates, "second moment");
+        release(&price.certificate()?, source, &mechanism, &sum)
+    })?;
+    let matrix = Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)?;
+    Ok((matrix.into_pyarray(py), paper))
 }
 
-/// Integer counts plus noise P(x) ∝ exp(−x²/(2σ²)).
+/// Integer counts of a declared sensitivity plus noise P(x) ∝ exp(−|x|/scale).
 #[pyfunction]
-pub(crate) fn discrete_gaussian(mut counts: Vec<i64>, sigma: f64, seed: Option<u64>) -> PyResult<Vec<i64>> {
-    let sampler = DiscreteGaussian::new(sigma).map_err(refused)?;
-    sampler.add_to(&mut counts, &mut noise(seed)?.stream(Purpose::Noise, 0));
-    Ok(counts)
+pub(crate) fn discrete_laplace(
+    counts: Vec<i64>,
+    scale: u64,
+    sensitivity: u64,
+    price: Price,
+    seed: Option<u64>,
+) -> PyResult<(Vec<i64>, Paper)> {
+    let mechanism = DiscreteLaplaceNoise::new(scale, sensitivity);
+    release(&price.certificate()?, noise(seed)?, &mechanism, &Counts::declared(counts, sensitivity as f64))
 }
 
-/// Index of the noisy maximum of integer scores.
+/// How many records are in each of `cells` cells, plus noise P(x) ∝ exp(−|x|/scale). A record counts in the cell it
+/// names; one that names none of them (−1, say) counts nowhere.
 #[pyfunction]
-pub(crate) fn permute_and_flip(
+pub(crate) fn histogram(
+    records: PyReadonlyArray1<'_, i64>,
+    cells: usize,
+    scale: u64,
+    price: Price,
+    seed: Option<u64>,
+) -> PyResult<(Vec<i64>, Paper)> {
+    let counts = Counts::histogram(records.as_array().iter().map(|c| usize::try_from(*c).ok()), cells);
+    release(&price.certificate()?, noise(seed)?, &DiscreteLaplaceNoise::new(scale, 1), &counts)
+}
+
+/// Integer counts of a declared l2 sensitivity plus noise P(x) ∝ exp(−x²/(2σ²)).
+#[pyfunction]
+pub(crate) fn discrete_gaussian(
+    counts: Vec<i64>,
+    sigma: f64,
+    sensitivity: f64,
+    price: Price,
+    seed: Option<u64>,
+) -> PyResult<(Vec<i64>, Paper)> {
+    let mechanism = DiscreteGaussianNoise::new(sigma, sensitivity, price.relation()?);
+    release(&price.certificate()?, noise(seed)?, &mechanism, &Counts::declared(counts, sensitivity))
+}
+
+/// Index chosen by integer scores of a declared sensitivity; `law` is permute-and-flip or exponential.
+#[pyfunction]
+pub(crate) fn choose(
     scores: Vec<i64>,
+    law: &str,
     epsilon: f64,
     sensitivity: u64,
     monotone: bool,
+    price: Price,
     seed: Option<u64>,
-) -> PyResult<Option<usize>> {
-    let choice = NoisyMax::new(epsilon, sensitivity, monotone).map_err(refused)?;
-    Ok(choice.choose(scores, &mut selection(&mut noise(seed)?)))
+) -> PyResult<(usize, Paper)> {
+    let law = match law {
+        "permute-and-flip" => ChoiceLaw::PermuteAndFlip,
+        "exponential" => ChoiceLaw::Exponential,
+        other => return Err(invalid(format!("mechanism is `{other}`; choose permute-and-flip or exponential"))),
+    };
+    let choice = Choice::new(law, epsilon, sensitivity, monotone, price.relation()?).map_err(refused)?;
+    release(&price.certificate()?, noise(seed)?, &choice, &Counts::declared(scores, sensitivity as f64))
 }
 
-/// Index chosen by the exponential mechanism on integer scores.
+/// Number of ε-choices that `levels` quantiles of one column cost.
 #[pyfunction]
-pub(crate) fn choose_exponential(
-    scores: Vec<i64>,
+pub(crate) fn quantile_choices(levels: usize, under: &str) -> PyResult<u64> {
+    Ok(Quantiles::choices(levels, relation(under)?))
+}
+
+fn below(x: ArrayView2<'_, f64>) -> Sensitive<BelowCounts> {
+    let grid = quantile_grid();
+    let mut counts = BelowCounts { columns: Vec::new(), below: Vec::new(), values: Vec::new() };
+    for (c, column) in x.columns().into_iter().enumerate() {
+        // cells[k]: values with exactly k grid points at or below them
+        let mut cells = vec![0u64; grid.len() + 1];
+        let mut values = 0;
+        for v in column.iter().filter(|v| !v.is_nan()) {
+            cells[grid.partition_point(|g| g <= v)] += 1;
+            values += 1;
+        }
+        let mut sum = 0;
+        counts.below.push(cells[..grid.len()].iter().map(|n| { sum += n; sum }).collect());
+        counts.values.push(values);
+        counts.columns.push(format!("column {c}"));
+    }
+    Sensitive::new(counts)
+}
+
+/// Quantiles of one column (levels in thousandths) on the public grid, each choice with `epsilon`.
+#[pyfunction]
+pub(crate) fn quantiles(
+    py: Python<'_>,
+    x: PyReadonlyArray2<'_, f64>,
+    levels: Vec<u64>,
     epsilon: f64,
-    sensitivity: u64,
-    monotone: bool,
+    price: Price,
     seed: Option<u64>,
-) -> PyResult<Option<usize>> {
-    let choice = ExponentialChoice::new(epsilon, sensitivity, monotone).map_err(refused)?;
-    Ok(choice.choose(&scores, &mut selection(&mut noise(seed)?)))
+) -> PyResult<(Vec<f64>, Paper)> {
+    let (x, source) = (x.as_array(), noise(seed)?);
+    py.detach(|| {
+        let levels = levels.into_iter().map(Level::thousandths).collect();
+        let mechanism = Quantiles::new(0, levels, epsilon, price.relation()?);
+        release(&price.certificate()?, source, &mechanism, &below(x))
+    })
 }
 
-/// Uniform integers below `bound` from the generator of releases.
+/// Ranges found privately: (low, high) of each column or `None`; event, bound and releases as JSON.
 #[pyfunction]
-pub(crate) fn random_below(bound: u64, count: usize, seed: Option<u64>) -> PyResult<Vec<u64>> {
-    if bound == 0 {
-        return Err(invalid("bound is 0; give at least 1"));
-    }
-    let mut source = noise(seed)?;
-    let mut stream = source.stream(Purpose::Other(1), 0);
-    Ok((0..count).map(|_| stream.below(bound)).collect())
-}
-
-/// One uniform number in [0, 1) with 53 bits from the generator of releases.
-#[pyfunction]
-pub(crate) fn random_unit(seed: Option<u64>) -> PyResult<f64> {
-    let mut source = noise(seed)?;
-    Ok(source.stream(Purpose::Other(2), 0).below(1 << 53) as f64 * 2f64.powi(-53))
-}
-
-/// A geometric number of runs, at least 1, with mean at most `expected`.
-#[pyfunction]
-pub(crate) fn geometric_runs(expected: f64, seed: Option<u64>) -> PyResult<u64> {
-    if !(expected >= 1.0 && expected.is_finite()) {
-        return Err(invalid(format!("expected_runs is {expected}; give a finite number, at least 1")));
-    }
-    if expected == 1.0 {
-        return Ok(1);
-    }
-    // P(K > k) = e^{-k/b} = (1 - 1/E)^k; b is rounded down, so the mean is at most E
-    let b = (-1.0 / (-1.0 / expected).ln_1p()) * (1.0 - 1e-12);
-    if b < 2f64.powi(-6) {
-        return Ok(1);
-    }
-    let law = Geometric::new(b).map_err(refused)?;
-    let mut source = noise(seed)?;
-    Ok(law.sample(&mut source.stream(Purpose::Selection, 0)).saturating_add(1))
+#[allow(clippy::type_complexity)]
+pub(crate) fn private_bounds(
+    py: Python<'_>,
+    x: PyReadonlyArray2<'_, f64>,
+    records: u64,
+    epsilon: f64,
+    delta: f64,
+    under: &str,
+    seed: Option<u64>,
+) -> PyResult<(Vec<Option<(f64, f64)>>, String, Paper)> {
+    let (x, source, relation) = (x.as_array(), noise(seed)?, relation(under)?);
+    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+    py.detach(|| {
+        let plan = PrivateBounds::plan(x.ncols(), records, relation, budget).map_err(refused)?;
+        let certificate = plan.certificate();
+        let mut curator = Curator::open(certificate, source);
+        let found = plan.run(&below(x), &mut curator).map_err(refused)?.into_inner();
+        let event = certificate.event().to_json().map_err(invalid)?;
+        Ok((found, event, (json(certificate.bound())?, json(&curator.records())?)))
+    })
 }
 
 /// Which labels are frequent enough to be published: (labels, event, bound and releases as JSON).
@@ -193,16 +266,24 @@ pub(crate) fn select_labels(
     delta: f64,
     under: &str,
     seed: Option<u64>,
-) -> PyResult<(Vec<String>, String, String, String)> {
-    let relation = relation(under)?;
+) -> PyResult<(Vec<String>, String, Paper)> {
+    let (relation, source) = (relation(under)?, noise(seed)?);
     let budget = Budget::new(epsilon, delta).map_err(invalid)?;
-    let source = noise(seed)?;
     py.detach(|| {
         let mechanism = LabelSelection::plan(relation, budget).map_err(refused)?;
-        let certificate = mechanism.certificate();
-        let mut curator = Curator::open(certificate, source);
-        let found = curator.release(&mechanism, &Sensitive::new(counts)).map_err(refused)?;
-        let event = certificate.event().to_json().map_err(invalid)?;
-        Ok((found.into_inner(), event, json(certificate.bound())?, json(&curator.records())?))
+        let certificate = mechanism.certificate().clone();
+        let (found, paper) = release(&certificate, source, &mechanism, &Sensitive::new(counts))?;
+        Ok((found, certificate.event().to_json().map_err(invalid)?, paper))
     })
+}
+
+/// Uniform integers below `bound` from the generator of releases.
+#[pyfunction]
+pub(crate) fn random_below(bound: u64, count: usize, seed: Option<u64>) -> PyResult<Vec<u64>> {
+    if bound == 0 {
+        return Err(invalid("bound is 0; give at least 1"));
+    }
+    let mut source = noise(seed)?;
+    let mut stream = source.stream(Purpose::Other(1), 0);
+    Ok((0..count).map(|_| stream.below(bound)).collect())
 }

@@ -63,7 +63,7 @@ struct StoredCandidate {
 
 /// Labels are static in the library; a label this version does not know is shown by a neutral name.
 fn label(text: &str) -> &'static str {
-    const KNOWN: [&str; 7] = [
+    const KNOWN: [&str; 14] = [
         "gradient sum",
         "batch gradient",
         "minimiser of the perturbed objective",
@@ -71,6 +71,13 @@ fn label(text: &str) -> &'static str {
         "class labels",
         "clipped sum",
         "private search",
+        "second moment",
+        "counts",
+        "choice",
+        "quantiles",
+        "range end",
+        "newton step",
+        "features times target",
     ];
     KNOWN.into_iter().find(|known| *known == text).unwrap_or("release")
 }

@@ -109,7 +109,7 @@ def test_ledger_adds_up_exactly_and_refuses():
             break
     assert sum(e.epsilon for e in ledger.entries) <= 1.0 + 1e-12
     with pytest.raises(dpopt.BudgetExceeded, match="left of the ledger"):
-        ledger.charge("more", "laplace(1)", epsilon=1.0, delta=0.0)
+        ledger.charge("more", "laplace(1.01)", epsilon=1.0, delta=0.0)
     with pytest.raises(dpopt.BudgetExceeded):
         dpopt.Ledger(10.0).charge("understated", "laplace(1)", epsilon=0.5, delta=0.0)
     with pytest.raises(ValueError, match="relation"):

@@ -25,22 +25,31 @@ RANDOM_CHECKS = {
     )
 }  # fmt: skip
 
-#: ε is generous because the checks ask for accuracy on 200 records; the code that runs is the same for every ε.
-COMMON = {"epsilon": 200.0, "delta": 1e-3}
+#: ε is generous because the checks ask for accuracy on 200 records; the code that runs is the same for every ε. The method is
+#: named to save time: the checks fit some forty shapes of tables, and "auto" plans every method for each.
+COMMON = {"epsilon": 50.0, "delta": 1e-3, "row_norm": 4.0}
+SAMPLED = {"sampling_probability": 0.5, "steps": 60}
+OBJECTIVE = {"method": "objective-perturbation"}
+#: With a budget as small as the default, the checks of accuracy are waived by a tag; all others hold.
+DEFAULTS = [
+    dpopt.LogisticRegression(classes="public"), dpopt.LinearSVC(classes="public"), dpopt.LinearRegression(), dpopt.Ridge(),
+    dpopt.MeanEstimator(),
+]  # fmt: skip
 CHECKED = [
-    dpopt.LogisticRegression(**COMMON, row_norm=4.0, classes="public"),
-    dpopt.LogisticRegression(**COMMON, row_norm=4.0, classes="public", method="noisy-gradient-descent"),
-    dpopt.LinearSVC(**COMMON, row_norm=4.0, classes="public"),
-    dpopt.SGDClassifier(**COMMON, row_norm=4.0, classes="public", sampling_probability=0.5, steps=60),
-    dpopt.LinearRegression(**COMMON, row_norm=6.0, target_bounds=(-4, 4)),
-    dpopt.Ridge(**COMMON, row_norm=6.0, target_bounds=(-4, 4)),
-    dpopt.SGDRegressor(**COMMON, row_norm=6.0, target_bounds=(-4, 4), sampling_probability=0.5, steps=60),
-    dpopt.MeanEstimator(**COMMON, row_norm=4.0),
+    dpopt.LogisticRegression(**COMMON, **OBJECTIVE, classes="public"),
+    dpopt.LogisticRegression(**COMMON, classes="public", method="noisy-gradient-descent"),
+    dpopt.LinearSVC(**COMMON, **OBJECTIVE, classes="public"),
+    dpopt.SGDClassifier(**COMMON, **SAMPLED, classes="public"),
+    dpopt.LinearRegression(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
+    dpopt.Ridge(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
+    dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
+    dpopt.MeanEstimator(**COMMON),
+    *DEFAULTS,
 ]
 
 
 def name(estimator):
-    return f"{type(estimator).__name__}-{getattr(estimator, 'method', '')}"
+    return f"{type(estimator).__name__}-{getattr(estimator, 'method', '')}-{estimator.epsilon:g}"
 
 
 @pytest.mark.parametrize("estimator", CHECKED, ids=name)
@@ -61,10 +70,18 @@ def test_scikit_learn_checks(estimator, seeded):
     assert sum(r["status"] == "passed" for r in results) > 30
 
 
-@pytest.mark.parametrize("encoder", [dpopt.PublicScaler(bounds=(-5, 5))], ids=lambda e: type(e).__name__)
-def test_scikit_learn_checks_of_encoders(encoder):
-    results = check_estimator(encoder, on_fail=None)
-    assert not {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+ENCODERS = [
+    (dpopt.PublicScaler(bounds=(-5, 5)), {}),
+    (dpopt.HashingEncoder(n_features=16), {}),
+    (dpopt.PublicOneHot(), {}),
+]
+
+
+@pytest.mark.parametrize(("encoder", "expected"), ENCODERS, ids=lambda e: type(e).__name__)
+def test_scikit_learn_checks_of_encoders(encoder, expected):
+    results = check_estimator(encoder, on_fail=None, expected_failed_checks=expected)
+    assert not {r["check_name"]: repr(r["exception"])[:300] for r in results if r["status"] == "failed"}
+    assert sum(r["status"] == "passed" for r in results) > 20
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +99,8 @@ PUBLIC = {"bounds": (0, 10), "classes": [0, 1], "epsilon": 1.0, "delta": 1e-6}
 def test_every_method_fits_within_its_budget(table, method):
     X, y, _ = table
     model = dpopt.LogisticRegression(**PUBLIC, method=method)
-    (candidate,) = model.explain(4000, 3).candidates
+    candidate, *others = model.explain(4000, 3).candidates
+    assert candidate["method"] == method and len(others) == len(dpopt.METHODS) - 1
     if candidate.get("not_applicable"):
         with pytest.raises(dpopt.PrivacyError, match="no method applies"):
             model.fit(X, y)
@@ -91,8 +109,10 @@ def test_every_method_fits_within_its_budget(table, method):
     assert model.plan_.method == method
     assert 0 < model.privacy_.epsilon <= 1.0
     again = dpopt.accounting.epsilon(model.privacy_.event, 1e-6)
-    assert float(again) == pytest.approx(model.privacy_.epsilon, rel=1e-9)
-    assert model.noise_std_ > 0
+    # a fit may be certified by a closed form that is within the budget; the tightest accountant then says a little less
+    assert 0.95 * model.privacy_.epsilon <= float(again) <= model.privacy_.epsilon * (1 + 1e-9)
+    assert model.noise_std_ > 0 and (model.coef_noise_std_ > 0).all()
+    assert len(model.plan_.candidates) == 1 and "objective-perturbation" in model.report()
     # chance is 0.5; a model of pure noise is this good with probability far below 1e-6
     assert model.score(X, y) > 0.7
 
@@ -116,9 +136,10 @@ def test_mean_is_close_and_states_its_noise(table):
     # six standard deviations in three coordinates: false alarm below 1e-8
     assert np.abs(est.mean_ - X.mean(axis=0)).max() < 6 * est.noise_std_.max()
     expected = est.explain(4000, 3)
-    assert est.noise_std_ == pytest.approx(expected["noise_std"])
+    assert expected == est.plan_
     # z·(half range)·√d/n
-    assert est.noise_std_[0] == pytest.approx(expected["noise_multiplier"] * 5 * np.sqrt(3) / 4000)
+    assert est.noise_std_ == pytest.approx(expected.chosen["noise_multiplier"] * 5 * np.sqrt(3) / 4000)
+    assert "clipped-mean" in str(expected) and est.privacy_.ledger[0][0]["label"] == "clipped sum"
 
 
 def test_noise_of_the_mean_has_the_stated_size():
@@ -157,16 +178,42 @@ def test_dense_sparse_and_tables_give_the_same_model(table):
     assert single.coef_ == pytest.approx(dense.coef_, rel=1e-4)
 
 
-def test_arrays_are_read_in_place():
-    from dpopt._rows import bounding
+@pytest.mark.parametrize(
+    "make", [np.ascontiguousarray, np.asfortranarray, sp.csr_matrix, lambda X: X.astype(np.float32), lambda X: X[:, ::2]],
+    ids=["rows", "columns", "csr", "float32", "strided"],
+)  # fmt: skip
+def test_arrays_are_read_in_place(make):
+    # NumPy reports its allocations to tracemalloc, the compiled library its own to nobody: a copy of X would show
+    import tracemalloc
 
-    X = np.ones((10, 2), dtype=np.float32)
-    X.setflags(write=False)
-    facts = bounding(2, (0, 1), None, 0.5, False)
-    facts.encode(X, np.ones(10))
-    S = sp.csr_matrix(np.eye(3))
-    bounding(3, (0, 1), None, 0.5, True).encode(S, np.ones(3))
-    assert facts.whole >= np.hypot(1.0, 0.5)
+    X = make(np.random.default_rng(0).uniform(0, 1, (20_000, 40)))
+    y = np.arange(20_000) % 2
+    model = dpopt.LogisticRegression(bounds=(0, 1), classes=[0, 1], delta=1e-6, method="objective-perturbation").fit(X[:50], y[:50])
+    if isinstance(X, np.ndarray):
+        X.setflags(write=False)
+    size = X.data.nbytes if sp.issparse(X) else X.nbytes
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # y has a twentieth of the bytes of X, and is converted a few times
+    assert peak < 0.5 * size
+
+
+def test_the_interpreter_is_free_while_the_library_works():
+    import threading
+    import time
+
+    X = np.random.default_rng(0).uniform(0, 1, (60_000, 40))
+    model = dpopt.LogisticRegression(bounds=(0, 1), classes=[0, 1], delta=1e-6)
+    worker = threading.Thread(target=model.fit, args=(X, X[:, 0] > 0.5))
+    worker.start()
+    turns = 0
+    while worker.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    # with the lock held, this loop would turn only before and after the call
+    assert turns > 20
 
 
 def test_malformed_sparse_matrices_are_refused():
@@ -174,8 +221,10 @@ def test_malformed_sparse_matrices_are_refused():
 
     S = sp.csr_matrix(np.eye(3))
     S.indices = S.indices + 5
+    facts = bounding(3, (0, 1), None, 0.5, True)
+    assert facts.whole >= np.hypot(1.0, 0.5)
     with pytest.raises(ValueError, match="well formed"):
-        bounding(3, (0, 1), None, 0.5, True).encode(S, np.ones(3))
+        facts.encode(S, np.ones(3))
 
 
 def test_missing_bounds_and_classes_are_said(table):
@@ -284,7 +333,7 @@ def test_nothing_private_is_kept(table):
     kept = {k for k in vars(model) if k.endswith("_") or k.startswith("_")}
     assert kept <= {
         "n_features_in_", "plan_", "noise_std_", "classes_", "coef_", "intercept_", "coef_noise_std_", "privacy_",
-        "_fitted_loss", "_report_facts", "_planning_seconds", "feature_names_in_",
+        "_fitted_loss", "_report_facts", "feature_names_in_",
     }  # fmt: skip
 
 

@@ -41,19 +41,21 @@ def test_training_learns_within_its_budget():
     assert accuracy > 0.8
     with pytest.raises(dpopt.BudgetExceeded, match="planned"):
         private.step(None)
+    assert [(r["label"], r["count"]) for r in private.releases] == [("batch gradient", 60)]
 
 
 def test_a_step_is_the_clipped_sum_plus_noise():
     model, inner = linear()
     private = PrivateOptimizer(
-        inner, dataset_size=100, sampling_probability=0.1, steps=1, clip_norm=1.0, noise_multiplier=1e-3, delta=1e-6
+        inner, dataset_size=10_000, sampling_probability=0.1, steps=1, clip_norm=1.0, noise_multiplier=0.5, delta=1e-6
     )
-    g = [torch.full((10, 1, 3), 100.0), torch.full((10, 1), 100.0)]
+    g = [torch.full((1000, 1, 3), 100.0), torch.full((1000, 1), 100.0)]
     before = [p.detach().clone() for p in model.parameters()]
     private.step(g)
-    # each record is clipped to norm 1 over all four coordinates: the sum is 10·(1/2), divided by q·n = 10
+    # each record is clipped to norm 1 over all four coordinates: the sum is 1000·(1/2), divided by q·n = 1000; the noise
+    # of a weight is 0.5·0.5/1000
     for p, b in zip(model.parameters(), before):
-        assert torch.allclose(p, b - 0.5 * 0.5, atol=5e-3)
+        assert torch.allclose(p, b - 0.5 * 0.5, atol=2e-3)
 
 
 def test_wrong_shapes_are_refused():
@@ -63,7 +65,60 @@ def test_wrong_shapes_are_refused():
     )
     with pytest.raises(ValueError, match="shape"):
         private.step([torch.zeros(4, 3), torch.zeros(4, 1)])
-    with pytest.raises(ValueError, match="batch sizes"):
+    with pytest.raises(ValueError, match="different batch sizes"):
         private.step([torch.zeros(4, 1, 3), torch.zeros(5, 1)])
     with pytest.raises(ValueError, match="either"):
         PrivateOptimizer(inner, dataset_size=10, sampling_probability=0.1, steps=1, clip_norm=1.0, delta=1e-6)
+
+
+def test_a_drawn_batch_takes_no_more_gradients_than_it_has_records():
+    _, inner = linear()
+    private = PrivateOptimizer(
+        inner, dataset_size=100, sampling_probability=0.1, steps=5, clip_norm=1.0, noise_multiplier=1.0, delta=1e-6
+    )
+    at = private.sample()
+    with pytest.raises(ValueError, match="more per-sample gradients than records"):
+        private.step([torch.zeros(len(at) + 1, 1, 3), torch.zeros(len(at) + 1, 1)])
+    assert private.steps_taken == 0 and not private.releases
+
+
+def test_odd_budgets_are_said():
+    _, inner = linear()
+    common = {"dataset_size": 100, "sampling_probability": 0.1, "steps": 5, "clip_norm": 1.0, "noise_multiplier": 1.0}
+    with pytest.warns(dpopt.PrivacyWarning, match="larger than 1/100"):
+        PrivateOptimizer(inner, **common, delta=0.1)
+    with pytest.warns(dpopt.PrivacyWarning, match="predictable"):
+        PrivateOptimizer(inner, **common, delta=1e-6, insecure_seed=1)
+
+
+def test_gradients_of_opacus_modules_are_taken_as_they_are():
+    opacus = pytest.importorskip("opacus")
+    torch.manual_seed(0)
+    model = opacus.GradSampleModule(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)))
+    inner = torch.optim.Adam(model.parameters(), lr=0.05)
+    private = PrivateOptimizer(
+        inner, dataset_size=2000, sampling_probability=0.1, steps=40, clip_norm=1.0, epsilon=4.0, delta=1e-6
+    )
+    X = torch.rand(2000, 3) * 2 - 1
+    y = (X[:, 0] > X[:, 1]).float()
+    for _ in range(40):
+        at = private.sample()
+        private.zero_grad()
+        # per-sample gradients must be those of each record's own loss: the reduction is a sum
+        torch.nn.functional.binary_cross_entropy_with_logits(model(X[at])[:, 0], y[at], reduction="sum").backward()
+        private.step()
+    assert ((model(X)[:, 0] > 0) == (y > 0)).float().mean() > 0.8
+
+
+def test_histories_of_opacus_accountants_go_in_and_out():
+    opacus = pytest.importorskip("opacus")
+    theirs = opacus.accountants.RDPAccountant()
+    for _ in range(100):
+        theirs.step(noise_multiplier=1.1, sample_rate=0.02)
+    event = dpopt.accounting.as_event(theirs)
+    assert event.to_opacus_history() == [(1.1, 0.02, 100)] == [tuple(h) for h in theirs.history]
+    # theirs is a looser accountant's upper bound
+    ours = dpopt.accounting.epsilon(theirs, 1e-6, relation="add-or-remove")
+    assert 0.7 * theirs.get_epsilon(1e-6) < ours < theirs.get_epsilon(1e-6)
+    with pytest.raises(ValueError, match="Poisson-sampled"):
+        dpopt.accounting.LaplaceDpEvent(1.0).to_opacus_history()

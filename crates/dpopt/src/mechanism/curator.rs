@@ -113,11 +113,17 @@ pub struct BatchId {
 pub struct PoissonBatch {
     id: BatchId,
     records: Vec<u64>,
+    drawn_here: bool,
 }
 
 impl PoissonBatch {
     pub(crate) fn id(&self) -> BatchId {
         self.id
+    }
+
+    /// False if the caller drew the sample and its records are not known here.
+    pub(crate) fn drawn_here(&self) -> bool {
+        self.drawn_here
     }
 
     /// Indices of the sampled records, increasing.
@@ -153,10 +159,32 @@ impl Curator {
         let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut chosen = Vec::new();
         skips.subset(records as u64, &mut stream, &mut chosen);
+        Ok(PoissonBatch { id: self.next_batch(sampling_probability), records: chosen, drawn_here: true })
+    }
+
+    fn next_batch(&mut self, sampling_probability: f64) -> BatchId {
         let number = self.batches;
         self.batches += 1;
         self.unused.insert(number);
-        Ok(PoissonBatch { id: BatchId { number, sampling_probability }, records: chosen })
+        BatchId { number, sampling_probability }
+    }
+
+    /// [`poisson_sample`](Self::poisson_sample) for a training loop outside this library, which has to load the records:
+    /// the batch, and the indices of its records. **The indices are as secret as the records.**
+    pub fn sample_for_loader(
+        &mut self,
+        records: usize,
+        sampling_probability: f64,
+    ) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+        let batch = self.poisson_sample(records, sampling_probability)?;
+        let indices = batch.records.clone();
+        Ok((batch, indices))
+    }
+
+    /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
+    /// `sampling_probability`, independently of everything else; the guarantee rests on that.
+    pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
+        PoissonBatch { id: self.next_batch(sampling_probability), records: Vec::new(), drawn_here: false }
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.

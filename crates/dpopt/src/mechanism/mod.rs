@@ -1,5 +1,6 @@
 //! The only doors out: the curator, and the mechanisms it applies.
 
+mod counts;
 mod curator;
 mod gaussian;
 mod gradient;
@@ -8,10 +9,13 @@ mod matrix;
 mod minimiser;
 mod quantiles;
 mod ranges;
+mod search;
 mod sparse_descent;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
+pub use counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use curator::{BatchId, Curator, CuratorError, Mechanism, PoissonBatch, ReleaseRecord};
 pub use gaussian::Gaussian;
 pub use gradient::{ClippedGradient, GridSum, target_moment};
@@ -21,5 +25,7 @@ pub use matrix::{SecondMoment, symmetric_matrix};
 pub use quantiles::QuantileBug;
 pub use quantiles::{Level, Quantiles};
 pub use ranges::{PrivateBounds, RangeEnd};
+pub use search::{BestRun, Run};
+pub use vectors::{ClippedVectors, L1Sum, Laplace};
 pub(crate) use minimiser::PerturbedObjective;
 pub(crate) use sparse_descent::SparseDescent;

@@ -23,7 +23,7 @@ pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub(crate) use registry::check_name;
-pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable};
+pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable, named};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
 

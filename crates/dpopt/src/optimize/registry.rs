@@ -105,6 +105,13 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     all
 }
 
+/// The method asked for by name, without the others; `None` if no name is given or no method has it.
+pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Option<Candidate> {
+    let wanted = options.method.as_deref()?;
+    let &(method, planner) = PLANNERS.iter().find(|(name, _)| *name == wanted)?;
+    Some(Candidate { method, plan: planner(problem, budget, options) })
+}
+
 /// The candidate to run: the method asked for by name, or else the first that applies and is proved (research grade is
 /// off unless it is asked for by name). Otherwise why there is none.
 pub fn first_applicable(

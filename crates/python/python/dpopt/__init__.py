@@ -15,8 +15,9 @@ True
 from . import accounting, encoders, mechanisms, select
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
+from ._mean import MeanEstimator
 from ._plan import Plan, Privacy
-from ._regressors import LinearRegression, MeanEstimator, Ridge, SGDRegressor
+from ._regressors import LinearRegression, Ridge, SGDRegressor
 from ._warnings import PrivacyWarning
 from .encoders import HashingEncoder, PublicOneHot, PublicScaler
 from .ledger import Ledger

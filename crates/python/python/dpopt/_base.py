@@ -1,25 +1,20 @@
-"""What every estimator shares: checking, planning, charging, running, reporting."""
+"""What every estimator shares: checking, charging, certifying, reporting."""
 
 from __future__ import annotations
 
 import json
 import math
-import time
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
-from ._plan import Plan, Privacy, make_plan
-from ._rows import Bounding, as_table, bounding
+from ._plan import Privacy
 from ._warnings import warn, warn_if_searched
 from .ledger import Ledger
-
-#: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
-LABEL_SHARE = 0.05
 
 #: At this ε and above, small samples are expected to give reasonable scores.
 GENEROUS_EPSILON = 30.0
@@ -37,10 +32,15 @@ def share_of(epsilon: float, delta: float, parts: int) -> tuple[float, float]:
     return math.nextafter(epsilon / parts, 0) * (1 - 1e-15), math.nextafter(delta / parts, 0) * (1 - 1e-15)
 
 
+def keep(estimator: Any, given: dict[str, Any]) -> None:
+    """Stores the parameters of ``__init__`` (its ``locals()``) under their names, as scikit-learn wants them: unchanged."""
+    for name, value in given.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
+
+
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
-
-    _method_options: Sequence[str] = ()
 
     # --- public facts -------------------------------------------------------------------------------------------
 
@@ -83,13 +83,7 @@ class PrivateEstimator(BaseEstimator):
         if self.insecure_seed is not None:
             warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
 
-    def _options(self) -> dict[str, Any]:
-        options = {name: getattr(self, name, None) for name in self._method_options}
-        method = getattr(self, "method", "auto")
-        options["method"] = None if method == "auto" else method
-        return options
-
-    def _more_tags(self, tags: Any) -> Any:
+    def _with_tags(self, tags: Any) -> Any:
         tags.input_tags.sparse = True
         poor = self.epsilon < GENEROUS_EPSILON
         if tags.classifier_tags is not None:
@@ -101,7 +95,7 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def __sklearn_tags__(self) -> Any:
-        return self._more_tags(super().__sklearn_tags__())
+        return self._with_tags(super().__sklearn_tags__())
 
     def __getstate__(self) -> dict[str, Any]:
         # the ledger stays where the data are; a fitted model does not need it
@@ -110,16 +104,7 @@ class PrivateEstimator(BaseEstimator):
             state["budget"] = None
         return state
 
-    # --- the four steps -----------------------------------------------------------------------------------------
-
-    def _plan(
-        self, rows: int, facts: Bounding, loss: dict[str, Any], relation: str, epsilon: float, delta: float
-    ) -> tuple[Any, Plan]:
-        d = len(facts.scale)
-        return make_plan(
-            rows=rows, features=facts.width, nonzeros=facts.width, row_norm=facts.whole, loss=loss, relation=relation,
-            epsilon=epsilon, delta=delta, options=self._options(), shown_features=d,
-        )  # fmt: skip
+    # --- charge, certify, report -----------------------------------------------------------------------------------------
 
     def _charge(self, event: accounting.DpEvent, epsilon: float, delta: float) -> None:
         if self.budget is not None:
@@ -145,10 +130,6 @@ class PrivateEstimator(BaseEstimator):
         event = events[0] if len(events) == 1 else accounting.ComposedDpEvent(events)
         return Privacy(total, delta, relation, epsilon, event, stages, ledger, self.insecure_seed is not None)
 
-    def _keep(self, **facts: Any) -> None:
-        """Plain data for the report."""
-        self._report_facts = facts
-
     def report(self, path: str | Path | None = None, *, source: str = "called from Python", target: str = "y") -> str:
         """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
 
@@ -159,6 +140,9 @@ class PrivateEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         facts, plan, privacy = self._report_facts, self.plan_, self.privacy_
+        if len(plan.candidates) == 1:
+            # a method asked for by name is shown beside the others
+            plan = self._plan(*facts["compared"], compare=True)[1]
         candidates = [{**c, "accountant": c.get("bound", {}).get("accountant", "")} for c in plan.candidates]
         chosen = next(i for i, c in enumerate(plan.candidates) if c["method"] == plan.method)
         schedule = plan.chosen
@@ -170,7 +154,8 @@ class PrivateEstimator(BaseEstimator):
                 "certified_epsilon": privacy.epsilon, "grade": schedule["grade"], "insecure_seed": privacy.insecure_seed,
                 "stages": privacy.stages,
             },
-            "releases": privacy.ledger, "candidates": candidates, "chosen": chosen, "schedule": schedule["schedule"],
+            "releases": privacy.ledger, "candidates": candidates, "chosen": chosen,
+            "by_name": self.method != "auto", "schedule": schedule["schedule"],
             "coefficients": self._named_coefficients(),
             "assumptions": schedule["assumptions"] + [
                 "Each person has one row.", "Declared bounds, classes and row norms do not come from the records.",
@@ -197,98 +182,14 @@ class PrivateEstimator(BaseEstimator):
                 rows.append((f"{name}{suffix}", float(coef[k, j]), std if math.isfinite(std) else None))
         return rows
 
-
-def coefficient_noise(plan: Plan, facts: Bounding) -> np.ndarray:
-    """Upper bound on the standard deviation of the noise in each coefficient, NaN where the method has none.
-
-    Objective perturbation: the minimiser is 1/λ-Lipschitz in the linear term, so by the Gaussian Poincaré inequality each
-    weight's variance is at most (σ/λ)², plus the closing noise. Output perturbation: the noise itself.
-    """
-    schedule = plan.schedule
-    if plan.method == "objective-perturbation":
-        std = math.hypot(schedule["linear_std"] / schedule["regularization"], schedule["closing_std"])
-    elif plan.method == "output-perturbation":
-        std = plan.noise_std
-    else:
-        return np.full(len(facts.scale), np.nan)
-    return std * facts.scale
-
-
-class PrivateLinear(PrivateEstimator):
-    """Linear models: rows are bounded, one score per output."""
-
-    def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
-        import scipy.sparse as sp
-
-        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        return bounding(n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet)
-
-    def _validate(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
-        return validate_data(
-            self, as_table(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None, **kwargs
-        )
-
-    def _check_X(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, as_table(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-
-    def _run_stages(
-        self,
-        X: Any,
-        targets: list[np.ndarray],
-        names: list[str],
-        facts: Bounding,
-        loss: dict[str, Any],
-        rows: int,
-        relation: str,
-        model_budget: tuple[float, float],
-        whole_budget: tuple[float, float],
-        before: tuple[list[dict[str, Any]], list[list[dict[str, Any]]]] | None = None,
-    ) -> tuple[np.ndarray, list[dict[str, Any]], list[list[dict[str, Any]]]]:
-        """Plans once, charges, and runs once per column of targets with an equal share of the budget."""
-        started = time.perf_counter()
-        part = share_of(*model_budget, len(targets))
-        runnable, plan = self._plan(rows, facts, loss, relation, *part)
-        chosen = plan.chosen
-        planning_seconds = time.perf_counter() - started
-        stages, ledger = before if before is not None else ([], [])
-        if before is None:
-            event = plan.event if len(targets) == 1 else accounting.ComposedDpEvent([plan.event] * len(targets))
-            if len(targets) > 1:
-                # certified part by part: the sum of the parts is what is charged
-                event = accounting.ApproxDpDpEvent(part[0] * len(targets), part[1] * len(targets))
-            self._charge(event, *whole_budget)
-        weights = []
-        for k, (target, name) in enumerate(zip(targets, names)):
-            released, records = runnable.run(facts.encode(X, target), self._seed(k))
-            weights.append(released.reshape(-1, facts.width))
-            stages.append(stage(name, *part, chosen["event"], chosen["bound"]))
-            ledger.append(json.loads(records))
-        self.plan_ = plan
-        self.noise_std_ = plan.noise_std
-        self._planning_seconds = planning_seconds
-        return np.vstack(weights), stages, ledger
-
-    def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> Plan:
-        """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
-
-        Args:
-            n_rows: public number of records.
-            n_features: number of columns of X.
-            n_classes: for classifiers.
-        """
-        relation = self._check_common()
-        delta = self._delta(n_rows)
-        facts = self._facts(None, n_features, quiet=True)
-        loss, parts, share = self._explained(n_classes)
-        epsilon, delta = (self.epsilon * (1 - share), delta * (1 - share)) if share else (self.epsilon, delta)
-        return self._plan(n_rows, facts, loss, relation, *share_of(epsilon, delta, parts))[1]
-
-    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
-        """Loss, number of equal stages and share of labels, for `n_classes`."""
-        raise NotImplementedError
-
     def _before_fit(self) -> str:
         relation = self._check_common()
         warn_if_searched()
         return relation
+
+    def _facts_of_rows(self, X: Any, relation: str) -> tuple[int, float]:
+        """The public number of rows and δ; warns where the budget is odd."""
+        rows = self._public_rows(X.shape[0], relation)
+        delta = self._delta(rows)
+        self._warn_budget(rows, delta)
+        return rows, delta

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from . import _core
-from ._base import LABEL_SHARE, PrivateLinear, coefficient_noise, stage
+from . import _core, accounting
+from ._base import keep, stage
 from ._docs import documented
+from ._linear import PrivateLinear, Task
 from ._warnings import warn
 
-_DESCENT = ("steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift")
+#: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
+LABEL_SHARE = 0.05
+
+
+def _below(x: float) -> float:
+    return math.nextafter(x, 0.0)
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
     """Classes, labels and predictions of linear classifiers."""
-
-    _method_options = _DESCENT
 
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
         """The loss, and whether several classes are fitted one against the rest."""
@@ -50,7 +55,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
             "spent); declare them with classes=[...], which costs nothing"
         )
         try:
-            found, event, bound, records = _core.select_labels(
+            found, event, (bound, records) = _core.select_labels(
                 dict(zip(keys, counts.tolist())), epsilon, delta, relation, self._seed(1 << 20)
             )
         except _core.PrivacyError as error:
@@ -68,56 +73,42 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
             X: rows × features: array, sparse matrix, or table.
             y: one label per row; a label that is not among the classes makes its record contribute nothing.
         """
-        relation = self._before_fit()
-        X, y = self._validate(X, y)
-        check_classification_targets(y)
-        rows = self._public_rows(X.shape[0], relation)
-        delta = self._delta(rows)
-        self._warn_budget(rows, delta)
-        facts = self._facts(X, X.shape[1])
-        before, model_budget = None, (float(self.epsilon), delta)
-        if self.classes is None:
-            # the model depends on the labels that are found, so the whole budget is charged before they are looked at
-            from .accounting import ApproxDpDpEvent
+        self._fit(X, y)
+        self._fitted_loss = self.plan_.chosen["loss"]
+        return self
 
+    def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
+        check_classification_targets(y)
+        budget = (float(self.epsilon), delta)
+        if self.classes is None:
             warn(
                 f"classes were not declared: {LABEL_SHARE:.0%} of the budget pays for finding the frequent ones privately; "
                 'give classes=[...], or classes="public" if every label that occurs may be known'
             )
-            self._charge(ApproxDpDpEvent(float(self.epsilon), delta), float(self.epsilon), delta)
-        classes, released, note = self._labels(y, relation, delta)
+            # the model depends on the labels that are found, so the whole budget is charged before they are looked at
+            self._charge(accounting.ApproxDpDpEvent(*budget), *budget)
+        classes, before, note = self._labels(y, relation, delta)
         if len(classes) < 2:
             raise ValueError(
                 f"classification needs at least two classes, but y has {len(classes)} class; declare all with classes=[...]"
             )
-        if released is not None:
-            before = ([released[0]], [released[1]])
-            keep = 1 - LABEL_SHARE
-            model_budget = (float(np.nextafter(self.epsilon * keep, 0)), float(np.nextafter(delta * keep, 0)))
+        if before is not None:
+            budget = (_below(budget[0] * (1 - LABEL_SHARE)), _below(budget[1] * (1 - LABEL_SHARE)))
         loss, one_against_rest = self._loss(len(classes))
-        position = np.searchsorted(classes, y)
-        position = np.minimum(position, len(classes) - 1)
+        position = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         known = classes[position] == y
         if len(classes) == 2:
-            targets, names = [np.where(known, 2.0 * position - 1.0, np.nan)], ["model"]
+            columns = [2.0 * position - 1.0]
         elif one_against_rest:
-            targets = [np.where(known, np.where(position == k, 1.0, -1.0), np.nan) for k in range(len(classes))]
-            names = [f"model {k + 1} of {len(classes)}" for k in range(len(classes))]
+            columns = [np.where(position == k, 1.0, -1.0) for k in range(len(classes))]
         else:
-            targets, names = [np.where(known, position.astype(float), np.nan)], ["model"]
-        weights, stages, ledger = self._run_stages(
-            X, targets, names, facts, loss, rows, relation, model_budget, (float(self.epsilon), delta), before
-        )
+            columns = [position.astype(float)]
+        names = ["model"] if len(columns) == 1 else [f"model {k + 1} of {len(columns)}" for k in range(len(columns))]
         self.classes_ = classes
-        self.coef_, self.intercept_ = facts.decode(weights)
-        self.coef_noise_std_ = coefficient_noise(self.plan_, facts)
-        self.privacy_ = self._privacy(stages, ledger, relation, float(self.epsilon), delta)
-        self._fitted_loss = self.plan_.chosen["loss"]
-        self._keep(
-            features=facts.width, task=f"classification into {len(classes)} classes", preparation=[note, facts.note],
-            planning_seconds=self._planning_seconds, ledger=None if self.budget is None else repr(self.budget),
+        return Task(
+            [np.where(known, column, np.nan) for column in columns], names, loss, budget,
+            f"classification into {len(classes)} classes", note, before=before,
         )  # fmt: skip
-        return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
@@ -132,7 +123,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         return self.classes_[index]
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        # again: scikit-learn's mixin, which comes first, makes new tags
+        tags = self._with_tags(super().__sklearn_tags__())
         tags.target_tags.required = True
         return tags
 
@@ -176,26 +168,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
         shift=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.bounds = bounds
-        self.row_norm = row_norm
-        self.classes = classes
-        self.neighbors = neighbors
-        self.accountant = accountant
-        self.budget = budget
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_rows = n_rows
-        self.regularization = regularization
-        self.shift = shift
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.clip_norm = clip_norm
-        self.momentum = momentum
-        self.sampling_probability = sampling_probability
-        self.insecure_seed = insecure_seed
+        keep(self, locals())
 
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
         if n_classes <= 2:
@@ -226,26 +199,7 @@ class LinearSVC(PrivateLinearClassifier):
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.bounds = bounds
-        self.row_norm = row_norm
-        self.classes = classes
-        self.neighbors = neighbors
-        self.accountant = accountant
-        self.budget = budget
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_rows = n_rows
-        self.smoothing = smoothing
-        self.regularization = regularization
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.clip_norm = clip_norm
-        self.momentum = momentum
-        self.sampling_probability = sampling_probability
-        self.insecure_seed = insecure_seed
+        keep(self, locals())
 
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
         if not self.smoothing > 0:
@@ -275,29 +229,10 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip
-        self.loss = loss
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.bounds = bounds
-        self.row_norm = row_norm
-        self.classes = classes
-        self.neighbors = neighbors
-        self.accountant = accountant
-        self.budget = budget
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_rows = n_rows
-        self.regularization = regularization
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.clip_norm = clip_norm
-        self.momentum = momentum
-        self.sampling_probability = sampling_probability
-        self.insecure_seed = insecure_seed
+        keep(self, locals())
 
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
-        losses = {
+        losses: dict[str, tuple[dict[str, Any], bool]] = {
             "log_loss": (
                 {"name": "logistic", "shift": 0.0} if n_classes <= 2 else {"name": "softmax", "classes": int(n_classes)},
                 False,

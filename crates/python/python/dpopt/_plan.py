@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core, accounting
+
+
+#: Total variation of one rounded Gaussian sample from the exact law.
+GAUSSIAN_SAMPLER_ERROR = 2.0**-110
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,12 @@ class Privacy:
         return table(["stage", "epsilon", "delta", "certified epsilon", "accountant"], rows, str(self))
 
 
+@functools.lru_cache(maxsize=256)
+def _planned(request: str) -> Any:
+    """Plans depend on public facts only and can be run many times, so equal requests are planned once."""
+    return _core.plan(request)
+
+
 def make_plan(
     *,
     rows: int,
@@ -133,12 +144,14 @@ def make_plan(
     delta: float,
     options: dict[str, Any],
     shown_features: int,
+    compare: bool,
 ) -> tuple[Any, Plan]:
     """The runnable plan of the compiled library and its description."""
     request = {
         "rows": rows, "features": features, "nonzeros": nonzeros, "row_norm": row_norm, "loss": loss, "relation": relation,
         "epsilon": epsilon, "delta": delta, "options": {k.replace("_", "-"): v for k, v in options.items() if v is not None},
+        "compare": compare,
     }  # fmt: skip
-    runnable = _core.plan(json.dumps(request))
+    runnable = _planned(json.dumps(request, sort_keys=True))
     shown = Plan(runnable.method(), json.loads(runnable.candidates()), rows, shown_features, epsilon, delta, relation)
     return runnable, shown

@@ -63,7 +63,7 @@ class Bounding:
         if sp.issparse(X):
             X = X.tocsr()
             single = X.data.dtype == np.float32
-            data = np.ascontiguousarray(X.data, dtype=np.float32 if single else np.float64)
+            data: Any = np.ascontiguousarray(X.data, dtype=np.float32 if single else np.float64)
             if X.indptr[-1] > np.iinfo(np.int32).max:
                 raise ValueError("the sparse matrix has more than 2^31 stored values; fit on fewer rows")
             indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 
 
 class PrivacyWarning(UserWarning):
@@ -22,7 +23,7 @@ def warn_if_searched() -> None:
     a search refits its winner from ``BaseSearchCV.fit``. So a frame of one of these functions on the stack is the sign.
     Code that copies these functions is not recognised.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         name = frame.f_code.co_name

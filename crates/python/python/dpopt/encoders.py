@@ -12,12 +12,12 @@ array([[0., 1.],
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from ._rows import _pair, as_table
 
@@ -55,63 +55,92 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-class PublicOneHot(TransformerMixin, BaseEstimator):
+class _CellEncoder(TransformerMixin, BaseEstimator):
+    """Encoders of cells of any type, one public column block per input column."""
+
+    def _cells(self, X: Any, reset: bool) -> np.ndarray:
+        X = as_table(X)
+        if getattr(self, "text", False) and np.ndim(X) == 1:
+            # a list of documents is one column
+            X = np.asarray(X, dtype=object)[:, None]
+        if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+            raise ValueError("Complex data not supported; give the real and imaginary parts as two columns")
+        return validate_data(self, X, dtype=object, ensure_all_finite=False, reset=reset)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.allow_nan = True
+        return tags
+
+
+class PublicOneHot(_CellEncoder):
     """One column per declared category; a value that was not declared gives a block of zeros, never an error.
 
     Args:
-        categories: one list of public categories per column of X.
+        categories: one list of public categories per column of X; or one list of values, for all columns.
     """
 
-    def __init__(self, categories=()):
+    def __init__(self, categories=(0, 1)):
         self.categories = categories
+
+    def _listed(self, columns: int) -> list[list[Any]]:
+        given = list(self.categories)
+        nested = [not isinstance(c, str) and np.ndim(c) == 1 for c in given]
+        if any(nested) and not all(nested):
+            raise ValueError("categories must be one list of values per column, or one list of values for all columns")
+        listed = [list(c) for c in given] if any(nested) else [given] * columns
+        if len(listed) != columns:
+            raise ValueError(f"X has {columns} columns but categories lists {len(listed)}; give one list per column")
+        for values in listed:
+            if len(set(values)) != len(values):
+                raise ValueError("a category is listed twice")
+        return listed
+
+    def output_columns(self, columns: int) -> int:
+        """Number of output columns for `columns` input columns: public."""
+        return sum(len(values) for values in self._listed(columns))
 
     def fit(self, X: Any, y: Any = None) -> "PublicOneHot":
         """Checks the number of columns; reads no value."""
-        columns = _object_columns(X)
-        if len(columns) != len(self.categories):
-            raise ValueError(f"X has {len(columns)} columns but categories lists {len(self.categories)}; give one list per column")
-        for listed in self.categories:
-            if len(set(listed)) != len(listed):
-                raise ValueError("a category is listed twice")
-        self.n_features_in_ = len(columns)
-        self._codes = [{c: i for i, c in enumerate(listed)} for listed in self.categories]
+        self._cells(X, reset=True)
+        self.categories_ = self._listed(self.n_features_in_)
         return self
 
     def transform(self, X: Any) -> sp.csr_matrix:
         """A CSR matrix with one column per declared category."""
         check_is_fitted(self)
-        columns = _object_columns(X)
-        if len(columns) != self.n_features_in_:
-            raise ValueError(f"X has {len(columns)} columns, but PublicOneHot was fitted with {self.n_features_in_}")
+        cells = self._cells(X, reset=False)
         rows, places, start = [], [], 0
-        for codes, column in zip(self._codes, columns):
+        for listed, column in zip(self.categories_, cells.T):
+            codes = {category: i for i, category in enumerate(listed)}
             at = np.array([codes.get(value, -1) for value in column], dtype=np.int64)
             known = np.flatnonzero(at >= 0)
             rows.append(known)
             places.append(at[known] + start)
             start += len(codes)
-        row, place = np.concatenate(rows or [[]]), np.concatenate(places or [[]])
-        n = len(columns[0]) if columns else 0
-        return sp.csr_matrix((np.ones(len(row)), (row, place)), shape=(n, start))
+        row, place = np.concatenate(rows), np.concatenate(places)
+        return sp.csr_matrix((np.ones(len(row)), (row, place)), shape=(len(cells), start))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """``column=category`` for every output column."""
         check_is_fitted(self)
-        names = input_features if input_features is not None else [f"x{i}" for i in range(self.n_features_in_)]
-        return np.array([f"{n}={c}" for n, listed in zip(names, self.categories) for c in listed], dtype=object)
+        names = _check_feature_names_in(self, input_features)
+        return np.array([f"{n}={c}" for n, listed in zip(names, self.categories_) for c in listed], dtype=object)
 
 
-class HashingEncoder(TransformerMixin, BaseEstimator):
+class HashingEncoder(_CellEncoder):
     """Hashes ``column=value`` into a fixed number of columns: for categories and words that nobody can list beforehand.
 
     The hash is fixed and public, so no vocabulary is learned from the records.
 
     Args:
         n_features: number of output columns; a power of two.
-        text: split every cell into lower-case words (True) or take it whole (False).
+        text: split every cell into lower-case words (True; a plain list of documents will do) or take it whole (False).
 
     >>> HashingEncoder(n_features=16).fit_transform(np.array([["a"], ["b"], ["a"]], dtype=object)).shape
     (3, 16)
+    >>> int(HashingEncoder(n_features=64, text=True).fit_transform(["a fine day", "a bad day"]).sum())
+    6
     """
 
     def __init__(self, n_features=2**12, text=False):
@@ -122,19 +151,21 @@ class HashingEncoder(TransformerMixin, BaseEstimator):
         """Checks the parameters; reads no value."""
         if self.n_features < 1:
             raise ValueError("n_features must be at least 1")
-        self.n_features_in_ = len(_object_columns(X))
+        self._cells(X, reset=True)
         return self
+
+    def output_columns(self, columns: int) -> int:
+        """Number of output columns: public."""
+        return int(self.n_features)
 
     def transform(self, X: Any) -> sp.csr_matrix:
         """A CSR matrix of counts with n_features columns."""
         from sklearn.feature_extraction import FeatureHasher
 
         check_is_fitted(self, "n_features_in_")
-        columns = _object_columns(X)
-        if len(columns) != self.n_features_in_:
-            raise ValueError(f"X has {len(columns)} columns, but HashingEncoder was fitted with {self.n_features_in_}")
+        cells = self._cells(X, reset=False)
 
-        def tokens(row: tuple[Any, ...]) -> Any:
+        def tokens(row: np.ndarray) -> Iterator[str]:
             for j, value in enumerate(row):
                 if self.text:
                     for word in str(value).lower().split():
@@ -143,21 +174,12 @@ class HashingEncoder(TransformerMixin, BaseEstimator):
                     yield f"{j}={value}"
 
         hasher = FeatureHasher(self.n_features, input_type="string", alternate_sign=False)
-        return hasher.transform(list(tokens(row)) for row in zip(*columns))
+        return sp.csr_matrix(hasher.transform(list(tokens(row)) for row in cells))
 
-
-def _object_columns(X: Any) -> list[np.ndarray]:
-    X = as_table(X)
-    if hasattr(X, "iloc"):
-        if X.ndim == 1:
-            return [X.to_numpy(dtype=object)]
-        return [X.iloc[:, j].to_numpy(dtype=object) for j in range(X.shape[1])]
-    X = np.asarray(X, dtype=object)
-    if X.ndim == 1:
-        X = X[:, None]
-    if X.ndim != 2:
-        raise ValueError("X must have rows and columns")
-    return [X[:, j] for j in range(X.shape[1])]
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """``hash0``, ``hash1``, …"""
+        check_is_fitted(self, "n_features_in_")
+        return np.array([f"hash{i}" for i in range(self.n_features)], dtype=object)
 
 
 __all__ = ["HashingEncoder", "PublicOneHot", "PublicScaler"]

@@ -5,7 +5,7 @@
 >>> ledger.charge("histogram", "laplace(4.01)", epsilon=0.25, delta=0.0)
 >>> ledger.remaining
 (0.75, 1e-06)
->>> ledger.charge("too much", "laplace(1)", epsilon=1.0, delta=0.0)
+>>> ledger.charge("too much", "laplace(1.01)", epsilon=1.0, delta=0.0)
 Traceback (most recent call last):
     ...
 dpopt.BudgetExceeded: `too much` needs epsilon 1 and delta 0, but only epsilon 0.75 and delta 1e-06 are left of the ledger; lower its epsilon, or do not run it

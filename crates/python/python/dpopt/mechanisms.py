@@ -1,63 +1,101 @@
-"""Single private releases: clipped sums, counts, choices, label sets.
+"""Single private releases: clipped sums, second moments, counts, choices, quantiles, ranges, label sets.
 
-Each function releases once, is done by the compiled library (secure noise, exact integer sums on a public grid) and
-returns a :class:`Release` that knows its event, so that it can be charged to a ledger:
+Each function releases once: the compiled library certifies the event, opens a curator for it and lets the value out through
+that curator only (secure noise, exact integer sums on a public grid). The returned :class:`Release` knows its event, and can
+be charged to a ledger:
 
 >>> import numpy as np, dpopt
 >>> from dpopt import mechanisms
 >>> ages = np.random.default_rng(0).uniform(18, 80, (1000, 1))
 >>> ledger = dpopt.Ledger(1.0, 1e-6)
 >>> release = mechanisms.gaussian_sum(ages, clip_norm=80, epsilon=0.5, delta=1e-7, ledger=ledger)
->>> release.event.event
-GaussianDpEvent(noise_multiplier=7.867...)
+>>> round(release.event.event.noise_multiplier, 2), release.bound.accountant
+(9.0, 'gdp')
 >>> ledger.remaining[0]
 0.5
+
+A ledger is charged before anything is computed, and the charge stays even if the release fails.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Sequence
+import math
+from dataclasses import dataclass, field
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from . import _core, accounting
+from ._plan import GAUSSIAN_SAMPLER_ERROR
+from ._rows import as_table
 from .ledger import Ledger
 
-#: Total variation of one rounded Gaussian sample, and of one sample of the discrete samplers, from the exact law.
-GAUSSIAN_SAMPLER_ERROR = 2.0**-110
+#: Total variation of one sample of the discrete samplers from the exact law.
 DISCRETE_SAMPLER_ERROR = 2.0**-170
 
 
 @dataclass(frozen=True)
 class Release:
-    """A released value with the event that it cost."""
+    """A released value with the event that it cost.
+
+    Attributes:
+        value: what left.
+        event: what was done.
+        epsilon, delta: what was allowed (and charged).
+        bound: the certified ε of the event at `delta`.
+        records: what the curator wrote down: label, event, count.
+    """
 
     value: Any
     event: accounting.DpEvent
     epsilon: float
     delta: float
+    bound: accounting.Bound = field(repr=False)
+    records: list[dict[str, Any]] = field(repr=False)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.value, dtype=dtype)
 
 
 def _matrix(values: Any) -> np.ndarray:
-    values = np.asarray(values, dtype=np.float64)
+    values = np.asarray(as_table(values), dtype=np.float64)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2:
         raise ValueError("give one row per record: a vector, or a matrix rows × coordinates")
-    return np.ascontiguousarray(values)
+    return values
 
 
-def _pay(name: str, event: Any, epsilon: float, delta: float, relation: str, ledger: Ledger | None) -> accounting.DpEvent:
-    event = accounting.as_event(event)
-    if ledger is None:
-        accounting.certify(event, epsilon, delta, relation=relation)
-    else:
+def _records(counted: int, given: int | None, relation: str) -> int:
+    if given is not None:
+        return int(given)
+    if relation == "add-or-remove":
+        raise ValueError("under add-or-remove the number of rows is protected; give a public guess as n_rows")
+    return counted
+
+
+def _pay(
+    name: str, event: accounting.DpEvent, epsilon: float, delta: float, relation: str, ledger: Ledger | None
+) -> tuple[str, float, float, str]:
+    """Charges the ledger; returns what the compiled library certifies the release for."""
+    if ledger is not None:
         ledger.charge(name, event, epsilon=epsilon, delta=delta, relation=relation)
-    return event
+    return (event.to_json(), float(epsilon), float(delta), accounting._relation(relation))
+
+
+def _release(
+    value: Any, event: accounting.DpEvent, epsilon: float, delta: float, paper: tuple[str, str]
+) -> Release:
+    bound, records = paper
+    return Release(value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(records))
+
+
+def _calibrated(
+    name: str, event: Callable[[float], accounting.DpEvent], epsilon: float, delta: float, relation: str, ledger: Ledger | None
+) -> tuple[float, accounting.DpEvent, tuple[str, float, float, str]]:
+    """The least noise within (ε, δ), its event, and the price after the ledger was charged."""
+    found = accounting.calibrate(event, epsilon, delta, relation=relation)
+    return found.value, found.event, _pay(name, found.event, epsilon, delta, relation, ledger)
 
 
 def gaussian_sum(
@@ -74,18 +112,22 @@ def gaussian_sum(
     """Σ of rows clipped to l2 norm `clip_norm`, with the least Gaussian noise that meets (ε, δ).
 
     Args:
-        values: one row per record.
+        values: one row per record; entries that are not finite count as 0.
         n_rows: public number of rows (for the grid only); counted unless the relation protects it, then required.
+
+    >>> r = gaussian_sum([[30.0, 40.0]] * 900 + [[0.3, 0.4]] * 100, 1.0, epsilon=1.0, delta=1e-6, insecure_seed=1)
+    >>> bool(np.abs(r.value - [0.6 * 950, 0.8 * 950]).max() < 6 * r.event.event.noise_multiplier)
+    True
     """
     values = _matrix(values)
     records = _records(len(values), n_rows, relation)
     error = values.shape[1] * GAUSSIAN_SAMPLER_ERROR
-    found = accounting.calibrate(
-        lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation=relation
-    )
-    _pay("gaussian sum", found.event, epsilon, delta, relation, ledger)
-    total = _core.gaussian_sum(values, float(clip_norm), found.value, records, insecure_seed, 0)
-    return Release(total, found.event, epsilon, delta)
+    noise, event, price = _calibrated(
+        "gaussian sum", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
+        ledger,
+    )  # fmt: skip
+    total, paper = _core.gaussian_sum(values, float(clip_norm), noise, records, price, insecure_seed)
+    return _release(total, event, epsilon, delta, paper)
 
 
 def laplace_sum(
@@ -110,12 +152,78 @@ def laplace_sum(
     # the sampler's error needs a δ, however small
     allowed = delta if delta > 0 else 1e-30
     error = values.shape[1] * DISCRETE_SAMPLER_ERROR
-    found = accounting.calibrate(
-        lambda b: accounting.ApproximateDpEvent(error, accounting.LaplaceDpEvent(b)), epsilon, allowed, relation=relation
-    )
-    _pay("laplace sum", found.event, epsilon, allowed, relation, ledger)
-    total = _core.laplace_sum(values, float(clip_norm), found.value, records, insecure_seed)
-    return Release(total, found.event, epsilon, allowed)
+    noise, event, price = _calibrated(
+        "laplace sum", lambda b: accounting.ApproximateDpEvent(error, accounting.LaplaceDpEvent(b)), epsilon, allowed, relation,
+        ledger,
+    )  # fmt: skip
+    total, paper = _core.laplace_sum(values, float(clip_norm), noise, records, price, insecure_seed)
+    return _release(total, event, epsilon, allowed, paper)
+
+
+def second_moment(
+    values: Any,
+    row_norm: float,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str = "zero-out",
+    n_rows: int | None = None,
+    ledger: Ledger | None = None,
+    insecure_seed: int | None = None,
+) -> Release:
+    """Σ x xᵀ over rows clipped to l2 norm `row_norm`: the matrix behind covariances, PCA and least squares.
+
+    The noise is symmetric, with standard deviation z·row_norm² on the diagonal and z·row_norm²/√2 off it.
+
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> m = second_moment(X, 1.0, epsilon=1.0, delta=1e-6, insecure_seed=1).value
+    >>> bool(np.abs(m / 5000 - np.eye(2) / 12).max() < 0.02), bool((m == m.T).all())
+    (True, True)
+    """
+    values = _matrix(values)
+    records = _records(len(values), n_rows, relation)
+    error = values.shape[1] * (values.shape[1] + 1) / 2 * GAUSSIAN_SAMPLER_ERROR
+    noise, event, price = _calibrated(
+        "second moment", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
+        ledger,
+    )  # fmt: skip
+    matrix, paper = _core.second_moment(values, float(row_norm), noise, records, price, insecure_seed)
+    return _release(matrix, event, epsilon, delta, paper)
+
+
+def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[int, accounting.DpEvent]:
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
+    moves = 2 if accounting._relation(relation) == "replace-one" else 1
+    scale = max(1, math.ceil(sensitivity * moves / epsilon * (1 + 1e-12)))
+    return scale, accounting.DiscreteLaplaceDpEvent(1.0 / scale, int(sensitivity))
+
+
+def histogram(
+    values: Sequence[Any],
+    categories: Sequence[Any],
+    *,
+    epsilon: float,
+    relation: str = "zero-out",
+    ledger: Ledger | None = None,
+    insecure_seed: int | None = None,
+) -> Release:
+    """How many records have each of the public `categories`, with integer noise (discrete Laplace).
+
+    A record counts in one cell at most, whatever it holds; values that are not listed count nowhere.
+
+    >>> a, b = histogram(["a", "b"] * 500 + ["zoe"], ["a", "b"], epsilon=1.0, insecure_seed=1).value
+    >>> abs(a - 500) < 30 and abs(b - 500) < 30
+    True
+    """
+    codes = {category: i for i, category in enumerate(categories)}
+    if not codes or len(codes) != len(categories):
+        raise ValueError("categories must list at least one value, and each once")
+    cells = np.fromiter((codes.get(v, -1) for v in np.asarray(values, dtype=object)), dtype=np.int64)
+    scale, event = _laplace_scale(epsilon, 1, relation)
+    price = _pay("histogram", event, epsilon, 0.0, relation, ledger)
+    noisy, paper = _core.histogram(cells, len(codes), scale, price, insecure_seed)
+    return _release(noisy, event, epsilon, 0.0, paper)
 
 
 def discrete_laplace_counts(
@@ -127,17 +235,19 @@ def discrete_laplace_counts(
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
-    """Integer counts plus integer noise. `sensitivity`: l1 norm of one record's contribution to all counts.
+    """Integer counts made elsewhere plus integer noise. You vouch for `sensitivity`; :func:`histogram` enforces it.
 
-    >>> discrete_laplace_counts([10, 20], epsilon=40.0, insecure_seed=1).value
-    [10, 20]
+    Args:
+        sensitivity: l1 norm of one record's contribution to all counts.
+
+    >>> a, b = discrete_laplace_counts([1000, 2000], epsilon=1.0, insecure_seed=1).value
+    >>> abs(a - 1000) < 30 and abs(b - 2000) < 30
+    True
     """
-    moves = 2 if relation == "replace-one" else 1
-    scale = max(1, int(np.ceil(sensitivity * moves / epsilon * (1 + 1e-12))))
-    event = accounting.DiscreteLaplaceDpEvent(1.0 / scale, int(sensitivity))
-    _pay("counts", event, epsilon, 0.0, relation, ledger)
-    noisy = _core.discrete_laplace([int(c) for c in counts], scale, insecure_seed)
-    return Release(noisy, event, epsilon, 0.0)
+    scale, event = _laplace_scale(epsilon, sensitivity, relation)
+    price = _pay("counts", event, epsilon, 0.0, relation, ledger)
+    noisy, paper = _core.discrete_laplace([int(c) for c in counts], scale, int(sensitivity), price, insecure_seed)
+    return _release(noisy, event, epsilon, 0.0, paper)
 
 
 def discrete_gaussian_counts(
@@ -150,21 +260,25 @@ def discrete_gaussian_counts(
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
-    """Integer counts plus discrete Gaussian noise, accounted as zero-concentrated DP.
+    """Integer counts made elsewhere plus discrete Gaussian noise, accounted as zero-concentrated DP.
 
-    `sensitivity`: l2 norm of one record's contribution to all counts.
+    Args:
+        sensitivity: l2 norm of one record's contribution to all counts; you vouch for it.
+
+    >>> discrete_gaussian_counts([10, 20], epsilon=400.0, delta=1e-6, insecure_seed=1).value
+    [10, 20]
     """
-    moves = 2.0 if relation == "replace-one" else 1.0
+    moves = 2.0 if accounting._relation(relation) == "replace-one" else 1.0
     error = len(counts) * DISCRETE_SAMPLER_ERROR
 
     def event(sigma: float) -> accounting.DpEvent:
-        rho = (moves * sensitivity) ** 2 / (2 * sigma**2) * (1 + 1e-12)
-        return accounting.ApproximateDpEvent(error, accounting.ZCDpEvent(rho))
+        # the same expression, in the same order, as the compiled mechanism's
+        size = moves * float(sensitivity)
+        return accounting.ApproximateDpEvent(error, accounting.ZCDpEvent(size * size / (2.0 * sigma * sigma) * (1.0 + 1e-12)))
 
-    found = accounting.calibrate(event, epsilon, delta, relation=relation)
-    _pay("counts", found.event, epsilon, delta, relation, ledger)
-    noisy = _core.discrete_gaussian([int(c) for c in counts], found.value, insecure_seed)
-    return Release(noisy, found.event, epsilon, delta)
+    sigma, done, price = _calibrated("counts", event, epsilon, delta, relation, ledger)
+    noisy, paper = _core.discrete_gaussian([int(c) for c in counts], sigma, float(sensitivity), price, insecure_seed)
+    return _release(noisy, done, epsilon, delta, paper)
 
 
 def choose(
@@ -178,31 +292,106 @@ def choose(
     relation: str = "zero-out",
     insecure_seed: int | None = None,
 ) -> Release:
-    """Index of a good candidate by *integer* scores. `sensitivity`: largest change of one score by one record.
+    """Index of a good candidate by *integer* scores.
 
     Args:
+        sensitivity: largest change of one score by one record; you vouch for it.
         monotone: a record moves all scores in one direction (counts, not under replace-one): half the noise.
         mechanism: ``"permute-and-flip"`` (never worse) or ``"exponential"``.
 
     >>> choose([3, 400, 20], epsilon=1.0, insecure_seed=1).value
     1
     """
-    if monotone and relation == "replace-one":
+    if monotone and accounting._relation(relation) == "replace-one":
         raise ValueError("under replace-one a record can lower one score and raise another; use monotone=False")
     if not len(scores):
         raise ValueError("there are no scores to choose from")
     if any(int(s) != s for s in scores):
         raise ValueError("scores must be integers: sums of floating-point numbers have no proved sensitivity")
-    functions = {"permute-and-flip": _core.permute_and_flip, "exponential": _core.choose_exponential}
-    if mechanism not in functions:
-        raise ValueError(f"mechanism is {mechanism!r}; choose one of {', '.join(functions)}")
+    event: accounting.DpEvent
     if mechanism == "exponential":
-        event: Any = accounting.ExponentialMechanismDpEvent(float(epsilon))
-    else:
+        event = accounting.ExponentialMechanismDpEvent(float(epsilon))
+    elif mechanism == "permute-and-flip":
         event = accounting.ApproxDpDpEvent(float(epsilon), 0.0)
-    _pay("choice", event, epsilon, 0.0, relation, ledger)
-    index = functions[mechanism]([int(s) for s in scores], float(epsilon), int(sensitivity), monotone, insecure_seed)
-    return Release(index, event, epsilon, 0.0)
+    else:
+        raise ValueError(f"mechanism is {mechanism!r}; choose permute-and-flip or exponential")
+    price = _pay("choice", event, epsilon, 0.0, relation, ledger)
+    index, paper = _core.choose(
+        [int(s) for s in scores], mechanism, float(epsilon), int(sensitivity), monotone, price, insecure_seed
+    )
+    return _release(index, event, epsilon, 0.0, paper)
+
+
+def quantiles(
+    values: Any,
+    levels: Sequence[float],
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: str = "zero-out",
+    ledger: Ledger | None = None,
+    insecure_seed: int | None = None,
+) -> Release:
+    """Quantiles of one column on a fixed public grid (64 points per factor of ten from 0.001 to 1e9, both signs, and 0).
+
+    Args:
+        levels: between 0 and 1, in thousandths, for example ``[0.25, 0.5, 0.75]``; missing values (NaN) are left out.
+        delta: a positive δ lets the choices compose more tightly.
+
+    >>> x = np.random.default_rng(0).uniform(0, 100, 4000)
+    >>> low, middle, high = quantiles(x, [0.1, 0.5, 0.9], epsilon=1.0, insecure_seed=1).value
+    >>> 5 < low < 20 < middle < 60 < high < 100
+    True
+    """
+    column = _matrix(values)
+    if column.shape[1] != 1:
+        raise ValueError("quantiles are of one column; call it once per column")
+    thousandths = [round(1000 * level) for level in levels]
+    if not thousandths or any(not 0 <= t <= 1000 for t in thousandths):
+        raise ValueError("levels must be between 0 and 1, for example [0.25, 0.5, 0.75]")
+    choices = _core.quantile_choices(len(thousandths), accounting._relation(relation))
+
+    def event(noise: float) -> accounting.DpEvent:
+        one = accounting.ExponentialMechanismDpEvent(1.0 / noise)
+        return one if choices == 1 else accounting.SelfComposedDpEvent(one, choices)
+
+    noise, done, price = _calibrated("quantiles", event, epsilon, delta, relation, ledger)
+    found, paper = _core.quantiles(column, sorted(thousandths), 1.0 / noise, price, insecure_seed)
+    # in the order in which they were asked for
+    place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
+    return _release([found[i] for i in place], done, epsilon, delta, paper)
+
+
+def private_bounds(
+    values: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    relation: str = "zero-out",
+    n_rows: int | None = None,
+    ledger: Ledger | None = None,
+    insecure_seed: int | None = None,
+) -> Release:
+    """Ranges of numeric columns, found privately: for when nobody can say them beforehand.
+
+    The value is ``(lower, upper)``, two arrays that fit ``bounds=`` of the estimators. A column whose range lies beyond the
+    public grid (±0.001 to ±1e9, and 0) gets [-1, 1]. Declared bounds are better wherever they are known: they cost nothing.
+
+    >>> X = np.random.default_rng(0).uniform(20, 60, (5000, 1))
+    >>> lower, upper = private_bounds(X, epsilon=0.5, insecure_seed=1).value
+    >>> bool(0 < lower[0] < 30 and 50 < upper[0] < 90)
+    True
+    """
+    table = _matrix(values)
+    rows = _records(len(table), n_rows, relation)
+    allowed = accounting.ApproxDpDpEvent(float(epsilon), float(delta))
+    _pay("private bounds", allowed, epsilon, delta, relation, ledger)
+    found, event, paper = _core.private_bounds(
+        table, rows, float(epsilon), float(delta), accounting._relation(relation), insecure_seed
+    )
+    pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
+    lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    return _release((lower, upper), accounting.from_dict(json.loads(event)), epsilon, delta, paper)
 
 
 def frequent_labels(
@@ -221,24 +410,16 @@ def frequent_labels(
     """
     values, counts = np.unique(np.asarray(labels), return_counts=True)
     keys = [f"{i:012d}" for i in range(len(values))]
-    if ledger is not None:
-        ledger.charge("labels", accounting.ApproxDpDpEvent(epsilon, delta), epsilon=epsilon, delta=delta, relation=relation)
-    found, event, _, _ = _core.select_labels(
-        dict(zip(keys, counts.tolist())), float(epsilon), float(delta), relation, insecure_seed
+    _pay("labels", accounting.ApproxDpDpEvent(float(epsilon), float(delta)), epsilon, delta, relation, ledger)
+    found, event, paper = _core.select_labels(
+        dict(zip(keys, counts.tolist())), float(epsilon), float(delta), accounting._relation(relation), insecure_seed
     )
-    kept = values[[keys.index(key) for key in found]].tolist()
-    return Release(kept, accounting.from_dict(json.loads(event)), epsilon, delta)
-
-
-def _records(counted: int, given: int | None, relation: str) -> int:
-    if given is not None:
-        return int(given)
-    if relation == "add-or-remove":
-        raise ValueError("under add-or-remove the number of rows is protected; give a public guess as n_rows")
-    return counted
+    place = {key: i for i, key in enumerate(keys)}
+    kept = values[[place[key] for key in found]].tolist()
+    return _release(kept, accounting.from_dict(json.loads(event)), epsilon, delta, paper)
 
 
 __all__ = [
     "Release", "choose", "discrete_gaussian_counts", "discrete_laplace_counts", "frequent_labels", "gaussian_sum",
-    "laplace_sum",
+    "histogram", "laplace_sum", "private_bounds", "quantiles", "second_moment",
 ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from . import accounting
+
+
+#: Where the axis of δ ends.
+SMALLEST_DELTA = 1e-12
 
 
 def _axes(ax: Any) -> Any:
@@ -33,32 +37,33 @@ def privacy_curve(
     2
     """
     ax = _axes(ax)
-    epsilons = np.linspace(0.05, 3.0, 40) if epsilons is None else np.asarray(epsilons, float)
+    at = [float(e) for e in (np.linspace(0.05, 3.0, 40) if epsilons is None else epsilons)]
     for i, event in enumerate(events):
         privacy = getattr(event, "privacy_", None)
         if privacy is not None:
-            deltas = [privacy.delta_at(float(e)) for e in epsilons]
+            deltas = [privacy.delta_at(e) for e in at]
             name = type(event).__name__
         else:
             event = accounting.as_event(event)
-            deltas = accounting.privacy_curve(event, epsilons, relation=relation)
+            deltas = accounting.privacy_curve(event, at, relation=relation)
             name = str(event)
-        # a δ of 0 has no place on a logarithmic axis
-        shown = np.where(np.asarray(deltas) > 0, deltas, np.nan)
-        ax.plot(epsilons, shown, label=labels[i] if labels else name)
+        # a δ of 0 has no place on a logarithmic axis: the line leaves the picture at the bottom
+        shown = np.maximum(deltas, SMALLEST_DELTA / 10)
+        ax.plot(at, shown, label=labels[i] if labels else name)
     ax.set(xlabel="ε", ylabel="δ (certified)", yscale="log", title=f"Privacy curve, {relation}")
-    ax.legend()
+    ax.set_ylim(bottom=max(SMALLEST_DELTA, ax.get_ylim()[0]))
+    ax.legend(frameon=False)
     return ax
 
 
 def accuracy_against_epsilon(
-    results: Mapping[float, Iterable[float]] | Mapping[str, Mapping[float, Iterable[float]]],
+    results: Mapping[Any, Any],
     *,
     baseline: float | None = None,
     metric: str = "accuracy",
     ax: Any = None,
 ) -> Any:
-    """Mean score against ε with a band from the smallest to the largest of the repetitions.
+    """Mean score against ε, with error bars of two standard errors and a band of all repetitions.
 
     Args:
         results: scores of repeated fits for every ε; or a dict of such dicts, one per line.
@@ -69,19 +74,30 @@ def accuracy_against_epsilon(
     'log'
     """
     ax = _axes(ax)
-    first = next(iter(results.values()), None)
-    lines = results if isinstance(first, Mapping) else {"": results}
-    for name, scores in lines.items():  # type: ignore[union-attr]
+    several = isinstance(next(iter(results.values()), None), Mapping)
+    for name, scores in (results if several else {"": results}).items():
         epsilons = sorted(scores)
-        table = [np.asarray(list(scores[e]), float) for e in epsilons]
+        table = [np.asarray(list(scores[e]), dtype=np.float64) for e in epsilons]
+        error = [2 * t.std(ddof=1) / np.sqrt(len(t)) if len(t) > 1 else np.nan for t in table]
         (line,) = ax.plot(epsilons, [t.mean() for t in table], marker="o", label=name or None)
-        ax.fill_between(epsilons, [t.min() for t in table], [t.max() for t in table], alpha=0.2, color=line.get_color())
+        ax.errorbar(epsilons, [t.mean() for t in table], yerr=error, fmt="none", capsize=3, color=line.get_color())
+        ax.fill_between(
+            epsilons, [t.min() for t in table], [t.max() for t in table], alpha=0.2, linewidth=0, color=line.get_color()
+        )
     if baseline is not None:
         ax.axhline(baseline, linestyle="--", color="gray", label="without privacy")
-    ax.set(xlabel="ε", ylabel=metric, xscale="log", title=f"{metric.capitalize()} against ε (mean, range of repetitions)")
+    ax.set(xlabel="ε", ylabel=metric, xscale="log", title=f"{metric.capitalize()} against ε (mean, 2 standard errors, range)")
+    _plain_ticks(ax)
     if ax.get_legend_handles_labels()[0]:
-        ax.legend()
+        ax.legend(frameon=False)
     return ax
+
+
+def _plain_ticks(ax: Any) -> None:
+    """0.1, 1, 10 in place of powers of ten."""
+    from matplotlib.ticker import FuncFormatter
+
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
 
 
 def epsilon_over_steps(
@@ -104,7 +120,7 @@ def epsilon_over_steps(
     values = [float(accounting.epsilon(accounting.SelfComposedDpEvent(event, int(t)), delta, relation=relation)) for t in steps]
     ax.plot(list(steps), values, marker=".", label=label or str(event))
     ax.set(xlabel="steps", ylabel=f"ε at δ = {delta:g} (certified)", title="Privacy loss over steps")
-    ax.legend()
+    ax.legend(frameon=False)
     return ax
 
 
@@ -134,6 +150,7 @@ def coefficient_intervals(estimator: Any, *, level: float = 0.95, output: int = 
         title = f"Coefficients ({estimator.plan_.method} has no bound on their noise)"
     ax.axvline(0, color="gray", linewidth=0.8)
     ax.set_yticks(at, names)
+    ax.set_ylim(-0.5, len(coef) - 0.5)
     ax.set(xlabel="coefficient", title=title)
     return ax
 

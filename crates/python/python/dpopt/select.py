@@ -2,12 +2,13 @@
 
 Trying several candidates and keeping the best reads the records once per candidate, and the choice itself is a release.
 :class:`PrivateSearchCV` runs a *random, secret* number K of candidates, each drawn at random from the public list, and
-releases only the best by a noisy validation score. With K geometric (Liu and Talwar 2019) and every run (ε₁, δ₁)-DP the
-released model is (3ε₁, E[K]·δ₁)-DP, however large E[K] is.
+releases only the best by a noisy validation score. That costs a small multiple of one run, however large E[K] is (Liu and
+Talwar 2019; Papernot and Steinke 2022).
 """
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from typing import Any, Callable, Mapping, Sequence
@@ -21,14 +22,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import PrivateEstimator, stage
+from ._base import PrivateEstimator, keep, stage
 from ._plan import Privacy
 from ._rows import as_table
+from ._search_price import SHAPES, SearchPlan, plan_search, score_event
 from ._warnings import PrivacyWarning, warn
 from .ledger import Ledger
 
-#: (2 + η) for geometric stopping, η = 1.
-_PRICE = 3.0
+_PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder)
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
@@ -39,10 +40,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Chooses hyper-parameters and trains, all within one (epsilon, delta).
 
     The rows are split once, at random and independently of their values, into a training and a validation part. Each of
-    the K runs draws a candidate, fits it on the training part with ε₁ = epsilon/3 and δ₁ = delta/E[K], and scores it on the
-    validation part (mean of per-record scores in [0, 1], with Gaussian noise that costs (ε₁, δ₁)). A record is in one part
-    only, so a run costs the larger of the two, not their sum. K, the losing scores and the candidates' order are never
-    shown. The time of the search depends on K: whoever can measure it learns about K, which the guarantee assumes secret.
+    the K runs draws a candidate, fits it on the training part within (ε₁, δ₁), and scores it on the validation part (mean of
+    per-record scores in [0, 1], with Gaussian noise that costs (ε₁, δ₁)). A record is in one part only, so a run costs the
+    larger of the two, not their sum. ε₁ is the largest for which the certified cost of the whole search fits; see
+    :meth:`explain`. K, the losing scores and the candidates' order are never shown. The time of the search depends on K:
+    whoever can measure it learns about K, which the guarantee assumes secret.
 
     The winner is the model that was trained in its run; it is not fitted again on all rows (that would be a new release).
 
@@ -51,12 +53,17 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         param_candidates: a dict for a grid, or a list of dicts: public candidates of hyper-parameters.
         epsilon, delta: what the whole search may spend. Default δ: 1/n^1.1.
         expected_runs: E[K], the mean number of runs, at least 1.
+        distribution: law of K. ``"poisson"`` (without zero, mean at most 16) seldom stops early, ``"geometric"`` is cheaper for
+            many runs, ``"logarithmic"`` the cheapest and the most likely to stop after few. ``"auto"``: Poisson up to 5
+            expected runs, geometric beyond.
         test_size: share of rows for validation.
         scoring: ``"accuracy"`` (classifiers' default), ``"absolute_error"`` (1 − |error|/range, regressors' default; needs
             target_bounds), or a function ``(y_true, y_pred) -> scores`` per record, clipped to [0, 1].
         neighbors: ``"zero-out"`` or ``"replace-one"`` (the split and the mean use the public number of rows).
         budget: a :class:`dpopt.Ledger`, charged once before the first run.
         insecure_seed: reproducible noise for tests.
+
+    Fitted attributes: ``best_estimator_``, ``best_params_``, ``best_score_`` (noisy), ``privacy_``, ``plan_``.
 
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
@@ -69,19 +76,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimator, param_candidates, *, epsilon=1.0, delta=None, expected_runs=10, test_size=0.25, scoring=None,
-        neighbors="zero-out", budget=None, insecure_seed=None,
+        self, estimator, param_candidates, *, epsilon=1.0, delta=None, expected_runs=10, distribution="auto", test_size=0.25,
+        scoring=None, neighbors="zero-out", budget=None, insecure_seed=None,
     ):  # fmt: skip
-        self.estimator = estimator
-        self.param_candidates = param_candidates
-        self.epsilon = epsilon
-        self.delta = delta
-        self.expected_runs = expected_runs
-        self.test_size = test_size
-        self.scoring = scoring
-        self.neighbors = neighbors
-        self.budget = budget
-        self.insecure_seed = insecure_seed
+        keep(self, locals())
 
     def _candidates(self) -> list[dict[str, Any]]:
         given: Mapping[str, Any] | Sequence[Mapping[str, Any]] = self.param_candidates
@@ -96,8 +94,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return estimator, ""
         if isinstance(estimator, Pipeline):
             *before, (name, last) = estimator.steps
-            public = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder)
-            if isinstance(last, PrivateEstimator) and all(s in (None, "passthrough") or isinstance(s, public) for _, s in before):
+            public = all(s in (None, "passthrough") or isinstance(s, _PUBLIC_ENCODERS) for _, s in before)
+            if public and isinstance(last, PrivateEstimator):
                 return last, f"{name}__"
         raise ValueError(
             "PrivateSearchCV needs an estimator of dpopt, or a Pipeline of dpopt's public encoders that ends in one: other "
@@ -117,8 +115,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return lambda truth, guess: 1.0 - np.abs(np.clip(truth, lower, upper) - guess) / (upper - lower)
         raise ValueError(f"scoring is {scoring!r}; choose accuracy, absolute_error or give a function")
 
-    def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
-        """Runs the search and releases its winner within (epsilon, delta)."""
+    def _columns(self, estimator: Any, n_features: int) -> int:
+        """Columns that the private estimator inside will see: public, from the encoders' parameters."""
+        for _, step in estimator.steps[:-1] if isinstance(estimator, Pipeline) else ():
+            if isinstance(step, (encoders.PublicOneHot, encoders.HashingEncoder)):
+                n_features = step.output_columns(n_features)
+        return n_features
+
+    def _checked(self) -> tuple[PrivateEstimator, str, str, list[dict[str, Any]], str]:
+        """The estimator inside, its prefix, the relation, the candidates and the law of K; all parameters checked."""
         inner, prefix = self._inner(self.estimator)
         relation = accounting._relation(self.neighbors)
         if relation not in ("zero-out", "replace-one"):
@@ -131,56 +136,82 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"expected_runs is {self.expected_runs}; give a finite number, at least 1")
         if is_classifier(inner) and inner.classes is None:
             raise ValueError("declare the classes of the estimator: classes=[...], or classes='public'")
+        candidates = self._candidates()
+        fixed = {f"{prefix}{name}" for name in ("epsilon", "delta", "budget", "neighbors", "insecure_seed")}
+        for candidate in candidates:
+            if clash := fixed & set(candidate):
+                raise ValueError(f"{', '.join(sorted(clash))} is set by the search; leave it out of param_candidates")
+        law = self.distribution
+        if law == "auto":
+            law = "poisson" if self.expected_runs <= 5 else "geometric"
+        if law not in SHAPES:
+            raise ValueError(f"distribution is {law!r}; choose one of auto, {', '.join(SHAPES)}")
+        return inner, prefix, relation, candidates, law
+
+    def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> SearchPlan:
+        """What the search would do and what it costs, before any data are read.
+
+        Args:
+            n_rows, n_features: public size of the table (columns before the encoders).
+            n_classes: for classifiers.
+        """
+        inner, prefix, relation, candidates, law = self._checked()
+        delta = float(self.delta) if self.delta is not None else float(n_rows) ** -1.1
+        n_training = n_rows - max(1, int(round(n_rows * self.test_size)))
+
+        def train(epsilon: float, run_delta: float) -> list[accounting.DpEvent]:
+            # every candidate is planned before anything is read: no run can fail because of the data
+            events = []
+            for candidate in candidates:
+                budget = {f"{prefix}epsilon": epsilon, f"{prefix}delta": run_delta, f"{prefix}neighbors": relation}
+                whole = clone(self.estimator).set_params(**{**budget, f"{prefix}budget": None}, **candidate)
+                trial, columns = self._inner(whole)[0], self._columns(whole, n_features)
+                plan = trial.explain(n_training, columns, *([n_classes] if is_classifier(trial) else []))
+                several = getattr(trial, "_explained", lambda _: (None, 1, 0.0))(n_classes)[1]
+                one = plan.event
+                events.append(one if several == 1 else accounting.SelfComposedDpEvent(one, several))
+            return events
+
+        return plan_search(
+            train, distribution=law, expected_runs=float(self.expected_runs), epsilon=float(self.epsilon), delta=delta,
+            relation=relation,
+        )  # fmt: skip
+
+    def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
+        """Runs the search and releases its winner within (epsilon, delta)."""
+        inner, prefix, relation, candidates, law = self._checked()
         scores = self._scores(inner)
         X = as_table(X)
-        X = X.tocsr() if sp.issparse(X) else X
+        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
         y = np.asarray(y)
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        n = X.shape[0]
         if n < 4 or len(y) != n:
             raise ValueError(f"X has {n} rows and y has {len(y)}; give at least 4 of each, equally many")
-        delta = float(self.delta) if self.delta is not None else float(n) ** -1.1
-        if delta <= 0:
-            raise ValueError("the validation score needs delta > 0; give a small delta, for example 1e-6")
-        # a billionth is left for the samplers' errors and for rounding
-        keep = 1 - 1e-9
-        run_epsilon, run_delta = self.epsilon / _PRICE * keep, delta / self.expected_runs * keep
-        candidates = self._candidates()
-        own = {f"{prefix}{k}": v for k, v in {
-            "epsilon": run_epsilon, "delta": run_delta, "neighbors": relation, "budget": None,
-        }.items()}  # fmt: skip
-        for candidate in candidates:
-            clash = {f"{prefix}epsilon", f"{prefix}delta", f"{prefix}budget", f"{prefix}neighbors", f"{prefix}insecure_seed"} & set(candidate)
-            if clash:
-                raise ValueError(f"{', '.join(sorted(clash))} is set by the search; leave it out of param_candidates")
-        n_validation = max(1, int(round(n * self.test_size)))
-        n_training = n - n_validation
-        # every candidate is planned before anything is read: no run can fail because of the data
-        n_columns = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 1
-        classes = len(inner.classes) if is_classifier(inner) and not isinstance(inner.classes, str) else 2
-        for candidate in candidates:
-            trial = self._inner(clone(self.estimator).set_params(**own, **candidate))[0]
-            if prefix == "":
-                trial.explain(n_training, n_columns, *([classes] if is_classifier(trial) else [])).chosen
-        score = accounting.calibrate(
-            lambda z: accounting.ApproximateDpEvent(2.0**-110, accounting.GaussianDpEvent(z)),
-            run_epsilon, run_delta, relation=relation,
-        )  # fmt: skip
-        event = accounting.ApproxDpDpEvent(float(self.epsilon), delta)
+        # labels that were declared public are the same in every run, whatever the split
+        public = {}
+        if is_classifier(inner):
+            public = {f"{prefix}classes": np.unique(y) if isinstance(inner.classes, str) else inner.classes}
+        plan = self.explain(n, X.shape[1] if X.ndim == 2 else 1, len(next(iter(public.values()), [])))
+        own = {
+            f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
+            f"{prefix}budget": None, **public,
+        }  # fmt: skip
         if self.budget is not None:
-            self.budget.charge("PrivateSearchCV", event, epsilon=float(self.epsilon), delta=delta, relation=relation)
+            self.budget.charge("PrivateSearchCV", plan.event, epsilon=float(self.epsilon), delta=plan.delta, relation=relation)
         if self.insecure_seed is not None:
             warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
 
         def seed(k: int) -> int | None:
             return None if self.insecure_seed is None else (int(self.insecure_seed) * 1_000_003 + k) % 2**63
 
+        n_validation = max(1, int(round(n * self.test_size)))
         order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
-        training, validation = order[:n_training], order[n_training:]
+        training, validation = order[: n - n_validation], order[n - n_validation :]
         take = (lambda at: X.iloc[at]) if hasattr(X, "iloc") else (lambda at: X[at])
         X_train, X_validation = take(training), take(validation)
-        best: tuple[float, int] | None = None
-        runs = _core.geometric_runs(float(self.expected_runs), seed(2))
-        for k in range(runs):
+        price = (score_event(plan.score_noise).to_json(), plan.run_epsilon, plan.run_delta, relation)
+        models, drawn, runs = [], [], []
+        for k in range(_core.repetitions(SHAPES[law], float(self.expected_runs), seed(2))):
             at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
             model = clone(self.estimator).set_params(**own, **candidates[at])
             model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
@@ -189,20 +220,18 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 warnings.simplefilter("ignore")
                 model.fit(X_train, y[training])
                 each = np.clip(np.nan_to_num(np.asarray(scores(y[validation], model.predict(X_validation)), float)), 0, 1)
-            noisy = _core.gaussian_sum(each[:, None], 1.0, score.value, n_validation, seed(12 + 4 * k), 0)[0]
-            tie = _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
-            if best is None or (float(noisy), tie) > best:
-                best = (float(noisy), tie)
-                self.best_estimator_, self.best_params_ = model, candidates[at]
-        assert best is not None
-        self.best_score_ = best[0] / n_validation
-        bound = accounting.epsilon(event, delta, relation=relation).details
-        plain = event.to_dict()
-        seeded = self.insecure_seed is not None
+            noisy, _ = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, price, seed(12 + 4 * k))
+            models.append(model)
+            drawn.append(at)
+            runs.append((float(noisy[0]), _core.random_below(2**62, 1, seed(13 + 4 * k))[0]))
+        best, bound, records = _core.best_run(runs, (plan.event.to_json(), float(self.epsilon), plan.delta, relation))
+        self.plan_ = plan
+        self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
+        self.best_score_ = runs[best][0] / n_validation
+        whole = stage("private search", float(self.epsilon), plan.delta, plan.event.to_dict(), json.loads(bound))
         self.privacy_ = Privacy(
-            float(self.epsilon), delta, relation, float(self.epsilon), event,
-            [stage("private search", float(self.epsilon), delta, plain, bound)],
-            [[{"label": "private search", "event": plain, "count": 1}]], seeded,
+            plan.epsilon, plan.delta, relation, float(self.epsilon), plan.event, [whole], [json.loads(records)],
+            self.insecure_seed is not None,
         )  # fmt: skip
         # the winner was released by the search: its guarantee is the search's, not that of one run
         self._inner(self.best_estimator_)[0].privacy_ = self.privacy_
@@ -246,4 +275,4 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return state
 
 
-__all__ = ["PrivacyWarning", "PrivateSearchCV"]
+__all__ = ["PrivacyWarning", "PrivateSearchCV", "SearchPlan"]

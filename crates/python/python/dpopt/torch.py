@@ -1,32 +1,32 @@
 """DP-SGD for PyTorch models: per-sample gradients in, a private step out.
 
 :class:`PrivateOptimizer` wraps any ``torch.optim`` optimizer. It takes per-sample gradients (``p.grad_sample`` as Opacus'
-``GradSampleModule`` leaves them, or what ``torch.func.vmap(grad(...))`` gives), clips each record's gradient and adds noise
-in the compiled library (exact integer sums on a public grid, secure noise), and steps.
+``GradSampleModule`` leaves them, or what ``torch.func.vmap(grad(...))`` gives) to the compiled library, whose curator clips
+each record's gradient, sums in exact integers, adds secure noise and lets out at most the planned number of sums.
 
 The guarantee assumes that every batch is a fresh Poisson sample: each record enters with `sampling_probability`,
-independently (``opacus.data_loader.DPDataLoader``, or :meth:`PrivateOptimizer.sample`). Shuffled fixed-size batches are
-*not* covered. Buffers that depend on the records (batch norm statistics) are not covered either.
+independently. :meth:`PrivateOptimizer.sample` draws one (the curator then also refuses more gradients than sampled records,
+and a second step on the same batch); with ``opacus.data_loader.DPDataLoader`` you vouch for it. Shuffled fixed-size batches
+are *not* covered. Buffers that depend on the records (batch norm statistics) are not covered either.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from . import _core, accounting
 from ._base import stage
-from ._plan import Privacy
+from ._plan import GAUSSIAN_SAMPLER_ERROR, Privacy
+from ._warnings import warn
 from .ledger import Ledger
 
 try:
     import torch as _torch
 except ImportError as error:  # pragma: no cover - depends on the environment
     raise ImportError("dpopt.torch needs PyTorch; pip install torch") from error
-
-#: Total variation of one rounded Gaussian sample from the exact law.
-SAMPLER_ERROR = 2.0**-110
 
 
 class PrivateOptimizer:
@@ -67,46 +67,60 @@ class PrivateOptimizer:
             raise ValueError("give either epsilon (the noise is then found) or noise_multiplier")
         if budget is not None and epsilon is None:
             raise ValueError("a ledger is charged with (epsilon, delta); give epsilon instead of noise_multiplier")
+        if delta > 1.0 / dataset_size:
+            warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one record at random would be allowed")
+        if insecure_seed is not None:
+            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
         self.optimizer = optimizer
         self.clip_norm = float(clip_norm)
         self.dataset_size = int(dataset_size)
         self.sampling_probability = float(sampling_probability)
         self.planned_steps = int(steps)
         self.steps_taken = 0
-        self.insecure_seed = insecure_seed
-        dimension = sum(p.numel() for p in self._parameters())
+        self._dimension = sum(p.numel() for p in self._parameters())
+        relation = accounting._relation(relation)
+        error = self.planned_steps * self._dimension * GAUSSIAN_SAMPLER_ERROR
 
         def event(z: float) -> accounting.DpEvent:
-            one = accounting.PoissonSampledDpEvent(self.sampling_probability, accounting.GaussianDpEvent(z))
-            every = accounting.SelfComposedDpEvent(one, self.planned_steps)
-            return accounting.ApproximateDpEvent(self.planned_steps * dimension * SAMPLER_ERROR, every)
+            one: accounting.DpEvent = accounting.GaussianDpEvent(z)
+            if self.sampling_probability < 1:
+                one = accounting.PoissonSampledDpEvent(self.sampling_probability, one)
+            return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, self.planned_steps))
 
         if epsilon is not None:
-            found = accounting.calibrate(event, epsilon, delta, relation=relation)
-            self.noise_multiplier, whole, bound = found.value, found.event, found.bound
+            self.noise_multiplier = accounting.calibrate(event, epsilon, delta, relation=relation).value
+            allowed = float(epsilon)
         else:
-            self.noise_multiplier, whole = float(noise_multiplier), event(float(noise_multiplier))  # type: ignore[arg-type]
-            bound = accounting.epsilon(whole, delta, relation=relation)
+            self.noise_multiplier = float(noise_multiplier)  # type: ignore[arg-type]
+            bound = float(accounting.epsilon(event(self.noise_multiplier), delta, relation=relation))
+            if not np.isfinite(bound):
+                raise ValueError(f"noise_multiplier {self.noise_multiplier:g} gives no guarantee at delta {delta:g}; give more noise")
+            # a budget is positive, even where the release costs nothing at this delta
+            allowed = max(bound, 1e-9)
+        whole = event(self.noise_multiplier)
         if budget is not None:
-            budget.charge("PrivateOptimizer", whole, epsilon=float(epsilon), delta=delta, relation=relation)  # type: ignore[arg-type]
-        plain = whole.to_dict()
-        allowed = float(bound) if epsilon is None else float(epsilon)
+            budget.charge("PrivateOptimizer", whole, epsilon=allowed, delta=delta, relation=relation)
+        self._training = _core.Training(
+            self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
+            (whole.to_json(), allowed, float(delta), relation), insecure_seed,
+        )  # fmt: skip
+        certified = json.loads(self._training.bound())
         self.privacy_ = Privacy(
-            float(bound), delta, accounting._relation(relation), allowed, whole,
-            [stage("training", allowed, delta, plain, bound.details)],
-            [[{"label": "batch gradient", "event": plain, "count": 1}]], insecure_seed is not None,
+            certified["upper"], delta, relation, allowed, whole, [stage("training", allowed, delta, whole.to_dict(), certified)],
+            [[]], insecure_seed is not None,
         )  # fmt: skip
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
 
+    @property
+    def releases(self) -> list[dict[str, Any]]:
+        """What has been released so far: label, event, count."""
+        return json.loads(self._training.records())
+
     def sample(self) -> Any:
-        """Indices of a fresh Poisson batch, from the secure generator (may be empty)."""
-        bits = 53
-        seed = None if self.insecure_seed is None else self.insecure_seed * 1_000_003 + self.steps_taken
-        draws = np.array(_core.random_below(1 << bits, self.dataset_size, seed), dtype=np.uint64)
-        # rounded down: never more likely than planned
-        return _torch.from_numpy(np.flatnonzero(draws < np.uint64(int(self.sampling_probability * (1 << bits)))))
+        """Indices of a fresh Poisson batch for the next step (may be empty). They are as secret as the records."""
+        return _torch.from_numpy(self._training.sample().astype(np.int64))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients and per-sample gradients."""
@@ -114,6 +128,30 @@ class PrivateOptimizer:
         for p in self._parameters():
             if hasattr(p, "grad_sample"):
                 p.grad_sample = None
+
+    def _blocks(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None) -> list[np.ndarray]:
+        """Per-sample gradients as one matrix (batch × entries) per parameter, without a copy where torch allows it."""
+        parameters = self._parameters()
+        if per_sample_gradients is None:
+            given = [getattr(p, "grad_sample", None) for p in parameters]
+        elif isinstance(per_sample_gradients, Mapping):
+            given = list(per_sample_gradients.values())
+        else:
+            given = list(per_sample_gradients)
+        if len(given) != len(parameters):
+            raise ValueError(f"{len(given)} gradients were given for {len(parameters)} parameters")
+        given = [_torch.cat(list(g)) if isinstance(g, (list, tuple)) else g for g in given]
+        batch = next((len(g) for g in given if g is not None), 0)
+        blocks = []
+        for p, g in zip(parameters, given):
+            if g is not None and tuple(g.shape[1:]) != tuple(p.shape):
+                raise ValueError("a per-sample gradient must have the shape batch × parameter shape")
+            # a parameter without gradient counts as zero: the clip is over all parameters together
+            flat = _torch.zeros(batch, p.numel()) if g is None else g.detach().reshape(len(g), -1).cpu()
+            if flat.dtype not in (_torch.float32, _torch.float64):
+                flat = flat.to(_torch.float32)
+            blocks.append(flat.numpy())
+        return blocks
 
     def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
         """One private step. Call it for empty batches too (without per-sample gradients: noise only).
@@ -126,35 +164,12 @@ class PrivateOptimizer:
             raise _core.BudgetExceeded(
                 f"all {self.planned_steps} planned steps are taken; plan more steps at the start, with more noise"
             )
-        parameters = self._parameters()
-        if per_sample_gradients is None:
-            given = [getattr(p, "grad_sample", None) for p in parameters]
-        else:
-            values = per_sample_gradients.values() if isinstance(per_sample_gradients, Mapping) else per_sample_gradients
-            given = list(values)
-        if len(given) != len(parameters):
-            raise ValueError(f"{len(given)} gradients were given for {len(parameters)} parameters")
-        given = [None if g is None else (_torch.cat(list(g)) if isinstance(g, (list, tuple)) else g) for g in given]
-        sizes = {len(g) for g in given if g is not None}
-        if len(sizes) > 1:
-            raise ValueError("the parameters' per-sample gradients have different batch sizes")
-        batch = sizes.pop() if sizes else 0
-        columns = []
-        for p, g in zip(parameters, given):
-            if g is not None and tuple(g.shape[1:]) != tuple(p.shape):
-                raise ValueError("a per-sample gradient must have the shape batch × parameter shape")
-            # a parameter without gradient counts as zero: the clip is over all parameters together
-            flat = _torch.zeros(batch, p.numel()) if g is None else g.detach().reshape(batch, -1)
-            columns.append(flat.to("cpu", _torch.float64).numpy())
-        matrix = np.ascontiguousarray(np.concatenate(columns, axis=1))
+        total = self._training.step(self._blocks(per_sample_gradients))
         self.steps_taken += 1
-        total = _core.gaussian_sum(
-            matrix, self.clip_norm, self.noise_multiplier, self.dataset_size, self.insecure_seed, self.steps_taken
-        )
         # divided by the *expected* batch size, which is public; the drawn one is not
         mean = _torch.from_numpy(total / (self.sampling_probability * self.dataset_size))
         start = 0
-        for p in parameters:
+        for p in self._parameters():
             p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
             start += p.numel()
         self.optimizer.step()

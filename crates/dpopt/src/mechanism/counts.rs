@@ -1,0 +1,244 @@
+//! Integer counts with discrete noise, and choices by integer scores (spec 19 §1.5, §1.8; docs/proofs/counts.md).
+//!
+//! A histogram's sensitivity is enforced: a record counts in one cell. Counts and scores that were made elsewhere come
+//! with the sensitivity their maker declares; the guarantee rests on that declaration.
+
+use super::curator::{CuratorError, Mechanism, sealed};
+use crate::Sensitive;
+use dpopt_noise::{DiscreteGaussian, DiscreteLaplace, ExponentialChoice, NoiseSource, NoisyMax, Purpose};
+use dpopt_privacy::{Event, Relation};
+
+/// Integers that one record changes by a bounded amount.
+pub struct Counts {
+    values: Vec<i64>,
+    sensitivity: f64,
+}
+
+impl Counts {
+    /// Cells in which each record counts at most once; a record of no cell, or of a cell beyond `cells`, counts nowhere.
+    pub fn histogram(records: impl Iterator<Item = Option<usize>>, cells: usize) -> Sensitive<Self> {
+        let mut values = vec![0i64; cells];
+        for cell in records.flatten() {
+            if let Some(count) = values.get_mut(cell) {
+                *count = count.saturating_add(1);
+            }
+        }
+        Sensitive::new(Self { values, sensitivity: 1.0 })
+    }
+
+    /// Integers made elsewhere. `sensitivity`: how much one record's presence moves them (the l1 norm of the change for
+    /// Laplace noise, its l2 norm for Gaussian noise, its largest entry for a choice). Whoever calls this vouches for it.
+    pub fn declared(values: Vec<i64>, sensitivity: f64) -> Sensitive<Self> {
+        Sensitive::new(Self { values, sensitivity })
+    }
+}
+
+fn checked(input: &Counts, sensitivity: f64) -> Result<(), CuratorError> {
+    if input.sensitivity.is_nan() || input.sensitivity > sensitivity {
+        return Err(CuratorError::Sensitivity { input: input.sensitivity, mechanism: sensitivity });
+    }
+    Ok(())
+}
+
+/// Adds integer noise P(x) ∝ e^(−|x|/t) to each count. Event: `DiscreteLaplace(1/t, sensitivity)`.
+#[derive(Clone, Debug)]
+pub struct DiscreteLaplaceNoise {
+    scale: u64,
+    sensitivity: u64,
+}
+
+impl DiscreteLaplaceNoise {
+    /// Scale t for counts of l1 sensitivity `sensitivity`.
+    pub fn new(scale: u64, sensitivity: u64) -> Self {
+        Self { scale, sensitivity }
+    }
+}
+
+impl sealed::Sealed for DiscreteLaplaceNoise {}
+
+impl Mechanism for DiscreteLaplaceNoise {
+    type Input = Counts;
+    type Output = Vec<i64>;
+
+    fn event(&self) -> Event {
+        Event::DiscreteLaplace { noise_parameter: 1.0 / self.scale as f64, sensitivity: self.sensitivity }
+    }
+
+    fn label(&self) -> &'static str {
+        "counts"
+    }
+
+    fn check(&self, input: &Counts) -> Result<(), CuratorError> {
+        checked(input, self.sensitivity as f64)
+    }
+
+    fn apply(&self, input: &Counts, noise: &mut NoiseSource) -> Result<Vec<i64>, CuratorError> {
+        let sampler = DiscreteLaplace::new(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let mut values = input.values.clone();
+        sampler.add_to(&mut values, &mut noise.stream(Purpose::Noise, 0));
+        Ok(values)
+    }
+}
+
+/// Adds integer noise P(x) ∝ e^(−x²/(2σ²)) to each count. Event: ρ-zCDP with ρ = (moves·Δ₂)²/(2σ²), rounded up (Canonne,
+/// Kamath, Steinke 2020), where one record's presence moves the counts by at most Δ₂ in l2 norm; moves is 2 under
+/// replace-one.
+#[derive(Clone, Debug)]
+pub struct DiscreteGaussianNoise {
+    sigma: f64,
+    sensitivity: f64,
+    relation: Relation,
+}
+
+impl DiscreteGaussianNoise {
+    /// σ for counts of l2 sensitivity `sensitivity`.
+    pub fn new(sigma: f64, sensitivity: f64, relation: Relation) -> Self {
+        Self { sigma, sensitivity, relation }
+    }
+}
+
+impl sealed::Sealed for DiscreteGaussianNoise {}
+
+impl Mechanism for DiscreteGaussianNoise {
+    type Input = Counts;
+    type Output = Vec<i64>;
+
+    fn event(&self) -> Event {
+        let moves = self.relation.sum_sensitivity() * self.sensitivity;
+        // four roundings, each below 2^-52
+        Event::Zcdp { rho: moves * moves / (2.0 * self.sigma * self.sigma) * (1.0 + 1e-12), xi: 0.0 }
+    }
+
+    fn label(&self) -> &'static str {
+        "counts"
+    }
+
+    fn check(&self, input: &Counts) -> Result<(), CuratorError> {
+        checked(input, self.sensitivity)
+    }
+
+    fn apply(&self, input: &Counts, noise: &mut NoiseSource) -> Result<Vec<i64>, CuratorError> {
+        let sampler = DiscreteGaussian::new(self.sigma).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let mut values = input.values.clone();
+        sampler.add_to(&mut values, &mut noise.stream(Purpose::Noise, 0));
+        Ok(values)
+    }
+}
+
+/// How a choice is randomised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChoiceLaw {
+    /// Permute-and-flip. Event: `ApproxDp(ε, 0)`.
+    PermuteAndFlip,
+    /// The exponential mechanism. Event: `ExponentialMechanism(ε)`.
+    Exponential,
+}
+
+/// Index of a good candidate by integer scores, one of which moves by at most `sensitivity` with one record.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    law: ChoiceLaw,
+    epsilon: f64,
+    sensitivity: u64,
+    monotone: bool,
+}
+
+impl Choice {
+    /// `monotone`: one record moves all scores in the same direction, which halves the noise; never under replace-one.
+    ///
+    /// # Errors
+    /// If `monotone` is asked for under replace-one.
+    pub fn new(
+        law: ChoiceLaw,
+        epsilon: f64,
+        sensitivity: u64,
+        monotone: bool,
+        relation: Relation,
+    ) -> Result<Self, CuratorError> {
+        if monotone && relation == Relation::ReplaceOne {
+            return Err(CuratorError::Noise(
+                "under replace-one a record can lower one score and raise another; use monotone=False".into(),
+            ));
+        }
+        Ok(Self { law, epsilon, sensitivity, monotone })
+    }
+}
+
+impl sealed::Sealed for Choice {}
+
+impl Mechanism for Choice {
+    type Input = Counts;
+    type Output = usize;
+
+    fn event(&self) -> Event {
+        match self.law {
+            ChoiceLaw::PermuteAndFlip => Event::ApproxDp { epsilon: self.epsilon, delta: 0.0 },
+            ChoiceLaw::Exponential => Event::ExponentialMechanism { epsilon: self.epsilon },
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        "choice"
+    }
+
+    fn check(&self, input: &Counts) -> Result<(), CuratorError> {
+        // the number of candidates is public
+        if input.values.is_empty() { Err(CuratorError::Shape) } else { checked(input, self.sensitivity as f64) }
+    }
+
+    fn apply(&self, input: &Counts, noise: &mut NoiseSource) -> Result<usize, CuratorError> {
+        let mut stream = noise.stream(Purpose::Selection, 0);
+        let scale = |e: dpopt_noise::ScaleError| CuratorError::Noise(e.to_string());
+        let chosen = match self.law {
+            ChoiceLaw::PermuteAndFlip => NoisyMax::new(self.epsilon, self.sensitivity, self.monotone)
+                .map_err(scale)?
+                .choose(input.values.iter().copied(), &mut stream),
+            ChoiceLaw::Exponential => ExponentialChoice::new(self.epsilon, self.sensitivity, self.monotone)
+                .map_err(scale)?
+                .choose(&input.values, &mut stream),
+        };
+        chosen.ok_or(CuratorError::Shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Curator;
+
+    #[test]
+    fn counts_come_out_once_and_with_the_declared_sensitivity_only() {
+        let mechanism = DiscreteLaplaceNoise::new(3, 1);
+        let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(1));
+        let twice = Counts::declared(vec![10, 20], 2.0);
+        assert!(matches!(curator.release(&mechanism, &twice), Err(CuratorError::Sensitivity { .. })));
+        let cells = [Some(0), Some(1), Some(1), None, Some(7)];
+        let histogram = Counts::histogram(cells.into_iter(), 2);
+        assert_eq!(histogram.expose().values, [1, 2]);
+        assert_eq!(curator.release(&mechanism, &histogram).unwrap().get().len(), 2);
+        assert!(curator.release(&mechanism, &histogram).is_err());
+    }
+
+    #[test]
+    fn discrete_gaussian_noise_states_its_zcdp() {
+        let event = |relation| DiscreteGaussianNoise::new(2.0, 1.0, relation).event();
+        let rho = |e| match e {
+            Event::Zcdp { rho, .. } => rho,
+            _ => f64::NAN,
+        };
+        assert!((rho(event(Relation::ZeroOut)) - 0.125).abs() < 1e-12);
+        assert!((rho(event(Relation::ReplaceOne)) - 0.5).abs() < 1e-11);
+    }
+
+    #[test]
+    fn a_clear_winner_is_chosen_and_nothing_is_chosen_from_nothing() {
+        for law in [ChoiceLaw::PermuteAndFlip, ChoiceLaw::Exponential] {
+            let choice = Choice::new(law, 1.0, 1, true, Relation::ZeroOut).unwrap();
+            let mut curator = Curator::for_event(&choice.event(), NoiseSource::insecure(1));
+            assert_eq!(curator.release(&choice, &Counts::declared(vec![], 1.0)), Err(CuratorError::Shape));
+            let chosen = curator.release(&choice, &Counts::declared(vec![3, 400, 20], 1.0)).unwrap();
+            assert_eq!(*chosen.get(), 1);
+        }
+        assert!(Choice::new(ChoiceLaw::Exponential, 1.0, 1, true, Relation::ReplaceOne).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+"""The fit that all linear estimators share: bound the rows, plan, charge, run, decode."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import accounting
+from ._base import PrivateEstimator, share_of, stage
+from ._plan import Plan, make_plan
+from ._rows import Bounding, as_table, bounding
+
+
+@dataclass
+class Task:
+    """What is fitted: one column of targets per model, each with an equal share of the model's budget.
+
+    Attributes:
+        targets, names: one per model; NaN marks a record that contributes nothing.
+        loss: of the compiled library.
+        budget: (ε, δ) of all models together.
+        scale, shift: predictions are scale·score + shift.
+        description, preparation: for the report.
+        before: stage and releases of what was released before, and charged already.
+    """
+
+    targets: list[np.ndarray]
+    names: list[str]
+    loss: dict[str, Any]
+    budget: tuple[float, float]
+    description: str
+    preparation: str
+    scale: float = 1.0
+    shift: float = 0.0
+    before: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
+
+
+class PrivateLinear(PrivateEstimator):
+    """Linear models: rows are bounded, one score per output."""
+
+    _method_options: Sequence[str] = (
+        "steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift",
+    )  # fmt: skip
+
+    def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
+        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        return bounding(n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet)
+
+    def _options(self) -> dict[str, Any]:
+        options = {name: getattr(self, name, None) for name in self._method_options}
+        options["method"] = None if self.method == "auto" else self.method
+        return options
+
+    def _plan(
+        self, rows: int, facts: Bounding, loss: dict[str, Any], relation: str, epsilon: float, delta: float,
+        compare: bool = False,
+    ) -> tuple[Any, Plan]:
+        return make_plan(
+            rows=rows, features=facts.width, nonzeros=facts.width, row_norm=facts.whole, loss=loss, relation=relation,
+            epsilon=epsilon, delta=delta, options=self._options(), shown_features=len(facts.scale), compare=compare,
+        )  # fmt: skip
+
+    def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> Plan:
+        """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
+
+        Args:
+            n_rows: public number of records.
+            n_features: number of columns of X.
+            n_classes: for classifiers.
+        """
+        relation = self._check_common()
+        delta = self._delta(n_rows)
+        facts = self._facts(None, n_features, quiet=True)
+        loss, parts, share = self._explained(n_classes)
+        epsilon, delta = (self.epsilon * (1 - share), delta * (1 - share)) if share else (self.epsilon, delta)
+        return self._plan(n_rows, facts, loss, relation, *share_of(epsilon, delta, parts), compare=True)[1]
+
+    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
+        """Loss, number of equal stages and share of labels, for `n_classes`."""
+        raise NotImplementedError
+
+    def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
+        """The models to fit; may release something of its own first."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any, **validation: Any) -> None:
+        relation = self._before_fit()
+        X, y = validate_data(
+            self, as_table(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None, **validation
+        )
+        rows, delta = self._facts_of_rows(X, relation)
+        facts = self._facts(X, X.shape[1])
+        task = self._task(y, relation, delta)
+        whole = (float(self.epsilon), delta)
+
+        started = time.perf_counter()
+        parts = len(task.targets)
+        part = share_of(*task.budget, parts)
+        runnable, plan = self._plan(rows, facts, task.loss, relation, *part)
+        chosen = plan.chosen
+        planning_seconds = time.perf_counter() - started
+
+        stages: list[dict[str, Any]] = []
+        ledger: list[list[dict[str, Any]]] = []
+        if task.before is not None:
+            stages, ledger = [task.before[0]], [task.before[1]]
+        else:
+            # certified part by part: the sum of the parts is what is charged
+            several = accounting.ApproxDpDpEvent(part[0] * parts, part[1] * parts)
+            self._charge(plan.event if parts == 1 else several, *whole)
+        weights, noise = [], []
+        for k, (target, name) in enumerate(zip(task.targets, task.names)):
+            released, spread, records = runnable.run(facts.encode(X, target), self._seed(k))
+            weights.append(released.reshape(-1, facts.width))
+            noise.append(spread.reshape(-1, facts.width))
+            stages.append(stage(name, *part, chosen["event"], chosen["bound"]))
+            ledger.append(json.loads(records))
+
+        coef, intercept = facts.decode(np.vstack(weights))
+        self.coef_, self.intercept_ = coef * task.scale, intercept * task.scale + task.shift
+        self.coef_noise_std_ = np.vstack(noise)[:, : coef.shape[1]] * facts.scale * task.scale
+        self.plan_, self.noise_std_ = plan, plan.noise_std
+        self.privacy_ = self._privacy(stages, ledger, relation, *whole)
+        # everything that was planned beside the chosen method is planned for the report, if one is asked for
+        compared = (rows, facts, task.loss, relation, *part)
+        self._report_facts = {
+            "compared": compared,
+            "features": facts.width, "task": task.description, "preparation": [task.preparation, facts.note],
+            "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
+        }  # fmt: skip
+
+    def _check_X(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, as_table(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+
+__all__ = ["PrivateLinear", "Task"]

@@ -1,0 +1,109 @@
+"""Private means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _core, accounting
+from ._base import PrivateEstimator, keep, stage
+from ._html import table
+from ._plan import GAUSSIAN_SAMPLER_ERROR, Plan
+from ._rows import Bounding, as_table, bounding
+
+
+class MeanEstimator(PrivateEstimator):
+    """The private mean of bounded vectors: one clipped sum with Gaussian noise, divided by the public number of rows.
+
+    Args:
+        epsilon, delta: what the fit may spend. Default δ: 1/n^1.1.
+        bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning.
+        row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box).
+        neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.
+
+    Fitted attributes: ``mean_``, ``noise_std_`` (standard deviation of the noise in each entry of ``mean_``),
+    ``privacy_`` (:class:`dpopt.Privacy`), ``plan_`` (:class:`dpopt.Plan`).
+
+    >>> import numpy as np, dpopt
+    >>> X = np.random.default_rng(0).uniform(0, 10, (5000, 2))
+    >>> est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X)
+    >>> bool(np.abs(est.mean_ - 5).max() < 0.3)
+    True
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, bounds=None, row_norm=None, neighbors="zero-out", accountant="auto",
+        budget=None, n_rows=None, insecure_seed=None,
+    ):  # fmt: skip
+        keep(self, locals())
+
+    def _with_tags(self, tags: Any) -> Any:
+        tags = super()._with_tags(tags)
+        tags.input_tags.sparse = False
+        tags.target_tags.required = False
+        return tags
+
+    def _calibrated(self, dimension: int, relation: str, delta: float) -> accounting.Calibration:
+        if delta <= 0:
+            raise ValueError("Gaussian noise needs delta > 0; give a small delta, for example 1e-6")
+        return accounting.calibrate(
+            lambda z: accounting.ApproximateDpEvent(dimension * GAUSSIAN_SAMPLER_ERROR, accounting.GaussianDpEvent(z)),
+            float(self.epsilon), delta, relation=relation,
+        )  # fmt: skip
+
+    def _scaling(self, n_features: int, quiet: bool) -> Bounding:
+        return bounding(n_features, self.bounds, self.row_norm, 0.0, False, quiet)
+
+    def _planned(self, rows: int, n_features: int, relation: str, delta: float, scaling: Bounding) -> tuple[float, Plan]:
+        found = self._calibrated(n_features, relation, delta)
+        std = found.value / scaling.scale / rows
+        chosen = {
+            "method": "clipped-mean", "grade": "certified", "noise_multiplier": found.value, "steps": 1,
+            "gradients": float(rows), "predicted_excess_risk": float(np.sum(std**2)), "epsilon": float(found.bound),
+            "delta": delta, "allowed_epsilon": float(self.epsilon), "relation": relation, "bound": found.bound.details,
+            "event": found.event.to_dict(), "schedule": {"clip_norm": 1.0, "noise_std": found.value}, "assumptions": [],
+            "warnings": [],
+        }  # fmt: skip
+        return found.value, Plan("clipped-mean", [chosen], rows, n_features, float(self.epsilon), delta, relation)
+
+    def explain(self, n_rows: int, n_features: int) -> Plan:
+        """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise."""
+        relation, delta = self._check_common(), self._delta(n_rows)
+        return self._planned(n_rows, n_features, relation, delta, self._scaling(n_features, quiet=True))[1]
+
+    def fit(self, X: Any, y: Any = None) -> "MeanEstimator":
+        """Releases the mean of the rows of X."""
+        relation = self._before_fit()
+        X = validate_data(self, as_table(X), dtype=[np.float64, np.float32])
+        rows, delta = self._facts_of_rows(X, relation)
+        scaling = self._scaling(X.shape[1], quiet=False)
+        noise, self.plan_ = self._planned(rows, X.shape[1], relation, delta, scaling)
+        price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
+        self._charge(self.plan_.event, float(self.epsilon), delta)
+        bounded = (np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre) * scaling.scale
+        # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
+        total, (bound, records) = _core.gaussian_sum(bounded, 1.0, noise, rows, price, self._seed(0))
+        self.mean_ = total / rows / scaling.scale + scaling.centre
+        self.noise_std_ = noise / rows / scaling.scale
+        one = stage("mean", float(self.epsilon), delta, self.plan_.chosen["event"], json.loads(bound))
+        self.privacy_ = self._privacy([one], [json.loads(records)], relation, float(self.epsilon), delta)
+        return self
+
+    def report(self, path: Any = None, **names: Any) -> str:
+        """A one-page text of the mean, its noise and its guarantee (an HTML table). Written to `path` if given."""
+        check_is_fitted(self)
+        columns = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.mean_))])
+        html = "<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Private mean</title><body>"
+        html += self.privacy_._repr_html_()
+        html += table(["feature", "mean", "noise"], zip(columns, self.mean_.tolist(), self.noise_std_.tolist()))
+        html += "</body></html>"
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+
+__all__ = ["MeanEstimator"]

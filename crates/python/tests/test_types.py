@@ -1,0 +1,25 @@
+"""The type stubs of the compiled module say what it has; the package passes a type checker."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpopt
+
+pytest.importorskip("mypy")
+
+
+def run(*arguments):
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_stubs_match_the_compiled_module():
+    run("mypy.stubtest", "dpopt._core", "--ignore-disjoint-bases", "--concise")
+
+
+def test_the_package_passes_the_type_checker():
+    run("mypy", "--config-file", str(Path(__file__).parents[3] / "pyproject.toml"), str(Path(dpopt.__file__).parent))
+    assert (Path(dpopt.__file__).parent / "py.typed").exists()
