@@ -23,4 +23,6 @@ pub use accountant::Bound;
 pub use budget::Budget;
 pub use certify::{Certificate, certify};
 pub use event::Event;
+pub use filter::Filter;
+pub use ledger::Ledger;
 pub use neighbours::{Relation, Unit};

@@ -191,7 +191,7 @@ fn automatic(
     // what is attained does not depend on who bounds it
     let attained = lattice.as_ref().ok().and_then(|b| b.lower);
     let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper)).map(|mut bound| {
-        bound.lower = bound.lower.or(attained.map(|lower| lower.min(bound.upper)));
+        bound.lower = bound.lower.or(attained);
         bound
     });
     // the lattice accountant's reason is the most telling

@@ -101,11 +101,16 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
             (connect_the_dots(pair, step, index), *t)
         })
         .collect();
+    // on a coarse lattice of point losses a steeper tilt has nothing to resolve and overflows
+    let fold_tilt = fold_tilt.min(STEEPEST_PER_POINT / step);
     #[cfg(test)]
     let fold_tilt = if planted(Bug::NoTilt) { 1e-3 } else { fold_tilt };
     let copies = quality.bracket.then(|| Copies::new(&parts, fold_tilt, points as f64 * step));
     Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, points, lambda: fold_tilt }
 }
+
+/// Largest λ·Δ that is folded with.
+pub(crate) const STEEPEST_PER_POINT: f64 = 30.0;
 
 fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {
     (cumulant - lambda * (1.0 / lambda).ln_1p() - lambda.ln_1p() - delta.ln()) / lambda
@@ -132,7 +137,11 @@ impl Prepared {
         if !(left > 0.0) {
             return Err(Unreachable { infinite: s.infinite });
         }
-        let renyi = s.renyi_epsilon(left);
+        // a NaN certifies nothing
+        let renyi = match s.renyi_epsilon(left) {
+            x if x.is_nan() => f64::INFINITY,
+            x => x,
+        };
         let finish = |epsilon: f64, rounding: f64| {
             let epsilon = epsilon.min(renyi) + s.loss_error;
             if epsilon.is_finite() {

@@ -1,6 +1,6 @@
 //! Where to cut the loss axis: a fine core, coarse tails, and the Fourier window (spec 18 §3.2).
 
-use super::pair::{Pair, PointLosses};
+use super::pair::{Pair, PointLosses, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::tilt::{Cumulants, View, total};
@@ -199,8 +199,9 @@ fn common_divisor(losses: &[f64]) -> Option<f64> {
         }
         divisor = a;
     }
-    // the exact fraction of the largest loss
-    (divisor > 1e-6 * largest).then(|| largest / (largest / divisor).round())
+    // no loss above its multiple: what rounding leaves above it would weigh most under an extreme tilt
+    (divisor > 1e-6 * largest)
+        .then(|| losses.iter().map(|l| l.abs() / (l.abs() / divisor).round()).fold(0.0, f64::max) * (1.0 + 8.0 * U))
 }
 
 /// Lattice step near `wanted` and at least `least` that has the point losses of the parts on lattice points: all of them
@@ -229,7 +230,7 @@ pub(crate) fn aligned_step(wanted: f64, least: f64, parts: &[(PointLosses, u64)]
     let cells = heaviest / plain;
     // a coarser lattice if a finer one is not allowed
     let cells = if heaviest / cells.ceil() >= finest { cells.ceil() } else { cells.floor() };
-    if cells >= 1.0 { heaviest / cells } else { plain }
+    if cells >= 1.0 { heaviest / cells * (1.0 + 8.0 * U) } else { plain }
 }
 
 /// Lattice step for a bias of `tolerance` in ε: T(λ+1)·Δ²/12 while Δ is small against one draw's spread, and at

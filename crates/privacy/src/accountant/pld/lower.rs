@@ -4,7 +4,7 @@
 //! It says how much of an upper bound is numerical slack; it is never a claim.
 
 use super::alias::Copies;
-use super::compose::Draws;
+use super::compose::{Draws, STEEPEST_PER_POINT};
 use super::grid::{LARGEST_LOSS, Widths, aligned_step, coarse_borders, step_for, window};
 use super::lattice::Lattice;
 use super::pair::{Pair, PointLosses, U};
@@ -151,6 +151,7 @@ fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<
     const MOST_POINTS: f64 = 262_144.0;
     let atoms: Vec<_> = draws.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
     let step = aligned_step(wanted, length / MOST_POINTS, &atoms);
+    let fold_tilt = fold_tilt.min(STEEPEST_PER_POINT / step);
     let points = fast_size((length / step).ceil() as usize + 2);
     let parts: Vec<Part> = views
         .iter()
@@ -169,7 +170,8 @@ fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<
 impl Prepared {
     /// Certified lower bound of the merged profile at a lattice point.
     fn certain(&self, j: i64) -> f64 {
-        self.spectrum.delta_lower(j) - self.copies.bound(j as f64 * self.step)
+        let lower = self.spectrum.delta_lower(j) - self.copies.bound(j as f64 * self.step);
+        if lower.is_nan() { f64::NEG_INFINITY } else { lower }
     }
 }
 
@@ -195,7 +197,8 @@ pub(crate) fn epsilon(draws: &Draws, delta: f64, tolerance: f64) -> f64 {
     }
     // between its points a lattice profile is linear in e^ε
     let (above, below) = (merged.certain(low), merged.certain(high));
-    let share = ((above - delta) / (above - below.max(0.0))).clamp(0.0, 1.0) * (1.0 - 16.0 * U);
+    // without a number at its right end nothing is known beyond the left one
+    let share = if below.is_finite() { (above - delta) / (above - below) } else { 0.0 }.clamp(0.0, 1.0) * (1.0 - 16.0 * U);
     let at = low as f64 * merged.step + (share * merged.step.exp_m1()).ln_1p();
     (at * (1.0 - 8.0 * U) - merged.spectrum.loss_error).max(0.0)
 }
@@ -214,6 +217,9 @@ pub(crate) fn delta(draws: &Draws, epsilon: f64, guess: f64, tolerance: f64) -> 
     // between its points a lattice profile is linear in e^ε
     let low = position.floor() as i64;
     let (d0, d1) = (merged.certain(low), merged.certain(low + 1));
+    if !(d0.is_finite() && d1.is_finite()) {
+        return 0.0;
+    }
     let share = ((position - low as f64) * merged.step).exp_m1() / merged.step.exp_m1();
     (d0 + (share * (1.0 + 16.0 * U)).min(1.0) * (d1 - d0)).max(0.0) * (1.0 - 8.0 * U)
 }

@@ -120,7 +120,8 @@ impl Pld {
                 lower = lower.max(read(draws));
             }
         }
-        bound.lower = Some(lower.min(bound.upper));
+        // not clamped: a lower bound above the upper one would be a mistake that must be seen
+        bound.lower = Some(lower);
     }
 
     fn leaves_epsilon(&self, leaves: &Leaves, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {

@@ -95,7 +95,9 @@ impl Spectrum {
                 .map(|i| exponent(i))
                 .fold(f64::NEG_INFINITY, f64::max);
             let mut tilted: Vec<f64> = Vec::with_capacity(lattice.mass.len());
-            tilted.extend((0..lattice.mass.len()).map(|i| lattice.mass[i] * (exponent(i) - top).exp()));
+            // beyond the last mass the exponential may overflow
+            let weight = |i: usize| if lattice.mass[i] > 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
+            tilted.extend((0..lattice.mass.len()).map(weight));
             let sum: f64 = tilted.iter().sum();
             input.fill(0.0);
             let modulus = points as i64;
@@ -180,9 +182,9 @@ impl Spectrum {
         }
     }
 
-    /// ln e^(K − λjΔ) rounded up.
+    /// ln e^(K − λ(j+1)Δ) rounded up.
     fn ln_scale(&self, j: i64) -> f64 {
-        let shift = self.lambda * (j as f64 * self.step);
+        let shift = self.lambda * ((j + 1) as f64 * self.step);
         self.cumulant - shift + self.ln_inflation + (4.0 * self.cumulant.abs() + 4.0 * shift.abs() + 16.0) * U
     }
 
@@ -205,14 +207,17 @@ impl Spectrum {
         };
         let scale = self.ln_scale(j).exp();
         // negative only through rounding
-        ((value.max(0.0) + self.error) * scale, self.error * scale)
+        let (above, rounding) = ((value.max(0.0) + self.error) * scale, self.error * scale);
+        // far outside the window the scale overflows: nothing is known there
+        if above.is_nan() { (f64::INFINITY, f64::INFINITY) } else { (above, rounding) }
     }
 
     /// Lower bound on the periodic sum at jΔ: the rounding subtracted instead of added. Aliases are still in it.
     pub fn delta_lower(&self, j: i64) -> f64 {
         let (above, rounding) = self.delta(j);
         // the upper value is (sum + error)·e^(inflation): take both off
-        (above - 2.0 * rounding) * (-2.0 * self.ln_inflation - 1e-12).exp()
+        let lower = (above - 2.0 * rounding) * (-2.0 * self.ln_inflation - 1e-12).exp();
+        if lower.is_finite() { lower } else { f64::NEG_INFINITY }
     }
 
     /// Rényi (Chernoff) bound of the same lattice at the tilt: ε at δ, without the mass at +∞.
@@ -233,13 +238,14 @@ impl Spectrum {
     }
 }
 
-/// G = Σ_m≥1 (1 − e^(−mΔ)) z^m = z(1 − e^−Δ)/((1−z)(1−ze^−Δ)) at z = e^(a + iθ), with b = a − Δ.
+/// G = Σ_m≥1 (1 − e^(−mΔ)) z^m = z(1 − e^−Δ)/((1−z)(1−ze^−Δ)) at z = e^(a + iθ), with b = a − Δ; without its factor e^a,
+/// which underflows at an extreme tilt and is kept in [`Spectrum::ln_scale`].
 fn weight(theta: f64, a: f64, b: f64, numerator: f64) -> Complex<f64> {
     let half = (0.5 * theta).sin();
     let (sin, cos) = theta.sin_cos();
     // 1 − e^(c+iθ), by a complex expm1
     let one_minus = |c: f64| Complex::new(-(c.exp_m1() * cos - 2.0 * half * half), -c.exp() * sin);
-    Complex::new(cos, sin) * (a.exp() * numerator) / (one_minus(a) * one_minus(b))
+    Complex::new(cos, sin) * numerator / (one_minus(a) * one_minus(b))
 }
 
 /// Inverse transform of F·G over N: the reading at every lattice point.

@@ -382,3 +382,24 @@ fn random_scales_compose() {
     assert!(lattice > fixed_scale && lattice < renyi, "{fixed_scale} {lattice} {renyi}");
     assert!(epsilon_under(&event, Relation::ReplaceOne, 1e-6) > 1.9 * lattice);
 }
+
+/// Few draws of point losses at a small δ: ε is near the largest loss and the tilt is extreme, so that e^K overflows at ε = 0.
+#[test]
+fn an_extreme_tilt_certifies_nothing_by_overflow() {
+    for (event, delta, truth) in [
+        (Event::RandomizedResponse { noise_parameter: 0.2745339184875987, num_buckets: 3 }.self_composed(27), 2.433e-7, 59.1069),
+        (Event::DiscreteLaplace { noise_parameter: 0.3117899370959317, sensitivity: 4 }.self_composed(2), 1.659e-10, 2.4943194),
+        (Event::laplace(1.2699921388494921).self_composed(3), 3.738e-10, 2.3622193),
+        (Event::ApproxDp { epsilon: 0.014186602309749042, delta: 0.0 }.self_composed(4), 2.418e-6, 0.05670879),
+    ] {
+        let relation = if matches!(&event, Event::SelfComposed { event, .. } if matches!(**event, Event::RandomizedResponse { .. })) {
+            Relation::ReplaceOne
+        } else {
+            Relation::ZeroOut
+        };
+        let bound = Pld::default().bracket(&event, relation, delta).unwrap();
+        let lower = bound.lower.unwrap();
+        assert!(bound.upper >= truth && bound.upper < truth * 1.00001, "{event}: {bound:?}");
+        assert!(lower > 0.999 * truth && lower <= bound.upper, "{event}: {bound:?}");
+    }
+}
