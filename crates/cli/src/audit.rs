@@ -6,7 +6,8 @@ use crate::relation::RelationFlag;
 use crate::usage;
 use clap::Args;
 use dpopt::audit::attack::{Options, Report, Verdict, audit_samples, roc_svg};
-use dpopt::audit::catalogue::{self, Tier};
+use dpopt::audit::Tier;
+use dpopt::audit::catalogue;
 use dpopt::audit::document::AuditRun;
 use dpopt::audit::library;
 use dpopt::audit::statistics::{Claim, threshold::largest_epsilon};
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     /// With --catalogue: a few seeds (below a minute) instead of up to 100
     #[arg(long, requires = "catalogue")]
     short: bool,
-    /// With --catalogue: write the page <date>.md into this directory
+    /// With --catalogue: write <date>.md, <date>.json and the trade-off curves (pictures/*.svg) into this directory
     #[arg(long, value_name = "DIR", requires = "catalogue")]
     write: Option<PathBuf>,
     /// The program to audit, with its arguments; the data file is appended
@@ -85,6 +86,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Where the trade-off curves go, below the directory of the pages.
+const PICTURES: &str = "pictures";
+
 /// `--catalogue`.
 fn own(arguments: &Arguments) -> Result<(), Failure> {
     let tier = if arguments.short { Tier::Short } else { Tier::Long };
@@ -96,10 +100,16 @@ fn own(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(directory) = &arguments.write {
         let date = today();
         let command = if arguments.short { "dpopt audit --catalogue --short" } else { "dpopt audit --catalogue" };
-        let path = directory.join(format!("{date}.md"));
-        std::fs::create_dir_all(directory)
-            .and_then(|()| dpopt::output::write_atomically(&path, run.markdown(&date, command).as_bytes()))
-            .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), e.kind())))?;
+        let json = serde_json::to_string_pretty(&run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")))?;
+        let mut files = vec![(format!("{date}.md"), run.markdown(&date, command, PICTURES)), (format!("{date}.json"), json)];
+        files.extend(run.pictures().map_err(Failure::machine)?.into_iter().map(|(name, svg)| (format!("{PICTURES}/{name}"), svg)));
+        std::fs::create_dir_all(directory.join(PICTURES))
+            .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), e.kind())))?;
+        for (name, text) in files {
+            let path = directory.join(name);
+            dpopt::output::write_atomically(&path, text.as_bytes())
+                .map_err(|e| Failure::machine(format!("cannot write {}: {}", path.display(), e.kind())))?;
+        }
     }
     if arguments.json {
         print_json(&run)?;
@@ -124,6 +134,7 @@ fn text(run: &AuditRun) -> String {
             vec![
                 o.name.into(),
                 number(o.claimed),
+                o.reach.map_or(String::new(), number),
                 number(o.lower_bound),
                 o.gaussian_model.map_or(String::new(), number),
                 format!("{:.2}", o.share()),
@@ -131,7 +142,7 @@ fn text(run: &AuditRun) -> String {
             ]
         })
         .collect();
-    let mut out = table(&["the library's own code", "#claimed ε", "#ε ≥", "#Gaussian ε ≥", "#share", ""], &rows);
+    let mut out = table(&["the library's own code", "#claimed ε", "#at best", "#ε ≥", "#Gaussian ε ≥", "#share", ""], &rows);
     let rows: Vec<Vec<String>> = run
         .catalogue
         .outcomes
@@ -145,16 +156,18 @@ fn text(run: &AuditRun) -> String {
             let blank = String::new;
             vec![
                 o.number.into(),
+                o.source.name().into(),
                 o.claimed.map_or_else(blank, number),
                 o.lower_bound.map_or_else(blank, number),
                 format!("{}/{}", o.rejected, o.seeds),
-                o.bug.into(),
                 mark.into(),
+                o.bug.into(),
+                o.statistic.into(),
             ]
         })
         .collect();
     out.push('\n');
-    out.push_str(&table(&["#", "#claimed ε", "#bug's ε ≥", "#caught", "planted bug", ""], &rows));
+    out.push_str(&table(&["#", "code", "#claimed ε", "#bug's ε ≥", "#caught", "", "planted bug", "statistic"], &rows));
     out.push('\n');
     out.push_str(&run.verdict());
     out
@@ -212,6 +225,7 @@ fn claim(arguments: &Arguments, delta: f64) -> Result<Claim, Failure> {
 }
 
 fn conclusion(report: &Report, options: &Options) -> String {
+    let delta = if report.delta == 0.0 { "0".into() } else { format!("{:e}", report.delta) };
     let fresh = options.runs - options.pilot_runs();
     let claimed =
         if report.claimed.is_finite() { format!("epsilon {:.4}", report.claimed) } else { "no finite epsilon".into() };
@@ -220,17 +234,19 @@ fn conclusion(report: &Report, options: &Options) -> String {
         Verdict::NotRefuted => "claim not refuted (an audit can not prove a guarantee)",
     };
     format!(
-        "claimed   {claimed} at delta {:e}\n\
-         proved    epsilon at least {:.4} at delta {:e}, confidence 1 - {:e}\n\
-         Gaussian  mu at least {:.4}; under the Gaussian model epsilon at least {:.4}\n\
+        "claimed   {claimed} at delta {delta}\n\
+         proved    epsilon at least {:.4} at delta {delta}, confidence 1 - {:e}\n\
+         Gaussian  mu at least {:.4}; under the Gaussian model {}\n\
          reach     {} counted runs per file can prove at most epsilon {:.2}\n\
          verdict   {verdict}\n",
-        report.delta,
         report.lower_bound,
-        report.delta,
         options.alpha,
         report.mu_lower,
-        report.lower_bound_gaussian_model,
+        if report.lower_bound_gaussian_model.is_finite() {
+            format!("epsilon at least {:.4}", report.lower_bound_gaussian_model)
+        } else {
+            "no epsilon is finite at delta 0".into()
+        },
         fresh,
         largest_epsilon(fresh, options.alpha / 3.0),
     )

@@ -1,6 +1,7 @@
 //! The audits of every commit: planted bugs are caught, correct code is not (spec 20 §1.5). False alarm below 2e-4 in all.
 
-use dpopt::audit::catalogue::{self, Tier};
+use dpopt::audit::Tier;
+use dpopt::audit::catalogue;
 use dpopt::audit::library;
 use dpopt::progress::Silent;
 

@@ -1,6 +1,9 @@
-//! The results of `make audit` as a page: what was caught, what the library's own code proves, and what was not run.
+//! The results of `make audit` as a page with pictures: what was caught, what the library's own code proves, what took how
+//! long.
 
-use super::catalogue::{Outcome, Summary, Tier};
+use super::Tier;
+use super::attack::roc_svg;
+use super::catalogue::{Outcome, Source, Summary};
 use super::library::{LibraryOutcome, Standard};
 use std::fmt::Write;
 
@@ -40,29 +43,51 @@ impl AuditRun {
         )
     }
 
-    /// Markdown; `date` and `command` are printed at the top.
-    pub fn markdown(&self, date: &str, command: &str) -> String {
+    /// Wall-clock seconds of all rows.
+    pub fn seconds(&self) -> f64 {
+        self.library.iter().map(|o| o.seconds).chain(self.catalogue.outcomes.iter().map(|o| o.seconds)).sum()
+    }
+
+    /// Trade-off curves of the library's rows: (file name, SVG).
+    ///
+    /// # Errors
+    /// A curve could not be drawn.
+    pub fn pictures(&self) -> Result<Vec<(String, String)>, String> {
+        let drawn = self.library.iter().filter_map(|o| o.evidence.as_ref().map(|(report, claim)| (o, report, claim)));
+        drawn.map(|(o, report, claim)| Ok((picture_of(o), roc_svg(report, claim).map_err(|e| e.to_string())?))).collect()
+    }
+
+    /// Markdown; `date` and `command` are printed at the top. `pictures` is the directory of the pictures, relative to the
+    /// page.
+    pub fn markdown(&self, date: &str, command: &str, pictures: &str) -> String {
         let mut page = String::new();
         // writing to a String can't fail
-        let _ = self.write(&mut page, date, command);
+        let _ = self.write(&mut page, (date, command, pictures));
         page
     }
 
-    fn write(&self, page: &mut String, date: &str, command: &str) -> std::fmt::Result {
+    fn write(&self, page: &mut String, (date, command, pictures): (&str, &str, &str)) -> std::fmt::Result {
         let tier = if self.catalogue.tier == Tier::Long { "long" } else { "short" };
         writeln!(page, "# Audits of {date}\n")?;
         writeln!(page, "Written by `{command}` ({tier} tier, seed {}). How to read it: [docs/audit.md](../audit.md).\n", self.catalogue.seed)?;
         writeln!(page, "```\n{}```\n", self.verdict())?;
+        writeln!(page, "Wall-clock time of all rows: {:.0} s.\n", self.seconds())?;
 
         writeln!(page, "## The library's own code\n")?;
         writeln!(page, "ε ≥ is proved at confidence 1 − 1e-6 by counting; the Gaussian column goes through the Gaussian curve of the")?;
-        writeln!(page, "two rates and is a bound only where that curve is exact (which is where it is printed).\n")?;
-        writeln!(page, "| code | pair, statistic | δ | claimed ε | ε ≥ | Gaussian ε ≥ | share | must reach | runs |")?;
-        writeln!(page, "|---|---|---|---|---|---|---|---|---|")?;
+        writeln!(page, "two rates and is a bound only where that curve is exact; in the rows of one run it is the f-DP form (research")?;
+        writeln!(page, "grade). *At best* is what this pair and statistic could prove with any number of runs, where it is known.\n")?;
+        writeln!(page, "| code | pair, statistic | δ | claimed ε | at best | ε ≥ | Gaussian ε ≥ | share | must reach | runs | s |")?;
+        writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|")?;
         for o in &self.library {
             let must = match o.standard {
-                Standard::GaussianShare(s) | Standard::Share(s) => format!("{s}"),
+                Standard::GaussianShare(_) | Standard::Share(_) => format!("{:.2}", o.required()),
                 Standard::Sound => "≤ 1".into(),
+            };
+            let best = o.reach.map_or(String::new(), |r| format!("{r:.3}"));
+            let name = match &o.evidence {
+                Some(_) => format!("[{}]({pictures}/{})", o.name, picture_of(o)),
+                None => o.name.into(),
             };
             let verdict = match (&o.failure, o.violation, o.falls_short) {
                 (Some(reason), _, _) => format!(" **did not run: {reason}**"),
@@ -73,21 +98,38 @@ impl AuditRun {
             let model = o.gaussian_model.map_or("".into(), |g| format!("{g:.3}"));
             writeln!(
                 page,
-                "| {}{verdict} | {} | {:e} | {:.3} | {:.3} | {model} | {:.2} | {must} | {} |",
-                o.name, o.pair, o.delta, o.claimed, o.lower_bound, o.share(), o.runs
+                "| {name}{verdict} | {} | {:e} | {:.3} | {best} | {:.3} | {model} | {:.2} | {must} | {} | {:.1} |",
+                o.pair, o.delta, o.claimed, o.lower_bound, o.share(), o.runs, o.seconds
             )?;
         }
 
         writeln!(page, "\n## Planted bugs\n")?;
-        writeln!(page, "`needed` is the number of runs per world after which expected counts reject (from a pilot); an audit makes `runs`.")?;
+        let caught_by_looking = self.catalogue.outcomes.iter().filter(|o| !o.by_counting()).count();
+        let of = |source: Source| self.catalogue.outcomes.iter().filter(|o| o.source == source).count();
+        writeln!(
+            page,
+            "Code: *shipped* ({}) runs the library's code with a wrong parameter, event or use; *altered* ({}) replaces one step of it;",
+            of(Source::Shipped),
+            of(Source::Altered)
+        )?;
+        writeln!(page, "*stand-in* ({}) re-implements what the library does not have. {caught_by_looking} rows are caught by looking, not by", of(Source::StandIn))?;
+        writeln!(page, "sampling: they have no ε.\n")?;
+        writeln!(page, "`needed` is the number of runs per world after which expected counts reject (from a pilot); an audit makes `runs`,")?;
+        writeln!(page, "twice the stated number, at which its power is at least 99 %.")?;
         writeln!(page, "`rejected` counts independent audits. The two lower bounds are at δ = 1e-5 over all of them together.\n")?;
-        writeln!(page, "| # | bug | pair, statistic | claimed ε | bug ε ≥ | correct ε ≥ | needed | runs | rejected | found |")?;
-        writeln!(page, "|---|---|---|---|---|---|---|---|---|---|")?;
+        writeln!(page, "| # | bug | code | pair, statistic | claimed ε | bug ε ≥ | correct ε ≥ | needed | runs | rejected | found | s |")?;
+        writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|---|")?;
         for o in &self.catalogue.outcomes {
             writeln!(page, "{}", row(o))?;
         }
         Ok(())
     }
+}
+
+/// File name of a row's picture.
+fn picture_of(o: &LibraryOutcome) -> String {
+    let words = o.name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty());
+    format!("{}.svg", words.collect::<Vec<_>>().join("-").to_lowercase())
 }
 
 fn row(o: &Outcome) -> String {
@@ -96,9 +138,10 @@ fn row(o: &Outcome) -> String {
     let missed = if o.caught { "" } else { " **missed**" };
     let violation = if o.violation { " **correct code rejected**" } else { "" };
     format!(
-        "| {} | {}{missed}{violation} | {} | {} | {} | {} | {} | {} | {} of {} | {} |",
+        "| {} | {}{missed}{violation} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {} | {:.1} |",
         o.number,
         o.bug,
+        o.source.name(),
         o.statistic.replace('|', "\\|"),
         number(o.claimed),
         number(o.lower_bound),
@@ -108,6 +151,7 @@ fn row(o: &Outcome) -> String {
         o.rejected,
         o.seeds,
         o.evidence,
+        o.seconds,
     )
 }
 
@@ -119,6 +163,7 @@ mod tests {
     fn a_missed_bug_and_a_violation_are_said_aloud() {
         let outcome = |caught, violation| Outcome {
             number: "1",
+            source: Source::Shipped,
             bug: "a bug",
             statistic: "|score|",
             claimed: Some(1.0),
@@ -131,6 +176,7 @@ mod tests {
             caught,
             violation,
             evidence: String::new(),
+            seconds: 0.1,
         };
         let run = AuditRun {
             catalogue: Summary { tier: Tier::Short, seed: 1, outcomes: vec![outcome(true, false), outcome(false, true)] },
@@ -138,7 +184,7 @@ mod tests {
         };
         assert_eq!(run.verdict(), "shortfalls 0\ncaught 1 of 2 planted bugs\nviolations 1\n");
         assert!(!run.passes());
-        let page = run.markdown("2026-01-01", "make audit");
+        let page = run.markdown("2026-01-01", "make audit", "pictures");
         assert!(page.contains("**missed** **correct code rejected**") && page.contains("\\|score\\|"));
     }
 }

@@ -9,3 +9,7 @@ pub mod document;
 pub mod draws;
 pub mod library;
 pub mod statistics;
+mod tier;
+mod worst_cases;
+
+pub use tier::Tier;

@@ -41,6 +41,10 @@ pub trait Mechanism: sealed::Sealed {
     fn batch(&self, _input: &Self::Input) -> Option<BatchId> {
         None
     }
+    /// The numbers in an output, for an audit that attacks everything a run lets out; `None` if it is not a list of numbers.
+    fn numbers(_output: &Self::Output) -> Option<&[f64]> {
+        None
+    }
     /// The mechanism itself. Called by the curator only, after the charge.
     fn apply(&self, input: &Self::Input, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError>;
 }
@@ -139,6 +143,8 @@ pub struct Curator {
     records: Vec<ReleaseRecord>,
     batches: u64,
     unused: BTreeSet<u64>,
+    /// Everything let out so far, if somebody watches: it is public, so keeping it shows nothing more.
+    seen: Option<Vec<Vec<f64>>>,
 }
 
 impl Curator {
@@ -150,7 +156,17 @@ impl Curator {
     pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
         let mut allowances = Vec::new();
         flatten(event, 1, &mut allowances);
-        Self { allowances, noise, records: Vec::new(), batches: 0, unused: BTreeSet::new() }
+        Self { allowances, noise, records: Vec::new(), batches: 0, unused: BTreeSet::new(), seen: None }
+    }
+
+    /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
+    pub(crate) fn watched(event: &Event, noise: NoiseSource) -> Self {
+        Self { seen: Some(Vec::new()), ..Self::for_event(event, noise) }
+    }
+
+    /// The releases of a [watched](Self::watched) run, in order.
+    pub(crate) fn seen(&self) -> &[Vec<f64>] {
+        self.seen.as_deref().unwrap_or_default()
     }
 
     /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
@@ -206,7 +222,11 @@ impl Curator {
         if let Some(batch) = batch {
             self.unused.remove(&batch.number);
         }
-        mechanism.apply(input.expose(), &mut self.noise).map(Released::new)
+        let output = mechanism.apply(input.expose(), &mut self.noise)?;
+        if let (Some(seen), Some(numbers)) = (&mut self.seen, M::numbers(&output)) {
+            seen.push(numbers.to_vec());
+        }
+        Ok(Released::new(output))
     }
 
     /// What has been released so far.

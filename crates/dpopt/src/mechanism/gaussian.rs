@@ -57,6 +57,10 @@ impl Mechanism for Gaussian {
         input.batch
     }
 
+    fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
+        Some(output)
+    }
+
     fn apply(&self, input: &GridSum, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let mut units = input.units.clone();
         add_rounded_gaussian(&mut units, self.standard_deviation(), self.grid, noise)?;

@@ -56,6 +56,10 @@ impl Mechanism for PerturbedObjective {
         Ok(())
     }
 
+    fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
+        Some(output)
+    }
+
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let dimension = self.loss.outputs() * input.rows.columns();
         let mut b = vec![0i64; dimension];

@@ -21,8 +21,6 @@ pub use gaussian::Gaussian;
 pub use gradient::{ClippedGradient, GridSum, target_moment};
 pub use labels::LabelSelection;
 pub use matrix::{SecondMoment, symmetric_matrix};
-#[doc(hidden)]
-pub use quantiles::QuantileBug;
 pub use quantiles::{Level, Quantiles};
 pub use ranges::{PrivateBounds, RangeEnd};
 pub use search::{BestRun, Run};

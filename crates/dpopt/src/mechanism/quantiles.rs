@@ -35,13 +35,14 @@ pub struct Quantiles {
     levels: Vec<Level>,
     epsilon: f64,
     relation: Relation,
-    pub(crate) planted_bug: Option<QuantileBug>,
+    #[cfg(test)]
+    planted_bug: Option<QuantileBug>,
 }
 
-/// Known mistakes, for audits that must catch them.
-#[doc(hidden)]
+/// Known mistakes, for tests that must catch them.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuantileBug {
+enum QuantileBug {
     /// exp(εu) in place of exp(εu/2): the score is not monotone.
     FullScore,
     /// A sub-problem scores with the counts of the whole column.
@@ -52,7 +53,14 @@ impl Quantiles {
     /// `levels` of column `column` of the counts, each choice with `epsilon`.
     pub fn new(column: usize, mut levels: Vec<Level>, epsilon: f64, relation: Relation) -> Self {
         levels.sort_unstable();
-        Self { column, levels, epsilon, relation, planted_bug: None }
+        Self {
+            column,
+            levels,
+            epsilon,
+            relation,
+            #[cfg(test)]
+            planted_bug: None,
+        }
     }
 
     /// Number of ε-choices that bound the privacy loss of `levels` quantiles.
@@ -154,15 +162,16 @@ impl Quantiles {
         let middle = levels.start + levels.len() / 2;
         let level = self.levels[middle].0.clamp(problem.low, problem.high);
         let span = (problem.high - problem.low).max(1);
-        let (scores, sensitivity) = match self.planted_bug {
+        let (scores, sensitivity, epsilon) = (problem.scores(below, level), span, self.epsilon);
+        #[cfg(test)]
+        let (scores, sensitivity, epsilon) = match self.planted_bug {
             Some(QuantileBug::GlobalCounts) => {
                 let whole = Problem { before: 0, until: *below.last().unwrap_or(&0), low: 0, high: Level::OF, ..problem };
-                (whole.scores(below, level), Level::OF)
+                (whole.scores(below, level), Level::OF, epsilon)
             }
-            _ => (problem.scores(below, level), span),
+            Some(QuantileBug::FullScore) => (scores, sensitivity, 2.0 * epsilon),
+            None => (scores, sensitivity, epsilon),
         };
-        let epsilon =
-            if self.planted_bug == Some(QuantileBug::FullScore) { 2.0 * self.epsilon } else { self.epsilon };
         let choice = ExponentialChoice::new(epsilon, sensitivity, false)
             .map_err(|e| CuratorError::Noise(e.to_string()))?;
         let index = choice.choose(&scores, &mut noise.stream(Purpose::Selection, 0)).unwrap_or(0);

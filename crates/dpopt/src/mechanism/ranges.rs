@@ -32,7 +32,7 @@ impl RangeEnd {
 
     /// -max(0, c_{j-1} - qn, qn - c_j) for each cell, times [`Level::OF`]: each term moves by at most 1 with one record
     /// (c - qn by max(q, 1-q) when it comes or goes, by 1 when it moves), so the score does too.
-    fn scores(&self, below: &[u64], values: u64) -> Vec<i64> {
+    pub(crate) fn scores(&self, below: &[u64], values: u64) -> Vec<i64> {
         let of = i128::from(Level::OF);
         let wanted = i128::from(self.thousandths) * i128::from(values);
         let count = |c: u64| of * i128::from(c);

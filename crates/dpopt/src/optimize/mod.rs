@@ -21,6 +21,7 @@ mod tests;
 pub use descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
+pub(crate) use noisy_newton::newton_step;
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub(crate) use registry::check_name;
 pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable, named};

@@ -218,7 +218,7 @@ impl NoisyNewton {
 }
 
 /// inv(H)·g with H = Σ h_i x_i x_iᵀ at `theta`.
-pub(super) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
+pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
     let d = theta.len();
     let zero = vec![0.0; d];
     let objective = Objective {

@@ -19,8 +19,8 @@ fn draw(svg: &mut String, report: &Report, claim: &Claim) -> Result<(), Box<dyn 
     let root = SVGBackend::with_string(svg, (640, 520)).into_drawing_area();
     root.fill(&WHITE)?;
     let title = format!(
-        "epsilon at delta {:e}: claimed {}, proved at least {:.3} ({})",
-        report.delta,
+        "epsilon at delta {}: claimed {}, proved at least {:.3} ({})",
+        if report.delta == 0.0 { "0".into() } else { format!("{:e}", report.delta) },
         if report.claimed.is_finite() { format!("{:.3}", report.claimed) } else { "none".into() },
         report.lower_bound,
         match report.verdict {

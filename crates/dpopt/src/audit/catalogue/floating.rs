@@ -1,10 +1,12 @@
 //! Bugs of finite precision and of samplers (spec 19 §1.10, §6): attacks on support, exact sums, laws.
 
-use super::{Code, PlantedBug, indicator};
+use super::Source::{Altered, Shipped, StandIn};
+use super::{Code, PlantedBug};
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
 use crate::audit::statistics::laws::ks_p_value;
-use dpopt_noise::{Grid, Norm, Quantizer, RoundedGaussian};
+use crate::audit::worst_cases::indicator;
+use dpopt_noise::{DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace};
 
 /// Naive Laplace(1) in floating point: U a multiple of 2^-53, the sign apart.
 fn naive_laplace(centre: f64, draws: &mut Draws) -> f64 {
@@ -44,11 +46,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let (noise, grid) = gridded();
     bugs.push(PlantedBug::counting(
-        "19.mironov",
-        "Laplace noise as -sign·ln(U) in floating point",
-        "1{output impossible under D}; the correct code's lattice is the same on both worlds",
+        (
+            "19.mironov",
+            Altered,
+            "Laplace noise as -sign·ln(U) in floating point",
+            "1{output impossible under D}; the correct code's lattice is the same on both worlds",
+        ),
         Claim::gaussian(1.0),
-        (230, 40),
+        (230, 2_000),
         move |code, with, draws| {
             let centre = indicator(with);
             match code {
@@ -64,11 +69,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let (noise, grid) = gridded();
     bugs.push(PlantedBug::counting(
-        "19.haney",
-        "normal noise added in floating point",
-        "1{output is not a multiple of 2^-53}",
+        (
+            "19.haney",
+            Altered,
+            "normal noise added in floating point",
+            "1{output is not a multiple of 2^-53}",
+        ),
         Claim::gaussian(1.0),
-        (620, 2),
+        (620, 100),
         move |code, with, draws| {
             let y = match code {
                 Code::Correct => grid.to_f64(i64::from(with) * (1 << 10) + noise.sample(draws.noise())),
@@ -78,103 +86,112 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
+    // the rounding of the continuous law is post-processing; the discrete law is not the continuous one on a grid of 2s
+    let (right, wrong) = (RoundedGaussian::new(8.0, Grid::new(0)).ok(), DiscreteGaussian::new(0.5).ok());
     bugs.push(PlantedBug::counting(
-        "19.discrete-gaussian",
-        "discrete Gaussian (s = .5) accounted as the continuous one",
-        "canary of one grid step; output",
+        (
+            "19.discrete-gaussian",
+            Altered,
+            "discrete Gaussian (s = .5) accounted as the continuous one",
+            "canary of one grid step; output",
+        ),
         Claim::gaussian(2.0),
-        (1_100, 1),
-        |code, with, draws| {
-            // the correct code rounds the continuous law, which is post-processing
-            let noise = match code {
-                Code::Correct => (0.5 * draws.gaussian() + 0.5).floor(),
-                Code::Planted => discrete_gaussian(0.5, draws),
-            };
-            indicator(with) + noise
+        (1_100, 300),
+        move |code, with, draws| match (code, &right, &wrong) {
+            // s = .5 on the grid of 1, from the rounded Gaussian of 8 on the grid of 1/16
+            (Code::Correct, Some(noise), _) => indicator(with) + (noise.sample(draws.noise()) as f64 / 16.0 + 0.5).floor(),
+            (Code::Planted, _, Some(noise)) => indicator(with) + noise.sample(draws.noise()) as f64,
+            _ => f64::NAN,
         },
     ));
 
     // δ(ε) of continuous Laplace noise with ε = 1: 1 − e^{(ε−1)/2}
     let points: Vec<(f64, f64)> = (0..=20).map(|i| 0.05 * f64::from(i)).map(|e| (e, -(0.5 * (e - 1.0)).exp_m1())).collect();
+    let (right, wrong) = (RoundedLaplace::new(1.0, Grid::new(0)).ok(), DiscreteLaplace::new(1).ok());
     bugs.push(PlantedBug::counting(
-        "19.discrete-laplace",
-        "discrete Laplace (one grid step) accounted with the profile of the continuous one",
-        "canary of one grid step; output",
+        (
+            "19.discrete-laplace",
+            Shipped,
+            "discrete Laplace (one grid step) accounted with the profile of the continuous one",
+            "canary of one grid step; output",
+        ),
         Claim::Profile { points },
-        (3_500, 2),
-        |code, with, draws| {
-            let noise = match code {
-                Code::Correct => (draws.laplace(1.0) + 0.5).floor(),
-                // difference of two geometrics
-                Code::Planted => (draws.exponential().floor()) - (draws.exponential().floor()),
+        (4_500, 300),
+        move |code, with, draws| {
+            let noise = match (code, &right, &wrong) {
+                (Code::Correct, Some(noise), _) => noise.sample(draws.noise()),
+                (Code::Planted, _, Some(noise)) => noise.sample(draws.noise()),
+                _ => return f64::NAN,
             };
-            indicator(with) + noise
+            indicator(with) + noise as f64
         },
     ));
-
-    bugs.push(PlantedBug::looking(
-        "19.float-sum",
-        "records summed one after the other in f32",
-        "exact change of the sum by one record: f32 33554432 against 13981012, integers exactly U",
-        float_sum,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.order",
-        "records summed in floating point in the order of the threads",
-        "the four orders of 1e16, 1, -1e16, 1",
-        sum_order,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.clip-check",
-        "clip in floating point without the exact check",
-        "exact squared norm of 3000 clipped vectors, d = 50",
-        clip_check,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.round-up",
-        "contributions rounded to nearest after the clip",
-        "exact squared norm of 50 equal entries on the grid 2^-10",
-        round_up,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.saturating",
-        "partial sums saturate",
-        "change of the sum by one record at the limit",
-        saturating,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.lanes",
-        "partial sums in 32-bit lanes",
-        "sum of 3 records of 2^30 against the exact one",
-        lanes,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.order-statistics",
-        "second largest of m = 5 uniforms drawn with m instead of m - 1",
-        "law against 5x^4 - 4x^5 by Kolmogorov-Smirnov, 20 000 draws",
-        second_largest,
-    ));
-    bugs.push(PlantedBug::looking(
-        "19.naive-maximum",
-        "largest of m = 1e16 uniforms as 1 - U^(1/m) in floating point",
-        "number of distinct values among 1000 draws",
-        naive_maximum,
-    ));
+    bugs.extend(looking());
     bugs
 }
 
-/// P(x) ∝ exp(−x²/(2s²)) on the integers, by inversion over ±20.
-fn discrete_gaussian(s: f64, draws: &mut Draws) -> f64 {
-    let weight = |x: i32| (-f64::from(x * x) / (2.0 * s * s)).exp();
-    let total: f64 = (-20..=20).map(weight).sum();
-    let mut left = draws.uniform() * total;
-    for x in -20..=20 {
-        left -= weight(x);
-        if left < 0.0 {
-            return f64::from(x);
-        }
-    }
-    20.0
+/// Mistakes that no sample shows.
+fn looking() -> Vec<PlantedBug> {
+    type Row = ((&'static str, super::Source, &'static str, &'static str), fn(Code) -> Result<(), String>);
+    let rows: [Row; 8] = [
+        (
+            (
+                "19.float-sum",
+                Altered,
+                "records summed one after the other in f32",
+                "exact change of the sum by one record: f32 33554432 against 13981012, integers exactly U",
+            ),
+            float_sum,
+        ),
+        (
+            (
+                "19.order",
+                StandIn,
+                "records summed in floating point in the order of the threads",
+                "the four orders of 1e16, 1, -1e16, 1",
+            ),
+            sum_order,
+        ),
+        (
+            (
+                "19.clip-check",
+                Altered,
+                "clip in floating point without the exact check",
+                "exact squared norm of 3000 clipped vectors, d = 50",
+            ),
+            clip_check,
+        ),
+        (
+            (
+                "19.round-up",
+                Altered,
+                "contributions rounded to nearest after the clip",
+                "exact squared norm of 50 equal entries on the grid 2^-10",
+            ),
+            round_up,
+        ),
+        (("19.saturating", StandIn, "partial sums saturate", "change of the sum by one record at the limit"), saturating),
+        (("19.lanes", StandIn, "partial sums in 32-bit lanes", "sum of 3 records of 2^30 against the exact one"), lanes),
+        (
+            (
+                "19.order-statistics",
+                StandIn,
+                "second largest of m = 5 uniforms drawn with m instead of m - 1",
+                "law against 5x^4 - 4x^5 by Kolmogorov-Smirnov, 20 000 draws",
+            ),
+            second_largest,
+        ),
+        (
+            (
+                "19.naive-maximum",
+                StandIn,
+                "largest of m = 1e16 uniforms as 1 - U^(1/m) in floating point",
+                "number of distinct values among 1000 draws",
+            ),
+            naive_maximum,
+        ),
+    ];
+    rows.into_iter().map(|(text, check)| PlantedBug::looking(text, check)).collect()
 }
 
 fn float_sum(code: Code) -> Result<(), String> {

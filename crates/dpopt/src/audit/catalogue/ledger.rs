@@ -1,7 +1,8 @@
 //! Bugs of the ledger: releases that the certified event does not hold, tried on the real curator (spec 18 §10).
 
+use super::Source::{Altered, StandIn};
 use super::{Code, PlantedBug};
-use crate::audit::library::releases::canaries;
+use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, Mechanism};
 use dpopt_noise::{Grid, NoiseSource};
@@ -10,27 +11,39 @@ use dpopt_privacy::{Event, Relation, accountant};
 pub(super) fn bugs() -> Vec<PlantedBug> {
     vec![
         PlantedBug::looking(
-            "18.unforeseen",
-            "a second release per step, one in the ledger",
-            "releases that came out against releases in the event",
+            (
+                "18.unforeseen",
+                Altered,
+                "a second release per step, one in the ledger",
+                "releases that came out against releases in the event",
+            ),
             |code| releases(code, None),
         ),
         PlantedBug::looking(
-            "18.batch-twice",
-            "one Poisson batch serves two releases",
-            "releases that came out of one batch",
+            (
+                "18.batch-twice",
+                Altered,
+                "one Poisson batch serves two releases",
+                "releases that came out of one batch",
+            ),
             |code| releases(code, Some(0.5)),
         ),
         PlantedBug::looking(
-            "18.wrong-clip",
-            "a sum clipped to 2C goes through noise calibrated for C",
-            "whether anything was released",
+            (
+                "18.wrong-clip",
+                Altered,
+                "a sum clipped to 2C goes through noise calibrated for C",
+                "whether anything was released",
+            ),
             wrong_clip,
         ),
         PlantedBug::looking(
-            "18.clt",
-            "the central-limit formula for subsampled Gaussians used as a bound (q = .01, sigma = 1, T = 1000)",
-            "its epsilon at delta 1e-6 against the certified lower bound",
+            (
+                "18.clt",
+                StandIn,
+                "the central-limit formula for subsampled Gaussians used as a bound (q = .01, sigma = 1, T = 1000)",
+                "its epsilon at delta 1e-6 against the certified lower bound",
+            ),
             central_limit,
         ),
     ]

@@ -1,167 +1,163 @@
 //! Bugs of batches: what the event says about sampling and what the code does (spec 20 §1.5, 18 §1.1).
+//!
+//! The batches and the noise are the library's own but for batches of fixed size and shuffles, which it does not have.
 
-use super::correlated::{banded_root, correlated_run};
-use super::{Code, PlantedBug, indicator};
+use super::Source::{Altered, Shipped, StandIn};
+use super::{Code, DELTA, PlantedBug};
 use crate::audit::attack::likelihood;
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
-use dpopt_privacy::{Event, Relation, accountant};
+use crate::audit::worst_cases::indicator;
+use crate::audit::worst_cases::noise::{Batches, Correlated};
+use dpopt_noise::correlated::{Factor, Participation};
+use dpopt_privacy::{Event, Relation};
 
 /// What the accountants certify for T Poisson batches under zero-out.
 fn poisson_claim(q: f64, noise_multiplier: f64, steps: u64) -> Result<Claim, String> {
     let event = Event::gaussian(noise_multiplier).poisson_sampled(q).self_composed(steps);
-    // 40 points down to δ = 1e-7 (audits can't see smaller δ), and the reported δ itself
-    let curve = Claim::of_event(&event, Relation::ZeroOut, 40, 1e-7).map_err(|e| e.to_string())?;
-    let reported = accountant::epsilon(&event, Relation::ZeroOut, 1e-5).map_err(|e| e.to_string())?.upper;
-    Ok(match curve {
-        Claim::Profile { mut points } => {
-            points.push((reported, 1e-5));
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Claim::Profile { points }
-        }
-        other => other,
-    })
+    Claim::reported(&event, Relation::ZeroOut, DELTA).map_err(|e| e.to_string())
 }
 
-/// The canary's coordinate of T noisy sums; `in_batch` decides step by step.
-fn sums(steps: usize, noise: f64, draws: &mut Draws, mut contribution: impl FnMut(usize, &mut Draws) -> f64) -> Vec<f64> {
-    (0..steps)
-        .map(|t| {
-            let c = contribution(t, draws);
-            c + noise * draws.gaussian()
-        })
-        .collect()
+/// All of a run's noisy sums with one batch drawn at the start and kept (planted), or one batch per sum.
+fn kept_batch(batches: &Batches, steps: usize, code: Code, with: bool, draws: &mut Draws) -> f64 {
+    let kept = batches.enters(draws);
+    let all = batches.sums(steps, draws, |_, d| indicator(with && code.pick(batches.enters(d), kept)));
+    likelihood::gaussian(&all)
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = Vec::new();
 
-    bugs.push(PlantedBug::counting_event(
-        "20.24",
-        "the sampler uses 2q (q = .01, sigma = 1, T = 100)",
-        "exact log-likelihood ratio of the noisy sums",
+    let (right, wrong) = (Batches::new(0.01, 1.0), Batches::new(0.02, 1.0));
+    bugs.push(PlantedBug::counting(
+        ("20.24", Shipped, "the sampler uses 2q (q = .01, sigma = 1, T = 100)", "exact log-likelihood ratio of the noisy sums"),
         poisson_claim(0.01, 1.0, 100),
-        (9_900, 300),
-        |code, with, draws| {
-            let q = code.pick(0.01, 0.02);
-            likelihood::poisson(&sums(100, 1.0, draws, |_, d| indicator(with && d.coin(q))), 0.01, 1.0)
+        (9_900, 20_000),
+        move |code, with, draws| {
+            let batches = code.pick(&right, &wrong);
+            let sums = batches.sums(100, draws, |_, d| indicator(batches.enters(d) && with));
+            likelihood::poisson(&sums, 0.01, 1.0)
         },
     ));
 
-    bugs.push(PlantedBug::counting_event(
-        "20.25",
-        "the Poisson batch is drawn once and kept (q = .01, sigma = 5, T = 100)",
-        "sum over all steps",
+    let batches = Batches::new(0.01, 5.0);
+    bugs.push(PlantedBug::counting(
+        ("20.25", Shipped, "the Poisson batch is drawn once and kept (q = .01, sigma = 5, T = 100)", "sum over all steps"),
         poisson_claim(0.01, 5.0, 100),
-        (98_000, 200),
-        |code, with, draws| {
-            let kept = draws.coin(0.01);
-            let all = sums(100, 5.0, draws, |_, d| indicator(with && code.pick(d.coin(0.01), kept)));
-            likelihood::gaussian(&all)
-        },
+        (98_000, 20_000),
+        move |code, with, draws| kept_batch(&batches, 100, code, with, draws),
     ));
 
-    bugs.push(PlantedBug::counting_event(
-        "18.shared-sample",
-        "four releases on one Poisson batch accounted as four batches (q = .1, sigma = 1)",
-        "sum of the releases",
+    let batches = Batches::new(0.1, 1.0);
+    bugs.push(PlantedBug::counting(
+        (
+            "18.shared-sample",
+            Shipped,
+            "four releases on one Poisson batch accounted as four batches (q = .1, sigma = 1)",
+            "sum of the releases",
+        ),
         poisson_claim(0.1, 1.0, 4),
-        (9_500, 5),
-        |code, with, draws| {
-            let kept = draws.coin(0.1);
-            likelihood::gaussian(&sums(4, 1.0, draws, |_, d| indicator(with && code.pick(d.coin(0.1), kept))))
-        },
+        (9_500, 800),
+        move |code, with, draws| kept_batch(&batches, 4, code, with, draws),
     ));
 
-    bugs.push(PlantedBug::counting_event(
-        "20.26",
-        "batches of fixed size accounted with the halved Poisson event (q = .1, T = 64)",
-        "all others at -C, log-likelihood ratio",
+    // the planted ledger forgets that the slot of the missing record is filled by another one: 2C, not C
+    let (right, wrong) = (Batches::new(0.1, 4.0), Batches::new(0.1, 2.0));
+    bugs.push(PlantedBug::counting(
+        (
+            "20.26",
+            StandIn,
+            "batches of fixed size accounted with the halved Poisson event (q = .1, T = 64)",
+            "all others at -C, log-likelihood ratio",
+        ),
         poisson_claim(0.1, 2.0, 64),
-        (7_800, 200),
-        |code, with, draws| {
-            // the planted ledger forgets that the slot of the missing record is filled by another one: 2C, not C
-            let noise = code.pick(4.0, 2.0);
-            let mean = if with { 2.0 } else { 1.0 };
-            let all = sums(64, noise, draws, |_, d| if d.coin(0.1) { mean } else { 0.0 });
-            likelihood::without_replacement(&all, 0.1, noise)
+        (7_800, 15_000),
+        move |code, with, draws| {
+            let batches = code.pick(&right, &wrong);
+            let mean = 1.0 + indicator(with);
+            let all = batches.sums(64, draws, |_, d| if batches.enters(d) { mean } else { 0.0 });
+            likelihood::without_replacement(&all, 0.1, code.pick(4.0, 2.0))
         },
     ));
 
     for (number, statistic, runs, others) in [
-        ("20.27", "all others at -C, log-likelihood ratio of the shuffle", 106, true),
-        ("20.27b", "all others at 0, log-likelihood ratio of the shuffle", 33_000, false),
+        ("20.27", "all others at -C, log-likelihood ratio of the shuffle", 106, 1.0),
+        ("20.27b", "all others at 0, log-likelihood ratio of the shuffle", 33_000, 0.0),
     ] {
-        bugs.push(PlantedBug::counting_event(
-            number,
-            "a shuffled epoch accounted as Poisson batches (T = 64, sigma = .5)",
-            statistic,
+        let batches = Batches::new(1.0 / 64.0, 0.5);
+        bugs.push(PlantedBug::counting(
+            (number, Altered, "a shuffled epoch accounted as Poisson batches (T = 64, sigma = .5)", statistic),
             poisson_claim(1.0 / 64.0, 0.5, 64),
-            (runs, 200),
+            (runs, 15_000),
             move |code, with, draws| {
                 let chosen = draws.below(64);
-                let all = match code {
-                    Code::Correct => sums(64, 0.5, draws, |_, d| indicator(d.coin(1.0 / 64.0) && with)),
-                    Code::Planted => {
-                        let mean = if others { 1.0 + indicator(with) } else { indicator(with) };
-                        sums(64, 0.5, draws, |t, _| if t == chosen { mean } else { 0.0 })
-                    }
-                };
+                let all = batches.sums(64, draws, |t, d| match code {
+                    Code::Correct => indicator(batches.enters(d) && with),
+                    Code::Planted if t == chosen => others + indicator(with),
+                    Code::Planted => 0.0,
+                });
                 likelihood::shuffle(&all, 1.0, 0.5)
             },
         ));
     }
 
-    bugs.push(PlantedBug::counting_event(
-        "20.28",
-        "the first record is in every batch (q = .01, sigma = 1, T = 100)",
-        "sum over all steps",
+    let batches = Batches::new(0.01, 1.0);
+    bugs.push(PlantedBug::counting(
+        ("20.28", Altered, "the first record is in every batch (q = .01, sigma = 1, T = 100)", "sum over all steps"),
         poisson_claim(0.01, 1.0, 100),
-        (23, 200),
-        |code, with, draws| {
-            likelihood::gaussian(&sums(100, 1.0, draws, |_, d| indicator(with && code.pick(d.coin(0.01), true))))
+        (23, 20_000),
+        move |code, with, draws| {
+            likelihood::gaussian(&batches.sums(100, draws, |_, d| indicator(with && (code == Code::Planted || batches.enters(d)))))
         },
     ));
 
-    bugs.push(PlantedBug::counting_event(
-        "20.29",
-        "gradient divided by the realised batch size, noise for the expected one (q = .1, n = 20, sigma = 1)",
-        "one step, all other gradients 0",
+    let batches = Batches::new(0.1, 1.0);
+    bugs.push(PlantedBug::counting(
+        (
+            "20.29",
+            Altered,
+            "gradient divided by the realised batch size, noise for the expected one (q = .1, n = 20, sigma = 1)",
+            "one step, all other gradients 0",
+        ),
         poisson_claim(0.1, 1.0, 1),
-        (750_000, 21),
-        |code, with, draws| {
-            let (q, others) = (0.1, 19);
-            let expected = q * f64::from(others + 1);
-            let canary = draws.coin(q);
-            let mut size = f64::from(u8::from(canary));
-            for _ in 0..others {
-                size += indicator(draws.coin(q));
+        (750_000, 600),
+        move |code, with, draws| {
+            // in units of C over the expected size qn = 2
+            let others = 19;
+            let canary = batches.enters(draws);
+            let mut size = indicator(canary);
+            if code == Code::Planted {
+                for _ in 0..others {
+                    size += indicator(draws.coin(0.1));
+                }
             }
-            let divisor = code.pick(expected, size.max(1.0));
-            indicator(canary && with) / divisor + draws.gaussian() / expected
+            let expected = 2.0;
+            let share = code.pick(1.0, expected / size.max(1.0));
+            batches.release(indicator(canary && with) * share, draws)
         },
     ));
 
-    bugs.push(PlantedBug::counting_event(
-        "20.41",
-        "banded noise: every record sampled at every step instead of in its class (b = 4, T = 100, q = .1, sigma = 2)",
-        "sum over t of y_t (C1)_t",
+    let banded = Factor::square_root(4).ok().map(|factor| {
+        let run = Correlated::new(factor.clone(), 2.0 * factor.sensitivity(100, Participation::Single), 100);
+        let weights = run.everywhere();
+        (run, weights)
+    });
+    let batches = Batches::new(0.1, 1.0);
+    bugs.push(PlantedBug::counting(
+        (
+            "20.41",
+            Shipped,
+            "banded noise: every record sampled at every step instead of in its class (b = 4, T = 100, q = .1, sigma = 2)",
+            "sum over t of y_t (C1)_t",
+        ),
         // one record is in one of 4 classes: 25 independent chances, each one Gaussian of a whole normalised column
         poisson_claim(0.1, 2.0, 25),
-        (426, 400),
-        |code, with, draws| {
-            let c = banded_root(4);
-            let participates: Vec<bool> =
-                (0..100).map(|t| draws.coin(0.1) && with && code.pick(t % 4 == 0, true)).collect();
-            let y = correlated_run(&c, &participates, 2.0, draws);
-            let mut reach = 0.0;
-            y.iter()
-                .enumerate()
-                .map(|(t, value)| {
-                    reach += c.get(t).copied().unwrap_or(0.0);
-                    value * reach
-                })
-                .sum()
+        (426, 60_000),
+        move |code, with, draws| {
+            let Some((run, weights)) = &banded else { return f64::NAN };
+            let taken: Vec<bool> =
+                (0..100).map(|t| with && code.pick(t % 4 == 0, true) && batches.enters(draws)).collect();
+            run.weighted(&taken, weights, draws)
         },
     ));
     bugs

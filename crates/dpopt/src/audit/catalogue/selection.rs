@@ -1,24 +1,18 @@
 //! Bugs of choices: exponential mechanism, noisy maximum, above-threshold, top-k, private tuning, Frank–Wolfe
 //! (spec 20 §1.5, §2–§4; spec 17 §8). Sensitivities and score shifts in units of Δ = 1.
 
-use super::{Code, PlantedBug, indicator};
+use super::Source::{Altered, Shipped, StandIn};
+use super::{Code, PlantedBug};
 use crate::audit::attack::likelihood;
 use crate::audit::draws::Draws;
-use crate::audit::library::releases::quantile_choice;
 use crate::audit::statistics::Claim;
-use crate::mechanism::{Level, QuantileBug, Quantiles};
-use dpopt_privacy::Relation;
+use crate::audit::worst_cases::choices::{low_quantile, quantile_choice};
+use crate::audit::worst_cases::indicator;
+use dpopt_noise::{ExponentialChoice, Grid, NoisyMax, RoundedLaplace};
 
-/// argmax of score + noise.
-fn noisy_max(scores: &[f64], mut noise: impl FnMut() -> f64) -> usize {
-    let mut best = (0, f64::NEG_INFINITY);
-    for (i, s) in scores.iter().enumerate() {
-        let noisy = s + noise();
-        if noisy > best.1 {
-            best = (i, noisy);
-        }
-    }
-    best.0
+/// Which of the integer scores the exponential mechanism chooses; NaN if the parameters are out of range.
+fn chosen(choice: &Option<ExponentialChoice>, scores: &[i64], draws: &mut Draws) -> f64 {
+    choice.as_ref().and_then(|c| c.choose(scores, draws.noise())).map_or(f64::NAN, |i| i as f64)
 }
 
 /// Above-threshold at threshold `t`: answers until `stop` of them are above.
@@ -44,52 +38,65 @@ fn count(answers: &[bool]) -> f64 {
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = Vec::new();
 
+    // l1 norm 2, l2 norm 1, ε = 1
+    let grid = Grid::new(-20);
+    let (right, wrong) = (RoundedLaplace::new(2.0, grid).ok(), RoundedLaplace::new(1.0, grid).ok());
     bugs.push(PlantedBug::counting(
-        "20.30",
-        "Laplace noise scaled to the l2 instead of the l1 sensitivity (d = 4)",
-        "canary (1/2, 1/2, 1/2, 1/2), log-likelihood ratio",
+        (
+            "20.30",
+            Shipped,
+            "Laplace noise scaled to the l2 instead of the l1 sensitivity (d = 4)",
+            "canary (1/2, 1/2, 1/2, 1/2), log-likelihood ratio",
+        ),
         Claim::pure(1.0),
-        (2_500, 4),
-        |code, with, draws| {
-            // l1 norm 2, l2 norm 1, ε = 1
-            let (record, scale) = ([0.5; 4], code.pick(2.0, 1.0));
-            let outputs: Vec<f64> = record.iter().map(|r| r * indicator(with) + draws.laplace(scale)).collect();
-            likelihood::laplace(&outputs, &record, scale)
-        },
-    ));
-
-    // D: (0, 2.5), D′: (1, 1.5): both candidates move by Δ, in opposite directions
-    let scores = |with: bool| if with { [0.0, 2.5] } else { [1.0, 1.5] };
-    bugs.push(PlantedBug::counting(
-        "20.31",
-        "exponential mechanism with exp(epsilon u / Delta), non-monotone scores",
-        "2 candidates, gap 2.5; which one",
-        Claim::pure(1.0),
-        (1_400, 2),
+        (2_500, 500),
         move |code, with, draws| {
-            let temperature = code.pick(2.0, 1.0);
-            noisy_max(&scores(with), || draws.gumbel(temperature)) as f64
+            let Some(noise) = code.pick(&right, &wrong) else { return f64::NAN };
+            let outputs = [0.5; 4].map(|r| r * indicator(with) + grid.to_f64(noise.sample(draws.noise())));
+            likelihood::laplace(&outputs, &[0.5; 4], code.pick(2.0, 1.0))
         },
     ));
 
+    // Δ = 2: D (0, 5), D′ (2, 3): both candidates move by Δ, in opposite directions, which a monotone score can't
+    let scores = |with: bool| if with { [0, 5] } else { [2, 3] };
+    let (right, wrong) = (ExponentialChoice::new(1.0, 2, false).ok(), ExponentialChoice::new(1.0, 2, true).ok());
     bugs.push(PlantedBug::counting(
-        "20.32",
-        "report-noisy-max with Laplace(Delta/epsilon), non-monotone scores",
-        "2 candidates, gap 2.5; which one",
+        (
+            "20.31",
+            Shipped,
+            "exponential mechanism with exp(epsilon u / Delta), non-monotone scores",
+            "2 candidates, gap 2.5; which one",
+        ),
         Claim::pure(1.0),
-        (2_700, 2),
+        (1_400, 300),
+        move |code, with, draws| chosen(code.pick(&right, &wrong), &scores(with), draws),
+    ));
+
+    let (right, wrong) = (NoisyMax::new(1.0, 2, false).ok(), NoisyMax::new(1.0, 2, true).ok());
+    bugs.push(PlantedBug::counting(
+        (
+            "20.32",
+            Shipped,
+            "report-noisy-max with half the noise, non-monotone scores",
+            "2 candidates, gap 2.5; which one",
+        ),
+        Claim::pure(1.0),
+        (1_000, 300),
         move |code, with, draws| {
-            let scale = code.pick(2.0, 1.0);
-            noisy_max(&scores(with), || draws.laplace(scale)) as f64
+            let choice = code.pick(&right, &wrong).as_ref();
+            choice.and_then(|c| c.choose(scores(with), draws.noise())).map_or(f64::NAN, |i| i as f64)
         },
     ));
 
     bugs.push(PlantedBug::counting(
-        "20.33",
-        "above-threshold never stops (noises 2/epsilon and 4/epsilon, 2 x 20 queries)",
-        "blocks at (0, 1) against (1, 0): difference of the numbers above",
+        (
+            "20.33",
+            StandIn,
+            "above-threshold never stops (noises 2/epsilon and 4/epsilon, 2 x 20 queries)",
+            "blocks at (0, 1) against (1, 0): difference of the numbers above",
+        ),
         Claim::pure(1.0),
-        (1_000, 41),
+        (1_000, 800),
         |code, with, draws| {
             let (first, second) = if with { (0.0, 1.0) } else { (1.0, 0.0) };
             let queries: Vec<f64> = (0..40).map(|i| if i < 20 { first } else { second }).collect();
@@ -100,11 +107,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     bugs.push(PlantedBug::counting(
-        "20.34",
-        "above-threshold without noise on the queries",
-        "queries (0, 1) against (1, 0); 1{answers are (below, above)}",
+        (
+            "20.34",
+            StandIn,
+            "above-threshold without noise on the queries",
+            "queries (0, 1) against (1, 0); 1{answers are (below, above)}",
+        ),
         Claim::pure(1.0),
-        (362, 3),
+        (362, 80),
         |code, with, draws| {
             let queries = if with { [0.0, 1.0] } else { [1.0, 0.0] };
             let answers = above_threshold(&queries, 0.0, (2.0, code.pick(4.0, 0.0)), 1, draws);
@@ -113,11 +123,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     bugs.push(PlantedBug::counting(
-        "20.35",
-        "above-threshold stops after 5 answers but has the noise for 1",
-        "20 queries at -4 then 5 at +1, against -3 and 0: above in the last 5 minus half those before",
+        (
+            "20.35",
+            StandIn,
+            "above-threshold stops after 5 answers but has the noise for 1",
+            "20 queries at -4 then 5 at +1, against -3 and 0: above in the last 5 minus half those before",
+        ),
         Claim::pure(1.0),
-        (29_000, 26),
+        (29_000, 800),
         |code, with, draws| {
             let (low, high) = if with { (-4.0, 1.0) } else { (-3.0, 0.0) };
             let queries: Vec<f64> = (0..25).map(|i| if i < 20 { low } else { high }).collect();
@@ -134,11 +147,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let worse = move |with: bool| if with { 0.95 } else { 1.0 - 0.05 * base.exp() };
     let geometric = |gamma: f64, draws: &mut Draws| (draws.uniform().ln() / (-gamma).ln_1p()).floor() + 1.0;
     bugs.push(PlantedBug::counting(
-        "20.36",
-        "the number K of tuning runs is printed (geometric, gamma = .02, epsilon1 = 1)",
-        "K if the worse model won, else 0",
+        (
+            "20.36",
+            StandIn,
+            "the number K of tuning runs is printed (geometric, gamma = .02, epsilon1 = 1)",
+            "K if the worse model won, else 0",
+        ),
         Claim::pure(3.0 * base),
-        (45_000, 2),
+        (45_000, 60),
         move |code, with, draws| {
             let k = geometric(0.02, draws);
             // all K runs gave the worse model
@@ -150,11 +166,14 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let often = move |with: bool| if with { 0.9 } else { 1.0 - 0.1 * base.exp() };
     bugs.push(PlantedBug::counting(
-        "20.37",
-        "a fixed number K = 20 of tuning runs accounted as a geometric one (epsilon1 = 1)",
-        "1{the worse model won}",
+        (
+            "20.37",
+            StandIn,
+            "a fixed number K = 20 of tuning runs accounted as a geometric one (epsilon1 = 1)",
+            "1{the worse model won}",
+        ),
         Claim::pure(3.0 * base),
-        (8_000, 2),
+        (8_000, 60),
         move |code, with, draws| {
             let k = match code {
                 // the same mean
@@ -165,42 +184,49 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
+    // ε0 = .1, scores in units of C: their range is the radius 10
+    let (right, wrong) = (ExponentialChoice::new(0.1, 10, true).ok(), ExponentialChoice::new(0.1, 1, true).ok());
     bugs.push(PlantedBug::counting(
-        "20.38",
-        "Frank-Wolfe: the radius 10 is missing in the range of the scores",
-        "two vertices with equal scores, one moved; which one",
+        (
+            "20.38",
+            Shipped,
+            "Frank-Wolfe: the radius 10 is missing in the range of the scores",
+            "two vertices with equal scores, one moved; which one",
+        ),
         Claim::pure(0.1),
-        (616, 2),
-        |code, with, draws| {
-            // range of the scores is 10·C; ε0 = .1
-            let range = 10.0;
-            let temperature = code.pick(range, 1.0) / 0.1;
-            let scores = if with { [range, 0.0] } else { [0.0, 0.0] };
-            noisy_max(&scores, || draws.gumbel(temperature)) as f64
-        },
+        (616, 300),
+        move |code, with, draws| chosen(code.pick(&right, &wrong), if with { &[10, 0] } else { &[0, 0] }, draws),
     ));
 
+    // a tiny gradient: 1 of 10^9 units of Δ
+    let vertices = ExponentialChoice::new(1.0, 1_000_000_000, false).ok();
     bugs.push(PlantedBug::counting(
-        "20.39",
-        "Frank-Wolfe: coordinate by noisy |score|, then the sign of the exact gradient",
-        "d = 1, gradient of tiny size; its sign",
+        (
+            "20.39",
+            Altered,
+            "Frank-Wolfe: coordinate by noisy |score|, then the sign of the exact gradient",
+            "d = 1, gradient of tiny size; its sign",
+        ),
         Claim::pure(1.0),
-        (40, 2),
-        |code, with, draws| {
-            let gradient = if with { 1e-9 } else { -1e-9 };
+        (40, 300),
+        move |code, with, draws| {
+            let gradient = if with { 1 } else { -1 };
             match code {
-                Code::Correct => noisy_max(&[gradient, -gradient], || draws.gumbel(2.0)) as f64,
-                Code::Planted => indicator(gradient < 0.0),
+                Code::Correct => chosen(&vertices, &[gradient, -gradient], draws),
+                Code::Planted => indicator(gradient < 0),
             }
         },
     ));
 
     bugs.push(PlantedBug::counting(
-        "20.40",
-        "one-shot top-10 with the noise of a single choice",
-        "10 candidates raised, 10 lowered; raised ones selected",
+        (
+            "20.40",
+            StandIn,
+            "one-shot top-10 with the noise of a single choice",
+            "10 candidates raised, 10 lowered; raised ones selected",
+        ),
         Claim::pure(1.0),
-        (421, 20),
+        (421, 800),
         |code, with, draws| {
             let scale = code.pick(20.0, 2.0);
             let mut noisy: Vec<(f64, bool)> = (0..20)
@@ -214,18 +240,16 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
-    let quantile = |planted| {
-        let mut one = Quantiles::new(0, vec![Level::thousandths(10)], 1.0, Relation::ZeroOut);
-        one.planted_bug = planted;
-        one
-    };
-    let (right, wrong) = (quantile(None), quantile(Some(QuantileBug::FullScore)));
+    let (right, wrong) = (low_quantile(1.0), low_quantile(2.0));
     bugs.push(PlantedBug::counting(
-        "17.quantile",
-        "private quantile by exp(epsilon u) instead of exp(epsilon u / 2), on the library's own code",
-        "a record below two grid points on either side of the 1% rank; which one",
+        (
+            "17.quantile",
+            Shipped,
+            "private quantile by exp(epsilon u) instead of exp(epsilon u / 2)",
+            "a record below two grid points on either side of the 1% rank; which one",
+        ),
         Claim::pure(1.0),
-        (1_800, 20),
+        (1_800, 25_000),
         move |code, with, draws| quantile_choice(code.pick(&right, &wrong), with, draws),
     ));
     bugs

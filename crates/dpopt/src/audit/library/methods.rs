@@ -1,183 +1,274 @@
 //! Whole algorithms, from the plan to the released weights, through the same plan and run that users call.
+//!
+//! Black-box rows see the answer; white-box rows see all that the event claims: every release of the run.
 
-use super::releases::canaries;
-use super::{Attack, LibraryAudit, Standard};
+use super::releases::TIGHT_RUNS;
+use super::{LibraryAudit, Reach};
 use crate::Sensitive;
-use crate::audit::catalogue::Logistic;
-use crate::audit::draws::Draws;
-use crate::data::{Examples, Rows};
-use crate::loss::Loss;
-use crate::mechanism::Curator;
-use crate::optimize::{
-    Algorithm, Average, DescentOptions, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation,
-    ReleasedPreconditioner, SufficientStatistics,
+use crate::audit::attack::likelihood;
+use crate::audit::worst_cases::Logistic;
+use crate::audit::worst_cases::methods::{
+    Subject, View, alone, coordinate, crowd, descent, gradient, newton_log_ratio, problem, sgd,
 };
-use crate::plan::{Plan, Problem};
-use crate::progress::Silent;
-use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Budget, Relation};
+use crate::audit::worst_cases::sums::canaries;
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::optimize::solver::{Objective, minimise};
+use crate::optimize::{
+    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
+    ReleasedPreconditioner, SufficientStatistics, newton_step,
+};
+use crate::plan::Problem;
+use dpopt_privacy::Relation;
 
 /// Records of the small problems; only the first is ever present.
 const ROWS: usize = 4;
+/// (ε, δ) of all plans here: μ = 1.
+const BUDGET: (f64, f64) = (4.377, 1e-5);
+const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
-fn problem(rows: usize, loss: Loss) -> Problem {
-    Problem { rows: rows as u64, features: 1, nonzeros: 1, row_norm: 1.0, loss, relation: Relation::ZeroOut }
-}
-
-/// ε of all plans here, at δ = 1e-5: μ = 1.
-const EPSILON: f64 = 4.377;
-const DELTA: f64 = 1e-5;
-
-/// Plans `algorithm`, and audits its released weight on the pair, reduced by `statistic`.
-fn method<A: Algorithm>(
+fn row<A: Algorithm>(
     (name, pair): (&'static str, &'static str),
-    algorithm: A,
-    problem: Problem,
-    epsilon: f64,
-    data: [Sensitive<Examples>; 2],
-    (delta, standard, runs): (f64, Standard, u64),
-    statistic: impl Fn(&Plan<A::Schedule>, f64) -> f64 + Send + Sync + 'static,
+    subject: Subject<A>,
+    (delta, runs): (f64, u64),
+    statistic: impl Fn(&Subject<A>, &A::Schedule, View) -> f64 + Send + Sync + 'static,
 ) -> LibraryAudit {
-    let plan = Budget::new(epsilon, DELTA)
-        .map_err(|e| e.to_string())
-        .and_then(|budget| algorithm.plan(&problem, budget).map_err(|e| e.to_string()));
-    let event = plan.as_ref().map(|p| p.summary.certificate.event().clone()).map_err(Clone::clone);
-    let run = move |world: bool, draws: &mut Draws| -> f64 {
-        let Ok(plan) = &plan else { return f64::NAN };
-        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(draws.word()));
-        let released = algorithm.run(plan, &problem, &data[usize::from(world)], &mut curator, &Silent);
-        released.map_or(f64::NAN, |solution| statistic(plan, solution.get().weights[0]))
+    LibraryAudit::new(name, pair, subject.event(), (delta, runs), move |with, draws| subject.run(with, draws, &statistic))
+}
+
+/// On `ROWS` records, one of them the canary or nothing, at [`BUDGET`].
+fn single<A: Algorithm>(
+    text: (&'static str, &'static str),
+    algorithm: A,
+    loss: Loss,
+    bound: (f64, u64),
+    statistic: impl Fn(&Subject<A>, &A::Schedule, View) -> f64 + Send + Sync + 'static,
+) -> LibraryAudit {
+    row(text, Subject::new(algorithm, problem(ROWS, 1, loss), BUDGET, alone(ROWS)), bound, statistic)
+}
+
+/// Distance of the exact minimisers over the sensitivity that the noise is made for, times μ.
+fn output_reach(subject: &Subject<OutputPerturbation>) -> Reach {
+    let Some(schedule) = subject.schedule() else { return Reach::Unknown };
+    let minimiser = |with: bool| exact_minimiser(subject.world(with), schedule);
+    let distance = (minimiser(true) - minimiser(false)).abs();
+    Reach::Mu(distance / schedule.sensitivity / schedule.noise_multiplier)
+}
+
+fn exact_minimiser(examples: &Examples, schedule: &OutputSchedule) -> f64 {
+    let objective = Objective {
+        rows: &examples.rows,
+        targets: &examples.targets,
+        loss: schedule.loss,
+        regularization: schedule.regularization,
+        linear: &[0.0],
+        target_bound: 1.0,
     };
-    LibraryAudit {
-        name,
-        pair,
-        event,
-        relation: Relation::ZeroOut,
-        delta,
-        standard,
-        runs,
-        attack: Attack::TwoWorlds(Box::new(run)),
-    }
+    minimise(&objective, schedule.tolerance).theta.rounded()[0]
 }
 
-/// The released weight itself.
-fn weight<S>(_: &Plan<S>, weight: f64) -> f64 {
-    weight
+/// Exact log-likelihood ratio of the minimiser against `others` records of the same row and the opposite label.
+fn perturbed_log_ratio(others: f64, schedule: &ObjectiveSchedule, weight: f64) -> f64 {
+    Logistic { others, feature: 1.0, lambda: schedule.regularization }.log_ratio(weight, schedule.linear_std)
 }
 
-/// Without and with the canary (row e_0, target 1).
-fn alone() -> [Sensitive<Examples>; 2] {
-    [canaries(ROWS, 1, &[0.0]), canaries(ROWS, 1, &[1.0])]
+/// First step at weight 0: both releases are Gaussian, and the step's scale is proportional to its shift.
+fn newton_reach(subject: &Subject<NoisyNewton>) -> Reach {
+    let Some(s) = subject.schedule() else { return Reach::Unknown };
+    let change = |f: &dyn Fn(&Examples) -> f64| (f(subject.world(true)) - f(subject.world(false))).abs();
+    let slope = change(&|world| gradient(world, s.loss, 0.0));
+    let step = change(&|world| newton_step(s, world, &[0.0], &[1.0])[0]) / s.step_sensitivity;
+    Reach::Mu(slope.hypot(step) / s.noise_multiplier)
 }
 
-/// 1000 records of norm .05 with label −1 push the slope of the one with norm 1 to its bound (spec 17 §2).
-fn crowd(with: bool) -> Sensitive<Examples> {
-    let mut rows = Rows::new(1);
-    let mut targets = vec![-1.0f32; 1000];
-    for i in 0..1000 {
-        match (i, with) {
-            (0, true) => {
-                rows.push_clipped(&mut [(0, 1.0)], 1.0);
-                targets[0] = 1.0;
-            }
-            (0, false) => {
-                rows.push_zero();
-                targets[0] = 0.0;
-            }
-            _ => rows.push_clipped(&mut [(0, 0.05)], 1.0),
-        }
-    }
-    Sensitive::new(Examples { rows, targets })
+/// `steps` steps with λ0 = 5/2: ten opposite records of curvature 1/4 bring H there, where clipping is most sensitive.
+fn newton(text: (&'static str, &'static str), steps: u64, inverse: Inverse, worlds: [Sensitive<Examples>; 2]) -> LibraryAudit {
+    let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse };
+    let rows = worlds[0].expose().targets.len();
+    let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
+    let reach = if steps == 1 { newton_reach(&subject) } else { Reach::Unknown };
+    let audit = row(text, subject, (BUDGET.1, TIGHT_RUNS), |subject, schedule, view| {
+        newton_log_ratio([false, true].map(|w| subject.world(w)), schedule, view.seen)
+    });
+    // one step from weight 0 is exactly Gaussian
+    if reach == Reach::Unknown { audit } else { audit.gaussian().reaching(reach) }.costly()
 }
 
-/// Eight plain steps whose last iterate is the answer.
-fn eight_steps() -> DescentOptions {
-    DescentOptions {
-        steps: Some(8),
-        learning_rate: Some(1e-3),
-        momentum: Some(0.0),
-        average: Average::Last,
-        ..DescentOptions::default()
-    }
+fn descents() -> Vec<LibraryAudit> {
+    let tight = (BUDGET.1, TIGHT_RUNS);
+    let replaced = Problem { relation: Relation::ReplaceOne, ..problem(ROWS, 1, Loss::Absolute) };
+    let softmax = Loss::Softmax { classes: 3 };
+    vec![
+        single(
+            ("noisy-gradient-descent, all sums seen", "canary clipped in all 4 steps; sum of its coordinate"),
+            descent(4),
+            Loss::Absolute,
+            tight,
+            |_, s, view| coordinate(view.seen, 0, s.clip_norm).iter().sum(),
+        )
+        .gaussian(),
+        single(
+            ("noisy-gradient-descent, final weights", "canary clipped in all 4 steps; weight"),
+            descent(4),
+            Loss::Absolute,
+            tight,
+            |_, _, view| view.weights[0],
+        )
+        .gaussian(),
+        row(
+            ("noisy-gradient-descent, replace-one", "record +C or -C; sum of its coordinate over 4 steps"),
+            Subject::new(descent(4), replaced, BUDGET, [-1.0, 1.0].map(|t| canaries(ROWS, 1, &[t]))),
+            tight,
+            |_, s, view| coordinate(view.seen, 0, s.clip_norm).iter().sum(),
+        )
+        .under(Relation::ReplaceOne)
+        .gaussian(),
+        single(
+            ("noisy-gradient-descent, three classes", "canary clipped in all 4 steps; along its gradient (1, -2, 1)"),
+            descent(4),
+            softmax,
+            tight,
+            |_, _, view| view.seen.iter().map(|g| g[0] - 2.0 * g[1] + g[2]).sum::<f64>(),
+        )
+        .gaussian(),
+        single(
+            ("noisy-sgd, q = 1, all sums seen", "canary clipped in all 4 steps; sum of its coordinate"),
+            sgd(4, 1.0, false),
+            Loss::Absolute,
+            tight,
+            |_, s, view| coordinate(view.seen, 0, s.clip_norm).iter().sum(),
+        )
+        .gaussian(),
+        single(
+            ("noisy-sgd, q = 1, final weights", "canary clipped in all 4 steps; weight"),
+            sgd(4, 1.0, false),
+            Loss::Absolute,
+            tight,
+            |_, _, view| view.weights[0],
+        )
+        .gaussian(),
+        single(
+            ("noisy-sgd, q = 1, noise drawn lazily", "canary clipped in all 4 steps; weight"),
+            sgd(4, 1.0, true),
+            Loss::Absolute,
+            tight,
+            |_, _, view| view.weights[0],
+        )
+        .gaussian(),
+        single(
+            ("noisy-sgd, q = .25, noise drawn lazily", "canary clipped when sampled, 8 steps; weight"),
+            sgd(8, 0.25, true),
+            Loss::Absolute,
+            (1e-2, 100_000),
+            |_, _, view| view.weights[0],
+        )
+        .counting(0.5)
+        .costly(),
+        single(
+            ("noisy-sgd, q = .25, all sums seen", "canary clipped when sampled, 8 steps; exact log-likelihood ratio"),
+            sgd(8, 0.25, false),
+            Loss::Absolute,
+            (1e-2, 100_000),
+            |_, s, view| {
+                likelihood::poisson(&coordinate(view.seen, 0, s.clip_norm), s.sampling_probability, s.noise_multiplier)
+            },
+        )
+        .counting(0.5)
+        .costly(),
+        single(
+            ("noisy-sgd, q = .25, final weights", "canary clipped when sampled, 8 steps; weight"),
+            sgd(8, 0.25, false),
+            Loss::Absolute,
+            (1e-2, 100_000),
+            |_, _, view| view.weights[0],
+        )
+        .counting(0.5)
+        .costly(),
+    ]
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
-    let logistic = Loss::Logistic { shift: 0.0 };
-    vec![
-        method(
-            ("noisy-gradient-descent, final weights", "canary clipped in all 8 steps; weight"),
-            NoisyGradientDescent { descent: eight_steps() },
-            problem(ROWS, Loss::Absolute),
-            EPSILON,
-            alone(),
-            (DELTA, Standard::GaussianShare(0.9), 60_000),
-            weight,
-        ),
-        method(
-            ("noisy-sgd, q = 1, final weights", "canary clipped in all 8 steps; weight"),
-            NoisySgd { sampling_probability: Some(1.0), lazy: None, descent: eight_steps() },
-            problem(ROWS, Loss::Absolute),
-            EPSILON,
-            alone(),
-            (DELTA, Standard::GaussianShare(0.9), 60_000),
-            weight,
-        ),
-        method(
-            ("noisy-sgd, q = .25, final weights", "canary clipped when sampled, 8 steps; weight"),
-            NoisySgd { sampling_probability: Some(0.25), lazy: None, descent: eight_steps() },
-            problem(ROWS, Loss::Absolute),
-            EPSILON,
-            alone(),
-            (1e-2, Standard::Share(0.5), 60_000),
-            weight,
-        ),
-        method(
+    let mut rows = descents();
+    let tight = (BUDGET.1, TIGHT_RUNS);
+
+    let output = OutputPerturbation { regularization: Some(5.0), shift: Some(0.0), ..OutputPerturbation::default() };
+    let subject = Subject::new(output, problem(1000, 1, LOGISTIC), BUDGET, crowd(1000, 0.05));
+    let reach = output_reach(&subject);
+    rows.push(
+        row(
             ("output-perturbation", "record of norm 1 against 999 of norm .05; weight"),
-            OutputPerturbation { regularization: Some(5.0), shift: Some(0.0), ..OutputPerturbation::default() },
-            problem(1000, logistic),
-            EPSILON,
-            [crowd(false), crowd(true)],
-            (DELTA, Standard::GaussianShare(0.7), 20_000),
-            weight,
-        ),
-        method(
-            ("objective-perturbation", "record alone; exact log-likelihood ratio of the minimiser"),
-            ObjectivePerturbation { shift: Some(0.0), ..ObjectivePerturbation::default() },
-            problem(ROWS, logistic),
-            1.0,
-            alone(),
-            (1e-2, Standard::Sound, 40_000),
-            |plan, w| {
-                let schedule = &plan.schedule;
-                Logistic { others: 0.0, feature: 1.0, lambda: schedule.regularization }.log_ratio(w, schedule.linear_std)
+            subject,
+            (BUDGET.1, 30_000),
+            |_, _, view| view.weights[0],
+        )
+        .gaussian()
+        .reaching(reach)
+        .costly(),
+    );
+
+    let objective = || ObjectivePerturbation { shift: Some(0.0), ..ObjectivePerturbation::default() };
+    rows.push(
+        row(
+            ("objective-perturbation, record alone", "exact log-likelihood ratio of the minimiser"),
+            Subject::new(objective(), problem(ROWS, 1, LOGISTIC), (1.0, 1e-5), alone(ROWS)),
+            (1e-2, 100_000),
+            |_, s, view| perturbed_log_ratio(0.0, s, view.weights[0]),
+        )
+        .costly(),
+    );
+    rows.push(
+        row(
+            ("objective-perturbation, against a crowd", "30 records push the slope to 1; exact log-likelihood ratio"),
+            Subject::new(objective(), problem(31, 1, LOGISTIC), (1.0, 1e-5), crowd(31, 1.0)),
+            (1e-2, 100_000),
+            |_, s, view| perturbed_log_ratio(30.0, s, view.weights[0]),
+        )
+        .costly(),
+    );
+
+    rows.push(newton(
+        ("noisy-newton, one step, added", "record alone, gradient and step seen; exact log-likelihood ratio"),
+        1,
+        Inverse::Add,
+        alone(ROWS),
+    ));
+    rows.push(newton(
+        ("noisy-newton, one step, clipped", "record on top of 10 opposite ones, gradient and step seen; exact log-likelihood ratio"),
+        1,
+        Inverse::Clip,
+        crowd(11, 1.0),
+    ));
+    rows.push(newton(
+        ("noisy-newton, 4 steps, added", "record alone, all gradients and steps seen; exact log-likelihood ratio"),
+        4,
+        Inverse::Add,
+        alone(ROWS),
+    ));
+
+    let preconditioned = ReleasedPreconditioner { steps: Some(4), clip_norm: Some(0.05), ..ReleasedPreconditioner::default() };
+    rows.push(
+        single(
+            ("released-preconditioner", "record alone, matrix and 4 sums seen; log-likelihood ratio"),
+            preconditioned,
+            LOGISTIC,
+            tight,
+            |_, s, view| {
+                let matrix = view.seen[0][0] / s.smoothness / s.matrix_multiplier.powi(2);
+                let sums: f64 = coordinate(&view.seen[1..], 0, s.clip_norm).iter().sum();
+                matrix + sums / s.gradient_multiplier.powi(2)
             },
-        ),
-        method(
-            ("noisy-newton", "record alone; weight"),
-            NoisyNewton { steps: Some(2), ..NoisyNewton::default() },
-            problem(ROWS, logistic),
-            EPSILON,
-            alone(),
-            (DELTA, Standard::Sound, 40_000),
-            weight,
-        ),
-        method(
-            ("released-preconditioner", "record alone; weight"),
-            ReleasedPreconditioner { steps: Some(4), ..ReleasedPreconditioner::default() },
-            problem(ROWS, logistic),
-            EPSILON,
-            alone(),
-            (DELTA, Standard::Sound, 40_000),
-            weight,
-        ),
-        method(
-            ("sufficient-statistics", "record alone; weight"),
+        )
+        .gaussian(),
+    );
+    rows.push(
+        single(
+            ("sufficient-statistics", "record alone, matrix and vector seen; their sum"),
             SufficientStatistics::default(),
-            problem(ROWS, Loss::Squared),
-            EPSILON,
-            alone(),
-            (DELTA, Standard::Sound, 40_000),
-            weight,
-        ),
-    ]
+            Loss::Squared,
+            tight,
+            |_, _, view| view.seen[0][0] + view.seen[1][0],
+        )
+        .gaussian(),
+    );
+    rows
 }

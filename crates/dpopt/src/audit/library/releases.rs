@@ -1,236 +1,182 @@
-//! Single mechanisms: the doors and the exact samplers.
+//! Noisy sums: the Gaussian door, matrices, Laplace noise, and noise that is correlated over steps or deferred.
 
-use super::{Attack, LibraryAudit, Standard};
+use super::LibraryAudit;
 use crate::Sensitive;
-use crate::audit::attack::likelihood;
 use crate::audit::draws::Draws;
-use crate::audit::statistics::one_run::Guesses;
+use crate::audit::worst_cases::indicator;
+use crate::audit::worst_cases::noise::{Correlated, at, lazy, tree};
+use crate::audit::worst_cases::sums::{GradientSums, canaries};
 use crate::data::{Examples, Rows};
-use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, Level, Quantiles};
-use dpopt_noise::{DiscreteLaplace, ExponentialChoice, Grid, NoiseSource, NoisyMax, RoundedLaplace};
+use crate::mechanism::{Curator, CuratorError, Gaussian, GridSum, Mechanism, SecondMoment, target_moment};
+use dpopt_noise::correlated::{Factor, FactorError, Participation};
+use dpopt_noise::{DiscreteLaplace, Grid, NoiseSource, RoundedLaplace};
 use dpopt_privacy::{Event, Relation};
 
-/// Clip norm of the gradient rows: half of the loss's bound, so that the canary is always clipped.
-const CLIP: f64 = 0.5;
+/// Where the Gaussian rows report: the truth at μ = 1 is 4.377.
+const DELTA: f64 = 1e-5;
+/// Runs per world after which a Gaussian row of that size reaches 0.9 of ε at 1 − 1e-6.
+pub(super) const TIGHT_RUNS: u64 = 64_000;
 
-/// `rows` rows of zeros but for the first `canaries`, where row i is e_i with target `targets[i]` (0: absent).
-pub(crate) fn canaries(rows: usize, features: usize, targets: &[f32]) -> Sensitive<Examples> {
-    let mut table = Rows::new(features);
-    for i in 0..rows {
-        match targets.get(i) {
-            Some(&t) if t != 0.0 => table.push_clipped(&mut [(i as u32, 1.0)], 1.0),
-            _ => table.push_zero(),
-        }
-    }
-    let targets = (0..rows).map(|i| targets.get(i).copied().unwrap_or(0.0)).collect();
-    Sensitive::new(Examples { rows: table, targets })
+/// `steps` gradient sums with noise multiplier √`steps`, of which the coordinate of the canary is seen.
+fn gradient_sums(
+    (name, pair): (&'static str, &'static str),
+    steps: u32,
+    noise_multiplier: f64,
+    targets: [f32; 2],
+) -> LibraryAudit {
+    let worlds = targets.map(|t| canaries(3, 1, &[t]));
+    let event = Event::gaussian(noise_multiplier).self_composed(u64::from(steps));
+    let sums = GradientSums::new(event.clone(), 3, noise_multiplier);
+    LibraryAudit::new(name, pair, Ok(event), (DELTA, TIGHT_RUNS), move |with, draws| {
+        sums.release(&worlds[usize::from(with)], None, u64::from(steps), draws).map_or(f64::NAN, |g| g.iter().sum())
+    })
+    .gaussian()
 }
 
-/// T noisy sums of clipped gradients through the curator, in the canary's coordinate and in units of C: what
-/// DP-SGD releases, all of it.
-fn noisy_sums(
-    event: &Event,
-    examples: &Sensitive<Examples>,
-    (rows, sampling_probability): (usize, Option<f64>),
-    (noise_multiplier, steps): (f64, u64),
-    draws: &mut Draws,
-) -> Result<Vec<f64>, CuratorError> {
-    let grid = Grid::for_sum(CLIP, noise_multiplier * CLIP, rows as u64, 1);
-    let gradient = ClippedGradient::new(Loss::Absolute, CLIP, grid)?;
-    let mechanism = Gaussian::new(noise_multiplier, CLIP, grid, 1, "gradient sum");
-    let mut curator = Curator::for_event(event, NoiseSource::insecure(draws.word()));
-    (0..steps)
-        .map(|_| {
-            let sum = match sampling_probability {
-                None => gradient.sum(examples, &[0.0]),
-                Some(q) => gradient.sum_batch(examples, curator.poisson_sample(rows, q)?, &[0.0]),
-            };
-            // the slope of |s − 1| at 0 is −1
-            curator.release(&mechanism, &sum).map(|noisy| -noisy.get()[0] / CLIP)
-        })
-        .collect()
+/// One noisy sum of some query, of sensitivity 1 and noise 1, along the canary's `direction`.
+fn query(
+    (name, pair): (&'static str, &'static str),
+    dimension: usize,
+    direction: Vec<f64>,
+    sum: impl Fn(bool, Grid) -> Result<Sensitive<GridSum>, CuratorError> + Send + Sync + 'static,
+) -> LibraryAudit {
+    let grid = Grid::for_sum(1.0, 1.0, 4, dimension);
+    let mechanism = Gaussian::new(1.0, 1.0, grid, dimension, "sum");
+    let event = mechanism.event();
+    let opened = event.clone();
+    LibraryAudit::new(name, pair, Ok(event), (DELTA, TIGHT_RUNS), move |with, draws| {
+        let mut curator = Curator::for_event(&opened, NoiseSource::insecure(draws.word()));
+        let released = sum(with, grid).and_then(|s| curator.release(&mechanism, &s));
+        released.map_or(f64::NAN, |r| r.get().iter().zip(&direction).map(|(y, d)| y * d).sum())
+    })
+    .gaussian()
 }
 
-fn two_worlds(
+/// A row of norm 1 in two columns, or of zeros.
+fn diagonal_row(with: bool) -> Sensitive<Examples> {
+    let mut rows = Rows::new(2);
+    let half = std::f32::consts::FRAC_1_SQRT_2;
+    if with { rows.push_clipped(&mut [(0, half), (1, half)], 1.0) } else { rows.push_zero() }
+    Sensitive::new(Examples { rows, targets: vec![1.0] })
+}
+
+/// Noise σ·C⁻¹z with σ = the factor's sensitivity to the participation: one Gaussian of multiplier 1.
+fn correlated(
+    (name, pair): (&'static str, &'static str),
+    factor: Result<Factor, FactorError>,
+    steps: usize,
+    (chosen, participation): (&[usize], Participation),
+) -> LibraryAudit {
+    let run = factor.map(|factor| {
+        let noise_std = factor.sensitivity(steps, participation);
+        (Correlated::new(factor, noise_std, steps), at(steps, chosen), vec![false; steps])
+    });
+    let event = run.as_ref().map(|_| Event::gaussian(1.0)).map_err(ToString::to_string);
+    LibraryAudit::new(name, pair, event, (DELTA, TIGHT_RUNS), move |with, draws| {
+        let Ok((run, expected, never)) = &run else { return f64::NAN };
+        run.matched(if with { expected } else { never }, expected, draws)
+    })
+    .gaussian()
+}
+
+fn laplace(
     (name, pair): (&'static str, &'static str),
     event: Event,
-    relation: Relation,
-    (delta, standard, runs): (f64, Standard, u64),
     run: impl Fn(bool, &mut Draws) -> f64 + Send + Sync + 'static,
 ) -> LibraryAudit {
-    LibraryAudit { name, pair, event: Ok(event), relation, delta, standard, runs, attack: Attack::TwoWorlds(Box::new(run)) }
+    LibraryAudit::new(name, pair, Ok(event), (0.0, 200_000), run).counting(0.9)
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
-    let mut rows = Vec::new();
-    let tight = Standard::GaussianShare(0.9);
+    let four_times = Participation::Separated { separation: 4, count: 4 };
+    let mut rows = vec![
+        gradient_sums(("Gaussian sum through the curator", "clipped gradient, canary in or zeroed; coordinate"), 1, 1.0, [0.0, 1.0]),
+        gradient_sums(("Gaussian sum, replace-one", "record +C or -C; coordinate"), 1, 2.0, [-1.0, 1.0]).under(Relation::ReplaceOne),
+        gradient_sums(("Gaussian sum, 4 in a row", "canary in 4 sums; sum of its coordinate"), 4, 2.0, [0.0, 1.0]),
+        query(
+            ("second moment", "row (1, 1)/sqrt 2 in or zeroed; its isometric coordinates"),
+            SecondMoment::coordinates(2),
+            vec![0.5, std::f64::consts::FRAC_1_SQRT_2, 0.5],
+            |with, grid| SecondMoment::new(1.0, 1.0, grid).map(|m| m.sum(&diagonal_row(with))),
+        ),
+        query(
+            ("features times target", "row (1, 1)/sqrt 2, target 1, in or zeroed; its direction"),
+            2,
+            vec![1.0, 1.0],
+            |with, grid| target_moment(&diagonal_row(with), 1.0, 1.0, grid),
+        ),
+        LibraryAudit::new(
+            "tree of prefix sums",
+            "canary in the first of 16 steps; the five nodes that hold it, from the prefixes",
+            Ok(Event::gaussian(1.0)),
+            (DELTA, TIGHT_RUNS),
+            |with, draws| tree(5, 5f64.sqrt(), with, draws),
+        )
+        .gaussian(),
+        correlated(
+            ("banded square root", "canary 4 times, 4 steps apart, 16 steps, 4 bands; matched filter"),
+            Factor::square_root(4),
+            16,
+            (&[0, 4, 8, 12], four_times),
+        ),
+        correlated(
+            ("square root of the prefix sums", "canary 4 times, 4 steps apart, 16 steps; matched filter"),
+            Factor::square_root(16),
+            16,
+            (&[0, 4, 8, 12], four_times),
+        ),
+        correlated(
+            ("banded inverse square root", "canary once, in the first of 16 steps; matched filter"),
+            Factor::inverse_square_root(4),
+            16,
+            (&[0], Participation::Single),
+        ),
+        correlated(
+            ("buffered linear Toeplitz, 2 buffers", "canary once, in the first of 16 steps; matched filter"),
+            Factor::blt_default(2),
+            16,
+            (&[0], Participation::Single),
+        ),
+        LibraryAudit::new(
+            "lazily aggregated noise",
+            "canary in 4 of 16 steps, untouched between; weight at the end",
+            Ok(Event::gaussian(1.0)),
+            (DELTA, TIGHT_RUNS),
+            // 4 contributions against 16 noises of 1
+            |with, draws| lazy(16, 1.0, &[0, 5, 6, 12], with, draws),
+        )
+        .gaussian(),
+    ];
 
-    let (with, without) = (canaries(3, 1, &[1.0]), canaries(3, 1, &[0.0]));
-    let event = Event::gaussian(1.0);
-    let inner = event.clone();
-    rows.push(two_worlds(
-        ("Gaussian sum through the curator", "clipped gradient, canary in or zeroed; coordinate"),
-        event,
-        Relation::ZeroOut,
-        (1e-5, tight, 60_000),
-        move |world, draws| {
-            let data = if world { &with } else { &without };
-            noisy_sums(&inner, data, (3, None), (1.0, 1), draws).map_or(f64::NAN, |g| g[0])
-        },
-    ));
+    // weight decay a: a contribution i steps before the end is a^i, the noise Σ a^2i
+    let (decay, steps) = (0.9f64, 8);
+    let moved = 1.0 + decay.powi(2) + decay.powi(4);
+    let spread: f64 = (0..steps).map(|i| decay.powi(2 * i)).sum();
+    rows.push(
+        LibraryAudit::new(
+            "lazily aggregated noise with weight decay",
+            "canary in 3 of 8 steps, decay .9; weight at the end",
+            Ok(Event::gaussian(spread.sqrt() / moved)),
+            (DELTA, TIGHT_RUNS),
+            move |with, draws| lazy(steps as u32, decay, &[3, 5, 7], with, draws),
+        )
+        .gaussian(),
+    );
 
-    let (up, down) = (canaries(3, 1, &[1.0]), canaries(3, 1, &[-1.0]));
-    let event = Event::gaussian(2.0);
-    let inner = event.clone();
-    rows.push(two_worlds(
-        ("Gaussian sum, replace-one", "record +C or -C; coordinate"),
-        event,
-        Relation::ReplaceOne,
-        (1e-5, tight, 60_000),
-        move |world, draws| {
-            let data = if world { &up } else { &down };
-            noisy_sums(&inner, data, (3, None), (2.0, 1), draws).map_or(f64::NAN, |g| g[0])
-        },
-    ));
-
-    let (with, without) = (canaries(3, 1, &[1.0]), canaries(3, 1, &[0.0]));
-    let event = Event::gaussian(3.0).self_composed(9);
-    let inner = event.clone();
-    rows.push(two_worlds(
-        ("full-batch DP gradient descent, all sums seen", "canary in 9 steps; sum of its coordinate"),
-        event,
-        Relation::ZeroOut,
-        (1e-5, tight, 60_000),
-        move |world, draws| {
-            let data = if world { &with } else { &without };
-            noisy_sums(&inner, data, (3, None), (3.0, 9), draws).map_or(f64::NAN, |g| likelihood::gaussian(&g))
-        },
-    ));
-
-    let (q, noise, steps) = (0.2, 0.8, 8);
-    let (with, without) = (canaries(3, 1, &[1.0]), canaries(3, 1, &[0.0]));
-    let event = Event::gaussian(noise).poisson_sampled(q).self_composed(steps);
-    let inner = event.clone();
-    rows.push(two_worlds(
-        ("DP-SGD, Poisson batches, all sums seen", "canary alone, q = .2, 8 steps; exact log-likelihood ratio"),
-        event,
-        Relation::ZeroOut,
-        (1e-2, Standard::Share(0.5), 60_000),
-        move |world, draws| {
-            let data = if world { &with } else { &without };
-            noisy_sums(&inner, data, (3, Some(q)), (noise, steps), draws)
-                .map_or(f64::NAN, |g| likelihood::poisson(&g, q, noise))
-        },
-    ));
-
-    rows.push(two_worlds(
-        ("rounded Laplace", "l1 canary C; output"),
-        Event::laplace(1.0),
-        Relation::ZeroOut,
-        (0.0, Standard::Share(0.9), 200_000),
-        {
-            let grid = Grid::new(-20);
-            let noise = RoundedLaplace::new(1.0, grid).ok();
-            move |world, draws| {
-                let record = if world { 1i64 << 20 } else { 0 };
-                noise.as_ref().map_or(f64::NAN, |n| grid.to_f64(record + n.sample(draws.noise())))
-            }
-        },
-    ));
-
-    rows.push(two_worlds(
+    let grid = Grid::new(-20);
+    let noise = RoundedLaplace::new(1.0, grid).ok();
+    rows.push(laplace(("rounded Laplace", "l1 canary C; output"), Event::laplace(1.0), move |with, draws| {
+        let record = if with { 1i64 << 20 } else { 0 };
+        noise.as_ref().map_or(f64::NAN, |n| grid.to_f64(record + n.sample(draws.noise())))
+    }));
+    let noise = DiscreteLaplace::new(2).ok();
+    rows.push(laplace(
         ("discrete Laplace", "canary of 2 steps, scale 2; output"),
         Event::DiscreteLaplace { noise_parameter: 0.5, sensitivity: 2 },
-        Relation::ZeroOut,
-        (0.0, Standard::Share(0.9), 200_000),
-        {
-            let noise = DiscreteLaplace::new(2).ok();
-            move |world, draws| {
-                noise.as_ref().map_or(f64::NAN, |n| (2 * i64::from(world) + n.sample(draws.noise())) as f64)
-            }
+        move |with, draws| {
+            let record = 2.0 * indicator(with);
+            noise.as_ref().map_or(f64::NAN, |n| record + n.sample(draws.noise()) as f64)
         },
     ));
-
-    // 60 candidates: on D the first rises, on D′ all others do: the loss approaches ε
-    let scores = |world: bool| -> Vec<i64> { (0..60).map(|i| i64::from((i == 0) == world)).collect() };
-    let (raised, others) = (scores(true), scores(false));
-    let choice = ExponentialChoice::new(3.0, 1, false).ok();
-    rows.push(two_worlds(
-        ("exponential mechanism, saturating pair", "60 candidates, one against all others; 1{the one}"),
-        Event::ExponentialMechanism { epsilon: 3.0 },
-        Relation::ZeroOut,
-        (0.0, Standard::Share(0.9), 1_000_000),
-        move |world, draws| {
-            let scores = if world { &raised } else { &others };
-            choice.as_ref().and_then(|c| c.choose(scores, draws.noise())).map_or(f64::NAN, |i| f64::from(u8::from(i == 0)))
-        },
-    ));
-
-    let choice = NoisyMax::new(1.0, 1, false).ok();
-    rows.push(two_worlds(
-        ("permute-and-flip", "2 candidates, gap 2 against 0; which one"),
-        Event::ApproxDp { epsilon: 1.0, delta: 0.0 },
-        Relation::ZeroOut,
-        (0.0, Standard::Sound, 200_000),
-        move |world, draws| {
-            let scores = if world { [0, 2] } else { [1, 1] };
-            choice.as_ref().and_then(|c| c.choose(scores, draws.noise())).map_or(f64::NAN, |i| i as f64)
-        },
-    ));
-
-    let quantiles = Quantiles::new(0, vec![Level::thousandths(10)], 1.0, Relation::ZeroOut);
-    rows.push(two_worlds(
-        ("private quantile", "a record below two grid points around the 1% rank; which point"),
-        Event::ExponentialMechanism { epsilon: 1.0 },
-        Relation::ZeroOut,
-        (0.0, Standard::Sound, 60_000),
-        move |world, draws| quantile_choice(&quantiles, world, draws),
-    ));
-
-    rows.push(one_run());
     rows
-}
-
-/// Two grid points with 4 and 8 of 450 values below, or 3 and 7 of 449 without the record.
-pub(crate) fn quantile_choice(quantiles: &Quantiles, with: bool, draws: &mut Draws) -> f64 {
-    let record = u64::from(with);
-    let below = [3 + record, 7 + record];
-    let mut noise = NoiseSource::insecure(draws.word());
-    quantiles.choose(&below, 449 + record, &mut noise).map_or(f64::NAN, |k| k[0] as f64)
-}
-
-/// 1000 orthogonal canaries in one noisy gradient sum; half of the guesses in, half out, 300 in all.
-fn one_run() -> LibraryAudit {
-    let (count, guesses) = (1000usize, 300usize);
-    let event = Event::gaussian(0.5);
-    let inner = event.clone();
-    let run = move |draws: &mut Draws| {
-        let present: Vec<f32> = (0..count).map(|_| f32::from(u8::from(draws.coin(0.5)))).collect();
-        let grid = Grid::for_sum(CLIP, 0.5 * CLIP, count as u64, count);
-        let mut release = || -> Result<Vec<f64>, CuratorError> {
-            let gradient = ClippedGradient::new(Loss::Absolute, CLIP, grid)?;
-            let mechanism = Gaussian::new(0.5, CLIP, grid, count, "gradient sum");
-            let mut curator = Curator::for_event(&inner, NoiseSource::insecure(draws.word()));
-            let sum = gradient.sum(&canaries(count, count, &present), &vec![0.0; count]);
-            curator.release(&mechanism, &sum).map(|r| r.get().iter().map(|g| -g / CLIP).collect())
-        };
-        let Ok(noisy) = release() else { return Guesses { canaries: count as u64, guesses: 0, right: 0 } };
-        let mut order: Vec<usize> = (0..count).collect();
-        order.sort_by(|&a, &b| noisy[a].total_cmp(&noisy[b]));
-        let out = order[..guesses / 2].iter().filter(|&&i| present[i] == 0.0).count();
-        let inside = order[count - guesses / 2..].iter().filter(|&&i| present[i] != 0.0).count();
-        Guesses { canaries: count as u64, guesses: guesses as u64, right: (out + inside) as u64 }
-    };
-    LibraryAudit {
-        name: "1000 canaries in one run",
-        pair: "orthogonal rows, 300 guesses (150 in, 150 out)",
-        event: Ok(event),
-        relation: Relation::ZeroOut,
-        // 2mδ must be far below 1 − confidence (spec 20 §1.3)
-        delta: 1e-10,
-        standard: Standard::Sound,
-        runs: 1,
-        attack: Attack::OneRun(Box::new(run)),
-    }
 }

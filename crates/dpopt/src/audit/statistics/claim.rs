@@ -59,6 +59,20 @@ impl Claim {
         Ok(Self::Profile { points: curve })
     }
 
+    /// The curve of `event` as audits use it: 41 points down to δ = 1e-7 (counting sees no smaller δ), and the point at
+    /// `delta`, where the bound is reported.
+    ///
+    /// # Errors
+    /// No accountant knows the event.
+    pub fn reported(event: &Event, relation: Relation, delta: f64) -> Result<Self, AccountingError> {
+        let mut claim = Self::of_event(event, relation, 40, 1e-7)?;
+        if let Self::Profile { points } = &mut claim {
+            points.push((accountant::epsilon(event, relation, delta)?.upper, delta));
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        Ok(claim)
+    }
+
     /// U(x): the largest true-positive rate that the claim allows at a false-positive rate of x; never rounded down.
     ///
     /// Each (ε, δ) allows min(e^ε x + δ, 1 − e^−ε(1 − δ − x)); the second line is the first for the complement event

@@ -7,7 +7,7 @@
 
 use super::binomial::ln_upper_tail;
 use super::claim::normal_quantile;
-use dpopt_privacy::special::{ln_binomial_mass, normal_cdf};
+use dpopt_privacy::special::{gaussian_epsilon, ln_binomial_mass, normal_cdf};
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,12 @@ impl Guesses {
     /// Largest μ refuted (research grade; ε from μ only if the trade-off curve is Gaussian).
     pub fn mu_lower(self, alpha: f64) -> f64 {
         bisect_refuted(|mu| self.refutes_gaussian(mu, alpha))
+    }
+
+    /// ε at `delta` of [`mu_lower`](Self::mu_lower): under the Gaussian model, research grade.
+    pub fn gaussian_epsilon_lower(self, delta: f64, alpha: f64) -> f64 {
+        let mu = self.mu_lower(alpha);
+        if mu > 0.0 { gaussian_epsilon(delta, mu) } else { 0.0 }
     }
 }
 

@@ -105,6 +105,9 @@ fn candidates(with: &[f64], without: &[f64], count: usize) -> Vec<f64> {
     thresholds
 }
 
+/// A threshold is judged by rates that the pilot proves at this level. Affects power only, never validity.
+const PILOT_ALPHA: f64 = 0.05;
+
 /// Chooses the event that refutes the claim with the fewest runs on the pilot, or, if none does within `runs`, the one
 /// with the largest lower bound on ε at `delta` for `runs` fresh runs per world.
 pub fn choose(with: &[f64], without: &[f64], claim: &Claim, delta: f64, runs: u64, alpha: f64) -> Choice {
@@ -121,9 +124,9 @@ pub fn choose(with: &[f64], without: &[f64], claim: &Claim, delta: f64, runs: u6
             if tpr <= fpr {
                 continue;
             }
-            // one standard error more: the maximum over thresholds picks lucky tails otherwise
-            let cautious = fpr + (counts.false_positives as f64).sqrt() / (counts.negatives as f64 + 1.0);
-            let expected = Counts::new((tpr * runs as f64) as u64, (cautious * runs as f64) as u64, runs);
+            // what the pilot itself is sure of: the maximum over thresholds picks lucky tails otherwise
+            let sure = counts.rates(PILOT_ALPHA);
+            let expected = Counts::new((sure.tpr_low * runs as f64) as u64, (sure.fpr_high * runs as f64) as u64, runs);
             let rates = expected.rates(alpha);
             if rates.mu_lower() > model.0 {
                 model = (rates.mu_lower(), event);

@@ -1,0 +1,13 @@
+//! How much of the audits is run.
+
+use serde::Serialize;
+
+/// How much to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// A few seeds; for every commit (below a minute of CPU).
+    Short,
+    /// Up to 100 seeds per planted bug and all runs of every row; `make audit`.
+    Long,
+}

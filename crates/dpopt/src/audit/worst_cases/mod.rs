@@ -1,0 +1,18 @@
+//! Worst-case neighbours, and the shipped code that runs on them (spec 20 §1.4).
+//!
+//! The library's rows and the planted bugs run the same functions: the former with the parameters that the claim
+//! describes, the latter with one that it does not. A bug that is a wrong parameter, a wrong event or a wrong use of real
+//! code needs no switch in that code, so nothing here can be switched on in a build that users have.
+
+pub(super) mod choices;
+mod logistic;
+pub(super) mod methods;
+pub(super) mod noise;
+pub(super) mod sums;
+
+pub(super) use logistic::Logistic;
+
+/// 1 or 0 as a statistic.
+pub(super) fn indicator(event: bool) -> f64 {
+    f64::from(u8::from(event))
+}
