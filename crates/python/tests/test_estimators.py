@@ -302,7 +302,7 @@ def test_ledger_is_charged_before_and_refuses(table):
         dpopt.LogisticRegression(**PUBLIC, budget=ledger).fit(X, y)
     dpopt.MeanEstimator(epsilon=0.5, delta=1e-6, bounds=(0, 10), budget=ledger).fit(X)
     assert [e.name for e in ledger.entries] == ["LogisticRegression", "MeanEstimator"]
-    with pytest.raises(dpopt.BudgetExceeded):
+    with pytest.warns(PrivacyWarning, match="classes"), pytest.raises(dpopt.BudgetExceeded):
         dpopt.LogisticRegression(**{**PUBLIC, "classes": None}, budget=ledger).fit(X, y)
 
 

@@ -19,7 +19,7 @@ def to_sklearn(estimator: Any) -> Any:
     >>> import numpy as np, dpopt
     >>> from dpopt.export import to_sklearn
     >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2)); y = X[:, 0] > 0
-    >>> model = dpopt.LogisticRegression(epsilon=5.0, bounds=(-1, 1), classes=[False, True]).fit(X, y)
+    >>> model = dpopt.LogisticRegression(epsilon=5.0, bounds=(-1, 1), classes=[False, True], shift=0).fit(X, y)
     >>> bool((to_sklearn(model).predict(X) == model.predict(X)).all())
     True
     """
