@@ -23,3 +23,14 @@ fn no_claim_of_the_library_is_refuted() {
         assert!(!o.violation, "{o:?}");
     }
 }
+
+#[test]
+fn the_documentation_lists_every_row() {
+    let page = include_str!("../../../docs/audit.md");
+    for bug in catalogue::all() {
+        assert!(page.contains(&format!("| {} | {} |", bug.number, bug.source.name())), "{} is not in docs/audit.md", bug.number);
+    }
+    for row in library::all() {
+        assert!(page.contains(&format!("| {} | {} |", row.name, row.pair)), "{} is not in docs/audit.md", row.name);
+    }
+}
