@@ -97,4 +97,5 @@ def main():
         print(f"ratio {name} {value:.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

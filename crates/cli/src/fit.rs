@@ -6,6 +6,7 @@ use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::{Args, ValueEnum};
+use dpopt::mechanism::Correlation;
 use dpopt::model::{Fit, FitError, FitOptions, LedgerFile, StageShares};
 use dpopt::optimize::{MethodOptions, candidates};
 use dpopt::output::write_all_atomically;
@@ -34,6 +35,10 @@ pub(crate) struct Common {
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
     #[arg(long)]
     rows: Option<u64>,
+    /// Most memory for encoded rows, e.g. 512M or 2G: further rows go to an unnamed temporary file, and noisy-sgd reads them in
+    /// batches
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<u64>,
     /// Method; auto takes the best prediction
     #[arg(long, default_value = "auto")]
     method: String,
@@ -67,9 +72,54 @@ struct Tuning {
     /// Heavy-ball momentum
     #[arg(long, allow_negative_numbers = true)]
     momentum: Option<f64>,
+    /// dp-ftrl: how the noises of the steps are correlated
+    #[arg(long, value_enum)]
+    correlation: Option<CorrelationFlag>,
     /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
     #[arg(long, allow_negative_numbers = true)]
     shift: Option<f64>,
+}
+
+/// `--correlation`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CorrelationFlag {
+    /// Four buffers: near the best for one epoch, memory of four models
+    Blt,
+    /// Square root, as many bands as an epoch has steps: best for several epochs
+    Banded,
+    /// Binary tree, a fresh one per epoch
+    Tree,
+    /// None, for comparison
+    Independent,
+}
+
+impl From<CorrelationFlag> for Correlation {
+    fn from(flag: CorrelationFlag) -> Self {
+        match flag {
+            CorrelationFlag::Blt => Self::Blt,
+            CorrelationFlag::Banded => Self::Banded,
+            CorrelationFlag::Tree => Self::Tree,
+            CorrelationFlag::Independent => Self::Independent,
+        }
+    }
+}
+
+/// `--memory`: a whole number of bytes, or of K, M, G.
+fn bytes(given: &str) -> Result<u64, String> {
+    let digits = given.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (number, unit) = match digits.char_indices().last() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => (&digits[..at], letter.to_ascii_uppercase()),
+        _ => (digits, ' '),
+    };
+    let shift = match unit {
+        ' ' => 0,
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return Err("write a size like 512M or 2G".into()),
+    };
+    let size = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_shl(shift).filter(|s| s >> shift == n));
+    size.ok_or_else(|| "write a size like 512M or 2G".into())
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -90,6 +140,7 @@ impl Common {
             regularization: t.regularization,
             momentum: t.momentum,
             shift: t.shift,
+            correlation: t.correlation.map(Correlation::from),
         }
     }
 
@@ -115,6 +166,7 @@ impl Common {
             rows: self.rows,
             ledger,
             bad_cells: self.reading.bad_cells(),
+            memory: self.memory,
             insecure_seed,
             command: Some(command_line()),
             schema_source,

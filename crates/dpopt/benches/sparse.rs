@@ -95,13 +95,11 @@ impl Trainer<'_> {
             self.skips.subset(self.examples.rows.len() as u64, choice, &mut batch);
             for &i in &batch {
                 let (indices, values) = self.examples.rows.row(i as usize);
-                let score: f64 =
-                    indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * descent.read(j as usize, noise)).sum();
+                let row = indices.iter().zip(values).map(|(&j, &x)| (j as usize, x));
+                let score = descent.dot(row.clone(), noise);
                 let y = f64::from(self.examples.targets[i as usize]);
                 if let Some(factor) = quantizer.row_factor(-y * sigmoid(-y * score), values) {
-                    for (&j, &x) in indices.iter().zip(values) {
-                        descent.add(j as usize, (factor * f64::from(x)) as i64);
-                    }
+                    descent.add_scaled(row, factor);
                 }
             }
             assert!(descent.end_step(noise));

@@ -7,6 +7,7 @@ mod fit;
 mod formats;
 mod interrupted;
 mod ledger;
+mod sparse;
 mod tools;
 
 use std::path::{Path, PathBuf};

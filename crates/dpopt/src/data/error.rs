@@ -9,6 +9,12 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
+    /// Rows beyond the memory cap could not be put aside.
+    #[error("rows beyond the memory cap could not be written to a temporary file: {reason}; make room there, or set TMPDIR")]
+    TemporaryFile {
+        /// What the operating system says.
+        reason: String,
+    },
     /// The file cannot be opened or read.
     #[error("cannot read {source_name}: {reason}; check the path and its permissions")]
     Unreadable {

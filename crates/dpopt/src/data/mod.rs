@@ -16,6 +16,7 @@ mod quantile_counts;
 mod reader;
 pub mod rows;
 mod schema;
+mod spill;
 mod target;
 mod text;
 
@@ -27,4 +28,6 @@ pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};
 pub use reader::{Block, Column, Field, Format, ReadOptions, Stored, TableReader, Visit, open, open_bytes};
 pub use rows::{Examples, Rows};
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
+pub(crate) use spill::Encoded;
+pub use spill::{Record, RecordBuffer, Records, SpilledExamples};
 pub use target::TargetSpec;

@@ -65,6 +65,11 @@ impl Rows {
         (&self.indices[span.clone()], &self.values[span])
     }
 
+    /// Memory of all rows, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (8 * self.values.len() + 8 * self.offsets.len()) as u64
+    }
+
     /// Number of stored entries of all rows.
     pub fn nonzeros(&self) -> usize {
         self.values.len()

@@ -5,11 +5,13 @@
 //! draws the Poisson batches itself: a release on a batch matches only allowances sampled with the same probability, and
 //! each batch serves exactly one release.
 
+use super::stream::{GradientStream, StreamPlan};
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use thiserror::Error;
 
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
@@ -86,6 +88,18 @@ pub enum CuratorError {
     /// The release succeeded but its (private) outcome can't be used; says what to do.
     #[error("{0}")]
     Unusable(String),
+}
+
+impl From<Infallible> for CuratorError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<std::io::Error> for CuratorError {
+    fn from(e: std::io::Error) -> Self {
+        Self::Noise(format!("the temporary file of rows can't be read: {}", e.kind()))
+    }
 }
 
 /// One line of a run's ledger.
@@ -227,6 +241,12 @@ impl Curator {
             seen.push(numbers.to_vec());
         }
         Ok(Released::new(output))
+    }
+
+    /// Charges all steps of a stream of gradients with correlated noise, which are one release, and starts it.
+    pub(crate) fn open_stream(&mut self, plan: StreamPlan) -> Result<GradientStream, CuratorError> {
+        self.charge(&plan.event(), "gradients of a stream")?;
+        plan.start(self.noise.stream(Purpose::Correlated, 0))
     }
 
     /// What has been released so far.

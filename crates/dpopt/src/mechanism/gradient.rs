@@ -5,7 +5,7 @@
 //! in wrapping integers: the sensitivity is exact and the order of summation (so the number of threads) does not matter.
 
 use super::curator::{BatchId, CuratorError, PoissonBatch};
-use crate::data::Examples;
+use crate::data::{Examples, RecordBuffer, Records};
 use crate::loss::Loss;
 use crate::Sensitive;
 use dpopt_noise::{Grid, Norm, Quantizer};
@@ -59,8 +59,7 @@ impl ClippedGradient {
     /// Σ clip(∇φ_i(θ)) over all records; `weights` is outputs × features, row-major.
     pub fn sum(&self, examples: &Sensitive<Examples>, weights: &[f64]) -> Sensitive<GridSum> {
         let examples = examples.expose();
-        let n = examples.rows.len();
-        let units = self.accumulate(examples, weights, n, |i| i);
+        let Ok(units) = self.accumulate(examples, weights, examples.rows.len(), |i| i);
         Sensitive::new(GridSum { units, grid: self.quantizer.grid(), clip_norm: self.clip_norm, batch: None })
     }
 
@@ -71,49 +70,75 @@ impl ClippedGradient {
         batch: PoissonBatch,
         weights: &[f64],
     ) -> Sensitive<GridSum> {
+        let Ok(sum) = self.sum_batch_of(examples, batch, weights);
+        sum
+    }
+
+    /// The same for records that may be on disk.
+    pub(crate) fn sum_batch_of<R: Records>(
+        &self,
+        examples: &Sensitive<R>,
+        batch: PoissonBatch,
+        weights: &[f64],
+    ) -> Result<Sensitive<GridSum>, R::Error> {
         let records = batch.records();
-        let units = self.accumulate(examples.expose(), weights, records.len(), |i| records[i] as usize);
-        Sensitive::new(GridSum {
+        let units = self.accumulate(examples.expose(), weights, records.len(), |i| records[i] as usize)?;
+        Ok(Sensitive::new(GridSum {
             units,
             grid: self.quantizer.grid(),
             clip_norm: self.clip_norm,
             batch: Some(batch.id()),
-        })
+        }))
+    }
+
+    /// The integer sum over the records of a range of positions.
+    pub(super) fn sum_range<R: Records>(
+        &self,
+        examples: &Sensitive<R>,
+        range: std::ops::Range<usize>,
+        weights: &[f64],
+    ) -> Result<Vec<i64>, R::Error> {
+        self.accumulate(examples.expose(), weights, range.len(), |i| range.start + i)
+    }
+
+    /// The grid of the sums.
+    pub(super) fn grid(&self) -> Grid {
+        self.quantizer.grid()
     }
 
     /// Integers commute: one part per thread, in any order, gives the same bits.
-    fn accumulate(
+    fn accumulate<R: Records>(
         &self,
-        examples: &Examples,
+        examples: &R,
         weights: &[f64],
         count: usize,
         record: impl Fn(usize) -> usize + Sync,
-    ) -> Vec<i64> {
+    ) -> Result<Vec<i64>, R::Error> {
         let width = weights.len();
         let part = count.div_ceil(rayon::current_num_threads().max(1)).max(256);
         (0..count.div_ceil(part))
             .into_par_iter()
             .map(|c| {
                 let mut dense =
-                    DenseWeights { weights, sum: vec![0i64; width], features: examples.rows.columns() };
+                    DenseWeights { weights, sum: vec![0i64; width], features: examples.columns() };
                 let mut scratch = self.scratch();
                 for i in c * part..((c + 1) * part).min(count) {
-                    self.add_record(examples, record(i), &mut dense, &mut scratch);
+                    self.add_record(examples, record(i), &mut dense, &mut scratch)?;
                 }
-                dense.sum
+                Ok(dense.sum)
             })
-            .reduce(
+            .try_reduce(
                 || vec![0i64; width],
                 |mut a, b| {
                     a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                    a
+                    Ok(a)
                 },
             )
     }
 
     pub(super) fn scratch(&self) -> Scratch {
         let k = self.loss.outputs();
-        Scratch { scores: vec![0.0; k], slope: vec![0.0; k] }
+        Scratch { scores: vec![0.0; k], slope: vec![0.0; k], buffer: RecordBuffer::default() }
     }
 
     /// C.
@@ -123,33 +148,38 @@ impl ClippedGradient {
 
     /// Reads the weights of record i's features, and adds its clipped integer gradient.
     #[inline]
-    pub(super) fn add_record<W: Weights>(&self, examples: &Examples, i: usize, weights: &mut W, scratch: &mut Scratch) {
-        let (indices, values) = examples.rows.row(i);
-        let Some(target) = self.loss.usable_target(f64::from(examples.targets[i]), f64::MAX) else {
-            return;
+    pub(super) fn add_record<R: Records, W: Weights>(
+        &self,
+        examples: &R,
+        i: usize,
+        weights: &mut W,
+        scratch: &mut Scratch,
+    ) -> Result<(), R::Error> {
+        let Scratch { scores, slope, buffer } = scratch;
+        let (indices, values, target) = examples.record(i, buffer)?;
+        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else {
+            return Ok(());
         };
-        let Scratch { scores, slope } = scratch;
         for (out, score) in scores.iter_mut().enumerate() {
-            *score = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights.read(out, j)).sum();
+            *score = weights.score(out, indices, values);
         }
         self.loss.slope(scores, target, slope);
         if slope.iter().any(|c| !c.is_finite()) {
-            return; // counts as a zero contribution: never an error, which would be an output
+            return Ok(()); // counts as a zero contribution: never an error, which would be an output
         }
         if let [c] = slope[..] {
             self.add_scaled(c, indices, values, weights);
         } else {
             self.add_outer(slope, indices, values, weights);
         }
+        Ok(())
     }
 
     /// clip(c·x): rows have increasing columns, so the factor's proof applies (see [`Quantizer::row_factor`]).
     #[inline]
     fn add_scaled<W: Weights>(&self, c: f64, indices: &[u32], values: &[f32], weights: &mut W) {
         if let Some(factor) = self.quantizer.row_factor(c, values) {
-            for (&j, &x) in indices.iter().zip(values) {
-                weights.add(0, j, (factor * f64::from(x)) as i64);
-            }
+            weights.add_scaled(0, indices, values, factor);
             return;
         }
         let mut entries: Vec<(u32, f64)> = indices.iter().zip(values).map(|(&j, &x)| (j, c * f64::from(x))).collect();
@@ -171,19 +201,18 @@ impl ClippedGradient {
         let factor = if norm > self.clip_norm * room { self.clip_norm * room / norm } else { 1.0 };
         let per_unit = 1.0 / self.quantizer.grid().step();
         for (out, &c) in slope.iter().enumerate() {
-            let scale = c * factor * per_unit;
-            for (&j, &x) in indices.iter().zip(values) {
-                weights.add(out, j, (scale * f64::from(x)) as i64);
-            }
+            weights.add_scaled(out, indices, values, c * factor * per_unit);
         }
     }
 }
 
 /// Weights as a record sees them: those of its features are read, then its gradient is added.
 pub(super) trait Weights {
-    /// Weight of feature `column` for output `out`.
-    fn read(&mut self, out: usize, column: u32) -> f64;
-    /// Adds to the integer gradient sum.
+    /// Score of a row for output `out`.
+    fn score(&mut self, out: usize, columns: &[u32], values: &[f32]) -> f64;
+    /// Adds trunc(`scale`·value) to the integer gradient sum, per column.
+    fn add_scaled(&mut self, out: usize, columns: &[u32], values: &[f32], scale: f64);
+    /// Adds to one coordinate of it.
     fn add(&mut self, out: usize, column: u32, units: i64);
 }
 
@@ -191,6 +220,7 @@ pub(super) trait Weights {
 pub(super) struct Scratch {
     scores: Vec<f64>,
     slope: Vec<f64>,
+    buffer: RecordBuffer,
 }
 
 /// All weights and a sum of all coordinates, outputs × features.
@@ -202,8 +232,18 @@ struct DenseWeights<'a> {
 
 impl Weights for DenseWeights<'_> {
     #[inline]
-    fn read(&mut self, out: usize, column: u32) -> f64 {
-        self.weights[out * self.features + column as usize]
+    fn score(&mut self, out: usize, columns: &[u32], values: &[f32]) -> f64 {
+        let line = &self.weights[out * self.features..(out + 1) * self.features];
+        columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum()
+    }
+
+    #[inline]
+    fn add_scaled(&mut self, out: usize, columns: &[u32], values: &[f32], scale: f64) {
+        let line = &mut self.sum[out * self.features..(out + 1) * self.features];
+        for (&j, &x) in columns.iter().zip(values) {
+            let cell = &mut line[j as usize];
+            *cell = cell.wrapping_add((scale * f64::from(x)) as i64);
+        }
     }
 
     #[inline]

@@ -11,6 +11,7 @@ mod quantiles;
 mod ranges;
 mod search;
 mod sparse_descent;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod vectors;
@@ -25,5 +26,7 @@ pub use quantiles::{Level, Quantiles};
 pub use ranges::{PrivateBounds, RangeEnd};
 pub use search::{BestRun, Run};
 pub use vectors::{ClippedVectors, L1Sum, Laplace};
+pub use stream::{Correlation, GradientStream, StreamShape};
 pub(crate) use minimiser::PerturbedObjective;
 pub(crate) use sparse_descent::SparseDescent;
+pub(crate) use stream::StreamPlan;

@@ -5,13 +5,14 @@
 
 use super::curator::{CuratorError, Mechanism, sealed};
 use super::gradient::{ClippedGradient, Weights};
-use crate::data::Examples;
+use crate::data::Records;
 use crate::progress::Progress;
 use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_privacy::Event;
+use std::marker::PhantomData;
 
 /// T steps of noisy descent on Poisson batches, from weights 0.
-pub(crate) struct SparseDescent<'a> {
+pub(crate) struct SparseDescent<'a, R> {
     /// Clipped gradients on the grid of `lazy`.
     pub(crate) gradient: ClippedGradient,
     /// Steps and noise; d = weights.
@@ -26,12 +27,14 @@ pub(crate) struct SparseDescent<'a> {
     pub(crate) clip_norm: f64,
     /// Ticks once per step.
     pub(crate) progress: &'a dyn Progress,
+    /// What it reads.
+    pub(crate) records: PhantomData<fn(&R)>,
 }
 
-impl sealed::Sealed for SparseDescent<'_> {}
+impl<R: Records> sealed::Sealed for SparseDescent<'_, R> {}
 
-impl Mechanism for SparseDescent<'_> {
-    type Input = Examples;
+impl<R: Records> Mechanism for SparseDescent<'_, R> {
+    type Input = R;
     /// Weights, outputs × features.
     type Output = Vec<f64>;
 
@@ -43,28 +46,28 @@ impl Mechanism for SparseDescent<'_> {
         "weights after all steps, noise drawn lazily"
     }
 
-    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+    fn check(&self, input: &R) -> Result<(), CuratorError> {
         if self.gradient.clip_norm() > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: self.gradient.clip_norm(), mechanism: self.clip_norm });
         }
-        if input.rows.columns() * self.outputs != self.lazy.dimension || input.rows.len() != input.targets.len() {
+        if input.columns() * self.outputs != self.lazy.dimension {
             return Err(CuratorError::Shape);
         }
         Ok(())
     }
 
-    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+    fn apply(&self, input: &R, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
         let broken = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let skips = PoissonSkips::new(self.sampling_probability).map_err(|e| broken(&e))?;
         let mut descent = LazyIterate::new(&self.lazy).map_err(|e| broken(&e))?;
         let steps: u64 = self.lazy.runs.iter().map(|run| u64::from(run.steps)).sum();
         let (mut batch, mut scratch) = (Vec::new(), self.gradient.scratch());
         for step in 0..steps {
-            skips.subset(input.rows.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
+            skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
             let mut weights = LazyWeights { descent: &mut descent, stream: &mut stream, outputs: self.outputs };
             for &i in &batch {
-                self.gradient.add_record(input, i as usize, &mut weights, &mut scratch);
+                self.gradient.add_record(input, i as usize, &mut weights, &mut scratch).map_err(Into::into)?;
             }
             if !descent.end_step(&mut stream) {
                 return Err(CuratorError::Unforeseen { label: self.label() });
@@ -73,7 +76,7 @@ impl Mechanism for SparseDescent<'_> {
         }
         let answer = descent.finish(&mut noise.stream(Purpose::Flush, steps));
         // all outputs of a feature lie together while training; the answer is outputs × features
-        let (k, d) = (self.outputs, input.rows.columns());
+        let (k, d) = (self.outputs, input.columns());
         Ok(if k == 1 { answer } else { (0..k * d).map(|at| answer[at % d * k + at / d]).collect() })
     }
 }
@@ -87,8 +90,15 @@ struct LazyWeights<'a> {
 
 impl Weights for LazyWeights<'_> {
     #[inline]
-    fn read(&mut self, out: usize, column: u32) -> f64 {
-        self.descent.read(column as usize * self.outputs + out, self.stream)
+    fn score(&mut self, out: usize, columns: &[u32], values: &[f32]) -> f64 {
+        let k = self.outputs;
+        self.descent.dot(columns.iter().zip(values).map(|(&j, &x)| (j as usize * k + out, x)), self.stream)
+    }
+
+    #[inline]
+    fn add_scaled(&mut self, out: usize, columns: &[u32], values: &[f32], scale: f64) {
+        let k = self.outputs;
+        self.descent.add_scaled(columns.iter().zip(values).map(|(&j, &x)| (j as usize * k + out, x)), scale);
     }
 
     #[inline]

@@ -4,11 +4,12 @@ use super::division::{Division, StageShares};
 use super::guarantee::{Guarantee, Stage};
 use super::linear::Model;
 use super::prepare;
-use crate::data::{BadCells, DataError, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform};
+use crate::Sensitive;
+use crate::data::{BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform};
 use crate::loss::Loss;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::{EntropyError, NoiseSource};
-use crate::optimize::{self, Candidate, MethodOptions, RunError, candidates, check_name, first_applicable};
+use crate::optimize::{self, Candidate, METHODS, MethodOptions, RunError, candidates, check_name, first_applicable};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{CandidateRow, Coefficient, Facts, Report};
@@ -18,6 +19,9 @@ use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
 use std::path::PathBuf;
 use std::time::Instant;
 use thiserror::Error;
+
+/// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
+const STREAMING: [&str; 2] = ["noisy-sgd", "dp-ftrl"];
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
 const MOST_WEIGHTS: usize = 1 << 26;
@@ -35,6 +39,7 @@ const MOST_WEIGHTS: usize = 1 << 26;
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
 /// | `ledger` | none | a budget kept across runs |
 /// | `bad_cells` | error | what to do with cells that cannot be read |
+/// | `memory` | none | cap on the memory of encoded rows |
 /// | `insecure_seed` | none | reproducible noise, no privacy |
 #[derive(Clone, Debug, Default)]
 pub struct FitOptions {
@@ -56,6 +61,9 @@ pub struct FitOptions {
     pub ledger: Option<LedgerFile>,
     /// What to do with cells that cannot be read.
     pub bad_cells: BadCells,
+    /// Most bytes of encoded rows in memory: the rest goes to a temporary file, and only methods that read rows in batches
+    /// apply. `None`: all rows in memory.
+    pub memory: Option<u64>,
     /// Reproducible noise for tests: no privacy against who knows the seed.
     pub insecure_seed: Option<u64>,
     /// For the report: how the run was started.
@@ -185,6 +193,16 @@ impl Fit {
         // what can be said without the table comes first
         Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
         check_name(&options.method)?;
+        if options.memory.is_some() {
+            // decided by the flag, not by the size of the data: which method runs is public
+            match options.method.method.as_deref() {
+                Some(name) if !STREAMING.contains(&name) => {
+                    return Err(RunError::InMemory { method: METHODS.iter().find(|m| **m == name).unwrap_or(&"it") }.into());
+                }
+                Some(_) => {}
+                None => options.method.method = Some(STREAMING[0].into()),
+            }
+        }
         if options.regression && options.schema.get(target).is_none() {
             options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
         }
@@ -358,10 +376,15 @@ impl Fit {
                 planned
             }
         };
-        let examples = encoder.encode(&*self.table, self.options.bad_cells)?;
+        let most = self.options.memory.unwrap_or(u64::MAX);
+        let examples = encoder.encode_within(&*self.table, self.options.bad_cells, most)?;
         let chosen = &planned.plan;
         let mut curator = Curator::open(&chosen.summary().certificate, model_noise);
-        let solution = chosen.run(&planned.problem, &examples, &mut curator, progress)?.into_inner();
+        let solution = match examples {
+            Encoded::Memory(rows) => chosen.run(&planned.problem, &Sensitive::new(rows), &mut curator, progress)?,
+            Encoded::Disk(rows) => chosen.run_spilled(&planned.problem, &Sensitive::new(rows), &mut curator, progress)?,
+        }
+        .into_inner();
         stages.push(Stage::new("model", &chosen.summary().certificate));
         releases.push(curator.records().to_vec());
 

@@ -18,7 +18,7 @@ mod audits;
 #[cfg(test)]
 mod tests;
 
-pub use descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
+pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub(crate) use noisy_newton::newton_step;
@@ -28,7 +28,7 @@ pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
 
-use crate::data::Examples;
+use crate::data::{Examples, Records, SpilledExamples};
 use crate::mechanism::Curator;
 use crate::plan::{NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
@@ -71,6 +71,18 @@ pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOpti
         curator: &mut Curator,
         progress: &dyn Progress,
     ) -> Result<Released<Solution>, RunError>;
+
+    /// As [`run`](Self::run) with rows on disk; methods that read rows in batches can.
+    fn run_spilled(
+        &self,
+        _plan: &Plan<Self::Schedule>,
+        _problem: &Problem,
+        _examples: &Sensitive<SpilledExamples>,
+        _curator: &mut Curator,
+        _progress: &dyn Progress,
+    ) -> Result<Released<Solution>, RunError> {
+        Err(RunError::InMemory { method: Self::NAME })
+    }
 }
 
 /// Why a run stopped. Never depends on a record's value.
@@ -82,6 +94,12 @@ pub enum RunError {
     /// Post-processing of released values met a number it can't use (overflow, not-a-number).
     #[error("{0}; raise the budget or the regularization, or choose another method")]
     Numerical(&'static str),
+    /// The method needs all rows in memory.
+    #[error("{method} needs all rows in memory; leave out --memory, or take noisy-sgd")]
+    InMemory {
+        /// Its name.
+        method: &'static str,
+    },
     /// The examples do not have the planned shape (a bug of the caller).
     #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
     Shape {
@@ -93,12 +111,10 @@ pub enum RunError {
 }
 
 /// Refuses examples whose public shape is not the planned one.
-pub(crate) fn check_shape(problem: &Problem, examples: &Sensitive<Examples>) -> Result<(), RunError> {
-    let examples = examples.expose();
-    let rows = &examples.rows;
+pub(crate) fn check_shape<R: Records>(problem: &Problem, examples: &Sensitive<R>) -> Result<(), RunError> {
+    let rows = examples.expose();
     let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
     let fits = rows.columns() == problem.features
-        && examples.targets.len() == rows.len()
         && rows.norm_bound() <= problem.row_norm
         && (!fixed_count || rows.len() as u64 == problem.rows);
     if fits {
@@ -126,6 +142,14 @@ pub trait Prepared: Send + Sync {
         curator: &mut Curator,
         progress: &dyn Progress,
     ) -> Result<Released<Solution>, RunError>;
+    /// Runs the plan with rows on disk.
+    fn run_spilled(
+        &self,
+        problem: &Problem,
+        examples: &Sensitive<SpilledExamples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Solution>, RunError>;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -150,6 +174,16 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
         progress: &dyn Progress,
     ) -> Result<Released<Solution>, RunError> {
         self.algorithm.run(&self.plan, problem, examples, curator, progress)
+    }
+
+    fn run_spilled(
+        &self,
+        problem: &Problem,
+        examples: &Sensitive<SpilledExamples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Solution>, RunError> {
+        self.algorithm.run_spilled(&self.plan, problem, examples, curator, progress)
     }
 }
 

@@ -2,9 +2,10 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    Algorithm, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
+    Algorithm, DpFtrl, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
     ReleasedPreconditioner, SufficientStatistics, prepare,
 };
+use crate::mechanism::Correlation;
 use crate::plan::{Grade, NotApplicable, Problem};
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
@@ -29,6 +30,8 @@ pub struct MethodOptions {
     pub momentum: Option<f64>,
     /// λ in units of the sum of losses.
     pub regularization: Option<f64>,
+    /// How the noises of a stream's steps are correlated (dp-ftrl).
+    pub correlation: Option<Correlation>,
     /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
     pub shift: Option<f64>,
 }
@@ -52,11 +55,12 @@ fn planned<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 7] = [
+const PLANNERS: [(&str, Planner); 8] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
     (NoisySgd::NAME, planned::<NoisySgd>),
+    (DpFtrl::NAME, planned::<DpFtrl>),
     (NoisyNewton::NAME, planned::<NoisyNewton>),
     (OutputPerturbation::NAME, planned::<OutputPerturbation>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),

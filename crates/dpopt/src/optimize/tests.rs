@@ -328,7 +328,7 @@ fn automatic_choice_follows_the_ranking() {
             .collect();
         println!("{epsilon}: {order:?}");
         assert_eq!(order[0].0, "objective-perturbation");
-        assert_eq!(order[6].0, "sufficient-statistics"); // does not apply
+        assert_eq!(order.last().map(|last| last.0), Some("sufficient-statistics")); // does not apply
     }
     // where a full pass is dear, samples come before full batches
     let place = |rows: u64, method: &str| {

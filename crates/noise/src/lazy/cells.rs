@@ -13,7 +13,10 @@ const LISTED: u32 = 1 << 12;
 
 /// A coordinate: its state just before step `last`, and the gradient of step `last`, which is not yet applied; nor is any
 /// noise from step `last` on.
+///
+/// Aligned so that a coordinate lies in one cache line (one component: two of them).
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Cell<const P: usize> {
     state: [i128; P],
     gradient: i64,
@@ -25,15 +28,15 @@ struct Cell<const P: usize> {
 struct Gaps<const P: usize> {
     recursion: Recursion<P>,
     /// Gaps by length, for the run that `to` of the last look-up belongs to.
-    listed: Vec<Option<Box<Gap<P>>>>,
-    mapped: HashMap<u32, Box<Gap<P>>>,
+    listed: Vec<Option<Gap<P>>>,
+    mapped: HashMap<u32, Gap<P>>,
     /// First step of the run that the lists belong to.
     run_start: u32,
     run: usize,
     /// Step that `crossing` belongs to.
     to: u32,
     /// Gaps that start before this run, by start.
-    crossing: HashMap<u32, Box<Gap<P>>>,
+    crossing: HashMap<u32, Gap<P>>,
 }
 
 impl<const P: usize> Gaps<P> {
@@ -90,9 +93,9 @@ impl<const P: usize> Gaps<P> {
 }
 
 #[allow(clippy::expect_used)]
-fn made<const P: usize>(recursion: &mut Recursion<P>, from: u32, to: u32) -> Box<Gap<P>> {
+fn made<const P: usize>(recursion: &mut Recursion<P>, from: u32, to: u32) -> Gap<P> {
     // public numbers only; `LazyIterate::new` has made the largest coefficients once
-    Box::new(recursion.gap(from, to).expect("coefficients fit by the public bounds"))
+    recursion.gap(from, to).expect("coefficients fit by the public bounds")
 }
 
 /// How much was done; depends on records, so it is for benchmarks and tests only.
@@ -135,15 +138,27 @@ impl<const P: usize> Cells<P> {
     /// The iterate of coordinate j, negated, in steps of the public grid of reads.
     #[inline]
     pub(super) fn read(&mut self, j: usize, stream: &mut Stream) -> i64 {
-        let cell = &mut self.cells[j];
-        if cell.last != self.step {
-            let gap = self.gaps.get(cell.last, self.step);
-            self.work.draws += gap.noise.len() as u64;
-            self.work.touched += 1;
-            catch_up(cell, gap, self.max_gradient, &self.normal, stream);
-            cell.last = self.step;
+        if self.cells[j].last != self.step {
+            self.bring(j, stream);
         }
-        rounded(cell.state[0], self.read_shift)
+        rounded(self.cells[j].state[0], self.read_shift)
+    }
+
+    /// Brings coordinate j up to date.
+    fn bring(&mut self, j: usize, stream: &mut Stream) {
+        let cell = &mut self.cells[j];
+        let gap = self.gaps.get(cell.last, self.step);
+        self.work.draws += gap.draws() as u64;
+        self.work.touched += 1;
+        catch_up(cell, gap, self.max_gradient, &self.normal, stream);
+        cell.last = self.step;
+    }
+
+    /// Asks for the memory of coordinates that will be read next, all at once: one by one, each would be waited for.
+    #[inline]
+    pub(super) fn warm(&self, coordinates: impl Iterator<Item = usize>) {
+        let last = coordinates.fold(0, |all, j| all ^ self.cells.get(j).map_or(0, |cell| cell.last));
+        std::hint::black_box(last);
     }
 
     /// Adds to the gradient of this step.
@@ -212,7 +227,7 @@ fn catch_up<const P: usize>(
         }
         cell.gradient = 0;
     }
-    for column in &gap.noise {
+    for column in gap.noise() {
         let xi = normal.sample(stream);
         for (slot, c) in next.iter_mut().zip(column) {
             if !c.is_zero() {

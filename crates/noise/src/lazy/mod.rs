@@ -306,6 +306,32 @@ impl LazyIterate {
         steps as f64 * self.per_read
     }
 
+    /// Σ v_j·(coordinate j before this step): [reads](Self::read) all coordinates of a sparse row.
+    ///
+    /// # Panics
+    /// If a coordinate is out of range.
+    #[inline]
+    pub fn dot(&mut self, row: impl Iterator<Item = (usize, f32)> + Clone, stream: &mut Stream) -> f64 {
+        let sum: f64 = each!(&mut self.state, cells => {
+            cells.warm(row.clone().map(|entry| entry.0));
+            row.map(|(j, v)| f64::from(v) * cells.read(j, stream) as f64).sum()
+        });
+        sum * self.per_read
+    }
+
+    /// Adds trunc(`scale`·v_j) to coordinate j of this step's gradient sum, for a sparse row, as [`add`](Self::add) does.
+    ///
+    /// # Panics
+    /// If a coordinate was not read in this step.
+    #[inline]
+    pub fn add_scaled(&mut self, row: impl Iterator<Item = (usize, f32)>, scale: f64) {
+        each!(&mut self.state, cells => {
+            for (j, v) in row {
+                cells.add(j, (scale * f64::from(v)) as i64);
+            }
+        });
+    }
+
     /// Adds to coordinate j of this step's gradient sum, in grid units. Sums must be exact: unlike in a dense release they may
     /// not wrap, so n·C/γ must be below 2^63 for the public n.
     ///

@@ -47,8 +47,26 @@ pub(super) struct Gap<const P: usize> {
     pub(super) map: [[Coefficient; P]; P],
     /// What a unit of the gradient of step s adds.
     pub(super) drift: [Coefficient; P],
-    /// Columns of a factor of Σ: what each of as many independent normal variables adds.
-    pub(super) noise: Vec<[Coefficient; P]>,
+    /// The first P columns of a factor of Σ: what each of as many independent normal variables adds.
+    first: [[Coefficient; P]; P],
+    /// How many of them there are.
+    used: usize,
+    /// Further ones: only where Σ is too near to singular.
+    more: Vec<[Coefficient; P]>,
+}
+
+impl<const P: usize> Gap<P> {
+    /// Columns of a factor of Σ.
+    #[inline]
+    pub(super) fn noise(&self) -> impl Iterator<Item = &[Coefficient; P]> {
+        self.first[..self.used].iter().chain(&self.more)
+    }
+
+    /// Number of normal variables that a catch-up draws.
+    #[inline]
+    pub(super) fn draws(&self) -> usize {
+        self.used + self.more.len()
+    }
 }
 
 /// Scales from the recursion's units (one grid unit of the gradient sum) to those of the stored state.
@@ -247,10 +265,18 @@ impl<const P: usize> Recursion<P> {
             *row = column(|j| state(&whole.map[i][j]))?;
         }
         let input = later.times(&input);
+        let mut columns = columns.iter().map(|c| column(|i| normal(&c[i])));
+        let (mut first, mut used) = ([[Coefficient::default(); P]; P], 0);
+        for (slot, column) in first.iter_mut().zip(columns.by_ref()) {
+            *slot = column?;
+            used += 1;
+        }
         Ok(Gap {
             map,
             drift: column(|i| drift(&input[i]))?,
-            noise: columns.iter().map(|c| column(|i| normal(&c[i]))).collect::<Result<_, TooLarge>>()?,
+            first,
+            used,
+            more: columns.collect::<Result<_, TooLarge>>()?,
         })
     }
 
@@ -480,7 +506,7 @@ pub(super) mod tests {
             for i in 0..3 {
                 for j in 0..3 {
                     let value = |x: &Coefficient| x.times(big) as f64 / 2f64.powi(120);
-                    let seen: f64 = gap.noise.iter().map(|column| value(&column[i]) * value(&column[j])).sum();
+                    let seen: f64 = gap.noise().map(|column| value(&column[i]) * value(&column[j])).sum();
                     assert!((seen - c[i][j]).abs() <= 1e-13 * (c[i][i] * c[j][j]).sqrt(), "{from}..{to} {i}{j}: {seen} {}", c[i][j]);
                 }
             }
@@ -498,9 +524,9 @@ pub(super) mod tests {
                 }
             }
         }
-        assert_eq!(r.gap(0, 3).unwrap().noise.len(), 3);
-        assert_eq!(r.gap(13, 213).unwrap().noise.len(), 3);
+        assert_eq!(r.gap(0, 3).unwrap().draws(), 3);
+        assert_eq!(r.gap(13, 213).unwrap().draws(), 3);
         // two steps: the covariance is singular, so it is replayed
-        assert_eq!(r.gap(13, 15).unwrap().noise.len(), 2);
+        assert_eq!(r.gap(13, 15).unwrap().draws(), 2);
     }
 }

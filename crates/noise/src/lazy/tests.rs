@@ -209,7 +209,7 @@ fn the_covariance_of_a_linear_run_is_that_of_the_dense_one() {
                 }
                 add(&mut next[i], &pending[j], value(&gap.drift[i]) / unit);
             }
-            for column in &gap.noise {
+            for column in gap.noise() {
                 let mut fresh = vec![0.0; normals + 1];
                 fresh[normals] = 1.0;
                 normals += 1;

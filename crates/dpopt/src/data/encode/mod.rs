@@ -20,6 +20,7 @@ use super::error::DataError;
 use super::reader::{Block, Column, Field, TableReader};
 use super::rows::{Examples, Rows};
 use super::schema::{FeatureKind, Layout};
+use super::spill::{Collector, Encoded};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
 use crate::sensitive::Sensitive;
@@ -179,21 +180,60 @@ impl Encoder {
         Ok(Sensitive::new(examples))
     }
 
+    /// As [`encode`](Self::encode), with at most about `most_bytes` of rows in memory: the rest goes to a temporary file.
+    pub(crate) fn encode_within(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        most_bytes: u64,
+    ) -> Result<Encoded, DataError> {
+        let broken = |e: std::io::Error| DataError::TemporaryFile { reason: e.kind().to_string() };
+        let mut collector = Collector::new(self.dimension(), most_bytes);
+        self.pass(table, self.target_position(table)?, bad_cells, &mut |part| collector.append(&part).map_err(broken))?;
+        let encoded = collector.finish().map_err(broken)?;
+        match &encoded {
+            Encoded::Memory(examples) if examples.rows.is_empty() => {
+                Err(DataError::NoRows { source_name: table.name() })
+            }
+            _ => Ok(encoded),
+        }
+    }
+
+    fn target_position(&self, table: &dyn TableReader) -> Result<Option<usize>, DataError> {
+        match &self.spec.target {
+            Some(target) => position(table.columns(), &target.column, "the target").map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Encodes records whose owner also gets the result: a public hold-out table.
     pub fn encode_public(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Examples, DataError> {
-        let target = match &self.spec.target {
-            Some(target) => Some(position(table.columns(), &target.column, "the target")?),
-            None => None,
-        };
-        self.pass(table, target, bad_cells)
+        self.collect(table, self.target_position(table)?, bad_cells)
     }
 
     /// Encodes records to predict for; the target's column may be absent.
     pub fn encode_features(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Rows, DataError> {
-        Ok(self.pass(table, None, bad_cells)?.rows)
+        Ok(self.collect(table, None, bad_cells)?.rows)
     }
 
-    fn pass(&self, table: &dyn TableReader, target: Option<usize>, bad_cells: BadCells) -> Result<Examples, DataError> {
+    fn collect(&self, table: &dyn TableReader, target: Option<usize>, bad_cells: BadCells) -> Result<Examples, DataError> {
+        let mut whole = Examples { rows: Rows::new(self.dimension()), targets: Vec::new() };
+        self.pass(table, target, bad_cells, &mut |part| {
+            whole.rows.append(&part.rows);
+            whole.targets.extend_from_slice(&part.targets);
+            Ok(())
+        })?;
+        Ok(whole)
+    }
+
+    /// Encodes all records, in order, and hands them to `take` block by block.
+    fn pass(
+        &self,
+        table: &dyn TableReader,
+        target: Option<usize>,
+        bad_cells: BadCells,
+        take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
         let positions =
             self.columns().map(|name| position(table.columns(), name, "the model's column")).collect::<Result<Vec<_>, _>>()?;
         for (block, &at) in self.blocks.iter().zip(&positions) {
@@ -204,7 +244,6 @@ impl Encoder {
             }
         }
         let plan = PassPlan { encoder: self, positions, target, width: table.columns().len(), bad_cells };
-        let mut whole = Examples { rows: Rows::new(self.dimension()), targets: Vec::new() };
         let mut waiting: Vec<Box<dyn Block>> = Vec::new();
         // enough blocks for every thread to stay busy, few enough to bound memory
         let at_once = 2 * rayon::current_num_threads();
@@ -212,9 +251,7 @@ impl Encoder {
             let parts: Vec<Result<Examples, DataError>> = waiting.par_iter().map(|b| plan.block(&**b)).collect();
             waiting.clear();
             for part in parts {
-                let part = part?; // the first faulty row of the file is the one reported
-                whole.rows.append(&part.rows);
-                whole.targets.extend_from_slice(&part.targets);
+                take(part?)?; // the first faulty row of the file is the one reported
             }
             Ok(())
         };
@@ -222,8 +259,7 @@ impl Encoder {
             waiting.push(block);
             if waiting.len() >= at_once { flush(&mut waiting) } else { Ok(()) }
         })?;
-        flush(&mut waiting)?;
-        Ok(whole)
+        flush(&mut waiting)
     }
 }
 

@@ -4,12 +4,14 @@
 //! times as much, but only per weight that the batch touches.
 
 use super::{Average, DescentSchedule, Recipe};
+use crate::data::Records;
 use crate::mechanism::{ClippedGradient, SparseDescent};
 use crate::plan::Problem;
 use crate::progress::Progress;
 use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
 use dpopt_privacy::{Budget, Event};
 use std::fmt;
+use std::marker::PhantomData;
 
 /// Cost of a touched weight over that of a weight of a dense step, on one thread.
 const COST_RATIO: f64 = 8.0;
@@ -129,13 +131,13 @@ fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOpt
 }
 
 /// The run as one release. An impossible schedule is refused when it is applied.
-pub(super) fn mechanism<'a>(
+pub(super) fn mechanism<'a, R: Records>(
     schedule: &DescentSchedule,
     problem: &Problem,
     gradient: ClippedGradient,
     event: &Event,
     progress: &'a dyn Progress,
-) -> SparseDescent<'a> {
+) -> SparseDescent<'a, R> {
     let lazy = lazy_options(schedule, problem).unwrap_or_else(|| LazyOptions {
         dimension: problem.weights(),
         runs: Vec::new(),
@@ -152,5 +154,6 @@ pub(super) fn mechanism<'a>(
         event: event.clone(),
         clip_norm: schedule.clip_norm,
         progress,
+        records: PhantomData,
     }
 }

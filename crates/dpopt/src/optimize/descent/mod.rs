@@ -7,9 +7,11 @@
 mod full_batch;
 mod lazy;
 mod stochastic;
+mod streaming;
 
 pub use full_batch::NoisyGradientDescent;
 pub use stochastic::NoisySgd;
+pub use streaming::{DpFtrl, StreamSchedule};
 
 use super::planning::{check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
@@ -115,6 +117,9 @@ pub(crate) struct Recipe {
     pub(crate) clip_norm: f64,
     pub(crate) regularization: f64,
     pub(crate) average: Average,
+    /// ηT/(1−β) at which full-batch noise is just tolerable, and the rate beyond which descent is unstable.
+    pub(crate) tolerable_time: f64,
+    pub(crate) largest_rate: f64,
 }
 
 impl DescentOptions {
@@ -154,7 +159,7 @@ impl DescentOptions {
                  lower one of them"
             )));
         }
-        Ok(Recipe { steps, learning_rate, momentum, clip_norm, regularization, average: self.average })
+        Ok(Recipe { steps, learning_rate, momentum, clip_norm, regularization, average: self.average, tolerable_time: time, largest_rate: largest })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
-use crate::data::Examples;
+use crate::data::{Examples, Records, SpilledExamples};
 use crate::mechanism::{ClippedGradient, Curator, Gaussian};
 use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
 use crate::optimize::{Algorithm, MethodOptions, RunError, Solution, check_shape};
@@ -79,25 +79,46 @@ impl Algorithm for NoisySgd {
         curator: &mut Curator,
         progress: &dyn Progress,
     ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
-        let schedule = &plan.schedule;
-        let grid = Grid::new(schedule.grid_exponent);
-        let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
-        if schedule.is_lazy() {
-            let event = plan.summary.certificate.event();
-            let mechanism = lazy::mechanism(schedule, problem, gradient, event, progress);
-            progress.start(Self::NAME, schedule.steps);
-            let weights = curator.release(&mechanism, examples)?;
-            progress.finish();
-            return Ok(weights.map(Solution::from));
-        }
-        let mechanism =
-            Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
-        let records = examples.expose().rows.len();
-        descend(schedule, problem, progress, Self::NAME, |weights| {
-            let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
-            let sum = gradient.sum_batch(examples, batch, weights);
-            Ok(curator.release(&mechanism, &sum)?)
-        })
+        run(plan, problem, examples, curator, progress)
     }
+
+    fn run_spilled(
+        &self,
+        plan: &Plan<DescentSchedule>,
+        problem: &Problem,
+        examples: &Sensitive<SpilledExamples>,
+        curator: &mut Curator,
+        progress: &dyn Progress,
+    ) -> Result<Released<Solution>, RunError> {
+        run(plan, problem, examples, curator, progress)
+    }
+}
+
+fn run<R: Records>(
+    plan: &Plan<DescentSchedule>,
+    problem: &Problem,
+    examples: &Sensitive<R>,
+    curator: &mut Curator,
+    progress: &dyn Progress,
+) -> Result<Released<Solution>, RunError> {
+    check_shape(problem, examples)?;
+    let schedule = &plan.schedule;
+    let grid = Grid::new(schedule.grid_exponent);
+    let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+    if schedule.is_lazy() {
+        let event = plan.summary.certificate.event();
+        let mechanism = lazy::mechanism(schedule, problem, gradient, event, progress);
+        progress.start(NoisySgd::NAME, schedule.steps);
+        let weights = curator.release(&mechanism, examples)?;
+        progress.finish();
+        return Ok(weights.map(Solution::from));
+    }
+    let mechanism =
+        Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
+    let records = examples.expose().len();
+    descend(schedule, problem, progress, NoisySgd::NAME, |weights| {
+        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+        let sum = gradient.sum_batch_of(examples, batch, weights).map_err(Into::into)?;
+        Ok(curator.release(&mechanism, &sum)?)
+    })
 }

@@ -1,0 +1,230 @@
+//! Encoded rows that do not fit the memory cap: in a temporary file without a name, read back record by record.
+//!
+//! The file is unlinked as soon as it exists and readable by its owner only; the operating system frees it when the process
+//! ends, however it ends. It holds encoded records, so the disk of the temporary directory is as sensitive as the table.
+
+use super::rows::{Examples, Rows};
+use crate::mechanism::CuratorError;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+/// Columns, values and target of a record.
+pub type Record<'a> = (&'a [u32], &'a [f32], f32);
+
+/// Records that are read one at a time, from memory or from disk.
+pub trait Records: Sync {
+    /// Why a record can't be read: nothing, for records in memory.
+    type Error: Send + Into<CuratorError>;
+    /// Number of records.
+    fn len(&self) -> usize;
+    /// True if there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Number of features d.
+    fn columns(&self) -> usize;
+    /// Every row's l2 norm is at most this.
+    fn norm_bound(&self) -> f64;
+    /// Columns, values and target of record i, in `buffer` if they have to be brought from elsewhere.
+    fn record<'a>(&'a self, i: usize, buffer: &'a mut RecordBuffer) -> Result<Record<'a>, Self::Error>;
+}
+
+/// Where a record that is not in memory is put.
+#[derive(Default)]
+pub struct RecordBuffer {
+    bytes: Vec<u8>,
+    indices: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl Records for Examples {
+    type Error = Infallible;
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.rows.columns()
+    }
+
+    fn norm_bound(&self) -> f64 {
+        self.rows.norm_bound()
+    }
+
+    #[inline]
+    fn record<'a>(&'a self, i: usize, _: &'a mut RecordBuffer) -> Result<Record<'a>, Infallible> {
+        let (indices, values) = self.rows.row(i);
+        Ok((indices, values, self.targets[i]))
+    }
+}
+
+/// Examples in a file without a name; in memory are 12 bytes per record.
+pub struct SpilledExamples {
+    file: File,
+    /// First entry of each record, and the end.
+    offsets: Vec<u64>,
+    targets: Vec<f32>,
+    columns: usize,
+    norm_bound: f64,
+}
+
+/// Bytes of an entry: column, then value, little-endian.
+const ENTRY: usize = 8;
+
+impl SpilledExamples {
+    /// No records yet, `columns` features.
+    pub(super) fn new(columns: usize) -> io::Result<Self> {
+        let file = tempfile::tempfile()?;
+        Ok(Self { file, offsets: vec![0], targets: Vec::new(), columns, norm_bound: 0.0 })
+    }
+
+    /// Appends all of `part`.
+    pub(super) fn append(&mut self, part: &Examples) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 20, &self.file);
+        for i in 0..part.rows.len() {
+            let (indices, values) = part.rows.row(i);
+            for (j, x) in indices.iter().zip(values) {
+                out.write_all(&j.to_le_bytes())?;
+                out.write_all(&x.to_le_bytes())?;
+            }
+            self.offsets.push(self.offsets.last().copied().unwrap_or(0) + indices.len() as u64);
+        }
+        out.flush()?;
+        drop(out);
+        self.targets.extend_from_slice(&part.targets);
+        self.norm_bound = self.norm_bound.max(part.rows.norm_bound());
+        Ok(())
+    }
+}
+
+impl Records for SpilledExamples {
+    type Error = io::Error;
+
+    fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn norm_bound(&self) -> f64 {
+        self.norm_bound
+    }
+
+    fn record<'a>(&'a self, i: usize, buffer: &'a mut RecordBuffer) -> io::Result<Record<'a>> {
+        let entries = (self.offsets[i + 1] - self.offsets[i]) as usize;
+        buffer.bytes.resize(entries * ENTRY, 0);
+        read_at(&self.file, &mut buffer.bytes, self.offsets[i] * ENTRY as u64)?;
+        buffer.indices.clear();
+        buffer.values.clear();
+        for entry in buffer.bytes.chunks_exact(ENTRY) {
+            buffer.indices.push(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]));
+            buffer.values.push(f32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]));
+        }
+        Ok((&buffer.indices, &buffer.values, self.targets[i]))
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let read = std::os::windows::fs::FileExt::seek_read(file, bytes, offset)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes = &mut bytes[read..];
+        offset += read as u64;
+    }
+    Ok(())
+}
+
+/// Examples within the memory cap, or on disk.
+pub(crate) enum Encoded {
+    Memory(Examples),
+    Disk(SpilledExamples),
+}
+
+/// Collects encoded blocks; beyond `most_bytes` they go to disk.
+pub(super) struct Collector {
+    most_bytes: u64,
+    part: Examples,
+    spilled: Option<SpilledExamples>,
+}
+
+impl Collector {
+    pub(super) fn new(columns: usize, most_bytes: u64) -> Self {
+        Self { most_bytes, part: Examples { rows: Rows::new(columns), targets: Vec::new() }, spilled: None }
+    }
+
+    pub(super) fn append(&mut self, block: &Examples) -> io::Result<()> {
+        self.part.rows.append(&block.rows);
+        self.part.targets.extend_from_slice(&block.targets);
+        if self.part.rows.bytes() > self.most_bytes { self.spill() } else { Ok(()) }
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        let columns = self.part.rows.columns();
+        let mut spilled = match self.spilled.take() {
+            Some(spilled) => spilled,
+            None => SpilledExamples::new(columns)?,
+        };
+        spilled.append(&self.part)?;
+        self.part = Examples { rows: Rows::new(columns), targets: Vec::new() };
+        self.spilled = Some(spilled);
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<Encoded> {
+        if self.spilled.is_some() {
+            self.spill()?;
+        }
+        Ok(match self.spilled {
+            Some(spilled) => Encoded::Disk(spilled),
+            None => Encoded::Memory(self.part),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spilled_comes_back() {
+        let mut all = Examples { rows: Rows::new(1000), targets: Vec::new() };
+        let mut collector = Collector::new(1000, 4096);
+        for block in 0..20u32 {
+            let mut part = Examples { rows: Rows::new(1000), targets: Vec::new() };
+            for r in 0..50u32 {
+                let i = block * 50 + r;
+                match i % 7 {
+                    0 => part.rows.push_zero(),
+                    k => part.rows.push_clipped(
+                        &mut (0..k * 3).map(|j| ((i * 31 + j * 17) % 1000, 0.01 * (i + j) as f32)).collect::<Vec<_>>(),
+                        1.0,
+                    ),
+                }
+                part.targets.push(i as f32);
+            }
+            all.rows.append(&part.rows);
+            all.targets.extend_from_slice(&part.targets);
+            collector.append(&part).unwrap();
+        }
+        let Ok(Encoded::Disk(disk)) = collector.finish() else { panic!("4 KiB are less than 1000 rows") };
+        assert_eq!((disk.len(), disk.columns(), disk.norm_bound()), (1000, 1000, 1.0));
+        let (mut a, mut b) = (RecordBuffer::default(), RecordBuffer::default());
+        for i in (0..1000).rev() {
+            assert_eq!(disk.record(i, &mut a).unwrap(), all.record(i, &mut b).unwrap());
+        }
+        let small = Collector::new(5, 1 << 20).finish().unwrap();
+        assert!(matches!(small, Encoded::Memory(rows) if Records::is_empty(&rows)));
+    }
+}
