@@ -112,6 +112,8 @@ def bounding(
     if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
         raise ValueError("bounds must be finite with lower < upper for every feature")
     root = math.sqrt(n_features)
+    half: Any
+    centre: Any
     if sparse:
         # centring would fill the zeros
         half, centre = np.maximum(np.abs(lower), np.abs(upper)), np.zeros(n_features)
