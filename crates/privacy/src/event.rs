@@ -109,7 +109,8 @@ pub enum Event {
         /// Steps of each tree.
         step_counts: Vec<u64>,
     },
-    /// Poisson sampling with over-full batches cut at random. Described for interchange; no accountant supports it.
+    /// Poisson sampling of which at most `truncated_batch_size` records are kept, a uniform choice of them. `dataset_size` is
+    /// public, so zero-out or replace-one only.
     TruncatedSubsampledGaussian {
         /// n.
         dataset_size: u64,
@@ -120,7 +121,7 @@ pub enum Event {
         /// σ/C.
         noise_multiplier: f64,
     },
-    /// `event` repeated a random, secret number of times and the best output released (research grade).
+    /// `event` repeated a random, secret number of times and the best output released (Rényi accountant).
     RepeatAndSelect {
         /// What is repeated.
         event: Box<Event>,

@@ -9,6 +9,7 @@ mod excess;
 mod generic;
 mod hull;
 mod objective;
+mod repeat;
 
 use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::{Accountant, AccountingError, Bound, conversion, gdp, pure};
@@ -119,6 +120,29 @@ fn part_cost(part: &Event, relation: Relation, order: f64) -> Result<(f64, f64),
             return Ok(most);
         }
         Event::UserUnit { records_per_user, event } => return user(*records_per_user, event, relation, order),
+        Event::RepeatAndSelect { event, mean, shape } => {
+            // only a plain curve has a place in that proof
+            let failed = std::cell::Cell::new(None);
+            let base = |a: f64| match cost(event, relation, a) {
+                Ok(Cost { divergence, delta: 0.0, total_variation: 0.0 }) => divergence,
+                Ok(_) => {
+                    failed.set(Some(no_pair(event, relation)));
+                    f64::INFINITY
+                }
+                Err(error) => {
+                    failed.set(Some(error));
+                    f64::INFINITY
+                }
+            };
+            let value = repeat::divergence(&base, *mean, *shape, order);
+            if let Some(error) = failed.into_inner() {
+                return Err(error);
+            }
+            match value {
+                Ok(value) => value * CLOSED,
+                Err(reason) => return refuse(reason),
+            }
+        }
         Event::NonPrivate => return refuse("something is released without noise".into()),
         Event::Unsupported => return refuse("the event says that it has no description".into()),
         other => return refuse(format!("{other} has no Rényi bound here; use the pld accountant")),

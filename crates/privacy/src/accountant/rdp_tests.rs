@@ -126,7 +126,9 @@ fn refusals_are_honest() {
         Event::NonPrivate,
         Event::Unsupported,
         Event::gaussian(0.0),
-        Event::RepeatAndSelect { event: Box::new(Event::gaussian(1.0)), mean: 2.0, shape: 1.0 },
+        // a δ of its own has no place in that proof; fewer than one run on average is no truncated law
+        Event::RepeatAndSelect { event: Box::new(Event::ApproxDp { epsilon: 0.1, delta: 1e-9 }), mean: 2.0, shape: 1.0 },
+        Event::RepeatAndSelect { event: Box::new(Event::gaussian(1.0)), mean: 0.5, shape: 1.0 },
         // stated for zero-out, and a curve does not say what a replacement costs
         Event::composed(vec![Event::gaussian(1.0), Event::Rdp { orders: vec![2.0], divergences: vec![0.1] }])
             .sampled_without_replacement(10, 1),
