@@ -15,7 +15,7 @@ const ALPHA: f64 = 1e-6;
 fn allowance(tier: Tier) -> (u64, u64) {
     match tier {
         Tier::Short => (200_000_000, 3),
-        Tier::Long => (4_000_000_000, 100),
+        Tier::Long => (8_000_000_000, 100),
     }
 }
 
@@ -153,7 +153,8 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
             // two worlds, two variants
             let seeds = (time / (4 * planned * cost).max(1)).clamp(1, most);
 
-            let pilot_runs = planned.max(4000);
+            // a larger pilot finds an event nearer to the best one
+            let pilot_runs = planned.max(4000) * if tier == Tier::Long { 4 } else { 1 };
             let world = Worlds { run, seed };
             let (with, without) = (world.sample(Code::Planted, true, pilot_runs, 0), world.sample(Code::Planted, false, pilot_runs, 0));
             let Choice { event, runs_needed, bound, .. } = choose(&with, &without, claim, DELTA, planned, ALPHA);

@@ -87,7 +87,7 @@ fn newton(text: (&'static str, &'static str), steps: u64, inverse: Inverse, worl
     let rows = worlds[0].expose().targets.len();
     let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
     let reach = if steps == 1 { newton_reach(&subject) } else { Reach::Unknown };
-    let audit = row(text, subject, (BUDGET.1, TIGHT_RUNS), |subject, schedule, view| {
+    let audit = row(text, subject, (BUDGET.1, 2 * TIGHT_RUNS), |subject, schedule, view| {
         newton_log_ratio([false, true].map(|w| subject.world(w)), schedule, view.seen)
     });
     // one step from weight 0 is exactly Gaussian
@@ -198,7 +198,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         row(
             ("output-perturbation", "record of norm 1 against 999 of norm .05; weight"),
             subject,
-            (BUDGET.1, 30_000),
+            (BUDGET.1, TIGHT_RUNS),
             |_, _, view| view.weights[0],
         )
         .gaussian()
