@@ -84,6 +84,7 @@ impl AuditRun {
                 Standard::GaussianShare(_) | Standard::Share(_) => format!("{:.2}", o.required()),
                 Standard::Sound => "≤ 1".into(),
             };
+            let delta = if o.delta == 0.0 { "0".into() } else { format!("{:e}", o.delta) };
             let best = o.reach.map_or(String::new(), |r| format!("{r:.3}"));
             let name = match &o.evidence {
                 Some(_) => format!("[{}]({pictures}/{})", o.name, picture_of(o)),
@@ -98,8 +99,8 @@ impl AuditRun {
             let model = o.gaussian_model.map_or("".into(), |g| format!("{g:.3}"));
             writeln!(
                 page,
-                "| {name}{verdict} | {} | {:e} | {:.3} | {best} | {:.3} | {model} | {:.2} | {must} | {} | {:.1} |",
-                o.pair, o.delta, o.claimed, o.lower_bound, o.share(), o.runs, o.seconds
+                "| {name}{verdict} | {} | {delta} | {:.3} | {best} | {:.3} | {model} | {:.2} | {must} | {} | {:.1} |",
+                o.pair, o.claimed, o.lower_bound, o.share(), o.runs, o.seconds
             )?;
         }
 
