@@ -1,0 +1,2 @@
+//! Cargo counts build dependencies only where there is a build script.
+fn main() {}
