@@ -93,13 +93,18 @@ impl Trainer<'_> {
         let [choice, noise] = streams;
         for _ in 0..steps {
             self.skips.subset(self.examples.rows.len() as u64, choice, &mut batch);
-            for &i in &batch {
-                let (indices, values) = self.examples.rows.row(i as usize);
-                let row = indices.iter().zip(values).map(|(&j, &x)| (j as usize, x));
-                let score = descent.dot(row.clone(), noise);
-                let y = f64::from(self.examples.targets[i as usize]);
-                if let Some(factor) = quantizer.row_factor(-y * sigmoid(-y * score), values) {
-                    descent.add_scaled(row, factor);
+            for group in batch.chunks(16) {
+                for &i in group {
+                    descent.warm(self.examples.rows.row(i as usize).0.iter().map(|&j| j as usize));
+                }
+                for &i in group {
+                    let (indices, values) = self.examples.rows.row(i as usize);
+                    let row = indices.iter().zip(values).map(|(&j, &x)| (j as usize, x));
+                    let score = descent.dot(row.clone(), noise);
+                    let y = f64::from(self.examples.targets[i as usize]);
+                    if let Some(factor) = quantizer.row_factor(-y * sigmoid(-y * score), values) {
+                        descent.add_scaled(row, factor);
+                    }
                 }
             }
             assert!(descent.end_step(noise));

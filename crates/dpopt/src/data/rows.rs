@@ -60,6 +60,7 @@ impl Rows {
     }
 
     /// Columns and values of row `i`.
+    #[inline]
     pub fn row(&self, i: usize) -> (&[u32], &[f32]) {
         let span = self.offsets[i]..self.offsets[i + 1];
         (&self.indices[span.clone()], &self.values[span])

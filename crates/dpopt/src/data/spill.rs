@@ -16,6 +16,8 @@ pub type Record<'a> = (&'a [u32], &'a [f32], f32);
 pub trait Records: Sync {
     /// Why a record can't be read: nothing, for records in memory.
     type Error: Send + Into<CuratorError>;
+    /// Whether reading a record twice costs next to nothing.
+    const IN_MEMORY: bool;
     /// Number of records.
     fn len(&self) -> usize;
     /// True if there are none.
@@ -40,6 +42,7 @@ pub struct RecordBuffer {
 
 impl Records for Examples {
     type Error = Infallible;
+    const IN_MEMORY: bool = true;
 
     fn len(&self) -> usize {
         self.rows.len()
@@ -101,6 +104,7 @@ impl SpilledExamples {
 
 impl Records for SpilledExamples {
     type Error = io::Error;
+    const IN_MEMORY: bool = false;
 
     fn len(&self) -> usize {
         self.targets.len()

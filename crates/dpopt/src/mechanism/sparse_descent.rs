@@ -5,11 +5,14 @@
 
 use super::curator::{CuratorError, Mechanism, sealed};
 use super::gradient::{ClippedGradient, Weights};
-use crate::data::Records;
+use crate::data::{RecordBuffer, Records};
 use crate::progress::Progress;
 use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_privacy::Event;
 use std::marker::PhantomData;
+
+/// Records whose rows and weights are asked for together: they fit the first-level cache.
+const GROUP: usize = 16;
 
 /// T steps of noisy descent on Poisson batches, from weights 0.
 pub(crate) struct SparseDescent<'a, R> {
@@ -61,13 +64,21 @@ impl<R: Records> Mechanism for SparseDescent<'_, R> {
         let skips = PoissonSkips::new(self.sampling_probability).map_err(|e| broken(&e))?;
         let mut descent = LazyIterate::new(&self.lazy).map_err(|e| broken(&e))?;
         let steps: u64 = self.lazy.runs.iter().map(|run| u64::from(run.steps)).sum();
-        let (mut batch, mut scratch) = (Vec::new(), self.gradient.scratch());
+        let (mut batch, mut scratch, mut buffer) = (Vec::new(), self.gradient.scratch(), RecordBuffer::default());
         for step in 0..steps {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
             let mut weights = LazyWeights { descent: &mut descent, stream: &mut stream, outputs: self.outputs };
-            for &i in &batch {
-                self.gradient.add_record(input, i as usize, &mut weights, &mut scratch).map_err(Into::into)?;
+            for group in batch.chunks(GROUP) {
+                if R::IN_MEMORY {
+                    for &i in group {
+                        let (columns, ..) = input.record(i as usize, &mut buffer).map_err(Into::into)?;
+                        weights.warm(columns);
+                    }
+                }
+                for &i in group {
+                    self.gradient.add_record(input, i as usize, &mut weights, &mut scratch).map_err(Into::into)?;
+                }
             }
             if !descent.end_step(&mut stream) {
                 return Err(CuratorError::Unforeseen { label: self.label() });
@@ -86,6 +97,14 @@ struct LazyWeights<'a> {
     descent: &'a mut LazyIterate,
     stream: &'a mut Stream,
     outputs: usize,
+}
+
+impl LazyWeights<'_> {
+    /// Asks for the weights of a row, those of its first output standing for the others beside them.
+    #[inline]
+    fn warm(&self, columns: &[u32]) {
+        self.descent.warm(columns.iter().map(|&column| column as usize * self.outputs));
+    }
 }
 
 impl Weights for LazyWeights<'_> {

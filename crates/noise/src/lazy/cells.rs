@@ -154,7 +154,7 @@ impl<const P: usize> Cells<P> {
         cell.last = self.step;
     }
 
-    /// Asks for the memory of coordinates that will be read next, all at once: one by one, each would be waited for.
+    /// See [`LazyIterate::warm`](super::LazyIterate::warm).
     #[inline]
     pub(super) fn warm(&self, coordinates: impl Iterator<Item = usize>) {
         let last = coordinates.fold(0, |all, j| all ^ self.cells.get(j).map_or(0, |cell| cell.last));
