@@ -276,6 +276,7 @@ fn certified_end(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accountant::Accountant;
 
     #[test]
     fn noise_of_dp_sgd() {
@@ -293,6 +294,20 @@ mod tests {
         for (e, d, s) in [(1.0, 1e-5, 3.730631634816), (0.1, 1e-6, 36.3046904262), (10.0, 1e-5, 0.499888619709)] {
             let (x, _) = noise(Event::gaussian, Relation::ZeroOut, Budget::new(e, d).unwrap()).unwrap();
             assert!(x >= s && x < s * (1.0 + 2e-5), "{x} {s}");
+        }
+    }
+
+    /// σ to seven digits: rounded to nearest, every other one is below what the budget needs.
+    #[test]
+    fn noise_rounded_to_nearest_is_over_budget() {
+        for (e, d, s) in [(0.1, 1e-6, 36.3046904262), (10.0, 1e-5, 0.499888619709)] {
+            let budget = Budget::new(e, d).unwrap();
+            let wrong: f64 = format!("{s:.6e}").parse().unwrap();
+            let spent = accountant::gdp::GdpAccountant.delta(&Event::gaussian(wrong), Relation::ZeroOut, e).unwrap();
+            assert!(spent.lower.unwrap_or(spent.upper) > d, "the mistake was not noticed: {wrong} is enough");
+            assert!(certify(&Event::gaussian(wrong), Relation::ZeroOut, budget).is_err());
+            let (x, _) = noise(Event::gaussian, Relation::ZeroOut, budget).unwrap();
+            assert!(x >= s && x > wrong, "{x}");
         }
     }
 

@@ -14,17 +14,31 @@ fn relation() -> impl Strategy<Value = Relation> {
     prop_oneof![Just(Relation::ZeroOut), Just(Relation::AddOrRemove), Just(Relation::ReplaceOne)]
 }
 
+/// Leaves of every family, over the whole range of their parameters.
 fn leaf() -> impl Strategy<Value = Event> {
+    let sigma = || scale(0.05, 1e6);
+    let q = || scale(1e-9, 1.0);
     prop_oneof![
-        scale(0.05, 1e6).prop_map(Event::gaussian),
-        (scale(0.05, 1e6), scale(1e-9, 1.0)).prop_map(|(s, q)| Event::gaussian(s).poisson_sampled(q)),
-        scale(0.05, 1e6).prop_map(Event::laplace),
-        (scale(0.05, 1e6), scale(1e-9, 1.0)).prop_map(|(s, q)| Event::laplace(s).poisson_sampled(q)),
-        (scale(0.05, 1e4), 1..1000u64).prop_map(|(s, m)| Event::gaussian(s).sampled_without_replacement(1000, m)),
-        (scale(1e-6, 50.0), scale(1e-30, 0.1)).prop_map(|(epsilon, delta)| Event::ApproxDp { epsilon, delta }),
-        scale(1e-6, 50.0).prop_map(|epsilon| Event::ExponentialMechanism { epsilon }),
+        3 => (sigma(), q()).prop_map(|(s, q)| Event::gaussian(s).poisson_sampled(q)),
+        1 => sigma().prop_map(Event::gaussian),
+        1 => sigma().prop_map(Event::laplace),
+        1 => (sigma(), q()).prop_map(|(s, q)| Event::laplace(s).poisson_sampled(q)),
+        1 => (sigma(), 1..1000u64).prop_map(|(s, m)| Event::gaussian(s).sampled_without_replacement(1000, m)),
+        1 => (sigma(), 1..1000u64).prop_map(|(s, m)| Event::laplace(s).sampled_without_replacement(1000, m)),
+        1 => (scale(1e-6, 100.0), scale(1e-30, 0.1)).prop_map(|(epsilon, delta)| Event::ApproxDp { epsilon, delta }),
+        1 => (scale(1e-6, 100.0), q()).prop_map(|(epsilon, q)| Event::PureStream { epsilon }.poisson_sampled(q)),
+        1 => scale(1e-6, 100.0).prop_map(|epsilon| Event::ExponentialMechanism { epsilon }),
+        1 => scale(1e-12, 100.0).prop_map(|rho| Event::Zcdp { rho, xi: 0.0 }),
+        1 => (sigma(), q()).prop_map(|(s, q)| Event::MixtureOfGaussians {
+            standard_deviation: s,
+            sensitivities: vec![0.0, 0.5, 1.0],
+            sampling_probs: vec![1.0 - q, 0.5 * q, 0.5 * q],
+        }),
     ]
 }
+
+/// The most points of a Fourier window of `Quality::FINE`: 2²¹ numbers of 8 bytes. It bounds memory whatever is asked.
+const MOST_POINTS: usize = 1 << 21;
 
 fn accounted(event: &Event, relation: Relation, delta: f64) -> Result<f64, TestCaseError> {
     let clock = Instant::now();
@@ -35,6 +49,7 @@ fn accounted(event: &Event, relation: Relation, delta: f64) -> Result<f64, TestC
     match answer {
         Ok(bound) => {
             prop_assert!(bound.upper.is_finite() && bound.upper >= 0.0, "{event}: {bound:?}");
+            prop_assert!(bound.slack.is_none_or(|s| s.window_points <= MOST_POINTS), "{event}: the window is too long");
             Ok(bound.upper)
         }
         Err(AccountingError::Unreachable(_) | AccountingError::Unsupported { .. } | AccountingError::Parameter(_)) => {
@@ -44,12 +59,26 @@ fn accounted(event: &Event, relation: Relation, delta: f64) -> Result<f64, TestC
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 56, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_bound_or_a_refusal(leaf in leaf(), steps in scale(1.0, 1e9), delta in scale(1e-30, 0.9), relation in relation()) {
         let event = leaf.self_composed(steps as u64);
         accounted(&event, relation, delta)?;
+    }
+
+    /// The Rényi family too, and what [`accountant::epsilon`] makes of all of them.
+    #[test]
+    fn every_accountant_has_a_bound_or_a_refusal(
+        leaf in leaf(), steps in scale(1.0, 1e9), delta in scale(1e-30, 0.9), relation in relation(),
+    ) {
+        let event = leaf.self_composed(steps as u64);
+        for (name, answer) in accountant::compare(&event, relation, delta) {
+            if let Ok(bound) = answer {
+                prop_assert!(bound.upper >= 0.0 && bound.upper.is_finite(), "{name} {event}: {bound:?}");
+                prop_assert!(bound.lower.is_none_or(|l| l <= bound.upper), "{name} {event}: {bound:?}");
+            }
+        }
     }
 
     #[test]
@@ -93,4 +122,42 @@ fn a_long_schedule() {
     let least = Event::gaussian(2.0).poisson_sampled(0.01).self_composed(500);
     assert!(value < accountant::epsilon(&most, Relation::ZeroOut, 1e-6).unwrap().upper);
     assert!(value > accountant::epsilon(&least, Relation::ZeroOut, 1e-6).unwrap().upper);
+}
+
+/// Noise that is as good as none, and as good as infinite: no loop whose steps vanish against its length.
+#[test]
+fn parameters_at_the_ends_of_the_floating_point_range() {
+    let clock = Instant::now();
+    for sigma in [1e-300, 1e-160, 1e-20, 1e-3, 1e20, 1e160, 1e300] {
+        let mixture = Event::MixtureOfGaussians {
+            standard_deviation: sigma,
+            sensitivities: vec![0.0, 1.0],
+            sampling_probs: vec![0.9, 0.1],
+        };
+        for (seen, event) in [
+            (true, Event::gaussian(sigma)),
+            (true, Event::gaussian(sigma).poisson_sampled(0.1)),
+            (false, Event::gaussian(sigma).poisson_sampled(1e-300)),
+            (true, Event::gaussian(sigma).sampled_without_replacement(10, 1)),
+            (true, Event::laplace(sigma).poisson_sampled(0.1)),
+            (true, mixture),
+        ] {
+            for steps in [1, 1000] {
+                let event = event.clone().self_composed(steps);
+                for relation in [Relation::ZeroOut, Relation::AddOrRemove, Relation::ReplaceOne] {
+                    if let Ok(bound) = accountant::epsilon(&event, relation, 1e-6) {
+                        assert!(bound.upper >= 0.0 && bound.upper.is_finite(), "{event}: {bound:?}");
+                        // a shift of 1e20 deviations that is seen with probability .1 has no ε of use
+                        assert!(!(seen && sigma <= 1e-20) || bound.upper > 1e10, "{event}: {bound:?}");
+                    }
+                    let pld = accountant::pld::Pld { quality: accountant::pld::Quality::BRACKET };
+                    if let Ok(bound) = pld.delta(&event, relation, 1.0) {
+                        assert!((0.0..=1.0).contains(&bound.upper), "{event}: {bound:?}");
+                    }
+                }
+            }
+        }
+    }
+    // a few seconds alone
+    assert!(clock.elapsed() < Duration::from_secs(120), "{:?}", clock.elapsed());
 }

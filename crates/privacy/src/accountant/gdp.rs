@@ -84,10 +84,12 @@ impl Accountant for GdpAccountant {
             |d| gaussian_epsilon(d, mu),
             |e| gaussian_ln_delta_upper(e, mu).exp().next_up(),
         )?;
-        if upper.is_infinite() {
-            return Err(AccountingError::Unreachable(
-                "a Gaussian mechanism has no finite epsilon at delta 0; give a positive delta, for example 1e-6".into(),
-            ));
+        if !upper.is_finite() {
+            return Err(AccountingError::Unreachable(if delta == 0.0 {
+                "a Gaussian mechanism has no finite epsilon at delta 0; give a positive delta, for example 1e-6".into()
+            } else {
+                format!("with sensitivity over noise {mu:e} no finite epsilon is certified at delta {delta:e}; add noise")
+            }));
         }
         // 1e-9: how far the inversion and the rounding of μ may lie above the exact value
         let lower = (total_variation == 0.0).then_some(upper * (1.0 - 1e-9));

@@ -115,6 +115,12 @@ impl Accountant for ZcdpAccountant {
             conversion::ln_delta(order, cost.xi + cost.rho * order, e)
         };
         let upper = epsilon_with_error(rest, cost.total_variation, epsilon_at, |e| ln_delta_at(e).exp())?;
+        if !upper.is_finite() {
+            return Err(AccountingError::Unreachable(format!(
+                "no finite epsilon at delta {delta:e} follows from rho {:e}; add noise or raise delta",
+                cost.rho
+            )));
+        }
         Ok(Bound::new(upper, NAME))
     }
 

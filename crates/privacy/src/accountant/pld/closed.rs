@@ -40,7 +40,8 @@ impl Pair for LaplacePair {
             let (a, b) = (low.clamp(-s, s), high.clamp(-s, s));
             let half = 0.5 * (b - a);
             let (mut p, mut q) =
-                (0.5 * (0.5 * (a - s)).exp() * half.exp_m1(), -0.5 * (-0.5 * (a + s)).exp() * (-half).exp_m1());
+                // from the upper end, as e^half may overflow
+                (-0.5 * (0.5 * (b - s)).exp() * (-half).exp_m1(), -0.5 * (-0.5 * (a + s)).exp() * (-half).exp_m1());
             if low < -s && high >= -s {
                 p += 0.5 * (-s).exp();
                 q += 0.5;
@@ -66,7 +67,7 @@ impl Pair for BoundedRangePair {
             let (a, b) = (low.clamp(-e, e), high.clamp(-e, e));
             let half = 0.5 * (b - a);
             (
-                (0.5 * (a - e)).exp() * half.exp_m1() / total,
+                -(0.5 * (b - e)).exp() * (-half).exp_m1() / total,
                 -(-0.5 * (a + e)).exp() * (-half).exp_m1() / total,
             )
         })

@@ -61,18 +61,25 @@ struct Prepared {
     lambda: f64,
 }
 
-/// Tilt, grid and spectrum for `target`; `delta` is (a guess of) δ there.
-fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepared {
+/// Tilt, grid and spectrum for `target`; `delta` is (a guess of) δ there. `None` if a draw's loss is beyond the grid for sure.
+fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Option<Prepared> {
     let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
     // spec 18 §3.2: truncate before tilting, at a hundred-thousandth of δ over all steps
     let tail_mass = (1e-5 * delta / count).max(1e-300);
     let negligible = 1e-9 / count;
     let mut views: Vec<(View, u64)> =
         draws.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t)).collect();
+    let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
+    if hopeless(&views) {
+        return None;
+    }
     let mut lambda = solve(&views, target, 10.0);
     for (view, (pair, _)) in views.iter_mut().zip(draws) {
         let borders = Widths::new(&view.0, lambda, negligible).refined(500);
         view.0 = View::new(pair, &borders);
+    }
+    if hopeless(&views) {
+        return None;
     }
     lambda = solve(&views, target, lambda);
     let sum = total(&views, lambda);
@@ -106,7 +113,7 @@ fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Prepa
     #[cfg(test)]
     let fold_tilt = if planted(Bug::NoTilt) { 1e-3 } else { fold_tilt };
     let copies = quality.bracket.then(|| Copies::new(&parts, fold_tilt, points as f64 * step));
-    Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, points, lambda: fold_tilt }
+    Some(Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, points, lambda: fold_tilt })
 }
 
 /// Largest λ·Δ that is folded with.
@@ -150,6 +157,8 @@ impl Prepared {
                 Err(Unreachable { infinite: s.infinite })
             }
         };
+        // a NaN exceeds everything
+        let exceeds = |index: i64| !(s.delta(index).0 <= left);
         let zero = s.delta(0);
         // strictly below by the rounding of losses, so that δ(0) itself is certified
         if zero.0 + s.loss_error <= left {
@@ -160,12 +169,12 @@ impl Prepared {
             return finish(renyi.max(0.0), 0.0);
         }
         let (mut low, mut high) = (0, top as i64);
-        if s.delta(high).0 > left {
+        if exceeds(high) {
             return finish(renyi, 0.0);
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if s.delta(middle).0 > left { low = middle } else { high = middle }
+            if exceeds(middle) { low = middle } else { high = middle }
         }
         let (above, (below, rounding)) = (s.delta(low).0, s.delta(high));
         finish(between(low as f64 * self.step, self.step, above, below, left), rounding)
@@ -188,7 +197,8 @@ impl Prepared {
                 (value, rounding) = (chord, e);
             }
         }
-        self.reading(((value + s.infinite) * (1.0 + 8.0 * U)).min(1.0), epsilon, rounding)
+        let value = (value + s.infinite) * (1.0 + 8.0 * U);
+        self.reading(if value.is_nan() { 1.0 } else { value.min(1.0) }, epsilon, rounding)
     }
 }
 
@@ -214,13 +224,14 @@ fn only(draws: &Draws) -> Option<&Arc<dyn Pair>> {
     }
 }
 
-/// δ(ε) = P{L > ε} − e^ε Q{L > ε} of one pair, rounded up.
+/// δ(ε) = P{L > ε} − e^ε Q{L > ε} of one pair, rounded up; 1 where it cannot be told.
 fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
     let m = pair.masses(&[epsilon]);
     let p = m.p[1] + m.p_error[1];
     let q = (m.q[1] - m.q_error[1]).max(0.0) * epsilon.exp();
     // rounding of the border, of e^ε and of the difference
-    (p - q + (16.0 * (1.0 + epsilon.abs())) * U * p).clamp(0.0, 1.0)
+    let delta = p - q + (16.0 * (1.0 + epsilon.abs())) * U * p;
+    if delta.is_nan() { 1.0 } else { delta.clamp(0.0, 1.0) }
 }
 
 pub(crate) fn single(value: f64) -> Reading {
@@ -250,7 +261,10 @@ pub(crate) fn epsilon(draws: &Draws, delta: f64, quality: Quality) -> Result<Rea
     if let Some(pair) = only(draws) {
         return single_epsilon(pair, delta);
     }
-    prepare(draws, Target::Delta(delta), delta, quality).epsilon(delta)
+    match prepare(draws, Target::Delta(delta), delta, quality) {
+        Some(prepared) => prepared.epsilon(delta),
+        None => Err(Unreachable { infinite: 1.0 }),
+    }
 }
 
 /// Smallest certified δ at `epsilon`.
@@ -260,7 +274,10 @@ pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
     }
     // where to truncate depends on δ, which is not known yet: a coarse reading first
     let mut guess = 1e-9;
-    let mut prepared = prepare(draws, Target::Epsilon(epsilon), guess, Quality::COARSE);
+    let prepare = |guess: f64, quality: Quality| prepare(draws, Target::Epsilon(epsilon), guess, quality);
+    let Some(mut prepared) = prepare(guess, Quality::COARSE) else {
+        return single(1.0);
+    };
     for _ in 0..5 {
         let estimate = prepared.spectrum.renyi_delta(epsilon).clamp(1e-290, 0.5);
         let settled = estimate > 0.02 * guess && estimate < 50.0 * guess;
@@ -268,11 +285,16 @@ pub(crate) fn delta(draws: &Draws, epsilon: f64, quality: Quality) -> Reading {
         if settled {
             break;
         }
-        prepared = prepare(draws, Target::Epsilon(epsilon), guess, Quality::COARSE);
+        match prepare(guess, Quality::COARSE) {
+            Some(next) => prepared = next,
+            None => return single(1.0),
+        }
     }
     let coarse = prepared.delta(epsilon);
-    let fine = prepare(draws, Target::Epsilon(epsilon), guess, quality).delta(epsilon);
-    if fine.value <= coarse.value { fine } else { coarse }
+    match prepare(guess, quality).map(|fine| fine.delta(epsilon)) {
+        Some(fine) if fine.value <= coarse.value => fine,
+        _ => coarse,
+    }
 }
 
 #[cfg(test)]

@@ -138,9 +138,16 @@ fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<
     let negligible = 1e-9 / count;
     let mut views: Vec<(View, u64)> =
         draws.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t)).collect();
+    let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
+    if hopeless(&views) {
+        return None;
+    }
     let mut lambda = solve(&views, target, 10.0);
     for (view, (pair, _)) in views.iter_mut().zip(draws) {
         view.0 = View::new(pair, &Widths::new(&view.0, lambda, negligible).refined(500));
+    }
+    if hopeless(&views) {
+        return None;
     }
     lambda = solve(&views, target, lambda);
     let sum = total(&views, lambda);

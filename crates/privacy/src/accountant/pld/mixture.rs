@@ -46,15 +46,27 @@ impl ShiftMixturePair {
     }
 }
 
+/// Shifts beyond that are seen for sure: their losses, above 1e7, count as infinite.
+const LARGEST_SHIFT: f64 = 1e4;
+
 impl Pair for ShiftMixturePair {
     fn masses(&self, borders: &[f64]) -> Masses {
+        let (near, far): (Vec<_>, Vec<_>) = self.shifts.iter().copied().partition(|(c, _)| *c <= LARGEST_SHIFT);
+        if !far.is_empty() {
+            let mut m = ShiftMixturePair { shifts: near }.masses(borders);
+            let last = m.p.len() - 1;
+            m.p[last] += far.iter().map(|(_, l)| l.exp() * (1.0 + 8.0 * U)).sum::<f64>();
+            return m;
+        }
         // least loss: ln of the weight of shift 0
         let floor = self.shifts.iter().find(|(c, _)| *c == 0.0).map_or(f64::NEG_INFINITY, |(_, l)| *l);
         let mut z = vec![f64::NEG_INFINITY; borders.len()];
         // from the right, each root is a start for the next one
         let mut start = f64::INFINITY;
+        // without a shift the loss does not exceed its floor
+        let constant = self.shifts.iter().all(|(c, _)| *c == 0.0);
         for i in (0..borders.len()).rev() {
-            if borders[i] == f64::INFINITY {
+            if borders[i] == f64::INFINITY || constant && borders[i] >= floor {
                 z[i] = f64::INFINITY;
                 continue;
             }
@@ -101,16 +113,21 @@ impl Pair for PoissonReplacePair {
         let (q, mu) = (self.probability, self.mu);
         let r = 1.0 - q;
         // μz = ε/2 + asinh((1−q) sinh(ε/2)/(q e^(−μ²/2))): the closed inverse, odd in ε
-        let ln_ratio = r.ln() - q.ln() + 0.5 * mu * mu;
+        let ln_odds = r.ln() - q.ln();
         let position = |e: f64| {
             if e.is_infinite() || e == 0.0 {
                 return e;
             }
             let half = 0.5 * e.abs();
             let ln_sinh = if half > 20.0 { half - std::f64::consts::LN_2 } else { half.sinh().ln() };
-            let t = ln_sinh + ln_ratio;
-            let inverse = if t > 20.0 { t + std::f64::consts::LN_2 } else { t.exp().asinh() };
-            e.signum() * (half + inverse) / mu
+            let t = ln_sinh + ln_odds + 0.5 * mu * mu;
+            // asinh(e^t) = t + ln 2 for large t; μ² may overflow, μ/2 does not
+            let z = if t > 20.0 {
+                (half + ln_sinh + ln_odds + std::f64::consts::LN_2) / mu + 0.5 * mu
+            } else {
+                (half + t.exp().asinh()) / mu
+            };
+            e.signum() * z
         };
         let z: Vec<f64> = borders.iter().map(|&e| position(e)).collect();
         let (middle, middle_error) = normal_cells(z.iter().copied());

@@ -253,3 +253,5 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traps;

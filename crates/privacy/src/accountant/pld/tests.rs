@@ -33,10 +33,10 @@ const COMPOSITIONS: [(f64, f64, u64, f64, f64, f64); 15] = [
 fn compositions_of_sampled_gaussians() {
     for (q, sigma, steps, delta, forward, backward) in COMPOSITIONS {
         let b = epsilon(&dp_sgd(q, sigma, steps), delta);
-        // the printed digits are rounded: 1e-8 below is allowed, slack above is at most 1e-4 of ε
-        // (the tail that the truncation charges in full is not in the reference)
+        // the printed digits are rounded: 1e-8 below is allowed; slack above is at most 2e-5 of ε, the tail that the
+        // truncation charges in full (and the reference has not) included
         let (f, r) = (b.with_to_without.unwrap(), b.without_to_with.unwrap());
-        assert!(f > forward - 1e-8 && f < forward * (1.0 + 1e-4) + 1e-7, "{q} {sigma} {steps} {delta:e}: {f} {forward}");
+        assert!(f > forward - 1e-8 && f < forward * (1.0 + 2e-5) + 1e-7, "{q} {sigma} {steps} {delta:e}: {f} {forward}");
         assert!(r > backward - 1e-8 && r < backward * 1.001, "{q} {sigma} {steps} {delta:e}: {r} {backward}");
         assert_eq!(b.upper, f.max(r));
     }

@@ -44,9 +44,29 @@ fn ln_excess(l: f64, s: f64) -> f64 {
     (power.exp_m1() - s * w).ln()
 }
 
-/// ln(1 + x) of x given in logs, divided by α − 1: the divergence, enlarged by [`INFLATION`].
+/// ln(1 + x) of x given in logs, divided by α − 1: the divergence, enlarged by [`INFLATION`]; overflow is +∞.
 fn divergence(ln_excess: f64, order: f64) -> f64 {
-    log_add_exp(0.0, ln_excess + INFLATION) / (order - 1.0)
+    let value = log_add_exp(0.0, ln_excess + INFLATION) / (order - 1.0);
+    if value.is_nan() { f64::INFINITY } else { value }
+}
+
+/// Panels of an integral at most. A pair that needs more has a divergence in the thousands at that order, where
+/// [`jointly_convex`] is as good.
+const MOST_PANELS: f64 = 20_000.0;
+
+/// Whether panels of `width` cover `low` to `high`; not if one of them overflowed.
+fn coverable(low: f64, high: f64, width: f64) -> bool {
+    (high - low) / width <= MOST_PANELS
+}
+
+/// Upper bound from joint convexity of ∫P^α Q^(1−α), in either direction: the record takes part with probability p_j,
+/// and then shifts a unit Gaussian by μ_j. Close where the shifts are large.
+fn jointly_convex(parts: impl Iterator<Item = (f64, f64)>, order: f64) -> f64 {
+    let terms = parts.map(|(mu, p)| {
+        let exponent = 0.5 * order * (order - 1.0) * mu * mu;
+        p.ln() + if exponent > 30.0 { exponent } else { exponent.exp_m1().ln() }
+    });
+    divergence(log_sum_exp(terms), order)
 }
 
 /// ln(1 − q + q·e^base): the loss of the sampled pair.
@@ -87,32 +107,44 @@ pub(super) fn poisson_gaussian(q: f64, mu: f64, order: f64) -> f64 {
         });
         return divergence(log_sum_exp(terms), order);
     }
+    let high = order.max(2.0) * mu + REACH;
+    if !coverable(-REACH, high, 0.5) {
+        return jointly_convex([(mu, q)].into_iter(), order);
+    }
     let turn = ((1.0 / q - 1.0).ln() + 0.5 * mu * mu) / mu;
     let ln_f = |z: f64| ln_normal_pdf(z) + ln_excess(sampled_loss(mu * z - 0.5 * mu * mu, q), order);
-    divergence(ln_integral(-REACH, order.max(2.0) * mu + REACH, mu, &[turn], ln_f), order)
+    divergence(ln_integral(-REACH, high, mu, &[turn], ln_f), order)
 }
 
 /// Poisson sampling under replace-one: (1−q)N(0,1) + qN(μ,1) against (1−q)N(0,1) + qN(−μ,1) (spec 18 §2.2).
 pub(super) fn poisson_gaussian_replaced(q: f64, mu: f64, order: f64) -> f64 {
+    let reach = order.max(2.0) * mu + REACH;
+    if !coverable(-reach, reach, 0.5) {
+        return jointly_convex([(2.0 * mu, q)].into_iter(), order);
+    }
     let turn = ((1.0 / q - 1.0).ln() + 0.5 * mu * mu) / mu;
     let ln_f = |z: f64| {
         let with = sampled_loss(mu * z - 0.5 * mu * mu, q);
         let without = sampled_loss(-mu * z - 0.5 * mu * mu, q);
         ln_normal_pdf(z) + without + ln_excess(with - without, order)
     };
-    let reach = order.max(2.0) * mu + REACH;
     divergence(ln_integral(-reach, reach, mu, &[turn, -turn], ln_f), order)
 }
 
 /// Fixed-size sampling at rate q of a Gaussian with replace-one shift μ: the symmetrised pair of spec 18 §2.3, whose
 /// positive losses are ln(1 − q + q·e^L) with the Q-mass of L, mirrored, and an atom at 0.
 pub(super) fn fixed_size_gaussian(q: f64, mu: f64, order: f64) -> f64 {
+    let high = order.max(2.0) * mu + REACH;
+    if !coverable(0.5 * mu, high, 0.5) {
+        // the symmetrised profile is at most q times the profile of the shift, plus 1 − q times that of nothing
+        return jointly_convex([(mu, q)].into_iter(), order);
+    }
     let turn = (-q.ln() + 0.5 * mu * mu) / mu;
     let ln_f = |z: f64| {
         let l = sampled_loss(mu * z - 0.5 * mu * mu, q);
         ln_normal_pdf(z) + log_add_exp(ln_excess(l, order), ln_excess(l, 1.0 - order))
     };
-    divergence(ln_integral(0.5 * mu, order.max(2.0) * mu + REACH, mu, &[turn], ln_f), order)
+    divergence(ln_integral(0.5 * mu, high, mu, &[turn], ln_f), order)
 }
 
 /// Σ p_j N(c_j, σ²) against N(0, σ²), the larger of both directions; all c_j ≥ 0.
@@ -122,6 +154,10 @@ pub(super) fn gaussian_mixture(sigma: f64, shifts: &[f64], probabilities: &[f64]
     let largest = parts.iter().fold(0.0f64, |m, (mu, _)| m.max(*mu));
     if largest == 0.0 {
         return 0.0;
+    }
+    let reach = order.max(2.0) * largest + REACH;
+    if !coverable(-reach, reach, 0.5 / largest.max(1.0)) {
+        return jointly_convex(parts.into_iter(), order);
     }
     let loss = |z: f64| {
         let small: f64 = parts.iter().map(|(mu, p)| p * (mu * z - 0.5 * mu * mu).min(30.0).exp_m1()).sum();
@@ -214,6 +250,32 @@ mod tests {
             let mixture = gaussian_mixture(sigma, &[0.0, 1.0], &[1.0 - q, q], order);
             let poisson = poisson_gaussian(q, 1.0 / sigma, order);
             assert!((mixture / poisson - 1.0).abs() < 1e-8, "{mixture:e} {poisson:e}");
+        }
+    }
+
+    /// Where a grid would be too long, joint convexity bounds the divergence: never below, no overflow, no wait.
+    #[test]
+    fn shifts_too_large_for_a_grid() {
+        for (q, mu, order) in [(0.1, 1.0, 3.5), (0.01, 4.0, 2.2), (0.3, 30.0, 40.5)] {
+            let shift = |mu: f64| jointly_convex([(mu, q)].into_iter(), order);
+            // what is given away is at most ln(1/q)
+            let close_above = |bound: f64, value: f64| bound >= value * (1.0 - 1e-9) && bound - value <= -f64::ln(q) + 1e-9;
+            assert!(close_above(shift(mu), poisson_gaussian(q, mu, order)), "{q} {mu} {order}");
+            assert!(close_above(shift(mu), fixed_size_gaussian(q, mu, order)), "{q} {mu} {order}");
+            assert!(shift(2.0 * mu) >= poisson_gaussian_replaced(q, mu, order), "{q} {mu} {order}");
+        }
+        for mu in [1e3, 1e10, 1e160, 1e300] {
+            for order in [1.01, 2.0, 2.5, 1999.0, 5000.0] {
+                for value in [
+                    poisson_gaussian(0.1, mu, order),
+                    poisson_gaussian_replaced(0.1, mu, order),
+                    fixed_size_gaussian(0.1, mu, order),
+                    gaussian_mixture(1.0 / mu, &[0.0, 0.5, 1.0], &[0.5, 0.25, 0.25], order),
+                ] {
+                    // not more than the shift without sampling (twice it under replace-one)
+                    assert!(value > 0.2 * mu && value <= 2.0 * order * mu * mu * (1.0 + 1e-9), "{mu:e} {order}: {value:e}");
+                }
+            }
         }
     }
 
