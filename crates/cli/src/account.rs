@@ -1,5 +1,7 @@
 //! `dpopt account`: what mechanisms cost under every accountant, and how much noise a budget needs.
 
+mod plot;
+
 use crate::output::{Failure, print, print_json, table};
 use crate::relation::RelationFlag;
 use crate::usage;
@@ -51,6 +53,9 @@ pub(crate) struct Arguments {
     /// Which tables are neighbours
     #[arg(long, value_enum, default_value_t)]
     relation: RelationFlag,
+    /// Draw the trade-off curve, ε over the steps and ε by every accountant into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Machine-readable output
     #[arg(long)]
     json: bool,
@@ -125,6 +130,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (_, Some(delta)) => Question::Epsilon { delta },
         (None, None) => Question::Epsilon { delta: budget.delta() },
     };
+    if let Some(path) = &arguments.plot {
+        let delta = arguments.delta.ok_or_else(|| usage("--plot draws ε at a δ: give --delta"))?;
+        let picture = plot::svg(&event, relation, delta).map_err(usage)?;
+        std::fs::write(path, picture).map_err(|e| usage(format!("cannot write {}: {}", path.display(), e.kind())))?;
+    }
     let answer = answer(event, relation, question, found, arguments.epsilon);
     if arguments.json { print_json(&answer)? } else { print(&shown(&answer))? }
     match (&answer.best, answer.within_budget) {
