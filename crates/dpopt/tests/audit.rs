@@ -34,3 +34,50 @@ fn the_documentation_lists_every_row() {
         assert!(page.contains(&format!("| {} | {} |", row.name, row.pair)), "{} is not in docs/audit.md", row.name);
     }
 }
+
+#[test]
+fn every_method_has_a_row() {
+    let rows = library::all();
+    for method in dpopt::optimize::METHODS {
+        let audited = rows.iter().any(|row| row.name == method || row.name.starts_with(&format!("{method},")));
+        assert!(audited, "--method {method} has no row in the audits: add one to crates/dpopt/src/audit/library");
+    }
+}
+
+/// Which row attacks which door.
+const DOORS: [(&str, &str); 14] = [
+    ("Gaussian", "Gaussian sum through the curator"),
+    ("Gaussian", "sum of vectors"),
+    ("Gaussian", "second moment"),
+    ("Laplace", "rounded Laplace"),
+    ("DiscreteLaplaceNoise", "discrete Laplace"),
+    ("DiscreteGaussianNoise", "discrete Gaussian"),
+    ("Choice", "exponential mechanism, saturating pair"),
+    ("Choice", "permute-and-flip"),
+    ("Quantiles", "private quantile"),
+    ("RangeEnd", "end of a private range"),
+    ("LabelSelection", "label selection"),
+    ("BestRun", "private search"),
+    ("PerturbedObjective", "objective-perturbation, record alone"),
+    ("SparseDescent", "noisy-sgd, q = 1, noise drawn lazily"),
+];
+
+#[test]
+fn every_mechanism_has_a_row() {
+    let rows = library::all();
+    for (_, row) in DOORS {
+        assert!(rows.iter().any(|r| r.name == row), "no row {row}");
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/mechanism");
+    let mut found = 0;
+    for file in std::fs::read_dir(folder).expect("the mechanisms' sources") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a source file");
+        for line in text.lines().filter(|l| l.starts_with("impl")) {
+            let Some((_, name)) = line.split_once("Mechanism for ") else { continue };
+            let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
+            assert!(DOORS.iter().any(|(door, _)| *door == name), "mechanism {name} has no row in the audits");
+            found += 1;
+        }
+    }
+    assert!(found >= 11, "only {found} mechanisms found: has their folder moved?");
+}

@@ -11,6 +11,7 @@ use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::convert::Infallible;
 use thiserror::Error;
 
@@ -158,7 +159,22 @@ pub struct Curator {
     batches: u64,
     unused: BTreeSet<u64>,
     /// Everything let out so far, if somebody watches: it is public, so keeping it shows nothing more.
-    seen: Option<Vec<Vec<f64>>>,
+    seen: Option<Seen>,
+}
+
+/// What a watched curator and the streams it opened have let out, in order.
+#[derive(Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<Vec<Vec<f64>>>>);
+
+impl Seen {
+    pub(super) fn push(&self, numbers: &[f64]) {
+        // a panic elsewhere leaves the list whole
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(numbers.to_vec());
+    }
+
+    fn all(&self) -> Vec<Vec<f64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Curator {
@@ -175,12 +191,12 @@ impl Curator {
 
     /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
     pub(crate) fn watched(event: &Event, noise: NoiseSource) -> Self {
-        Self { seen: Some(Vec::new()), ..Self::for_event(event, noise) }
+        Self { seen: Some(Seen::default()), ..Self::for_event(event, noise) }
     }
 
     /// The releases of a [watched](Self::watched) run, in order.
-    pub(crate) fn seen(&self) -> &[Vec<f64>] {
-        self.seen.as_deref().unwrap_or_default()
+    pub(crate) fn seen(&self) -> Vec<Vec<f64>> {
+        self.seen.as_ref().map_or(Vec::new(), Seen::all)
     }
 
     /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
@@ -237,8 +253,8 @@ impl Curator {
             self.unused.remove(&batch.number);
         }
         let output = mechanism.apply(input.expose(), &mut self.noise)?;
-        if let (Some(seen), Some(numbers)) = (&mut self.seen, M::numbers(&output)) {
-            seen.push(numbers.to_vec());
+        if let (Some(seen), Some(numbers)) = (&self.seen, M::numbers(&output)) {
+            seen.push(numbers);
         }
         Ok(Released::new(output))
     }
@@ -246,7 +262,7 @@ impl Curator {
     /// Charges all steps of a stream of gradients with correlated noise, which are one release, and starts it.
     pub(crate) fn open_stream(&mut self, plan: StreamPlan) -> Result<GradientStream, CuratorError> {
         self.charge(&plan.event(), "gradients of a stream")?;
-        plan.start(self.noise.stream(Purpose::Correlated, 0))
+        plan.start(self.noise.stream(Purpose::Correlated, 0), self.seen.clone())
     }
 
     /// What has been released so far.

@@ -4,7 +4,7 @@
 //! Each record is in one batch of every epoch, by its position, which is public: epochs are passes over the same batches in
 //! the same order, so two participations of a record are exactly one epoch apart. There is no amplification by sampling.
 
-use super::curator::CuratorError;
+use super::curator::{CuratorError, Seen};
 use super::gradient::ClippedGradient;
 use crate::data::Records;
 use crate::{Released, Sensitive};
@@ -45,7 +45,7 @@ impl StreamShape {
         self.steps.div_ceil(self.batches)
     }
 
-    fn factor(&self) -> Result<Option<Factor>, CuratorError> {
+    pub(crate) fn factor(&self) -> Result<Option<Factor>, CuratorError> {
         let factor = match self.correlation {
             Correlation::Blt => Factor::blt_default(4),
             Correlation::Banded => Factor::square_root(self.batches.min(self.steps)),
@@ -111,6 +111,8 @@ pub struct GradientStream {
     step: usize,
     noise: Noise,
     randomness: Stream,
+    /// Of a watched curator.
+    seen: Option<Seen>,
 }
 
 /// What a stream is calibrated for.
@@ -130,7 +132,7 @@ impl StreamPlan {
         Event::gaussian(self.noise_multiplier)
     }
 
-    pub(super) fn start(self, randomness: Stream) -> Result<GradientStream, CuratorError> {
+    pub(super) fn start(self, randomness: Stream, seen: Option<Seen>) -> Result<GradientStream, CuratorError> {
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let (shape, d) = (self.shape, self.dimension);
         if shape.batches == 0 || shape.steps == 0 {
@@ -158,6 +160,7 @@ impl StreamPlan {
             step: 0,
             noise: source,
             randomness,
+            seen,
         })
     }
 }
@@ -213,7 +216,11 @@ impl GradientStream {
         }
         self.step += 1;
         let grid = self.gradient.grid();
-        Ok(Released::new(sum.into_iter().map(|u| grid.to_f64(u)).collect()))
+        let out: Vec<f64> = sum.into_iter().map(|u| grid.to_f64(u)).collect();
+        if let Some(seen) = &self.seen {
+            seen.push(&out);
+        }
+        Ok(Released::new(out))
     }
 }
 

@@ -14,6 +14,7 @@ mod ledger;
 mod linear;
 mod run;
 mod sampling;
+mod streams;
 mod selection;
 
 pub use super::tier::Tier;
@@ -142,6 +143,7 @@ pub fn all() -> Vec<PlantedBug> {
     let mut bugs = grid_sum::bugs();
     bugs.extend(gaussian::bugs());
     bugs.extend(correlated::bugs());
+    bugs.extend(streams::bugs());
     bugs.extend(sampling::bugs());
     bugs.extend(selection::bugs());
     bugs.extend(linear::bugs());

@@ -5,20 +5,35 @@ use crate::audit::worst_cases::choices::{
     LowEnd, Quartiles, RareLabel, largest_loss, low_quantile, quantile_choice, quantile_loss, saturating,
 };
 use crate::audit::worst_cases::indicator;
-use crate::mechanism::LabelSelection;
-use dpopt_noise::{ExponentialChoice, NoisyMax};
+use crate::Sensitive;
+use crate::audit::draws::Draws;
+use crate::mechanism::{Choice, ChoiceLaw, Counts, Curator, LabelSelection, Mechanism};
+use dpopt_noise::{ExponentialChoice, NoiseSource};
 use dpopt_privacy::{Budget, Event, Relation};
 
 fn exponential(epsilon: f64) -> Result<Event, String> {
     Ok(Event::ExponentialMechanism { epsilon })
 }
 
+/// A choice through the curator: the index, NaN if it is refused.
+fn choice(law: ChoiceLaw, epsilon: f64, scores: [Vec<i64>; 2]) -> impl Fn(bool, &mut Draws) -> f64 {
+    let worlds = scores.map(|s| Counts::declared(s, 1.0));
+    let choice = Choice::new(law, epsilon, 1, false, Relation::ZeroOut);
+    move |with, draws| {
+        let run = |choice: &Choice, counts: &Sensitive<Counts>, seed| {
+            Curator::for_event(&choice.event(), NoiseSource::insecure(seed)).release(choice, counts).ok()
+        };
+        let chosen = choice.as_ref().ok().and_then(|c| run(c, &worlds[usize::from(with)], draws.word()));
+        chosen.map_or(f64::NAN, |index| *index.get() as f64)
+    }
+}
+
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let mut rows = Vec::new();
 
-    let choice = ExponentialChoice::new(3.0, 1, false).ok();
     let scores = [false, true].map(saturating);
     let reach = largest_loss(1.5, [&scores[0], &scores[1]]);
+    let saturated = choice(ChoiceLaw::Exponential, 3.0, scores);
     rows.push(
         LibraryAudit::new(
             "exponential mechanism, saturating pair",
@@ -26,8 +41,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             exponential(3.0),
             (0.0, 1_000_000),
             move |with, draws| {
-                let chosen = choice.as_ref().and_then(|c| c.choose(&scores[usize::from(with)], draws.noise()));
-                chosen.map_or(f64::NAN, |i| indicator(i == 0))
+                let index = saturated(with, draws);
+                if index.is_nan() { index } else { indicator(index == 0.0) }
             },
         )
         // 0.91 of the claim: this pair reaches 0.976 of it
@@ -36,7 +51,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
 
     // scores 0 and 1 for two answers and ε = 2: each answer is true with probability e/(1 + e), which is 1-DP
-    let choice = ExponentialChoice::new(2.0, 1, false).ok();
+    let answer = ExponentialChoice::new(2.0, 1, false).ok();
     rows.push(
         LibraryAudit::new(
             "randomized response (two answers)",
@@ -45,7 +60,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             (0.0, 200_000),
             move |with, draws| {
                 let scores = if with { [0, 1] } else { [1, 0] };
-                choice.as_ref().and_then(|c| c.choose(&scores, draws.noise())).map_or(f64::NAN, |i| i as f64)
+                answer.as_ref().and_then(|c| c.choose(&scores, draws.noise())).map_or(f64::NAN, |i| i as f64)
             },
         )
         // one bit against the other; against nothing (zero-out) the same answers lose less
@@ -53,17 +68,13 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         .counting(0.9),
     );
 
-    let choice = NoisyMax::new(1.0, 1, false).ok();
     rows.push(
         LibraryAudit::new(
             "permute-and-flip",
             "2 candidates, gap 2 against 0; which one",
             Ok(Event::ApproxDp { epsilon: 1.0, delta: 0.0 }),
             (0.0, 200_000),
-            move |with, draws| {
-                let scores = if with { [0, 2] } else { [1, 1] };
-                choice.as_ref().and_then(|c| c.choose(scores, draws.noise())).map_or(f64::NAN, |i| i as f64)
-            },
+            choice(ChoiceLaw::PermuteAndFlip, 1.0, [vec![1, 1], vec![0, 2]]),
         )
         .counting(0.8),
     );

@@ -24,10 +24,10 @@ use dpopt_privacy::Relation;
 /// Records of the small problems; only the first is ever present.
 const ROWS: usize = 4;
 /// (ε, δ) of all plans here: μ = 1.
-const BUDGET: (f64, f64) = (4.377, 1e-5);
+pub(super) const BUDGET: (f64, f64) = (4.377, 1e-5);
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
-fn row<A: Algorithm>(
+pub(super) fn row<A: Algorithm>(
     (name, pair): (&'static str, &'static str),
     subject: Subject<A>,
     (delta, runs): (f64, u64),

@@ -8,6 +8,8 @@ mod choices;
 mod methods;
 mod one_run;
 mod releases;
+mod search;
+mod streams;
 
 pub use super::tier::Tier;
 
@@ -177,7 +179,9 @@ impl LibraryOutcome {
 pub fn all() -> Vec<LibraryAudit> {
     let mut rows = releases::audits();
     rows.extend(choices::audits());
+    rows.extend(search::audits());
     rows.extend(methods::audits());
+    rows.extend(streams::audits());
     rows.extend(one_run::audits());
     rows
 }

@@ -1,15 +1,17 @@
 //! Noisy sums: the Gaussian door, matrices, Laplace noise, and noise that is correlated over steps or deferred.
 
-use super::LibraryAudit;
+use super::{LibraryAudit, Reach};
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::noise::{Correlated, at, lazy, tree};
 use crate::audit::worst_cases::sums::{GradientSums, canaries};
 use crate::data::{Examples, Rows};
-use crate::mechanism::{Curator, CuratorError, Gaussian, GridSum, Mechanism, SecondMoment, target_moment};
+use crate::mechanism::{
+    ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, GridSum, L1Sum, Laplace,
+    Mechanism, SecondMoment, target_moment,
+};
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
-use dpopt_noise::{DiscreteLaplace, Grid, NoiseSource, RoundedLaplace};
+use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Event, Relation};
 
 /// Where the Gaussian rows report: the truth at μ = 1 is 4.377.
@@ -81,8 +83,7 @@ fn correlated(
 
 fn laplace(
     (name, pair): (&'static str, &'static str),
-    event: Event,
-    run: impl Fn(bool, &mut Draws) -> f64 + Send + Sync + 'static,
+    (event, run): (Event, impl Fn(bool, &mut Draws) -> f64 + Send + Sync + 'static),
 ) -> LibraryAudit {
     LibraryAudit::new(name, pair, Ok(event), (0.0, 200_000), run).counting(0.9)
 }
@@ -105,6 +106,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             vec![1.0, 1.0],
             |with, grid| target_moment(&diagonal_row(with), 1.0, 1.0, grid),
         ),
+        query(("sum of vectors", "vector (3, 4) clipped to 1, in or zeroed; its direction"), 2, vec![0.6, 0.8], |with, grid| {
+            let vector = if with { [3.0, 4.0] } else { [0.0, 0.0] };
+            ClippedVectors::new(1.0, grid).map(|clip| clip.sum(1, 2, |_, out| out.extend(vector)))
+        }),
         LibraryAudit::new(
             "tree of prefix sums",
             "canary in the first of 16 steps; the five nodes that hold it, from the prefixes",
@@ -164,19 +169,71 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
 
     let grid = Grid::new(-20);
-    let noise = RoundedLaplace::new(1.0, grid).ok();
-    rows.push(laplace(("rounded Laplace", "l1 canary C; output"), Event::laplace(1.0), move |with, draws| {
-        let record = if with { 1i64 << 20 } else { 0 };
-        noise.as_ref().map_or(f64::NAN, |n| grid.to_f64(record + n.sample(draws.noise())))
-    }));
-    let noise = DiscreteLaplace::new(2).ok();
+    let present = |with: bool| if with { 5.0 } else { 0.0 };
     rows.push(laplace(
-        ("discrete Laplace", "canary of 2 steps, scale 2; output"),
-        Event::DiscreteLaplace { noise_parameter: 0.5, sensitivity: 2 },
-        move |with, draws| {
-            let record = 2.0 * indicator(with);
-            noise.as_ref().map_or(f64::NAN, |n| record + n.sample(draws.noise()) as f64)
-        },
+        ("rounded Laplace", "l1 canary C; output"),
+        door(
+            Laplace::new(1.0, 1.0, grid, 1),
+            [false, true].map(|with| L1Sum::of(1, 1, 1.0, grid, |_, out| out.push(present(with)))),
+            |out| out[0],
+        ),
     ));
+    let cell = |with: bool| [with.then_some(0)].into_iter();
+    rows.push(laplace(
+        ("discrete Laplace", "a record in the cell or in none, scale 1; its count"),
+        door(
+            DiscreteLaplaceNoise::new(1, 1),
+            [false, true].map(|with| Ok(Counts::histogram(cell(with), 1))),
+            |out| out[0] as f64,
+        ),
+    ));
+    let (event, run) = door(
+        DiscreteGaussianNoise::new(1.0, 1.0, Relation::ZeroOut),
+        [false, true].map(|with| Ok(Counts::histogram(cell(with), 1))),
+        |out| out[0] as f64,
+    );
+    rows.push(
+        LibraryAudit::new(
+            "discrete Gaussian",
+            "a record in the cell or in none, sigma 1; its count",
+            Ok(event),
+            (1e-2, 200_000),
+            run,
+        )
+        .counting(0.8)
+        .reaching(Reach::Epsilon(discrete_gaussian_epsilon(1e-2))),
+    );
     rows
+}
+
+/// A mechanism through the curator on two worlds, and its event.
+fn door<M: Mechanism + Send + Sync + 'static>(
+    mechanism: M,
+    worlds: [Result<Sensitive<M::Input>, CuratorError>; 2],
+    statistic: fn(&M::Output) -> f64,
+) -> (Event, impl Fn(bool, &mut Draws) -> f64 + Send + Sync + 'static)
+where
+    M::Input: Send + Sync + 'static,
+{
+    let event = mechanism.event();
+    let opened = event.clone();
+    let run = move |with: bool, draws: &mut Draws| {
+        let Ok(world) = &worlds[usize::from(with)] else { return f64::NAN };
+        let mut curator = Curator::for_event(&opened, NoiseSource::insecure(draws.word()));
+        curator.release(&mechanism, world).map_or(f64::NAN, |out| statistic(out.get()))
+    };
+    (event, run)
+}
+
+/// ε at δ of the discrete Gaussian with σ = 1 on a count that moves by 1: Σ max(0, P(x) − e^ε·P(x + 1)) = δ.
+fn discrete_gaussian_epsilon(delta: f64) -> f64 {
+    let weight = |x: i32| (-0.5 * f64::from(x * x)).exp();
+    let total: f64 = (-40..=40).map(weight).sum();
+    let excess = |e: f64| (-40..40).map(|x| (weight(x) - e.exp() * weight(x + 1)).max(0.0)).sum::<f64>() / total;
+    let (mut low, mut high) = (0.0, 20.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if excess(middle) > delta { low = middle } else { high = middle }
+    }
+    low
 }

@@ -84,7 +84,7 @@ impl<A: Algorithm> Subject<A> {
         let (Ok(plan), Ok(event)) = (&self.plan, &self.opened) else { return None };
         let mut curator = Curator::watched(event, NoiseSource::insecure(draws.word()));
         let released = self.algorithm.run(plan, &self.problem, data, &mut curator, &Silent).ok()?;
-        Some(look(&plan.schedule, View { weights: &released.get().weights, seen: curator.seen() }))
+        Some(look(&plan.schedule, View { weights: &released.get().weights, seen: &curator.seen() }))
     }
 }
 

@@ -8,6 +8,7 @@ pub(super) mod choices;
 mod logistic;
 pub(super) mod methods;
 pub(super) mod noise;
+pub(super) mod streams;
 pub(super) mod sums;
 
 pub(super) use logistic::Logistic;
