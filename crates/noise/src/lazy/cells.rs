@@ -161,7 +161,8 @@ impl<const P: usize> Cells<P> {
         std::hint::black_box(last);
     }
 
-    /// Adds to the gradient of this step.
+    /// Adds to the gradient of this step. Saturating, not wrapping: the sum is clamped later, and a sum that wrapped would
+    /// land on the other side of the clamp. A running sum that saturates moves by no more than what one record adds.
     ///
     /// # Panics
     /// If the coordinate was not read in this step.
@@ -169,7 +170,7 @@ impl<const P: usize> Cells<P> {
     pub(super) fn add(&mut self, j: usize, units: i64) {
         let cell = &mut self.cells[j];
         assert!(cell.last == self.step, "a coordinate is read before its gradient is added");
-        cell.gradient = cell.gradient.wrapping_add(units);
+        cell.gradient = cell.gradient.saturating_add(units);
     }
 
     /// Brings all coordinates up to date.

@@ -339,8 +339,9 @@ impl LazyIterate {
         });
     }
 
-    /// Adds to coordinate j of this step's gradient sum, in grid units. Sums must be exact: unlike in a dense release they may
-    /// not wrap, so n·C/γ must be below 2^63 for the public n.
+    /// Adds to coordinate j of this step's gradient sum, in grid units. The sum saturates and is then clamped to
+    /// [`max_gradient`](LazyOptions::max_gradient): both move no further than the added units, so one record's share is
+    /// bounded by its own, however many records there are.
     ///
     /// # Panics
     /// If the coordinate was not [read](Self::read) in this step.

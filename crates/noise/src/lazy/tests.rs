@@ -356,3 +356,24 @@ fn bounds_and_bad_options() {
         assert!(LazyIterate::new(&bad).is_err());
     }
 }
+
+/// However many records pile up (under add-or-remove their number is not known), one more moves the answer by no more than
+/// its own share: a sum that wraps would jump from one end of the clamp to the other.
+#[test]
+fn a_pile_of_gradients_saturates_and_one_more_changes_nothing() {
+    let answer = |units: &[i64]| {
+        let mut source = NoiseSource::insecure(5);
+        let mut lazy = LazyIterate::new(&options(vec![Run { steps: 2, rule: plain() }])).unwrap();
+        for step in 0..2 {
+            let mut stream = source.stream(Purpose::Touch, step);
+            lazy.read(1, &mut stream);
+            units.iter().for_each(|&u| lazy.add(1, u));
+            assert!(lazy.end_step(&mut stream));
+        }
+        lazy.finish(&mut source.stream(Purpose::Flush, 0))
+    };
+    let full = answer(&[i64::MAX]);
+    assert_eq!(answer(&[i64::MAX, 1]), full);
+    assert_eq!(answer(&[i64::MAX, i64::MAX]), full);
+    assert!(full[1].abs() > answer(&[0])[1].abs());
+}
