@@ -6,9 +6,11 @@
 use super::lattice::Lattice;
 use super::pair::U;
 use realfft::num_complex::Complex;
-use realfft::{RealFftPlanner, RealToComplex};
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 /// Frequencies with |F| below e^-60 are replaced by that bound.
 const DROPPED: f64 = -60.0;
@@ -45,17 +47,27 @@ enum Reading {
 }
 
 thread_local! {
-    static PLANNER: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new());
+    static FORWARD: Plans<dyn RealToComplex<f64>> = Plans::default();
+    static INVERSE: Plans<dyn ComplexToReal<f64>> = Plans::default();
 }
+
+type Plans<T> = RefCell<HashMap<usize, Arc<T>>>;
 
 /// Plans up to this length are kept for the next call; a cache of larger ones would grow without limit.
 const KEPT_PLANS: usize = 1 << 18;
 
-fn plan(points: usize) -> Arc<dyn RealToComplex<f64>> {
+/// The plan of a length, always from a fresh planner: a planner that has made others takes them as parts, and then the last
+/// bits of an answer would depend on what this thread has answered before.
+fn planned<T: ?Sized>(
+    plans: &'static LocalKey<Plans<T>>,
+    points: usize,
+    make: fn(&mut RealFftPlanner<f64>, usize) -> Arc<T>,
+) -> Arc<T> {
+    let fresh = || make(&mut RealFftPlanner::new(), points);
     if points > KEPT_PLANS {
-        return RealFftPlanner::new().plan_fft_forward(points);
+        return fresh();
     }
-    PLANNER.with(|p| p.borrow_mut().plan_fft_forward(points))
+    plans.with(|kept| kept.borrow_mut().entry(points).or_insert_with(fresh).clone())
 }
 
 /// Smallest even 2^a·3^b·5^c that is at least `n`.
@@ -78,7 +90,7 @@ impl Spectrum {
     /// All lattices must have the same step; `points` even.
     pub fn new(parts: &[Part], lambda: f64, points: usize) -> Self {
         let step = parts[0].0.step;
-        let fft = plan(points);
+        let fft = planned(&FORWARD, points, RealFftPlanner::plan_fft_forward);
         let mut input = fft.make_input_vec();
         let mut output = fft.make_output_vec();
         let mut scratch = fft.make_scratch_vec();
@@ -250,11 +262,7 @@ fn weight(theta: f64, a: f64, b: f64, numerator: f64) -> Complex<f64> {
 
 /// Inverse transform of F·G over N: the reading at every lattice point.
 fn table(terms: &[(u64, Complex<f64>)], points: usize) -> Vec<f64> {
-    let inverse = if points > KEPT_PLANS {
-        RealFftPlanner::new().plan_fft_inverse(points)
-    } else {
-        PLANNER.with(|p| p.borrow_mut().plan_fft_inverse(points))
-    };
+    let inverse = planned(&INVERSE, points, RealFftPlanner::plan_fft_inverse);
     let mut spectrum = inverse.make_input_vec();
     for &(k, value) in terms {
         let k = k as usize;

@@ -403,3 +403,19 @@ fn an_extreme_tilt_certifies_nothing_by_overflow() {
         assert!(lower > 0.999 * truth && lower <= bound.upper, "{event}: {bound:?}");
     }
 }
+
+/// The same bits on a fresh thread as on one that has answered other questions before.
+#[test]
+fn an_answer_does_not_depend_on_earlier_ones() {
+    let ask = |sigma: f64, steps| {
+        let event = Event::gaussian(sigma).poisson_sampled(0.1).self_composed(steps);
+        format!("{:?}", Pld::default().epsilon(&event, Relation::ZeroOut, 1e-6))
+    };
+    let fresh = std::thread::scope(|s| s.spawn(|| ask(3.850979, 72)).join().unwrap());
+    for steps in [5, 20, 72, 300, 1000] {
+        for sigma in [0.7, 1.3, 3.850979, 9.0] {
+            ask(sigma, steps);
+        }
+    }
+    assert_eq!(ask(3.850979, 72), fresh);
+}
