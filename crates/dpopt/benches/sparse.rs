@@ -9,7 +9,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::{
     Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, Run, StepRule, Stream,
 };
-use dpopt::optimize::{Algorithm, Average, DescentOptions, NoisySgd};
+use dpopt::optimize::{self, Algorithm, Average, DescentOptions, NoisySgd};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
@@ -189,7 +189,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
     assert!(plan.schedule.is_lazy(), "{}", plan.schedule.noise_drawn);
     let started = Instant::now();
     let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::secure()?);
-    let answer = sgd.run(&plan, &problem, &examples, &mut curator, &Silent)?;
+    let answer = sgd.run(&plan, optimize::Run::new(&problem, &examples, &mut curator, &Silent)?)?;
     println!("epoch_s {:.2}", started.elapsed().as_secs_f64());
     assert_eq!(black_box(answer.get().weights.len()), d);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -7,7 +7,7 @@ use dpopt::data::{BadCells, Encoder, Examples, ReadOptions, Schema, open};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
-use dpopt::optimize::{MethodOptions, candidates};
+use dpopt::optimize::{MethodOptions, Run, candidates};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 };
                 let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
                 let start = Instant::now();
-                let weights = plan.run(&problem, &train, &mut curator, &Silent)?;
+                let weights = plan.run(Run::new(&problem, &train, &mut curator, &Silent)?)?;
                 let time = start.elapsed().as_secs_f64();
                 scores.entry(candidate.method).or_default().push((
                     accuracy(&test, &weights.get().weights),

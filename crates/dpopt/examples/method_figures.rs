@@ -9,7 +9,7 @@ use dpopt::data::{BadCells, Encoder, Examples, Format, ReadOptions, Schema, open
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::optimize::{METHODS, MethodOptions, choose};
+use dpopt::optimize::{METHODS, MethodOptions, Run, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::problems;
@@ -137,7 +137,7 @@ fn measure(task: &Task) -> Result<Vec<Curve>, Box<dyn Error>> {
             let mut scores = Vec::new();
             for seed in 0..RUNS {
                 let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
-                let solution = plan.run(&task.problem, &task.train, &mut curator, &Silent)?.into_inner();
+                let solution = plan.run(Run::new(&task.problem, &task.train, &mut curator, &Silent)?)?.into_inner();
                 let predicted: Vec<f64> = (0..task.test.rows.len())
                     .map(|i| {
                         let (indices, values) = task.test.rows.row(i);

@@ -6,7 +6,7 @@ use crate::examples::Examples;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
-use dpopt::optimize::{MethodOptions, Prepared, candidates, named};
+use dpopt::optimize::{MethodOptions, Prepared, Run, candidates, named};
 use dpopt::plan::{Grade, Problem, Summary};
 use dpopt::privacy::Budget;
 use dpopt::progress::Silent;
@@ -145,7 +145,7 @@ impl CertifiedPlan {
         let noise = noise(seed)?;
         let (solution, records) = py.detach(|| {
             let mut curator = Curator::open(&prepared.summary().certificate, noise);
-            let released = prepared.run(&self.problem, &examples.inner, &mut curator, &Silent).map_err(refused)?;
+            let released = Run::new(&self.problem, &examples.inner, &mut curator, &Silent).and_then(|run| prepared.run(run)).map_err(refused)?;
             Ok::<_, PyErr>((released.into_inner(), json(&curator.records())?))
         })?;
         let same = || vec![prepared.summary().weight_noise.unwrap_or(f64::NAN); solution.weights.len()];

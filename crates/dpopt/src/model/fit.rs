@@ -9,7 +9,7 @@ use crate::data::{BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layo
 use crate::loss::Loss;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::{EntropyError, NoiseSource};
-use crate::optimize::{self, Candidate, METHODS, MethodOptions, RunError, candidates, check_name, first_applicable};
+use crate::optimize::{self, Candidate, METHODS, MethodOptions, Run, RunError, candidates, check_name, first_applicable};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{CandidateRow, Coefficient, Facts, Report};
@@ -381,8 +381,14 @@ impl Fit {
         let chosen = &planned.plan;
         let mut curator = Curator::open(&chosen.summary().certificate, model_noise);
         let solution = match examples {
-            Encoded::Memory(rows) => chosen.run(&planned.problem, &Sensitive::new(rows), &mut curator, progress)?,
-            Encoded::Disk(rows) => chosen.run_spilled(&planned.problem, &Sensitive::new(rows), &mut curator, progress)?,
+            Encoded::Memory(rows) => {
+                let rows = Sensitive::new(rows);
+                chosen.run(Run::new(&planned.problem, &rows, &mut curator, progress)?)?
+            },
+            Encoded::Disk(rows) => {
+                let rows = Sensitive::new(rows);
+                chosen.run_spilled(Run::new(&planned.problem, &rows, &mut curator, progress)?)?
+            },
         }
         .into_inner();
         stages.push(Stage::new("model", &chosen.summary().certificate));

@@ -62,26 +62,53 @@ pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOpti
     /// Chooses the schedule from public facts and certifies its event. Touches no record.
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
 
-    /// Runs the plan; releases only through `curator`.
-    fn run(
-        &self,
-        plan: &Plan<Self::Schedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError>;
+    /// Runs the plan; releases only through the run's curator.
+    fn run(&self, plan: &Plan<Self::Schedule>, run: Run<'_>) -> Result<Released<Solution>, RunError>;
 
     /// As [`run`](Self::run) with rows on disk; methods that read rows in batches can.
     fn run_spilled(
         &self,
         _plan: &Plan<Self::Schedule>,
-        _problem: &Problem,
-        _examples: &Sensitive<SpilledExamples>,
-        _curator: &mut Curator,
-        _progress: &dyn Progress,
+        _run: Run<'_, SpilledExamples>,
     ) -> Result<Released<Solution>, RunError> {
         Err(RunError::InMemory { method: Self::NAME })
+    }
+}
+
+/// What one run of a plan works with. Having one says that the examples have the shape the problem promised.
+pub struct Run<'a, R: Records = Examples> {
+    /// The public facts the plan was made from.
+    pub problem: &'a Problem,
+    /// The records.
+    pub examples: &'a Sensitive<R>,
+    /// The only door out.
+    pub curator: &'a mut Curator,
+    /// Where steps are shown.
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a, R: Records> Run<'a, R> {
+    /// Refuses examples whose public shape is not the planned one.
+    pub fn new(
+        problem: &'a Problem,
+        examples: &'a Sensitive<R>,
+        curator: &'a mut Curator,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, RunError> {
+        let rows = examples.expose();
+        let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
+        let fits = rows.columns() == problem.features
+            && rows.norm_bound() <= problem.row_norm
+            && (!fixed_count || rows.len() as u64 == problem.rows);
+        if fits {
+            return Ok(Self { problem, examples, curator, progress });
+        }
+        // under add-or-remove the number of records is protected: it may not be shown
+        let count = if fixed_count { format!("{} rows, ", rows.len()) } else { String::new() };
+        Err(RunError::Shape {
+            planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
+            given: format!("{count}{} features, row norm {}", rows.columns(), rows.norm_bound()),
+        })
     }
 }
 
@@ -110,24 +137,6 @@ pub enum RunError {
     },
 }
 
-/// Refuses examples whose public shape is not the planned one.
-pub(crate) fn check_shape<R: Records>(problem: &Problem, examples: &Sensitive<R>) -> Result<(), RunError> {
-    let rows = examples.expose();
-    let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
-    let fits = rows.columns() == problem.features
-        && rows.norm_bound() <= problem.row_norm
-        && (!fixed_count || rows.len() as u64 == problem.rows);
-    if fits {
-        return Ok(());
-    }
-    // under add-or-remove the number of records is protected: it may not be shown
-    let count = if fixed_count { format!("{} rows, ", rows.len()) } else { String::new() };
-    Err(RunError::Shape {
-        planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
-        given: format!("{count}{} features, row norm {}", rows.columns(), rows.norm_bound()),
-    })
-}
-
 /// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
 pub trait Prepared: Send + Sync {
     /// The row of `explain`.
@@ -135,21 +144,9 @@ pub trait Prepared: Send + Sync {
     /// The schedule as JSON, for the report.
     fn schedule(&self) -> serde_json::Value;
     /// Runs the plan.
-    fn run(
-        &self,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError>;
+    fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError>;
     /// Runs the plan with rows on disk.
-    fn run_spilled(
-        &self,
-        problem: &Problem,
-        examples: &Sensitive<SpilledExamples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError>;
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError>;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -166,24 +163,12 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
         serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
     }
 
-    fn run(
-        &self,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        self.algorithm.run(&self.plan, problem, examples, curator, progress)
+    fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        self.algorithm.run(&self.plan, run)
     }
 
-    fn run_spilled(
-        &self,
-        problem: &Problem,
-        examples: &Sensitive<SpilledExamples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        self.algorithm.run_spilled(&self.plan, problem, examples, curator, progress)
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+        self.algorithm.run_spilled(&self.plan, run)
     }
 }
 

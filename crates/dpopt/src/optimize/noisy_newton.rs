@@ -9,12 +9,11 @@ use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::solver::{Objective, UNIT, dot, norm};
 use super::spectrum::Spectrum;
-use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::data::Examples;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, Gaussian, GridSum};
+use crate::mechanism::{ClippedGradient, Gaussian, GridSum};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -147,15 +146,8 @@ impl Algorithm for NoisyNewton {
         })
     }
 
-    fn run(
-        &self,
-        plan: &Plan<NewtonSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
+    fn run(&self, plan: &Plan<NewtonSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;
         let d = problem.features;
         let grid = Grid::new(s.grid_exponent);

@@ -7,13 +7,11 @@
 use super::output_perturbation::{TARGET_BOUND, closing_grid, smooth_loss};
 use super::planning::{approximate, check_problem, noise, positive, public_tolerance, require_delta};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
-use crate::data::Examples;
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::loss::Loss;
-use crate::mechanism::{Curator, PerturbedObjective};
+use crate::mechanism::PerturbedObjective;
 use crate::plan::{certify, Grade, NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Budget, Event, Relation, special};
@@ -191,15 +189,8 @@ impl Algorithm for ObjectivePerturbation {
         })
     }
 
-    fn run(
-        &self,
-        plan: &Plan<ObjectiveSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
+    fn run(&self, plan: &Plan<ObjectiveSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         progress.start(Self::NAME, 1);
         let mechanism = PerturbedObjective {

@@ -6,12 +6,10 @@
 use super::planning::{approximate, check_problem, gaussian_mu, noise, positive, public_tolerance};
 use super::risk::RiskModel;
 use super::solver::{Objective, minimise};
-use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
-use crate::data::Examples;
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::loss::Loss;
-use crate::mechanism::{Curator, Gaussian, GridSum};
+use crate::mechanism::{Gaussian, GridSum};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -137,15 +135,8 @@ impl Algorithm for OutputPerturbation {
         })
     }
 
-    fn run(
-        &self,
-        plan: &Plan<OutputSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
+    fn run(&self, plan: &Plan<OutputSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         let dimension = problem.weights();
         let grid = Grid::new(schedule.grid_exponent);

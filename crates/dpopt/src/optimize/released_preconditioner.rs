@@ -5,13 +5,11 @@ use super::descent::default_clip_norm;
 use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
-use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
-use crate::data::Examples;
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, Gaussian, SecondMoment, symmetric_matrix};
+use crate::mechanism::{ClippedGradient, Gaussian, SecondMoment, symmetric_matrix};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -161,15 +159,8 @@ impl Algorithm for ReleasedPreconditioner {
         })
     }
 
-    fn run(
-        &self,
-        plan: &Plan<PreconditionedSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
+    fn run(&self, plan: &Plan<PreconditionedSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;
         let d = problem.features;
         let weights = problem.weights();

@@ -6,13 +6,11 @@ use super::planning::{approximate, check_problem, in_range, noise, require_delta
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
-use super::{Algorithm, MethodOptions, RunError, Solution, check_shape};
-use crate::data::Examples;
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::loss::Loss;
-use crate::mechanism::{Curator, Gaussian, SecondMoment, symmetric_matrix, target_moment};
+use crate::mechanism::{Gaussian, SecondMoment, symmetric_matrix, target_moment};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -102,15 +100,8 @@ impl Algorithm for SufficientStatistics {
         })
     }
 
-    fn run(
-        &self,
-        plan: &Plan<SufficientStatisticsSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
+    fn run(&self, plan: &Plan<SufficientStatisticsSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;
         let d = problem.features;
         let r = problem.row_norm;

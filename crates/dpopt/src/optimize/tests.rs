@@ -34,7 +34,7 @@ pub(super) fn fit<A: Algorithm>(algorithm: &A, examples: &Examples, problem: &Pr
     let plan = algorithm.plan(problem, budget).unwrap();
     let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
     let examples = Sensitive::new(examples.clone());
-    algorithm.run(&plan, problem, &examples, &mut curator, &Silent).unwrap().into_inner().weights
+    algorithm.run(&plan, Run::new(problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights
 }
 
 #[track_caller]
@@ -205,8 +205,8 @@ fn data_of_another_shape_are_refused() {
         let plan = options.plan(&wrong, budget(1.0)).unwrap();
         let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(1));
         let sensitive = Sensitive::new(examples.clone());
-        let result = options.run(&plan, &wrong, &sensitive, &mut curator, &Silent);
-        assert!(matches!(result, Err(RunError::Shape { .. })));
+        let run = Run::new(&wrong, &sensitive, &mut curator, &Silent);
+        assert!(matches!(run, Err(RunError::Shape { .. })));
         assert!(curator.records().is_empty());
     }
     // under add-or-remove the true number of rows may differ, and is not shown
@@ -228,7 +228,7 @@ fn every_method_gives_the_same_bits_for_one_and_four_threads_and_releases_all_it
                 pool.install(|| {
                     let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(9));
                     let examples = Sensitive::new(examples.clone());
-                    let weights = plan.run(&problem, &examples, &mut curator, &Silent).unwrap().into_inner().weights;
+                    let weights = plan.run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights;
                     assert!(curator.is_spent(), "{method} planned more than it released");
                     weights
                 })
@@ -285,7 +285,7 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
     let mean = (0..runs)
         .map(|seed| {
             let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
-            let weights = plan.run(&problem, &Sensitive::new(examples.clone()), &mut curator, &Silent).unwrap();
+            let weights = plan.run(Run::new(&problem, &Sensitive::new(examples.clone()), &mut curator, &Silent).unwrap()).unwrap();
             mean_loss(examples, own, &weights.get().weights) - floor
         })
         .sum::<f64>()
@@ -354,7 +354,7 @@ fn error_bars_cover_the_noise_of_every_method() {
             let solutions: Vec<Solution> = (0..runs)
                 .map(|seed| {
                     let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
-                    plan.run(&problem, &examples, &mut curator, &Silent).unwrap().into_inner()
+                    plan.run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner()
                 })
                 .collect();
             let mut shares = Vec::new();

@@ -6,7 +6,7 @@ use crate::audit::draws::Draws;
 use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
-use crate::optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, newton_step};
+use crate::optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run, newton_step};
 use crate::plan::{Plan, Problem};
 use crate::progress::Silent;
 use dpopt_noise::NoiseSource;
@@ -83,7 +83,7 @@ impl<A: Algorithm> Subject<A> {
     ) -> Option<T> {
         let (Ok(plan), Ok(event)) = (&self.plan, &self.opened) else { return None };
         let mut curator = Curator::watched(event, NoiseSource::insecure(draws.word()));
-        let released = self.algorithm.run(plan, &self.problem, data, &mut curator, &Silent).ok()?;
+        let released = self.algorithm.run(plan, Run::new(&self.problem, data, &mut curator, &Silent).ok()?).ok()?;
         Some(look(&plan.schedule, View { weights: &released.get().weights, seen: &curator.seen() }))
     }
 }

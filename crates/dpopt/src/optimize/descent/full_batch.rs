@@ -1,13 +1,11 @@
 //! Full-batch DP gradient descent with heavy-ball momentum and no tuning (spec 17 §5).
 
 use super::{DescentOptions, DescentSchedule, Releases, descend};
-use crate::data::Examples;
-use crate::mechanism::{ClippedGradient, Curator, Gaussian};
+use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::planning::approximate;
-use crate::optimize::{Algorithm, MethodOptions, RunError, Solution, check_shape};
+use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 
@@ -42,15 +40,8 @@ impl Algorithm for NoisyGradientDescent {
         recipe.plan(problem, budget, releases)
     }
 
-    fn run(
-        &self,
-        plan: &Plan<DescentSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        check_shape(problem, examples)?;
+    fn run(&self, plan: &Plan<DescentSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         let grid = Grid::new(schedule.grid_exponent);
         let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;

@@ -5,13 +5,12 @@
 
 use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
-use crate::data::{Examples, Records, SpilledExamples};
-use crate::mechanism::{ClippedGradient, Curator, Gaussian};
+use crate::data::{Records, SpilledExamples};
+use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
-use crate::optimize::{Algorithm, MethodOptions, RunError, Solution, check_shape};
+use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 
@@ -71,37 +70,21 @@ impl Algorithm for NoisySgd {
         }
     }
 
-    fn run(
-        &self,
-        plan: &Plan<DescentSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        run(plan, problem, examples, curator, progress)
+    fn run(&self, plan: &Plan<DescentSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        self::run(plan, run)
     }
 
     fn run_spilled(
         &self,
         plan: &Plan<DescentSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<SpilledExamples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
+        run: Run<'_, SpilledExamples>,
     ) -> Result<Released<Solution>, RunError> {
-        run(plan, problem, examples, curator, progress)
+        self::run(plan, run)
     }
 }
 
-fn run<R: Records>(
-    plan: &Plan<DescentSchedule>,
-    problem: &Problem,
-    examples: &Sensitive<R>,
-    curator: &mut Curator,
-    progress: &dyn Progress,
-) -> Result<Released<Solution>, RunError> {
-    check_shape(problem, examples)?;
+fn run<R: Records>(plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> Result<Released<Solution>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
     let schedule = &plan.schedule;
     let grid = Grid::new(schedule.grid_exponent);
     let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;

@@ -4,14 +4,13 @@
 //! together are one Gaussian release of a sensitivity that accounts for every participation.
 
 use super::{Average, DescentOptions, DescentSchedule, descend, default_clip_norm};
-use crate::data::{Examples, Records, SpilledExamples};
-use crate::mechanism::{ClippedGradient, Correlation, Curator, StreamPlan, StreamShape};
+use crate::data::{Records, SpilledExamples};
+use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
 use crate::optimize::planning::{in_range, noise};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, MethodOptions, RunError, Solution, check_shape};
+use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
+use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
@@ -141,37 +140,21 @@ impl Algorithm for DpFtrl {
         })
     }
 
-    fn run(
-        &self,
-        plan: &Plan<StreamSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<Examples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
-    ) -> Result<Released<Solution>, RunError> {
-        run(plan, problem, examples, curator, progress)
+    fn run(&self, plan: &Plan<StreamSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        self::run(plan, run)
     }
 
     fn run_spilled(
         &self,
         plan: &Plan<StreamSchedule>,
-        problem: &Problem,
-        examples: &Sensitive<SpilledExamples>,
-        curator: &mut Curator,
-        progress: &dyn Progress,
+        run: Run<'_, SpilledExamples>,
     ) -> Result<Released<Solution>, RunError> {
-        run(plan, problem, examples, curator, progress)
+        self::run(plan, run)
     }
 }
 
-fn run<R: Records>(
-    plan: &Plan<StreamSchedule>,
-    problem: &Problem,
-    examples: &Sensitive<R>,
-    curator: &mut Curator,
-    progress: &dyn Progress,
-) -> Result<Released<Solution>, RunError> {
-    check_shape(problem, examples)?;
+fn run<R: Records>(plan: &Plan<StreamSchedule>, run: Run<'_, R>) -> Result<Released<Solution>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
     let schedule = &plan.schedule.descent;
     let grid = Grid::new(schedule.grid_exponent);
     let mut stream = curator.open_stream(StreamPlan {

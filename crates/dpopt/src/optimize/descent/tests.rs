@@ -3,7 +3,7 @@
 use super::*;
 use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
-use crate::optimize::Algorithm;
+use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
 use crate::Sensitive;
 use dpopt_noise::NoiseSource;
@@ -43,9 +43,9 @@ fn runs(sgd: &NoisySgd, examples: &Examples, loss: Loss, budget: Budget, seeds: 
     let sensitive = Sensitive::new(examples.clone());
     let run = |seed| {
         let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
-        let answer = sgd.run(&plan, &problem, &sensitive, &mut curator, &Silent).unwrap().into_inner();
+        let answer = sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).unwrap().into_inner();
         assert!(curator.is_spent());
-        assert!(sgd.run(&plan, &problem, &sensitive, &mut curator, &Silent).is_err(), "the budget is spent");
+        assert!(sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).is_err(), "the budget is spent");
         answer.weights
     };
     seeds.map(run).collect()
