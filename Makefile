@@ -100,3 +100,10 @@ figures: ## the pictures of the methods' pages, into docs/images (some minutes)
 
 audit: ## planted bugs must be caught, the library's claims must stand (below 15 minutes; writes docs/audits)
 	$(CARGO) run -q --release -p dpopt-cli -- audit --catalogue --write docs/audits
+
+.PHONY: reproduce
+NAME ?= all
+
+reproduce: ## a figure or table of a paper (NAME=..., without it all of them), into docs/reproduce
+	$(CARGO) run -q --release -p dpopt-reproduce -- run $(NAME)
+	$(CARGO) run -q --release -p dpopt-reproduce -- page

@@ -2,6 +2,7 @@
 //!
 //! Everything in a [`Report`] is public: facts known before the run, the certified plan, and what the run released.
 
+pub mod chart;
 mod figures;
 mod html;
 mod markup;

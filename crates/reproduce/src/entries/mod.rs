@@ -1,0 +1,13 @@
+//! All figures and tables; one file each.
+
+mod geometric_median;
+
+use crate::Entry;
+
+/// In the order of the list.
+pub const ALL: &[&Entry] = &[&geometric_median::AS_SCRIPTED, &geometric_median::EXACT_NOISE];
+
+/// The entry of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|e| e.name == name).copied()
+}

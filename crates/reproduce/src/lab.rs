@@ -1,0 +1,236 @@
+//! Where trials are run: in parallel over cells and repeats, resumable, with a seed for each.
+
+use crate::entry::Entry;
+use crate::store::{Key, Store};
+use dpopt::noise::{NoiseSource, Purpose};
+use dpopt::progress::Progress;
+use rayon::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why an entry could not be computed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A file could not be read or written.
+    #[error("{path}: {why}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// A result could not be kept as JSON.
+    #[error("a result can't be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A chart could not be drawn.
+    #[error(transparent)]
+    Chart(#[from] dpopt::report::chart::ChartError),
+    /// A table could not be written.
+    #[error("a table can't be written: {0}")]
+    Table(#[from] csv::Error),
+    /// Data that are not here.
+    #[error("the data set {name} is not here; put it under $DPOPT_DATA ({hint})")]
+    Data {
+        /// Which.
+        name: &'static str,
+        /// Where it comes from.
+        hint: &'static str,
+    },
+    /// The computation itself.
+    #[error("{0}")]
+    Computation(String),
+}
+
+impl Failure {
+    /// A failure of the computation itself.
+    pub fn of(why: impl std::fmt::Display) -> Self {
+        Self::Computation(why.to_string())
+    }
+
+    pub(crate) fn file(path: &Path, why: std::io::Error) -> Self {
+        Self::File { path: path.display().to_string(), why }
+    }
+}
+
+/// How much is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Seconds: shows that the code runs; its numbers say little.
+    Short,
+    /// What the documentation shows.
+    Full,
+}
+
+/// One repeat of one cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// 0, 1, …
+    pub repeat: u32,
+    /// For this cell and repeat alone.
+    pub seed: u64,
+    /// The same in all cells for equal repeats: draw from it what cells share, such as the data.
+    pub shared_seed: u64,
+}
+
+impl Trial {
+    /// Randomness of this trial.
+    pub fn source(&self) -> NoiseSource {
+        NoiseSource::insecure(self.seed)
+    }
+
+    /// A stream of this trial.
+    pub fn stream(&self) -> dpopt::noise::Stream {
+        self.source().stream(Purpose::Other(0), 0)
+    }
+}
+
+/// What an entry computes with.
+pub struct Lab<'a> {
+    /// How much is computed.
+    pub scale: Scale,
+    /// Of the whole run.
+    pub seed: u64,
+    name: &'static str,
+    revision: u32,
+    store: Store,
+    data: Option<PathBuf>,
+    progress: &'a dyn Progress,
+    settings: Mutex<Vec<(String, serde_json::Value)>>,
+    computed: AtomicU64,
+    found: AtomicU64,
+}
+
+impl<'a> Lab<'a> {
+    /// A lab for `entry`. Finished trials are kept in `folder`; data sets are looked for in `data`.
+    ///
+    /// # Errors
+    /// The folder could not be made.
+    pub fn open(
+        entry: &Entry,
+        scale: Scale,
+        seed: u64,
+        folder: Option<PathBuf>,
+        data: Option<PathBuf>,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            scale,
+            seed,
+            name: entry.name,
+            revision: entry.revision,
+            store: Store::open(folder)?,
+            data,
+            progress,
+            settings: Mutex::new(Vec::new()),
+            computed: AtomicU64::new(0),
+            found: AtomicU64::new(0),
+        })
+    }
+
+    /// `short` or `full`, by the scale.
+    pub fn pick<T>(&self, short: T, full: T) -> T {
+        match self.scale {
+            Scale::Short => short,
+            Scale::Full => full,
+        }
+    }
+
+    /// Notes a setting: it is printed and stands in `result.json`.
+    ///
+    /// # Errors
+    /// The value has no JSON form.
+    pub fn setting(&self, name: &str, value: impl Serialize) -> Result<(), Failure> {
+        let value = serde_json::to_value(value)?;
+        self.settings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((name.into(), value));
+        Ok(())
+    }
+
+    /// All settings so far.
+    pub fn settings(&self) -> Vec<(String, serde_json::Value)> {
+        self.settings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// (computed now, found from earlier runs).
+    pub fn trials_done(&self) -> (u64, u64) {
+        (self.computed.load(Ordering::Relaxed), self.found.load(Ordering::Relaxed))
+    }
+
+    /// The file or folder of a data set.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn data(&self, name: &'static str, hint: &'static str) -> Result<PathBuf, Failure> {
+        let path = self.data.as_ref().map(|d| d.join(name)).filter(|p| p.exists());
+        path.ok_or(Failure::Data { name, hint })
+    }
+
+    /// Runs every cell `repeats` times, in parallel; what an earlier run with the same settings finished is not computed
+    /// again. The result is indexed by cell, then by repeat. `run` must depend on nothing but its cell and its trial.
+    ///
+    /// # Errors
+    /// The first failure of a trial, or of writing a result.
+    pub fn trials<C, R>(
+        &self,
+        phase: &str,
+        cells: &[C],
+        repeats: u32,
+        run: impl Fn(&C, Trial) -> Result<R, Failure> + Sync,
+    ) -> Result<Vec<Vec<R>>, Failure>
+    where
+        C: Serialize + Sync,
+        R: Serialize + DeserializeOwned + Send,
+    {
+        let jobs: Vec<(usize, u32)> = (0..cells.len()).flat_map(|c| (0..repeats).map(move |r| (c, r))).collect();
+        self.progress.start(phase, jobs.len() as u64);
+        let results: Result<Vec<R>, Failure> = jobs
+            .par_iter()
+            .with_max_len(1)
+            .map(|&(c, repeat)| {
+                let key = Key {
+                    entry: self.name.into(),
+                    revision: self.revision,
+                    version: env!("CARGO_PKG_VERSION").into(),
+                    scale: self.pick("short", "full").into(),
+                    phase: phase.into(),
+                    cell: serde_json::to_value(&cells[c])?,
+                    seed: self.seed,
+                    repeat,
+                };
+                let result = if let Some(result) = self.store.find(&key)? {
+                    self.found.fetch_add(1, Ordering::Relaxed);
+                    result
+                } else {
+                    let trial = Trial {
+                        repeat,
+                        seed: derived(&[&serde_json::to_vec(&(&key.entry, phase, &key.cell, self.seed, repeat))?]),
+                        shared_seed: derived(&[&serde_json::to_vec(&(&key.entry, self.seed, repeat))?]),
+                    };
+                    let result = run(&cells[c], trial)?;
+                    self.store.keep(&key, &result)?;
+                    self.computed.fetch_add(1, Ordering::Relaxed);
+                    // through the same text as a kept one, so that a resumed run gives the same bytes
+                    serde_json::from_value(serde_json::to_value(&result)?)?
+                };
+                self.progress.tick();
+                Ok(result)
+            })
+            .collect();
+        self.progress.finish();
+        let mut results = results?.into_iter();
+        Ok(cells.iter().map(|_| results.by_ref().take(repeats as usize).collect()).collect())
+    }
+}
+
+fn derived(parts: &[&[u8]]) -> u64 {
+    let mut hash = blake3::Hasher::new_derive_key("dpopt-reproduce 2026 trial seed");
+    for part in parts {
+        hash.update(part);
+    }
+    let mut bytes = [0u8; 8];
+    hash.finalize_xof().fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}

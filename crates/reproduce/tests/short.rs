@@ -1,0 +1,90 @@
+//! The short scale of every figure, through the binary: it runs, it writes well-formed files, and a second run finds
+//! everything and changes no byte.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn reproduce(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dpopt-reproduce")).args(arguments).output().expect("the binary runs")
+}
+
+fn succeeded(arguments: &[&str]) -> String {
+    let output = reproduce(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn data() -> Option<std::path::PathBuf> {
+    let places = [std::env::var_os("DPOPT_DATA").map(Into::into), Some("../../../shared/data".into())];
+    places.into_iter().flatten().find(|p: &std::path::PathBuf| p.exists())
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder)
+        .expect("a folder of results")
+        .map(|e| e.expect("readable").path())
+        .map(|p| (p.file_name().expect("a name").to_string_lossy().into_owned(), std::fs::read(p).expect("readable")))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_figure_runs_and_a_second_run_changes_nothing() {
+    let out = tempfile::tempdir().expect("a folder");
+    let place = out.path().to_str().expect("text");
+    let names = succeeded(&["list", "--names"]);
+    let data = data();
+    for name in names.lines() {
+        let mut arguments = vec!["run", name, "--short", "--out", place];
+        if let Some(data) = &data {
+            arguments.extend(["--data", data.to_str().expect("text")]);
+        }
+        let first = reproduce(&arguments);
+        let error = String::from_utf8_lossy(&first.stderr).into_owned();
+        if error.contains("the data set") && data.is_none() {
+            eprintln!("skipped {name}: {error}");
+            continue;
+        }
+        assert!(first.status.success(), "{name}: {error}");
+        let folder = out.path().join(name);
+        let written = files(&folder);
+        let ends = |ending: &str| written.iter().filter(|f| f.0.ends_with(ending)).count();
+        assert!(ends(".svg") >= 1 && ends(".csv") >= 1 && ends("result.json") == 1 && ends("README.md") == 1, "{name}");
+        for (file, bytes) in &written {
+            let text = std::str::from_utf8(bytes).expect("text");
+            assert!(!text.contains("NaN"), "{name}/{file} contains NaN");
+            if file.ends_with(".svg") {
+                roxmltree::Document::parse(text).unwrap_or_else(|e| panic!("{name}/{file}: {e}"));
+            }
+        }
+        let again = succeeded(&arguments);
+        assert!(again.contains(" 0 trials computed") || again.contains("0 found"), "{name}: {again}");
+        assert!(written == files(&folder), "{name}: a second run changed the results");
+    }
+}
+
+#[test]
+fn another_seed_is_another_computation_and_a_torn_file_is_computed_again() {
+    let out = tempfile::tempdir().expect("a folder");
+    let place = out.path().to_str().expect("text");
+    let run = |seed: &str| {
+        succeeded(&["run", "geometric-median-exact", "--short", "--out", place, "--seed", seed]);
+        files(&out.path().join("geometric-median-exact"))
+    };
+    let first = run("1");
+    assert!(first != run("2"));
+    for trial in std::fs::read_dir(out.path().join(".trials/geometric-median-exact")).expect("trials") {
+        let path = trial.expect("readable").path();
+        let bytes = std::fs::read(&path).expect("readable");
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("writable");
+    }
+    assert!(first == run("1"));
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_way_out() {
+    let output = reproduce(&["run", "no-such-figure", "--short"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains("dpopt-reproduce list"));
+}
