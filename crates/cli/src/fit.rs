@@ -75,6 +75,15 @@ struct Tuning {
     /// dp-ftrl: how the noises of the steps are correlated
     #[arg(long, value_enum)]
     correlation: Option<CorrelationFlag>,
+    /// regularized-descent: features are publicly known to decay like k^-C over their directions
+    #[arg(long, value_name = "C", allow_negative_numbers = true)]
+    gradient_decay: Option<f64>,
+    /// regularized-descent: features are publicly known to lie in R directions
+    #[arg(long, value_name = "R", conflicts_with = "gradient_decay")]
+    gradient_rank: Option<u64>,
+    /// regularized-descent: public guess of the norm of the best weights
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    distance: Option<f64>,
     /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
     #[arg(long, allow_negative_numbers = true)]
     shift: Option<f64>,
@@ -141,6 +150,9 @@ impl Common {
             momentum: t.momentum,
             shift: t.shift,
             correlation: t.correlation.map(Correlation::from),
+            gradient_decay: t.gradient_decay,
+            gradient_rank: t.gradient_rank,
+            distance: t.distance,
         }
     }
 
@@ -417,6 +429,11 @@ fn shown(e: &Explained, read: &str) -> String {
         .collect();
     let headings = ["method", "#noise", "#steps", "#gradients", "#excess risk", "#epsilon", "#delta", "accountant"];
     out.push_str(&table(&headings, &rows));
+    for candidate in &e.candidates {
+        if let Outcome::Planned(row) = &candidate.outcome {
+            row.notes.iter().for_each(|note| out.push_str(&format!("\n{}: {note}\n", candidate.method)));
+        }
+    }
     out
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`sensitive`] | [`Sensitive`] and [`Released`]: what may not leave, and what may |
+//! | [`sensitive`] | [`Sensitive`], [`Released`] and [`Public`]: what may not leave, and what may |
 //! | [`data`] | rows, encoders from public facts, readers, batch samplers |
 //! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
 //! | [`geometry`] | norms, projections |
@@ -33,4 +33,4 @@ pub mod sensitive;
 
 pub use dpopt_noise as noise;
 pub use dpopt_privacy as privacy;
-pub use sensitive::{Released, Sensitive};
+pub use sensitive::{Public, Released, Sensitive};

@@ -1,8 +1,8 @@
-//! The two types between which every mechanism stands.
+//! The types between which every mechanism stands.
 //!
 //! [`Sensitive<T>`] depends on records and cannot be printed, compared, serialised or read outside this crate.
 //! [`Released<T>`] went through a planned, certified and charged mechanism. Only the
-//! [`Curator`](crate::mechanism::Curator) turns one into the other.
+//! [`Curator`](crate::mechanism::Curator) turns one into the other. [`Public<T>`] never was sensitive, or was released.
 
 /// A value that depends on sensitive records.
 ///
@@ -51,5 +51,36 @@ impl<T> Released<T> {
     /// Post-processing: `f` must not look at records (it cannot: they are [`Sensitive`]).
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Released<U> {
         Released(f(self.0))
+    }
+}
+
+/// A value that tells nothing about sensitive records: declared so by the caller, or released before.
+///
+/// Diagnostics that are not private ask for it, so that nobody passes them records by accident.
+///
+/// ```compile_fail
+/// let secret = dpopt::Sensitive::new(3.0_f64);
+/// let open: dpopt::Public<f64> = secret.into(); // only a release makes it public
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Public<T>(T);
+
+impl<T> Public<T> {
+    /// The caller's promise that `value` does not depend on sensitive records: other people's public data, synthetic data,
+    /// a gradient of a public loss. What is computed from it carries no privacy claim of its own.
+    pub fn declare(value: T) -> Self {
+        Self(value)
+    }
+
+    /// Reads the value.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> From<Released<T>> for Public<T> {
+    /// What was released has been paid for.
+    fn from(released: Released<T>) -> Self {
+        Self(released.into_inner())
     }
 }

@@ -31,6 +31,23 @@ fn numbers_are_enough() {
     assert!(refuse(d.path(), &["explain", "--rows", "1", "--features", "1", "--epsilon", "1"]).contains("at least 2"));
 }
 
+/// The bound that is proved for `regularized-descent`, as the line below the table tells it.
+fn proved(arguments: &[&str]) -> f64 {
+    let d = tempfile::tempdir().unwrap();
+    let common = ["explain", "--rows", "50000", "--features", "200000", "--epsilon", "1", "--delta", "1e-6"];
+    let out = succeed(d.path(), &[&common[..], &["--method", "regularized-descent"], arguments].concat());
+    let line = out.lines().find(|l| l.starts_with("regularized-descent: proved")).unwrap_or_else(|| panic!("{out}"));
+    line.split("risk at most ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|x| x.parse().ok()).unwrap()
+}
+
+#[test]
+fn who_knows_that_features_decay_sees_a_smaller_bound() {
+    let plain = proved(&[]);
+    let decay = proved(&["--gradient-decay", "1.5"]);
+    let rank = proved(&["--gradient-rank", "20"]);
+    assert!(decay < 0.9 * plain && rank < decay, "{plain}, {decay}, {rank}");
+}
+
 #[test]
 fn rows_that_no_reader_could_digest_are_not_looked_at() {
     let d = tempfile::tempdir().unwrap();

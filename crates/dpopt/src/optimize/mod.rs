@@ -7,6 +7,7 @@ mod planning;
 mod noisy_newton;
 mod registry;
 mod released_preconditioner;
+pub mod restricted_lipschitz;
 mod risk;
 mod spectrum;
 mod sufficient_statistics;
@@ -26,6 +27,7 @@ pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub(crate) use registry::check_name;
 pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable, named};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
+pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
 pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
 
 use crate::data::{Examples, Records, SpilledExamples};

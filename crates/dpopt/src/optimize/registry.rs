@@ -3,7 +3,7 @@
 
 use super::{
     Algorithm, DpFtrl, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
-    ReleasedPreconditioner, SufficientStatistics, prepare,
+    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, prepare,
 };
 use crate::mechanism::Correlation;
 use crate::plan::{Grade, NotApplicable, Problem};
@@ -34,6 +34,12 @@ pub struct MethodOptions {
     pub correlation: Option<Correlation>,
     /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
     pub shift: Option<f64>,
+    /// c: gradients (features) are publicly known to decay like k^−c over their directions (regularized-descent).
+    pub gradient_decay: Option<f64>,
+    /// r: gradients (features) are publicly known to lie in r directions (regularized-descent).
+    pub gradient_rank: Option<u64>,
+    /// D: public guess of the minimiser's distance from 0 (regularized-descent).
+    pub distance: Option<f64>,
 }
 
 /// One row of `explain`: a planned and certified method, or why it does not apply.
@@ -55,7 +61,7 @@ fn planned<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 8] = [
+const PLANNERS: [(&str, Planner); 9] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
@@ -64,6 +70,7 @@ const PLANNERS: [(&str, Planner); 8] = [
     (NoisyNewton::NAME, planned::<NoisyNewton>),
     (OutputPerturbation::NAME, planned::<OutputPerturbation>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),
+    (RegularizedDescent::NAME, planned::<RegularizedDescent>),
 ];
 
 /// Names of all methods, as in `--method`.

@@ -17,6 +17,11 @@ impl Spectrum {
         eigenvalues.iter().all(|w| w.is_finite()).then(|| Self { eigenvalues, vectors: eigen.U().to_owned() })
     }
 
+    /// In ascending order.
+    pub(crate) fn eigenvalues(&self) -> &[f64] {
+        &self.eigenvalues
+    }
+
     pub(crate) fn smallest(&self) -> f64 {
         self.eigenvalues.iter().copied().fold(f64::INFINITY, f64::min)
     }

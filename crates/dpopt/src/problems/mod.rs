@@ -1,7 +1,21 @@
 //! Problems made from a seed, with a known truth, for demos, benchmarks and tests. Nothing here is sensitive.
+//!
+//! | problem | what is known | where it is hard |
+//! |---|---|---|
+//! | [`census`] | the logistic model behind the labels | mixed columns, rare levels |
+//! | [`GeometricMedian`] | minimiser, minimum, restricted-Lipschitz coefficients | a dial from √d to dimension-free |
+//! | [`LinearLosses`] | minimisers and excess risks on ball and box, drawn and in law | the lower bounds of ERM and SCO |
+//! | [`sparse_packing`] | pairwise distances | lower bound of pure DP for sparse means |
+//! | [`decaying_logistic`] | true weights, the same for every d | when dimension does not hurt |
+//! | [`sparse_regression`] | true weights and support | hard thresholding |
+//! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
 
 mod census;
 mod geometric_median;
+mod linear;
+mod regression;
 
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
+pub use linear::{LinearLosses, sparse_packing};
+pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};

@@ -141,6 +141,9 @@ pub struct PlannedRow {
     pub delta: f64,
     /// Which accountant certified it.
     pub accountant: String,
+    /// What the plan tells besides: a proved bound, for example.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One released weight.
@@ -168,6 +171,7 @@ impl From<&Candidate> for CandidateRow {
                     epsilon: s.certificate.bound().upper,
                     delta: s.certificate.budget().delta(),
                     accountant: s.certificate.bound().accountant.clone(),
+                    notes: s.warnings.clone(),
                 })
             }
             Err(why) => Outcome::Refused { not_applicable: why.to_string() },

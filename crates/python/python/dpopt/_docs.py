@@ -23,6 +23,8 @@ PARAMETERS = """Args:
         n_rows: public number of rows, or a public guess of it under add-or-remove.
         regularization: λ on the sum of the losses of bounded rows. None: chosen from public facts.
         shift, steps, learning_rate, clip_norm, momentum, sampling_probability: of the methods that have them.
+        gradient_decay, gradient_rank, distance: for ``"regularized-descent"``: public knowledge that features decay like k^-c
+            or lie in r directions, and a guess of the norm of the best weights; they shape its proved error bound.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
 
     Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``

@@ -47,6 +47,7 @@ class PrivateLinear(PrivateEstimator):
 
     _method_options: Sequence[str] = (
         "steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift",
+        "gradient_decay", "gradient_rank", "distance",
     )  # fmt: skip
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:

@@ -83,7 +83,8 @@ class LinearRegression(PrivateLinearRegressor):
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None, insecure_seed=None,
+        steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        gradient_decay=None, gradient_rank=None, distance=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -107,7 +108,8 @@ class Ridge(PrivateLinearRegressor):
     def __init__(
         self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None, insecure_seed=None,
+        steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        gradient_decay=None, gradient_rank=None, distance=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -138,7 +140,8 @@ class SGDRegressor(PrivateLinearRegressor):
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
         row_norm=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
         intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None, clip_norm=None,
-        momentum=None, sampling_probability=None, insecure_seed=None,
+        momentum=None, sampling_probability=None,
+        gradient_decay=None, gradient_rank=None, distance=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 

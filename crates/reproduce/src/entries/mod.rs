@@ -1,11 +1,18 @@
 //! All figures and tables; one file each.
 
+mod dimension;
 mod geometric_median;
+mod gradient_subspace;
 
 use crate::Entry;
 
 /// In the order of the list.
-pub const ALL: &[&Entry] = &[&geometric_median::AS_SCRIPTED, &geometric_median::EXACT_NOISE];
+pub const ALL: &[&Entry] = &[
+    &geometric_median::AS_SCRIPTED,
+    &geometric_median::EXACT_NOISE,
+    &dimension::ENTRY,
+    &gradient_subspace::ENTRY,
+];
 
 /// The entry of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {

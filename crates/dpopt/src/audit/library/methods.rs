@@ -16,7 +16,7 @@ use crate::loss::Loss;
 use crate::optimize::solver::{Objective, minimise};
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    ReleasedPreconditioner, SufficientStatistics, newton_step,
+    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, newton_step,
 };
 use crate::plan::Problem;
 use dpopt_privacy::Relation;
@@ -129,6 +129,14 @@ fn descents() -> Vec<LibraryAudit> {
             softmax,
             tight,
             |_, _, view| view.seen.iter().map(|g| g[0] - 2.0 * g[1] + g[2]).sum::<f64>(),
+        )
+        .gaussian(),
+        single(
+            ("regularized-descent, all sums seen", "canary at the bound in all 4 steps; sum of its coordinate"),
+            RegularizedDescent { steps: Some(4), learning_rate: Some(1e-3), ..RegularizedDescent::default() },
+            Loss::Absolute,
+            tight,
+            |_, s, view| coordinate(view.seen, 0, s.descent.clip_norm).iter().sum(),
         )
         .gaussian(),
         single(

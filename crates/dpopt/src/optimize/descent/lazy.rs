@@ -111,7 +111,7 @@ fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOpt
     };
     let runs = match schedule.average {
         Average::Last => vec![Run { steps, rule: rule(0.0) }],
-        Average::LastHalf => {
+        Average::LastHalf | Average::All => {
             let before = schedule.first_averaged() as u32;
             let mut runs = vec![Run { steps: before, rule: rule(0.0) }, Run { steps: steps - before, rule: rule(1.0) }];
             runs.retain(|run| run.steps > 0);

@@ -61,6 +61,8 @@ pub enum Average {
     /// Mean of the last half: less noise, the default.
     #[default]
     LastHalf,
+    /// Mean of all iterates after the first step: what bounds on the excess risk are proved for.
+    All,
     /// The last iterate.
     Last,
 }
@@ -244,6 +246,7 @@ impl DescentSchedule {
     pub(crate) fn first_averaged(&self) -> u64 {
         match self.average {
             Average::LastHalf => self.steps / 2,
+            Average::All => 0,
             Average::Last => self.steps - 1,
         }
     }

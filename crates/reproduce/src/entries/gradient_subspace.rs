@@ -1,0 +1,315 @@
+//! Experiment B of the thesis: do the gradients of a fine-tuning run live in few directions? (§11.4.2, Figure 11.2; spec 11 §6)
+//! Here: a bag-of-embeddings classifier of SMS messages in place of DistilRoBERTa on SST-2.
+
+use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
+use dpopt::Public;
+use dpopt::noise::Stream;
+use dpopt::optimize::restricted_lipschitz::measure::from_gradients;
+use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Singular values of stored gradients, and retraining in the subspace they span.
+pub const ENTRY: Entry = Entry {
+    name: "gradient-subspace",
+    source: "thesis, Figure 11.2 and §11.4.2 (Experiment B)",
+    shows: "singular values of the gradients of a private run, and accuracy after retraining with gradients projected on the first k",
+    fidelity: Fidelity::StandIn("word embeddings on SMS spam for DistilRoBERTa on SST-2"),
+    revision: 1,
+    run,
+};
+
+/// Words with the largest public-hash ranks are not selected: every word has one of these slots.
+const SLOTS: usize = 1024;
+/// Length of an embedding.
+const WIDTH: usize = 8;
+const PARAMETERS: usize = SLOTS * WIDTH + WIDTH + 1;
+const CLIP: f64 = 0.1;
+const EPSILON: f64 = 8.0;
+
+/// A message: slots of its words, and whether it is spam.
+struct Message {
+    slots: Vec<u32>,
+    spam: bool,
+}
+
+fn messages(text: &str) -> Vec<Message> {
+    text.lines()
+        .filter_map(|line| {
+            let (label, words) = line.split_once('\t')?;
+            let slots: Vec<u32> = words
+                .to_lowercase()
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|w| !w.is_empty())
+                .take(64)
+                .map(|w| {
+                    // a number counts as its length: prices and telephone numbers
+                    let token = if w.bytes().all(|b| b.is_ascii_digit()) { format!("#{}", w.len()) } else { w.into() };
+                    let hash = blake3::hash(token.as_bytes());
+                    u32::from_le_bytes([hash.as_bytes()[0], hash.as_bytes()[1], hash.as_bytes()[2], 0]) % SLOTS as u32
+                })
+                .collect();
+            (!slots.is_empty()).then(|| Message { slots, spam: label == "spam" })
+        })
+        .collect()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Mean embedding and score of a message.
+fn forward(weights: &[f64], message: &Message, mean: &mut [f64; WIDTH]) -> f64 {
+    mean.fill(0.0);
+    for slot in &message.slots {
+        let row = &weights[*slot as usize * WIDTH..][..WIDTH];
+        mean.iter_mut().zip(row).for_each(|(m, w)| *m += w);
+    }
+    mean.iter_mut().for_each(|m| *m /= message.slots.len() as f64);
+    let head = &weights[SLOTS * WIDTH..];
+    head[WIDTH] + mean.iter().zip(head).map(|(m, w)| m * w).sum::<f64>()
+}
+
+/// Adds the clipped gradient of the logistic loss of one message.
+fn add_gradient(weights: &[f64], message: &Message, counts: &mut HashMap<u32, f64>, sum: &mut [f64]) {
+    let mut mean = [0.0; WIDTH];
+    let score = forward(weights, message, &mut mean);
+    let slope = sigmoid(score) - f64::from(u8::from(message.spam));
+    let head = &weights[SLOTS * WIDTH..][..WIDTH];
+    counts.clear();
+    let share = 1.0 / message.slots.len() as f64;
+    message.slots.iter().for_each(|s| *counts.entry(*s).or_default() += share);
+    let head_norm: f64 = head.iter().map(|w| w * w).sum();
+    let spread: f64 = counts.values().map(|c| c * c).sum();
+    let mean_norm: f64 = mean.iter().map(|m| m * m).sum();
+    let length = slope.abs() * (spread * head_norm + mean_norm + 1.0).sqrt();
+    let factor = slope * (CLIP / length).min(1.0);
+    for (slot, share) in counts.iter() {
+        let row = &mut sum[*slot as usize * WIDTH..][..WIDTH];
+        row.iter_mut().zip(head).for_each(|(g, w)| *g += factor * share * w);
+    }
+    let tail = &mut sum[SLOTS * WIDTH..];
+    tail.iter_mut().zip(&mean).for_each(|(g, m)| *g += factor * m);
+    tail[WIDTH] += factor;
+}
+
+/// A run's settings.
+struct Training {
+    steps: usize,
+    rate: f64,
+    sampling: f64,
+    noise_multiplier: f64,
+}
+
+/// DP-Adam from a public random start; `subspace` (k × parameters) projects the clipped mean before noise is added.
+fn train(
+    messages: &[Message],
+    t: &Training,
+    subspace: Option<&[f64]>,
+    stream: &mut Stream,
+    mut keep: impl FnMut(&[f64]),
+) -> Vec<f64> {
+    let mut weights = vec![0.0; PARAMETERS];
+    weights[..SLOTS * WIDTH].iter_mut().for_each(|w| *w = 0.1 * stream.standard_normal());
+    weights[SLOTS * WIDTH..][..WIDTH].iter_mut().for_each(|w| *w = stream.standard_normal());
+    let (mut first, mut second) = (vec![0.0; PARAMETERS], vec![0.0; PARAMETERS]);
+    let (mut sum, mut noise, mut counts) = (vec![0.0; PARAMETERS], vec![0.0; PARAMETERS], HashMap::new());
+    let expected = t.sampling * messages.len() as f64;
+    for step in 0..t.steps {
+        sum.fill(0.0);
+        for message in messages {
+            if stream.uniform() < t.sampling {
+                add_gradient(&weights, message, &mut counts, &mut sum);
+            }
+        }
+        sum.iter_mut().for_each(|g| *g /= expected);
+        keep(&sum);
+        if let Some(directions) = subspace {
+            let full = std::mem::replace(&mut sum, vec![0.0; PARAMETERS]);
+            for v in directions.chunks_exact(PARAMETERS) {
+                let part: f64 = v.iter().zip(&full).map(|(a, b)| a * b).sum();
+                sum.iter_mut().zip(v).for_each(|(g, a)| *g += part * a);
+            }
+        }
+        stream.fill_standard_normal(&mut noise);
+        let scale = t.noise_multiplier * CLIP / expected;
+        let rate = t.rate * (1.0 - step as f64 / t.steps as f64);
+        let (b1, b2) = (0.9f64, 0.999f64);
+        let (c1, c2) = (1.0 - b1.powi(step as i32 + 1), 1.0 - b2.powi(step as i32 + 1));
+        for j in 0..PARAMETERS {
+            let g = sum[j] + scale * noise[j];
+            first[j] = b1 * first[j] + (1.0 - b1) * g;
+            second[j] = b2 * second[j] + (1.0 - b2) * g * g;
+            weights[j] -= rate * (first[j] / c1) / ((second[j] / c2).sqrt() + 1e-8);
+        }
+    }
+    weights
+}
+
+fn accuracy(weights: &[f64], messages: &[Message]) -> f64 {
+    let mut mean = [0.0; WIDTH];
+    let right = messages.iter().filter(|m| (forward(weights, m, &mut mean) > 0.0) == m.spam).count();
+    right as f64 / messages.len() as f64
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Result_ {
+    /// Accuracy on the holdout of the long private run and of the run without noise.
+    private: f64,
+    not_private: f64,
+    /// Leading singular values of the stored gradients.
+    singular_values: Vec<f64>,
+    /// (k, accuracy); 0 stands for no projection.
+    projected: Vec<(usize, f64)>,
+}
+
+#[derive(Clone, Serialize)]
+struct Setting {
+    long: usize,
+    short: usize,
+    sampling: f64,
+    ranks: Vec<usize>,
+    rate: f64,
+}
+
+fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Result_, Failure> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    let mut stream = trial.stream();
+    stream.shuffle(&mut order);
+    let take = |positions: &[usize]| -> Vec<Message> {
+        positions.iter().map(|&i| Message { slots: all[i].slots.clone(), spam: all[i].spam }).collect()
+    };
+    let cut = all.len() * 4 / 5;
+    let (training, holdout) = (take(&order[..cut]), take(&order[cut..]));
+    let budget = Budget::new(EPSILON, (training.len() as f64).powf(-1.1)).map_err(Failure::of)?;
+    let made = |steps: usize| -> Result<Training, Failure> {
+        let event = |z: f64| Event::gaussian(z).poisson_sampled(setting.sampling).self_composed(steps as u64);
+        let (noise_multiplier, _) = calibrate::noise(event, Relation::ZeroOut, budget).map_err(Failure::of)?;
+        Ok(Training { steps, rate: setting.rate, sampling: setting.sampling, noise_multiplier })
+    };
+    let (long, short) = (made(setting.long)?, made(setting.short)?);
+    let mut gradients = Vec::with_capacity(setting.long * PARAMETERS);
+    let weights = train(&training, &long, None, &mut stream, |g| gradients.extend_from_slice(g));
+    let private = accuracy(&weights, &holdout);
+    let open = Training { noise_multiplier: 0.0, ..made(setting.short)? };
+    let not_private = accuracy(&train(&training, &open, None, &mut stream, |_| ()), &holdout);
+    // the SMS collection is public; for private messages this declaration would be false, and what follows has no guarantee
+    let most = setting.ranks.iter().copied().max().unwrap_or(0);
+    let measured = from_gradients(&Public::declare(gradients), PARAMETERS, most.max(lab_spectrum(setting.long)));
+    let mut projected = Vec::new();
+    for &k in &setting.ranks {
+        let directions = (k > 0).then(|| &measured.directions[..k.min(measured.singular_values.len()) * PARAMETERS]);
+        let weights = train(&training, &short, directions, &mut stream, |_| ());
+        projected.push((k, accuracy(&weights, &holdout)));
+    }
+    Ok(Result_ { private, not_private, singular_values: measured.singular_values, projected })
+}
+
+/// How many singular values are shown: half of the stored gradients, as in the source (1000 of 2000).
+fn lab_spectrum(stored: usize) -> usize {
+    stored / 2
+}
+
+fn run(lab: &Lab) -> Result<Outcome, Failure> {
+    let path = lab.data("sms-spam/SMSSpamCollection", "the SMS Spam Collection of the UCI repository")?;
+    let bytes = std::fs::read(&path).map_err(|why| Failure::File { path: path.display().to_string(), why })?;
+    let mut all = messages(&String::from_utf8_lossy(&bytes));
+    if lab.scale == crate::Scale::Short {
+        all.truncate(600);
+    }
+    let setting = Setting {
+        long: lab.pick(16, 1000),
+        short: lab.pick(8, 200),
+        sampling: 0.2,
+        ranks: lab.pick(vec![1, 4, 0], vec![1, 2, 5, 10, 20, 50, 100, 0]),
+        rate: 0.02,
+    };
+    let repeats = lab.pick(1, 3);
+    lab.setting("messages", all.len())?;
+    lab.setting("parameters", PARAMETERS)?;
+    lab.setting("epsilon, delta", [serde_json::json!(EPSILON), serde_json::json!("n^-1.1")])?;
+    lab.setting("clip norm, Adam's rate, sampling probability", [CLIP, setting.rate, setting.sampling])?;
+    lab.setting("stored gradients, updates when retraining", [setting.long, setting.short])?;
+    lab.setting("repeats", repeats)?;
+    let majority = all.iter().filter(|m| !m.spam).count() as f64 / all.len().max(1) as f64;
+    let results = lab.trials("train", std::slice::from_ref(&setting), repeats, |s, trial| experiment(&all, s, trial))?;
+    let results = results.into_iter().next().unwrap_or_default();
+
+    let count = results.iter().map(|r| r.singular_values.len()).min().unwrap_or(0);
+    let spectrum: Vec<(f64, Summary)> = (0..count)
+        .map(|k| ((k + 1) as f64, Summary::of(results.iter().map(|r| r.singular_values[k] / r.singular_values[0]))))
+        .collect();
+    let slope = log_log_slope(spectrum.iter().map(|(k, s)| (*k, s.mean)))
+        .ok_or_else(|| Failure::of("the gradients have no spectrum"))?;
+    let at = |rank: usize| {
+        Summary::of(results.iter().flat_map(|r| r.projected.iter().filter(move |p| p.0 == rank).map(|p| p.1)))
+    };
+    let whole = at(0);
+    let private = Summary::of(results.iter().map(|r| r.private));
+    let open = Summary::of(results.iter().map(|r| r.not_private));
+    let most = setting.ranks.iter().copied().max().unwrap_or(0);
+    let mut table = Table::new("accuracy", ["projected on", "holdout accuracy", "sd"]);
+    for &k in &setting.ranks {
+        let name = if k == 0 { "nothing".into() } else { k.to_string() };
+        table.row([name, cell(at(k).mean), cell(at(k).sd)]);
+    }
+    let mut values = Table::new("singular-values", ["k", "share of the first", "sd"]);
+    spectrum.iter().for_each(|(k, s)| values.row([k.to_string(), cell(s.mean), cell(s.sd)]));
+
+    let chart = Chart::of([
+        Panel::new("singular values of stored gradients", Axis::log("k"), Axis::log("σ_k / σ_1"))
+            .with(Series::band("measured", spectrum.iter().map(|(k, s)| s.at(*k))).fitted(1.0..=count as f64))
+            .with(Series::theory("k^-0.6 (reported for DistilRoBERTa)", [1.0, count.max(2) as f64].map(|k| (k, k.powf(-0.6))))),
+        Panel::new("accuracy after projected retraining", Axis::log("k, number of directions"), Axis::linear("holdout accuracy"))
+            .with(Series::band(
+                "private, projected",
+                setting.ranks.iter().filter(|k| **k > 0).map(|&k| at(k).at(k as f64)),
+            ))
+            .level("private, not projected", whole.mean)
+            .level("not private", open.mean)
+            .level("always ham", majority),
+    ]);
+    let compared = vec![
+        Compared {
+            what: "log-log slope of the singular values".into(),
+            reported: "about -0.6 (other model and data)".into(),
+            ours: format!("{:.2}", slope.slope),
+            // the theorem asks for faster than k^-1/2
+            agrees: Some(slope.slope < -0.5),
+        },
+        Compared::near(format!("accuracy with k = {most} less that without projection"), 0.0, at(most).mean - whole.mean, 0.01),
+        Compared::near(
+            "accuracy of 200 updates less that of the long run",
+            0.0,
+            whole.mean - private.mean,
+            0.02,
+        ),
+        Compared {
+            what: "accuracy, private and not private".into(),
+            reported: "about 0.90 and 0.92 on SST-2".into(),
+            ours: format!("{:.3} and {:.3}, majority {majority:.3}", whole.mean, open.mean),
+            agrees: None,
+        },
+    ];
+    let sentence = format!(
+        "Singular values fall like k^{:.2}, and {most} directions of {PARAMETERS} give an accuracy of {:.3} against {:.3} without \
+         projection: the source's picture on a much smaller model. The projected runs have no guarantee where the messages are private.",
+        slope.slope,
+        at(most).mean,
+        whole.mean
+    );
+    Ok(Outcome {
+        verdict: Verdict::of_checks(&compared, sentence),
+        tables: vec![table, values],
+        charts: vec![("figure".into(), chart)],
+        compared,
+        notes: vec![
+            "The subspace comes from gradients without noise: retraining in it has no privacy guarantee unless these gradients \
+             are public, as here. The noise stays isotropic in all coordinates, as in the source."
+                .into(),
+            "Clip norm as in the released scripts; the learning rate was chosen once, before the comparison, and is the same for all."
+                .into(),
+        ],
+    })
+}
