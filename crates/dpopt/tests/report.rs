@@ -57,6 +57,7 @@ fn sample(hostile: &str) -> Report {
                     epsilon: 0.9499,
                     delta: 1e-6,
                     accountant: "gdp".into(),
+                    notes: Vec::new(),
                 }),
             },
             CandidateRow {

@@ -24,7 +24,9 @@ pub fn project_l2_ball(x: &mut [f64], radius: f64) {
 /// assert_eq!(x, [2.0, 1.0, 0.0]);
 /// ```
 pub fn project_l1_ball(x: &mut [f64], radius: f64) {
-    if l1_norm(x) > radius {
+    if radius <= 0.0 {
+        x.fill(0.0);
+    } else if l1_norm(x) > radius {
         let level = l1_level(x, radius);
         soft_threshold(x, level);
     }
@@ -52,6 +54,9 @@ fn l1_level(x: &[f64], radius: f64) -> f64 {
 /// the threshold at which the ratio of both norms is `l1_radius`/`l2_radius`, which does not increase with the level.
 /// [`dpopt_noise::project_l1_l2`] does the same on a stream of the largest coordinates.
 pub fn project_l1_l2_balls(x: &mut [f64], l1_radius: f64, l2_radius: f64) {
+    if l1_radius <= 0.0 || l2_radius <= 0.0 {
+        return x.fill(0.0);
+    }
     let mut by_l1 = x.to_vec();
     project_l1_ball(&mut by_l1, l1_radius);
     if norm(&by_l1) <= l2_radius {

@@ -3,7 +3,7 @@
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Public;
-use dpopt::noise::Stream;
+use dpopt::noise::{Purpose, Stream};
 use dpopt::optimize::restricted_lipschitz::measure::from_gradients;
 use dpopt::privacy::{Budget, Event, Relation, calibrate};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
@@ -16,11 +16,11 @@ pub const ENTRY: Entry = Entry {
     source: "thesis, Figure 11.2 and §11.4.2 (Experiment B)",
     shows: "singular values of the gradients of a private run, and accuracy after retraining with gradients projected on the first k",
     fidelity: Fidelity::StandIn("word embeddings on SMS spam for DistilRoBERTa on SST-2"),
-    revision: 1,
+    revision: 2,
     run,
 };
 
-/// Words with the largest public-hash ranks are not selected: every word has one of these slots.
+/// Every word has one of these slots, by a public hash.
 const SLOTS: usize = 1024;
 /// Length of an embedding.
 const WIDTH: usize = 8;
@@ -102,17 +102,25 @@ struct Training {
     noise_multiplier: f64,
 }
 
-/// DP-Adam from a public random start; `subspace` (k × parameters) projects the clipped mean before noise is added.
+/// The public random start of all runs of a trial, as the pre-trained weights are in the source: a subspace of gradients
+/// means nothing from another start.
+fn start(trial: Trial) -> Vec<f64> {
+    let mut stream = trial.source().stream(Purpose::Initialisation, 0);
+    let mut weights = vec![0.0; PARAMETERS];
+    weights[..SLOTS * WIDTH].iter_mut().for_each(|w| *w = 0.1 * stream.standard_normal());
+    weights[SLOTS * WIDTH..][..WIDTH].iter_mut().for_each(|w| *w = stream.standard_normal());
+    weights
+}
+
+/// DP-Adam from `weights`; `subspace` (k × parameters) projects the clipped mean before noise is added.
 fn train(
     messages: &[Message],
     t: &Training,
+    mut weights: Vec<f64>,
     subspace: Option<&[f64]>,
     stream: &mut Stream,
     mut keep: impl FnMut(&[f64]),
 ) -> Vec<f64> {
-    let mut weights = vec![0.0; PARAMETERS];
-    weights[..SLOTS * WIDTH].iter_mut().for_each(|w| *w = 0.1 * stream.standard_normal());
-    weights[SLOTS * WIDTH..][..WIDTH].iter_mut().for_each(|w| *w = stream.standard_normal());
     let (mut first, mut second) = (vec![0.0; PARAMETERS], vec![0.0; PARAMETERS]);
     let (mut sum, mut noise, mut counts) = (vec![0.0; PARAMETERS], vec![0.0; PARAMETERS], HashMap::new());
     let expected = t.sampling * messages.len() as f64;
@@ -154,7 +162,7 @@ fn accuracy(weights: &[f64], messages: &[Message]) -> f64 {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Result_ {
+struct Trained {
     /// Accuracy on the holdout of the long private run and of the run without noise.
     private: f64,
     not_private: f64,
@@ -173,7 +181,7 @@ struct Setting {
     rate: f64,
 }
 
-fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Result_, Failure> {
+fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Trained, Failure> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut stream = trial.stream();
     stream.shuffle(&mut order);
@@ -190,24 +198,24 @@ fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Result
     };
     let (long, short) = (made(setting.long)?, made(setting.short)?);
     let mut gradients = Vec::with_capacity(setting.long * PARAMETERS);
-    let weights = train(&training, &long, None, &mut stream, |g| gradients.extend_from_slice(g));
+    let weights = train(&training, &long, start(trial), None, &mut stream, |g| gradients.extend_from_slice(g));
     let private = accuracy(&weights, &holdout);
     let open = Training { noise_multiplier: 0.0, ..made(setting.short)? };
-    let not_private = accuracy(&train(&training, &open, None, &mut stream, |_| ()), &holdout);
+    let not_private = accuracy(&train(&training, &open, start(trial), None, &mut stream, |_| ()), &holdout);
     // the SMS collection is public; for private messages this declaration would be false, and what follows has no guarantee
     let most = setting.ranks.iter().copied().max().unwrap_or(0);
-    let measured = from_gradients(&Public::declare(gradients), PARAMETERS, most.max(lab_spectrum(setting.long)));
+    let measured = from_gradients(&Public::declare(gradients), PARAMETERS, most.max(shown_singular_values(setting.long)));
     let mut projected = Vec::new();
     for &k in &setting.ranks {
         let directions = (k > 0).then(|| &measured.directions[..k.min(measured.singular_values.len()) * PARAMETERS]);
-        let weights = train(&training, &short, directions, &mut stream, |_| ());
+        let weights = train(&training, &short, start(trial), directions, &mut stream, |_| ());
         projected.push((k, accuracy(&weights, &holdout)));
     }
-    Ok(Result_ { private, not_private, singular_values: measured.singular_values, projected })
+    Ok(Trained { private, not_private, singular_values: measured.singular_values, projected })
 }
 
 /// How many singular values are shown: half of the stored gradients, as in the source (1000 of 2000).
-fn lab_spectrum(stored: usize) -> usize {
+fn shown_singular_values(stored: usize) -> usize {
     stored / 2
 }
 
@@ -292,12 +300,15 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
             agrees: None,
         },
     ];
+    let recovered = (at(most).mean - whole.mean).abs() <= 0.01;
     let sentence = format!(
-        "Singular values fall like k^{:.2}, and {most} directions of {PARAMETERS} give an accuracy of {:.3} against {:.3} without \
-         projection: the source's picture on a much smaller model. The projected runs have no guarantee where the messages are private.",
+        "Singular values fall like k^{:.2}, faster than the theorem asks; projected on {most} of {PARAMETERS} directions the \
+         accuracy is {:.3} against {:.3} without projection: the subspace {}. The projected runs have no guarantee where the \
+         messages are private.",
         slope.slope,
         at(most).mean,
-        whole.mean
+        whole.mean,
+        if recovered { "is enough, as reported" } else { "is not enough here, unlike the report" }
     );
     Ok(Outcome {
         verdict: Verdict::of_checks(&compared, sentence),

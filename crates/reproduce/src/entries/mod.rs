@@ -1,5 +1,6 @@
 //! All figures and tables; one file each.
 
+mod census_accuracy;
 mod dimension;
 mod geometric_median;
 mod gradient_subspace;
@@ -12,6 +13,7 @@ pub const ALL: &[&Entry] = &[
     &geometric_median::EXACT_NOISE,
     &dimension::ENTRY,
     &gradient_subspace::ENTRY,
+    &census_accuracy::ENTRY,
 ];
 
 /// The entry of that name.
