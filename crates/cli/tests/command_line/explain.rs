@@ -34,7 +34,7 @@ fn numbers_are_enough() {
 /// The bound that is proved for `regularized-descent`, as the line below the table tells it.
 fn proved(arguments: &[&str]) -> f64 {
     let d = tempfile::tempdir().unwrap();
-    let common = ["explain", "--rows", "50000", "--features", "200000", "--epsilon", "1", "--delta", "1e-6"];
+    let common = ["explain", "--rows", "50000", "--features", "3000000", "--epsilon", "1", "--delta", "1e-6"];
     let out = succeed(d.path(), &[&common[..], &["--method", "regularized-descent"], arguments].concat());
     let line = out.lines().find(|l| l.starts_with("regularized-descent: proved")).unwrap_or_else(|| panic!("{out}"));
     line.split("risk at most ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|x| x.parse().ok()).unwrap()

@@ -63,7 +63,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
         Task::Median { exponent, steps } => {
             let f = GeometricMedian::generate(setting.records, d, 1.0, exponent, setting.data_seed);
             let std = (steps as f64).sqrt() * 2.0 * f.lipschitz() / (n * mu);
-            let noise = Noise { lipschitz: f.lipschitz(), gradient: f.lipschitz(), std };
+            let noise = Noise { lipschitz: f.lipschitz(), sampling: 0.0, smoothness: None, std };
             // D = 1: the mean of the law of the points, known to whoever made the problem; the median is near it
             let optimum = f.minimiser();
             let chosen = minimise_bound(&Profile::Decay { exponent }, d, noise, 1.0, steps);

@@ -322,6 +322,9 @@ fn as_scripted(lab: &Lab) -> Result<Outcome, Failure> {
         charts,
         compared,
         notes: vec![
+            "The thesis prints no numbers; the values compared with are those of an independent implementation of the released \
+             script."
+                .into(),
             "Steps and learning rate are those of the smallest mean training loss of all cells of the grid, as in the script: \
              this search is not private and not accounted for."
                 .into(),
@@ -393,6 +396,9 @@ fn exact_noise(lab: &Lab) -> Result<Outcome, Failure> {
         charts,
         compared,
         notes: vec![
+            "The thesis prints no numbers; the values compared with are those of an independent implementation of the released \
+             script."
+                .into(),
             "Bands are one standard deviation: of the repeats on one data set for the losses, of the data sets for the excess."
                 .into(),
             "Steps and learning rate are those of the smallest mean training loss of all cells of the grid: this search is \

@@ -11,7 +11,7 @@ pub mod measure;
 #[cfg(test)]
 mod tests;
 
-pub use bound::{Bound, FormulaParameters, Noise, Parameters, bound, formula_parameters, minimise_bound};
+pub use bound::{Bound, FormulaParameters, Noise, Parameters, bound, formula_parameters, minimise_bound, smooth_bound};
 pub use descent::{RegularizedDescent, RegularizedSchedule};
 
 use crate::report::chart::{Slope, log_log_slope};

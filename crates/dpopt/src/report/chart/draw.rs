@@ -15,7 +15,7 @@ const INK: RGBColor = RGBColor(40, 40, 48);
 const QUIET: RGBColor = RGBColor(120, 120, 128);
 const RULE: RGBColor = RGBColor(228, 228, 232);
 /// Distinguishable without colour vision too (Okabe, Ito).
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -23,6 +23,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(90, 60, 30),
+    RGBColor(0, 0, 0),
+    RGBColor(150, 150, 0),
 ];
 /// Greys of the theory lines: they are told apart by their dashes.
 const DASHES: [(u32, u32); 4] = [(8, 5), (2, 4), (14, 4), (5, 9)];
@@ -202,11 +204,12 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, looks: &[Look]) -> Drawn {
     let below = text(SIZE, &INK, HPos::Center, VPos::Bottom);
     area.draw(&Text::new(panel.x.label.clone(), ((x0 + x1) / 2, y1 + 44), below))?;
     let clip = |y: f64| y.clamp(bottom, top);
+    let mut named = Vec::new();
     for (y, name) in &levels {
         let line = [pixel(left, clip(*y)), pixel(right, clip(*y))];
         dashed(&line, (2, 4), |a, b| Ok(area.draw(&PathElement::new([a, b], QUIET))?))?;
         let style = text(SIZE - 2, &QUIET, HPos::Right, VPos::Bottom);
-        area.draw(&Text::new((*name).to_string(), (line[1].0 - 4, line[1].1 - 2), style))?;
+        named.push((Text::new((*name).to_string(), (line[1].0 - 4, line[1].1 - 2), style), line[1], text_width(name)));
     }
     for (series, points) in panel.series.iter().zip(&all) {
         let Some(look) = looks.iter().find(|l| l.name == series.name) else { continue };
@@ -230,6 +233,11 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, looks: &[Look]) -> Drawn {
                 area.draw(&Circle::new(pixel(p[0], p[1]), 3, look.colour.filled()))?;
             }
         }
+    }
+    for (label, (x, y), width) in named {
+        let corners = [(x - 8 - width as i32, y - SIZE - 2), (x - 1, y - 1)];
+        area.draw(&Rectangle::new(corners, WHITE.mix(0.75).filled()))?;
+        area.draw(&label)?;
     }
     let notes: Vec<(String, RGBColor)> = panel
         .series
