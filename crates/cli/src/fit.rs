@@ -8,7 +8,7 @@ use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::mechanism::Correlation;
 use dpopt::model::{Fit, FitError, FitOptions, LedgerFile, StageShares};
-use dpopt::optimize::{MethodOptions, candidates};
+use dpopt::optimize::{InnerSteps, MethodOptions, candidates};
 use dpopt::output::write_all_atomically;
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
@@ -84,9 +84,36 @@ struct Tuning {
     /// regularized-descent: public guess of the norm of the best weights
     #[arg(long, value_name = "D", allow_negative_numbers = true)]
     distance: Option<f64>,
+    /// At most this many features with a weight that is not zero (the intercept not counted)
+    #[arg(long, value_name = "K")]
+    max_features: Option<u64>,
+    /// With --max-features: features kept after the first step
+    #[arg(long, value_name = "K", requires = "max_features")]
+    initial_features: Option<u64>,
+    /// With --max-features: share of the budget for fitting the chosen features again; 0 for none
+    #[arg(long, value_name = "SHARE", requires = "max_features", allow_negative_numbers = true)]
+    refit_share: Option<f64>,
+    /// dp-svrg-ht, dp-scsg-ht: norm bound on the change of a record's gradient since the snapshot
+    #[arg(long, requires = "max_features", allow_negative_numbers = true)]
+    difference_clip: Option<f64>,
+    /// dp-scsg-ht: probability of a record to enter a snapshot
+    #[arg(long, requires = "max_features", allow_negative_numbers = true)]
+    snapshot_probability: Option<f64>,
+    /// dp-scsg-ht: how many inner steps an epoch has
+    #[arg(long, value_enum, requires = "max_features")]
+    inner_steps: Option<InnerStepsFlag>,
     /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
     #[arg(long, allow_negative_numbers = true)]
     shift: Option<f64>,
+}
+
+/// `--inner-steps`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum InnerStepsFlag {
+    /// Snapshot batch over inner batch
+    Fixed,
+    /// Geometric with that mean
+    Geometric,
 }
 
 /// `--correlation`.
@@ -149,6 +176,17 @@ impl Common {
             regularization: t.regularization,
             momentum: t.momentum,
             shift: t.shift,
+            max_features: t.max_features,
+            initial_features: t.initial_features,
+            refit_share: t.refit_share,
+            difference_clip: t.difference_clip,
+            snapshot_probability: t.snapshot_probability,
+            inner_steps: t.inner_steps.map(|flag| match flag {
+                InnerStepsFlag::Fixed => InnerSteps::Fixed,
+                InnerStepsFlag::Geometric => InnerSteps::Geometric,
+            }),
+            // known once the columns are
+            intercept: None,
             correlation: t.correlation.map(Correlation::from),
             gradient_decay: t.gradient_decay,
             gradient_rank: t.gradient_rank,

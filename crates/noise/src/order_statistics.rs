@@ -82,6 +82,8 @@ pub struct Descending<'a> {
     waiting: BinaryHeap<(u64, Reverse<u64>, i64)>,
     /// All unknown coordinates have noise of at most this level; `LEVELS + 1` stands for infinity.
     level: usize,
+    /// How many to look for at a time.
+    aim: f64,
 }
 
 impl<'a> Descending<'a> {
@@ -99,12 +101,30 @@ impl<'a> Descending<'a> {
             known: touched.iter().map(|entry| entry.0).collect(),
             waiting: BinaryHeap::new(),
             level: LEVELS + 1,
+            aim: (touched.len() as f64).clamp(4.0, 1e6),
         };
         for &(index, mean) in touched {
             let value = mean.wrapping_add(noise.sample(stream));
             this.waiting.push((value.unsigned_abs(), Reverse(index), value));
         }
         this
+    }
+
+    /// The coordinates that `elsewhere` does not name, whose mean is zero: pure noise. For callers that draw the noise of the
+    /// named ones themselves and merge the two by an order of their own, in which untouched coordinates stand by size.
+    ///
+    /// # Panics
+    /// If the indices are not increasing or not below `dimension`.
+    pub fn untouched(noise: &'a RoundedGaussian, dimension: u64, elsewhere: Vec<u64>) -> Self {
+        assert!(elsewhere.windows(2).all(|pair| pair[0] < pair[1]), "indices increase");
+        assert!(elsewhere.last().is_none_or(|last| *last < dimension), "indices are below the dimension");
+        Self { noise, dimension, known: elsewhere, waiting: BinaryHeap::new(), level: LEVELS + 1, aim: 4.0 }
+    }
+
+    /// Draws at least about `count` coordinates at a time: for callers that know how many they will ask for.
+    pub fn aiming_at(mut self, count: usize) -> Self {
+        self.aim = (count as f64).clamp(4.0, 1e6);
+        self
     }
 
     /// The next largest coordinate, (index, value), or `None` after all of them.
@@ -127,8 +147,8 @@ impl<'a> Descending<'a> {
         let tails = tail_probabilities();
         let unknown = self.dimension - self.known.len() as u64;
         let above = if self.level > LEVELS { Fixed::ZERO } else { tails[self.level] };
-        // aim at about as many new ones as are known, at least 4: any rule would do, the law does not depend on it
-        let wanted = (self.known.len() as f64).clamp(4.0, 1e6) / (unknown.max(1) as f64);
+        // any rule would do, the law does not depend on it
+        let wanted = self.aim / (unknown.max(1) as f64);
         let mut next = self.level - 1;
         while next > 0 && tails[next].minus(&above).to_f64() < wanted {
             next -= 1;
@@ -162,6 +182,7 @@ impl<'a> Descending<'a> {
         }
         self.known.extend(found);
         self.known.sort_unstable(); // two sorted runs: linear
+        self.aim = (2.0 * self.aim).min(1e6); // geometric, so that asking on costs no more passes than a logarithm
         self.level = next;
     }
 }

@@ -101,13 +101,23 @@ impl ClippedGradient {
         self.accumulate(examples.expose(), weights, range.len(), |i| range.start + i)
     }
 
+    /// The loss whose gradients are summed.
+    pub(super) fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// What clips and truncates.
+    pub(super) fn quantizer(&self) -> &Quantizer {
+        &self.quantizer
+    }
+
     /// The grid of the sums.
     pub(super) fn grid(&self) -> Grid {
         self.quantizer.grid()
     }
 
     /// Integers commute: one part per thread, in any order, gives the same bits.
-    fn accumulate<R: Records>(
+    pub(super) fn accumulate<R: Records>(
         &self,
         examples: &R,
         weights: &[f64],

@@ -2,6 +2,7 @@
 
 mod counts;
 mod curator;
+mod difference;
 mod gaussian;
 mod gradient;
 mod labels;
@@ -12,6 +13,7 @@ mod ranges;
 mod search;
 mod sparse_descent;
 mod stream;
+mod thresholded;
 #[cfg(test)]
 mod tests;
 mod vectors;
@@ -29,4 +31,6 @@ pub use vectors::{ClippedVectors, L1Sum, Laplace};
 pub use stream::{Correlation, GradientStream, StreamShape};
 pub(crate) use minimiser::PerturbedObjective;
 pub(crate) use sparse_descent::SparseDescent;
+pub(crate) use thresholded::{Formed, ThresholdedGaussian};
+pub use thresholded::{SparseGridSum, SparseVector};
 pub(crate) use stream::StreamPlan;

@@ -21,7 +21,9 @@ use std::time::Instant;
 use thiserror::Error;
 
 /// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
-const STREAMING: [&str; 2] = ["noisy-sgd", "dp-ftrl"];
+const STREAMING: [&str; 4] = ["noisy-sgd", "dp-ftrl", "dp-sgd-ht", "dp-gd-ht"];
+/// The one that is taken where few features are asked for.
+const STREAMING_SPARSE: &str = "dp-sgd-ht";
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
 const MOST_WEIGHTS: usize = 1 << 26;
@@ -200,6 +202,7 @@ impl Fit {
                     return Err(RunError::InMemory { method: METHODS.iter().find(|m| **m == name).unwrap_or(&"it") }.into());
                 }
                 Some(_) => {}
+                None if options.method.max_features.is_some() => options.method.method = Some(STREAMING_SPARSE.into()),
                 None => options.method.method = Some(STREAMING[0].into()),
             }
         }
@@ -207,6 +210,7 @@ impl Fit {
             options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
         }
         let layout = options.schema.resolve(table.columns(), Some(target))?;
+        options.method.intercept = intercept(&layout)?;
         let rule = layout.target.as_ref().map(|(_, rule)| rule.clone()).unwrap_or(TargetRule::Undeclared);
         if options.regression && matches!(rule, TargetRule::Classes { .. }) {
             return Err(FitError::Option(format!(
@@ -548,8 +552,19 @@ fn default_delta(rows: u64) -> f64 {
     (rows as f64).powf(-1.1)
 }
 
-/// Features, non-zeros and row norm of a layout. Ranges that are still unknown do not change them.
+/// Features, non-zeros and row norm of a layout.
 fn shape(layout: &Layout) -> Result<(usize, usize, f64), FitError> {
+    let encoder = provisional(layout)?;
+    Ok((encoder.dimension(), encoder.max_nonzeros(), encoder.row_norm()))
+}
+
+/// Which feature is the intercept.
+fn intercept(layout: &Layout) -> Result<Option<u32>, FitError> {
+    Ok(provisional(layout)?.has_intercept().then_some(0))
+}
+
+/// An encoder with the shape of the one to come: ranges that are still unknown do not change it.
+fn provisional(layout: &Layout) -> Result<Encoder, FitError> {
     let mut layout = layout.clone();
     layout.target = None;
     for (column, kind) in &mut layout.features {
@@ -557,8 +572,7 @@ fn shape(layout: &Layout) -> Result<(usize, usize, f64), FitError> {
             *bounds = Some(crate::data::Bounds::new(column, 0.0, 1.0)?);
         }
     }
-    let encoder = Encoder::new(&layout)?;
-    Ok((encoder.dimension(), encoder.max_nonzeros(), encoder.row_norm()))
+    Ok(Encoder::new(&layout)?)
 }
 
 fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
 mod descent;
+mod hard_thresholding;
 mod objective_perturbation;
 mod output_perturbation;
 mod planning;
@@ -20,6 +21,11 @@ mod audits;
 mod tests;
 
 pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
+pub use hard_thresholding::{
+    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, OutOfConditions, RefitSchedule, SourceProblem, SparseOptions,
+    Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects, VarianceOptions, VarianceReducedSchedule, geometric_constant,
+    run_sparse, source_geometric_constant, scsg_ht_noise, sgd_ht_noise,
+};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub(crate) use noisy_newton::newton_step;

@@ -2,8 +2,8 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    Algorithm, DpFtrl, NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared,
-    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, prepare,
+    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, InnerSteps, NoisyGradientDescent, NoisyNewton, NoisySgd,
+    ObjectivePerturbation, OutputPerturbation, Prepared, RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, prepare,
 };
 use crate::mechanism::Correlation;
 use crate::plan::{Grade, NotApplicable, Problem};
@@ -32,6 +32,20 @@ pub struct MethodOptions {
     pub regularization: Option<f64>,
     /// How the noises of a stream's steps are correlated (dp-ftrl).
     pub correlation: Option<Correlation>,
+    /// k: most features with a weight that is not zero, for methods that limit them; the others do not apply then.
+    pub max_features: Option<u64>,
+    /// Features kept after the first step, falling to `max_features` over the first half of the steps.
+    pub initial_features: Option<u64>,
+    /// Share of the budget for fitting the chosen features again.
+    pub refit_share: Option<f64>,
+    /// c: l2 bound on the change of a record's gradient since the snapshot, for variance-reduced methods.
+    pub difference_clip: Option<f64>,
+    /// q₁: probability of a record to enter a snapshot (dp-scsg-ht).
+    pub snapshot_probability: Option<f64>,
+    /// How many inner steps an epoch has (dp-scsg-ht).
+    pub inner_steps: Option<InnerSteps>,
+    /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
+    pub intercept: Option<u32>,
     /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
     pub shift: Option<f64>,
     /// c: gradients (features) are publicly known to decay like k^−c over their directions (regularized-descent).
@@ -61,7 +75,7 @@ fn planned<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 9] = [
+const PLANNERS: [(&str, Planner); 13] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
@@ -69,9 +83,16 @@ const PLANNERS: [(&str, Planner); 9] = [
     (DpFtrl::NAME, planned::<DpFtrl>),
     (NoisyNewton::NAME, planned::<NoisyNewton>),
     (OutputPerturbation::NAME, planned::<OutputPerturbation>),
+    (DpGdHt::NAME, planned::<DpGdHt>),
+    (DpSgdHt::NAME, planned::<DpSgdHt>),
+    (DpSvrgHt::NAME, planned::<DpSvrgHt>),
+    (DpScsgHt::NAME, planned::<DpScsgHt>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),
     (RegularizedDescent::NAME, planned::<RegularizedDescent>),
 ];
+
+/// Methods that keep at most `max_features` features.
+const LIMITING: [&str; 4] = [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME];
 
 /// Names of all methods, as in `--method`.
 pub const METHODS: [&str; PLANNERS.len()] = {
@@ -92,13 +113,15 @@ pub const METHODS: [&str; PLANNERS.len()] = {
 /// of one record a method that needs ten times fewer comes first. A method asked for by name comes before all others;
 /// the fixed options are its own then, and the others are planned with their defaults, for comparison.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
-    let defaults = MethodOptions::default();
+    let MethodOptions { max_features, intercept, .. } = *options;
+    // what is asked of the answer holds for the comparison too
+    let defaults = MethodOptions { max_features, intercept, ..MethodOptions::default() };
     let by_name = |name: &str| options.method.as_deref() == Some(name);
     let mut all: Vec<Candidate> = PLANNERS
         .par_iter()
         .map(|&(method, planner)| {
             let own = if options.method.is_none() || by_name(method) { options } else { &defaults };
-            Candidate { method, plan: planner(problem, budget, own) }
+            Candidate { method, plan: limits(method, options).and_then(|()| planner(problem, budget, own)) }
         })
         .collect();
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
@@ -120,7 +143,18 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
 pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Option<Candidate> {
     let wanted = options.method.as_deref()?;
     let &(method, planner) = PLANNERS.iter().find(|(name, _)| *name == wanted)?;
-    Some(Candidate { method, plan: planner(problem, budget, options) })
+    Some(Candidate { method, plan: limits(method, options).and_then(|()| planner(problem, budget, options)) })
+}
+
+/// Refuses a method that would use all features where few are asked for.
+fn limits(method: &str, options: &MethodOptions) -> Result<(), NotApplicable> {
+    match options.max_features {
+        Some(_) if !LIMITING.contains(&method) => Err(NotApplicable::Problem(format!(
+            "it uses all features; with --max-features take one of {}",
+            LIMITING.join(", ")
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The candidate to run: the method asked for by name, or else the first that applies and is proved (research grade is

@@ -10,6 +10,7 @@ mod correlated;
 mod floating;
 mod gaussian;
 mod grid_sum;
+mod hard_thresholding;
 mod ledger;
 mod linear;
 mod run;
@@ -147,6 +148,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(sampling::bugs());
     bugs.extend(selection::bugs());
     bugs.extend(linear::bugs());
+    bugs.extend(hard_thresholding::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
     bugs

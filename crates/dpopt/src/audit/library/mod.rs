@@ -5,6 +5,7 @@
 //! audit that proves little says little.
 
 mod choices;
+mod hard_thresholding;
 mod methods;
 mod one_run;
 mod releases;
@@ -181,6 +182,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(choices::audits());
     rows.extend(search::audits());
     rows.extend(methods::audits());
+    rows.extend(hard_thresholding::audits());
     rows.extend(streams::audits());
     rows.extend(one_run::audits());
     rows

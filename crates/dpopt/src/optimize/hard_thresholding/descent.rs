@@ -1,0 +1,327 @@
+//! DP-GD-HT and DP-SGD-HT (spec 16 §1–2), with numerical accounting and a second fit of the chosen features.
+
+use super::refit::{RefitSchedule, Shared, refit};
+use super::{SparseOptions, Sparsity};
+use crate::data::{Records, SpilledExamples};
+use crate::loss::Loss;
+use crate::mechanism::{ClippedGradient, CuratorError, Formed, SparseVector, ThresholdedGaussian};
+use crate::optimize::descent::{DescentOptions, default_clip_norm};
+use crate::optimize::planning::{SAMPLER_ERROR, check_problem, gaussian_mu, in_range, noise, positive, require_delta};
+use crate::optimize::risk::RiskModel;
+use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::Released;
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event};
+use serde::Serialize;
+
+/// Steps of the selection by default. Few: a coordinate is chosen by its gradient against the noise of one step, and
+/// that noise grows with √T.
+const SELECTION_STEPS: u64 = 10;
+/// Cost of a touched coordinate over that of one of all coordinates.
+const COST_RATIO: f64 = 8.0;
+/// Non-zeros per row where no bound is public.
+const TYPICAL_NONZEROS: usize = 128;
+
+/// The schedule of hard-thresholded descent, full-batch (`sampling_probability` 1) or stochastic.
+#[derive(Clone, Debug, Serialize)]
+pub struct HardThresholdSchedule {
+    /// The loss that is minimised.
+    pub loss: Loss,
+    /// k.
+    pub max_features: usize,
+    /// k₀.
+    pub initial_features: usize,
+    /// Always kept, not counted, not decayed.
+    pub intercept: Option<u32>,
+    /// T.
+    pub steps: u64,
+    /// η on the mean loss.
+    pub learning_rate: f64,
+    /// β.
+    pub momentum: f64,
+    /// C.
+    pub clip_norm: f64,
+    /// z: noise standard deviation of the *sum*, over C.
+    pub noise_multiplier: f64,
+    /// Noise standard deviation of the sum, per coordinate.
+    pub noise_std: f64,
+    /// q; 1 for full batches.
+    pub sampling_probability: f64,
+    /// λ of the sum objective.
+    pub regularization: f64,
+    /// log2 of the grid step.
+    pub grid_exponent: i32,
+    /// How a step is computed; its law is the same.
+    pub computed: String,
+    /// The second stage.
+    pub refit: Option<RefitSchedule>,
+}
+
+pub(super) const BY_ENTRIES: &str = "by the batch's entries; the largest noises of all other coordinates are drawn from the top";
+pub(super) const OVER_ALL: &str = "over all coordinates: batches touch so many that this costs less";
+
+impl HardThresholdSchedule {
+    /// Steps by the batch's entries, whatever the plan found cheaper: the law is the same.
+    pub(crate) fn by_entries(&mut self) {
+        self.computed = BY_ENTRIES.into();
+    }
+
+    pub(super) fn formed(&self) -> Formed {
+        if self.computed == BY_ENTRIES { Formed::BySparseEntries } else { Formed::OverAllCoordinates }
+    }
+
+    fn shared(&self) -> Shared {
+        Shared {
+            loss: self.loss,
+            clip_norm: self.clip_norm,
+            sampling_probability: self.sampling_probability,
+            regularization: self.regularization,
+            intercept: self.intercept,
+        }
+    }
+
+    fn sparsity(&self) -> Sparsity {
+        Sparsity { max_features: self.max_features, initial_features: self.initial_features, intercept: self.intercept }
+    }
+}
+
+/// Options of DP-GD-HT: all records at each step.
+#[derive(Clone, Debug, Default)]
+pub struct DpGdHt {
+    /// What all methods here have.
+    pub sparse: SparseOptions,
+}
+
+/// Options of DP-SGD-HT: Poisson batches.
+#[derive(Clone, Debug, Default)]
+pub struct DpSgdHt {
+    /// q in (0, 1]. Default 0.1.
+    pub sampling_probability: Option<f64>,
+    /// What all methods here have.
+    pub sparse: SparseOptions,
+}
+
+impl From<&MethodOptions> for DpGdHt {
+    fn from(o: &MethodOptions) -> Self {
+        Self { sparse: o.into() }
+    }
+}
+
+impl From<&MethodOptions> for DpSgdHt {
+    fn from(o: &MethodOptions) -> Self {
+        Self { sampling_probability: o.sampling_probability, sparse: o.into() }
+    }
+}
+
+/// T Gaussian releases, each on a Poisson batch unless q = 1.
+pub(super) fn releases(z: f64, q: f64, steps: u64) -> Event {
+    let one = Event::gaussian(z);
+    if q < 1.0 { one.poisson_sampled(q) } else { one }.self_composed(steps)
+}
+
+impl SparseOptions {
+    fn plan(&self, method: &'static str, q: f64, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
+        check_problem(problem)?;
+        require_delta(budget)?;
+        let sparsity = self.sparsity(problem)?;
+        let share = in_range("the refit share", self.refit_share.unwrap_or(0.5), 0.0, 0.95)?;
+        let steps = match self.steps {
+            Some(0) => return Err(NotApplicable::Option("steps is 0; give at least 1".into())),
+            steps => steps.unwrap_or(SELECTION_STEPS),
+        };
+        let r2 = problem.row_norm * problem.row_norm;
+        let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
+        let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
+        let momentum = in_range("momentum", self.momentum.unwrap_or(0.0), 0.0, 0.999)?;
+        let learning_rate = match self.learning_rate {
+            Some(rate) => positive("the learning rate", rate)?,
+            None => 1.0 / (problem.loss.facts().smoothness.unwrap_or(1.0) * r2),
+        };
+        let n = problem.rows as f64;
+        if learning_rate * regularization / n >= 0.5 {
+            return Err(NotApplicable::Option(format!(
+                "regularization {regularization} with learning rate {learning_rate} shrinks the weights by half or more per step; \
+                 lower one of them"
+            )));
+        }
+        // the second stage: the recipe of noisy descent, for its share of the budget
+        let second = if share > 0.0 {
+            let options = DescentOptions { clip_norm: Some(clip_norm), regularization: Some(regularization), ..Default::default() };
+            let mut recipe = options.recipe(problem, budget)?;
+            let time = recipe.tolerable_time * share.sqrt();
+            recipe.learning_rate = recipe.largest_rate.min(time * (1.0 - recipe.momentum) / recipe.steps as f64);
+            Some(recipe)
+        } else {
+            None
+        };
+        // one parameter for both stages: their costs T/z² are as 1 − share to share
+        let first_noise = |m: f64| m * (steps as f64 / (1.0 - share)).sqrt();
+        let second_noise = |m: f64| second.as_ref().map(|r| m * (r.steps as f64 / share).sqrt());
+        let (d, subset) = (problem.features as f64, if q < 1.0 { n + 42.0 } else { 0.0 });
+        let kept = (sparsity.max_features + 1) as f64;
+        let samples = steps as f64 * (d + subset) + second.as_ref().map_or(0.0, |r| r.steps as f64 * (kept + subset));
+        let event = |m: f64| {
+            let mut parts = vec![releases(first_noise(m), q, steps)];
+            if let (Some(z), Some(r)) = (second_noise(m), &second) {
+                parts.push(releases(z, q, r.steps));
+            }
+            Event::composed(parts).approximate(samples * SAMPLER_ERROR)
+        };
+        let (m, certificate) = noise(problem, budget, event)?;
+        let (noise_multiplier, second_multiplier) = (first_noise(m), second_noise(m));
+        let grid = |z: f64, d: usize| Grid::for_sum(clip_norm, z * clip_norm, problem.rows, d).exponent();
+        let refit = second.zip(second_multiplier).map(|(r, z)| RefitSchedule {
+            steps: r.steps,
+            learning_rate: r.learning_rate,
+            momentum: r.momentum,
+            noise_multiplier: z,
+            noise_std: z * clip_norm,
+            grid_exponent: grid(z, sparsity.max_features + 1),
+        });
+        let nonzeros = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
+        let touched = q * n * nonzeros.min(problem.features) as f64;
+        let by_entries = touched * COST_RATIO < d;
+        let schedule = HardThresholdSchedule {
+            loss: problem.loss,
+            max_features: sparsity.max_features,
+            initial_features: sparsity.initial_features,
+            intercept: sparsity.intercept,
+            steps,
+            learning_rate,
+            momentum,
+            clip_norm,
+            noise_multiplier,
+            noise_std: noise_multiplier * clip_norm,
+            sampling_probability: q,
+            regularization,
+            grid_exponent: grid(noise_multiplier, problem.features),
+            computed: if by_entries { BY_ENTRIES } else { OVER_ALL }.into(),
+            refit,
+        };
+        let total = steps + schedule.refit.as_ref().map_or(0, |r| r.steps);
+        Ok(Plan {
+            summary: Summary {
+                method,
+                loss: problem.loss,
+                grade: Grade::Certified,
+                noise_multiplier,
+                steps: total,
+                gradients: q * n * total as f64,
+                weight_noise: None,
+                predicted_excess_risk: predicted(&schedule, problem, gaussian_mu(problem, budget)?),
+                certificate,
+                assumptions: assumptions(q),
+                warnings: Vec::new(),
+            },
+            schedule,
+        })
+    }
+}
+
+/// What the guarantee rests on.
+pub(super) fn assumptions(q: f64) -> Vec<String> {
+    let mut all = vec![
+        "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".to_string(),
+        "the largest coordinates are chosen from a vector with noise in every coordinate; noise that can't be among them is \
+         not drawn, which leaves the law unchanged"
+            .into(),
+    ];
+    if q < 1.0 {
+        all.push("each record enters each batch independently and secretly: drawn by the curator".into());
+    }
+    all
+}
+
+/// Excess risk of descent on k features, the noise of the last stage on each.
+fn predicted(schedule: &HardThresholdSchedule, problem: &Problem, mu: f64) -> f64 {
+    let kept = Problem { features: schedule.max_features + 1, nonzeros: schedule.max_features + 1, ..problem.clone() };
+    let lipschitz = problem.loss.facts().lipschitz.map(|l| l * problem.row_norm);
+    let model = RiskModel::of(&kept).clipped(schedule.clip_norm, lipschitz);
+    let selection = schedule.learning_rate * schedule.steps as f64 / (1.0 - schedule.momentum);
+    let refit = schedule.refit.as_ref().map_or(0.0, |r| r.learning_rate * r.steps as f64 / (1.0 - r.momentum));
+    let time = selection + refit;
+    model.learning_time(time, time * schedule.clip_norm / (mu * problem.rows as f64))
+}
+
+impl Algorithm for DpGdHt {
+    type Schedule = HardThresholdSchedule;
+    const NAME: &'static str = "dp-gd-ht";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
+        self.sparse.plan(Self::NAME, 1.0, problem, budget)
+    }
+
+    fn run(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        densely(plan, run)
+    }
+
+    fn run_spilled(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+        densely(plan, run)
+    }
+}
+
+impl Algorithm for DpSgdHt {
+    type Schedule = HardThresholdSchedule;
+    const NAME: &'static str = "dp-sgd-ht";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
+        let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
+        self.sparse.plan(Self::NAME, q, problem, budget)
+    }
+
+    fn run(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        densely(plan, run)
+    }
+
+    fn run_spilled(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+        densely(plan, run)
+    }
+}
+
+fn densely<R: Records>(plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> Result<Released<Solution>, RunError> {
+    let features = run.problem.features;
+    Ok(run_sparse(plan, run)?.map(|x| x.dense(features).into()))
+}
+
+/// Runs a plan of [`DpGdHt`] or [`DpSgdHt`] without ever making a vector of all features: where a batch touches few of them,
+/// time and memory do not depend on how many there are.
+pub fn run_sparse<R: Records>(
+    plan: &Plan<HardThresholdSchedule>,
+    run: Run<'_, R>,
+) -> Result<Released<SparseVector>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
+    let s = &plan.schedule;
+    let grid = Grid::new(s.grid_exponent);
+    let gradient = ClippedGradient::new(s.loss, s.clip_norm, grid)?;
+    let (records, sparsity, n) = (examples.expose().len(), s.sparsity(), problem.rows as f64);
+    let decay = 1.0 - s.learning_rate * s.regularization / n;
+    let (mut x, mut previous) = (SparseVector::default(), SparseVector::default());
+    progress.start(plan.summary.method, plan.summary.steps);
+    for step in 0..s.steps {
+        let batch = match s.sampling_probability < 1.0 {
+            true => Some(curator.poisson_sample(records, s.sampling_probability)?),
+            false => None,
+        };
+        let sum = gradient.sparse_sum(examples, batch, &x, s.formed()).map_err(Into::<CuratorError>::into)?;
+        let start = sparsity.start(&x, &previous, decay, s.momentum);
+        let mechanism = ThresholdedGaussian {
+            noise_multiplier: s.noise_multiplier,
+            clip_norm: s.clip_norm,
+            grid,
+            dimension: problem.features as u64,
+            start: &start,
+            scale: s.learning_rate / (s.sampling_probability * n),
+            keep: sparsity.at(step, s.steps),
+            exempt: sparsity.intercept,
+        };
+        let next = curator.release(&mechanism, &sum)?.into_inner();
+        previous = std::mem::replace(&mut x, next);
+        progress.tick();
+    }
+    if let Some(second) = &s.refit {
+        x = refit((&s.shared(), second), problem, examples, curator, progress, x)?;
+    }
+    progress.finish();
+    Ok(Released::new(x))
+}

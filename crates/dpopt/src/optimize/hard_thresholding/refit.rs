@@ -1,0 +1,98 @@
+//! Fitting the chosen features again: noisy descent on k coordinates with what is left of the budget (spec 16 §2).
+//!
+//! The support is released, so restricting records to it is deterministic per record: norms only fall, and a record's
+//! clipped gradient still has norm at most C. No selection happens here, so the noise of the other coordinates is never made.
+
+use crate::data::{Examples, RecordBuffer, Records, Rows};
+use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, SparseVector};
+use crate::loss::Loss;
+use crate::optimize::RunError;
+use crate::plan::Problem;
+use crate::progress::Progress;
+use crate::Sensitive;
+use dpopt_noise::Grid;
+use serde::Serialize;
+
+/// The second stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct RefitSchedule {
+    /// T₂.
+    pub steps: u64,
+    /// η on the mean loss.
+    pub learning_rate: f64,
+    /// β.
+    pub momentum: f64,
+    /// z₂: noise standard deviation of the *sum*, over C.
+    pub noise_multiplier: f64,
+    /// Noise standard deviation of the sum, per coordinate.
+    pub noise_std: f64,
+    /// log2 of the grid step.
+    pub grid_exponent: i32,
+}
+
+/// What both stages share.
+pub(super) struct Shared {
+    pub(super) loss: Loss,
+    pub(super) clip_norm: f64,
+    pub(super) sampling_probability: f64,
+    pub(super) regularization: f64,
+    pub(super) intercept: Option<u32>,
+}
+
+/// The records with the columns of `support` only, numbered in their order.
+fn restricted<R: Records>(examples: &Sensitive<R>, support: &[u32], row_norm: f64) -> Result<Sensitive<Examples>, R::Error> {
+    let records = examples.expose();
+    let mut out = Examples { rows: Rows::new(support.len()), targets: Vec::with_capacity(records.len()) };
+    let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
+    for i in 0..records.len() {
+        let (columns, values, target) = records.record(i, &mut buffer)?;
+        entries.clear();
+        entries.extend(
+            columns.iter().zip(values).filter_map(|(j, &x)| support.binary_search(j).ok().map(|at| (at as u32, x))),
+        );
+        out.rows.push_clipped(&mut entries, row_norm);
+        out.targets.push(target);
+    }
+    Ok(Sensitive::new(out))
+}
+
+/// T₂ noisy steps from `start` on its support; the mean of the last half of the iterates.
+pub(super) fn refit<R: Records>(
+    (schedule, refit): (&Shared, &RefitSchedule),
+    problem: &Problem,
+    examples: &Sensitive<R>,
+    curator: &mut Curator,
+    progress: &dyn Progress,
+    start: SparseVector,
+) -> Result<SparseVector, RunError> {
+    let support = start.indices();
+    let examples = restricted(examples, support, problem.row_norm).map_err(Into::<CuratorError>::into)?;
+    let (records, q) = (examples.expose().rows.len(), schedule.sampling_probability);
+    let grid = Grid::new(refit.grid_exponent);
+    let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+    let mechanism =
+        Gaussian::new(refit.noise_multiplier, schedule.clip_norm, grid, support.len(), "gradient on the chosen features");
+    let per_record = 1.0 / (q * problem.rows as f64);
+    let decay = refit.learning_rate * schedule.regularization / (problem.rows as f64 * (1.0 - refit.momentum));
+    let keep: Vec<f64> = support.iter().map(|&j| if schedule.intercept == Some(j) { 1.0 } else { 1.0 - decay }).collect();
+    let (mut weights, mut velocity) = (start.values().to_vec(), vec![0.0; support.len()]);
+    let (mut mean, first_averaged) = (vec![0.0; support.len()], refit.steps / 2);
+    let share = 1.0 / (refit.steps - first_averaged) as f64;
+    for step in 0..refit.steps {
+        let sum = if q < 1.0 {
+            gradient.sum_batch(&examples, curator.poisson_sample(records, q)?, &weights)
+        } else {
+            gradient.sum(&examples, &weights)
+        };
+        let noisy = curator.release(&mechanism, &sum)?;
+        for (j, g) in noisy.get().iter().enumerate() {
+            velocity[j] = refit.momentum * velocity[j] + g * per_record;
+            weights[j] = keep[j] * weights[j] - refit.learning_rate * velocity[j];
+            if step >= first_averaged {
+                mean[j] += share * weights[j];
+            }
+        }
+        progress.tick();
+    }
+    Ok(SparseVector::new(support.iter().copied().zip(mean)))
+}

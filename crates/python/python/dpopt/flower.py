@@ -1,0 +1,152 @@
+"""Private sparse learning with Flower: a strategy for the server and a client that protects its own records.
+
+Record level: every local gradient is clipped, summed and noised on the client, which accounts for all local steps of all
+rounds before the first one; the server sees noisy models only and keeps the largest coordinates of their mean. Whether a
+client takes part is not hidden. Needs ``pip install flwr``.
+
+>>> from dpopt.flower import hard_threshold
+>>> hard_threshold([0.5, -2.0, 0.1, 1.0], 2).tolist()
+[0.0, -2.0, 0.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from . import _core, accounting
+from ._plan import GAUSSIAN_SAMPLER_ERROR
+from ._warnings import warn
+
+try:
+    import flwr.client
+    import flwr.common
+    from flwr.server.strategy import FedAvg
+except ImportError:  # only the strategy and real clients need it
+    flwr = None
+    FedAvg = object
+
+
+def hard_threshold(values: Any, keep: int) -> np.ndarray:
+    """The `keep` largest coordinates by size (ties to the smaller index), the others 0."""
+    values = np.asarray(values, dtype=np.float64)
+    kept = np.lexsort((np.arange(len(values)), -np.abs(values)))[: int(keep)]
+    out = np.zeros_like(values)
+    out[kept] = values[kept]
+    return out
+
+
+class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignore[misc]
+    """A client whose records are protected from everybody else, the server included.
+
+    Args:
+        X: records × features; rows are clipped to l2 norm `row_norm`.
+        y: -1 or 1 (``loss="logistic"``), or numbers (``"squared"``).
+        epsilon, delta: of this client's records, for all rounds together.
+        rounds, local_steps: planned; asking for more is refused.
+        sampling_probability: of a record to enter a local batch.
+        learning_rate: of a local step, on this client's mean loss.
+        clip_norm: l2 bound on a record's gradient.
+        insecure_seed: reproducible noise for tests. **No privacy.**
+
+    Attributes:
+        noise_multiplier: noise standard deviation of a gradient sum over `clip_norm`.
+        event: what all rounds together release about this client's records.
+    """
+
+    def __init__(
+        self, X: Any, y: Any, *, epsilon: float, delta: float, rounds: int, local_steps: int = 1,
+        sampling_probability: float = 0.5, learning_rate: float = 1.0, clip_norm: float = 0.5, row_norm: float = 1.0,
+        loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None,
+    ):  # fmt: skip
+        if loss not in ("logistic", "squared"):
+            raise ValueError(f"loss is {loss!r}; choose logistic or squared")
+        X = np.asarray(X, dtype=np.float64)
+        norms = np.linalg.norm(X, axis=1, keepdims=True)
+        self._X = X * np.minimum(1.0, row_norm / np.maximum(norms, 1e-300))
+        self._y = np.asarray(y, dtype=np.float64)
+        if len(self._X) != len(self._y) or len(self._y) == 0:
+            raise ValueError("X and y must have the same number of records, at least one")
+        self._loss, self._rate, self._local = loss, float(learning_rate), int(local_steps)
+        self._q = float(sampling_probability)
+        steps, dimension = int(rounds) * self._local, self._X.shape[1]
+        relation = accounting._relation(relation)
+        if relation == "add-or-remove":
+            raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
+        error = steps * (dimension + len(self._y) + 42) * GAUSSIAN_SAMPLER_ERROR
+
+        def event(z: float) -> accounting.DpEvent:
+            one: accounting.DpEvent = accounting.GaussianDpEvent(z)
+            if self._q < 1:
+                one = accounting.PoissonSampledDpEvent(self._q, one)
+            return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, steps))
+
+        self.noise_multiplier = accounting.calibrate(event, epsilon, delta, relation=relation).value
+        self.event = event(self.noise_multiplier)
+        if insecure_seed is not None:
+            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+        self._training = _core.Training(
+            len(self._y), self._q, dimension, float(clip_norm), self.noise_multiplier,
+            (self.event.to_json(), float(epsilon), float(delta), relation), insecure_seed,
+        )  # fmt: skip
+
+    @property
+    def releases(self) -> list[dict[str, Any]]:
+        """What has been released so far: label, event, count."""
+        return json.loads(self._training.records())
+
+    def local_step(self, weights: np.ndarray) -> np.ndarray:
+        """One noisy step on a secret batch."""
+        batch = self._training.sample().astype(np.int64)
+        X, y = self._X[batch], self._y[batch]
+        scores = X @ weights
+        slopes = -y / (1.0 + np.exp(np.clip(y * scores, -700, 700))) if self._loss == "logistic" else scores - y
+        total = self._training.step([np.ascontiguousarray(slopes[:, None] * X)])
+        # by the expected size of the batch, which is public
+        return weights - self._rate * total / (self._q * len(self._y))
+
+    def fit(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[list[np.ndarray], int, dict[str, Any]]:
+        """`local_steps` noisy steps from the server's weights. The number of records is public."""
+        weights = np.asarray(parameters[0], dtype=np.float64)
+        for _ in range(self._local):
+            weights = self.local_step(weights)
+        return [weights], len(self._y), {}
+
+    def evaluate(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
+        """Refused: a loss on the records would be another release."""
+        raise NotImplementedError("evaluate on public data at the server; a loss on this client's records is not released")
+
+
+class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]
+    """Weighted mean of the clients' models, of which the `max_features` largest coordinates are kept.
+
+    Args:
+        max_features: τ.
+        dimension: number of weights; training starts from zeros.
+        options: of ``flwr.server.strategy.FedAvg``. All clients take part in every round unless these say otherwise, and no
+            client evaluates.
+    """
+
+    def __init__(self, max_features: int, dimension: int, **options: Any) -> None:
+        if flwr is None:
+            raise ImportError("dpopt.flower needs Flower: pip install flwr")
+        if not 1 <= max_features <= dimension:
+            raise ValueError(f"max_features is {max_features}; give a number from 1 to {dimension}")
+        self.max_features = int(max_features)
+        self.weights = np.zeros(int(dimension))
+        options = {"fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_evaluate_clients": 0, **options}
+        super().__init__(initial_parameters=flwr.common.ndarrays_to_parameters([self.weights]), **options)
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+        """The mean by public numbers of records, then the threshold: post-processing of what the clients released."""
+        parameters, metrics = super().aggregate_fit(server_round, results, failures)
+        if parameters is None:
+            return None, metrics
+        (mean,) = flwr.common.parameters_to_ndarrays(parameters)
+        self.weights = hard_threshold(mean, self.max_features)
+        return flwr.common.ndarrays_to_parameters([self.weights]), metrics
+
+
+__all__ = ["HardThresholding", "PrivateClient", "hard_threshold"]
