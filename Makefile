@@ -91,7 +91,7 @@ bench-accounting: .venv-bench/accounting ## privacy accounting and calibration a
 	.venv-crosscheck/bin/pip install --quiet -r $<
 	touch $@
 
-crosscheck: .venv-crosscheck/done ## 500 random events against four other accountants, into docs/accounting-crosscheck.md
+crosscheck: .venv-crosscheck/done ## 650 random events against four other accountants, into docs/accounting-crosscheck.md
 	$(CARGO) build -q --release -p dpopt-privacy --example account
 	.venv-crosscheck/bin/python crates/privacy/crosscheck/run.py target/release/examples/account docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
 

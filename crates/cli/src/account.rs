@@ -1,4 +1,4 @@
-//! `dpopt account`: what mechanisms cost under every accountant, and how much noise a budget needs.
+//! `dpopt account`: what mechanisms cost under every accountant, and the noise, sampling rate or steps that meet a budget.
 
 mod plot;
 
@@ -8,7 +8,9 @@ use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::report::{number, probability};
 use dpopt_privacy::accountant::{self, AccountingError, Bound};
-use dpopt_privacy::{Budget, Event, Relation, calibrate, expression};
+use dpopt_privacy::certify::CertifyError;
+use dpopt_privacy::expression::{self, Free};
+use dpopt_privacy::{Budget, Event, Relation, calibrate};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,19 +20,35 @@ The language of mechanisms:
   gaussian(z)                  Gaussian noise, standard deviation z x the norm bound of one record
   laplace(b)                   Laplace noise of scale b x the l1 bound
   discrete_laplace(a, s)       P(x) ~ exp(-a |x|) on integers, integer sensitivity s (default 1)
+  discrete_gaussian(s, c, d)   P(x) ~ exp(-x^2 / 2s^2) on d integer sums (default any), l2 sensitivity c (default 1)
+  randomized_response(p, k)    a uniform one of k answers with probability p
   exponential(e)               exponential mechanism
-  approx(e, d)                 any (e, d)-DP mechanism
+  permute_and_flip(e)          permute-and-flip
+  mixture(s, c: p, ...)        Gaussian noise s, shift c with probability p
+  chi_square(m, mu)            Gaussian noise behind a fresh random projection
+  tree(z, n, ...)              prefix sums over n steps, noise z per node
   objective(z, l, link)        objective perturbation; link: monotone, smooth(B), softmax(K)
+  pure(e), approx(e, d)        any interactive e-DP or (e, d)-DP mechanism
+  epsilon_delta(e, d)          any (e, d)-DP mechanism
+  gdp(mu), zcdp(rho, xi)       stated guarantees
+  rdp(a: r, ...)               a stated Renyi curve;  profile(e: d, ...)  stated pairs of epsilon and delta
   poisson(q, M)                M on a Poisson sample with probability q, e.g. 256/60000
-  subset(n, m, M)              M on m of n records without replacement
+  truncated_poisson(n, q, m, z)  Gaussian noise on at most m records of a Poisson sample
+  subset(n, m, M)              M on m of n records without replacement;  draws(n, m, M)  with replacement
+  best_of(mean, shape, M)      M a random number of times, the best output kept
+  parallel(M, M', ...)         disjoint blocks of records
+  users(k, M)                  users with at most k records
   approximate(t, M)            M up to total variation t
   M x 1000,  M + M',  ( M )    repeated, composed, grouped
-  ?                            the number to find, e.g. gaussian(?)
+  ?                            the number to find: a noise, e.g. gaussian(?), an epsilon, mu or rho, a sampling
+                               probability, poisson(?, M), a number of steps, M x ?, or a sample's size
 
 Examples:
   dpopt account 'gaussian(1.1)' --delta 1e-6
   dpopt account 'poisson(0.01, gaussian(1)) x 1000' 'laplace(20)' --delta 1e-5
-  dpopt account 'poisson(256/60000, gaussian(?)) x 10000' --epsilon 1 --delta 1e-5")]
+  dpopt account 'poisson(256/60000, gaussian(?)) x 10000' --epsilon 1 --delta 1e-5
+  dpopt account 'poisson(256/60000, gaussian(1)) x ?' --find steps --epsilon 1 --delta 1e-5
+  dpopt account 'poisson(?, gaussian(1)) x 1000' --find sampling-rate --epsilon 1 --delta 1e-5")]
 pub(crate) struct Arguments {
     /// Mechanisms; several compose
     #[arg(value_name = "MECHANISM")]
@@ -47,7 +65,8 @@ pub(crate) struct Arguments {
     /// δ at this ε; with --delta, whether the budget holds
     #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f64>,
-    /// Find the number marked `?`: the least noise that meets --epsilon and --delta
+    /// Say what the number marked `?` is. It is found either way: the least noise, or the largest sampling rate, number of steps
+    /// or ε, μ, ρ that meets --epsilon and --delta
     #[arg(long)]
     find: Option<Find>,
     /// Which tables are neighbours
@@ -62,10 +81,45 @@ pub(crate) struct Arguments {
 }
 
 /// What `--find` looks for.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 enum Find {
     /// The least noise
     Noise,
+    /// The largest sampling probability
+    #[value(alias = "sampling-probability")]
+    SamplingRate,
+    /// The largest number of steps
+    Steps,
+    /// The largest sample of fixed size
+    SampleSize,
+    /// The largest ε, μ, ρ or decay
+    Cost,
+}
+
+impl From<Free> for Find {
+    fn from(free: Free) -> Self {
+        match free {
+            Free::Noise => Self::Noise,
+            Free::Cost => Self::Cost,
+            Free::SamplingProbability => Self::SamplingRate,
+            Free::Steps => Self::Steps,
+            Free::SampleSize { .. } => Self::SampleSize,
+        }
+    }
+}
+
+impl Find {
+    /// As it is asked for, and as it is called.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Noise => ("noise", "a noise"),
+            Self::SamplingRate => ("sampling-rate", "a sampling rate"),
+            Self::Steps => ("steps", "a number of steps"),
+            Self::SampleSize => ("sample-size", "the size of a sample"),
+            Self::Cost => ("cost", "an epsilon, mu, rho or decay"),
+        }
+    }
 }
 
 /// What is asked.
@@ -84,6 +138,8 @@ struct Answer {
     question: Question,
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found_is: Option<Find>,
     #[serde(skip_serializing_if = "Option::is_none")]
     within_budget: Option<bool>,
     best: Option<Bound>,
@@ -117,13 +173,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Ok(if events.len() == 1 { events.remove(0) } else { Event::composed(events) })
     };
-    let searched = texts.iter().any(|t| expression::has_unknown(t));
-    let found = if searched || arguments.find.is_some() {
-        Some(find(arguments, searched, relation, budget, &event_of)?)
+    let mut free = vec![];
+    for text in texts.iter().filter(|t| expression::has_unknown(t)) {
+        free.extend(expression::free_parameters(text).map_err(|e| usage(format!("`{text}`: {e}")))?);
+    }
+    free.dedup();
+    let found = if !free.is_empty() || arguments.find.is_some() {
+        Some(find(arguments, &free, relation, budget, &event_of)?)
     } else {
         None
     };
-    let event = event_of(found)?;
+    let event = event_of(found.map(|(value, _)| value))?;
     event.check(relation).map_err(usage)?;
     let question = match (arguments.epsilon, arguments.delta) {
         (Some(epsilon), None) => Question::Delta { epsilon },
@@ -152,24 +212,64 @@ fn read_event(path: &PathBuf) -> Result<Event, Failure> {
 
 fn find(
     arguments: &Arguments,
-    searched: bool,
+    free: &[Free],
     relation: Relation,
     budget: Budget,
     event_of: &dyn Fn(Option<f64>) -> Result<Event, Failure>,
-) -> Result<f64, Failure> {
-    if !searched {
+) -> Result<(f64, Find), Failure> {
+    let Some(&first) = free.first() else {
         return Err(usage("mark the number to find with `?`, for example 'poisson(0.01, gaussian(?)) x 1000'"));
+    };
+    let what = Find::from(first);
+    if let Some(other) = free.iter().find(|f| **f != first) {
+        let (a, b) = (what.names().1, Find::from(*other).names().1);
+        return Err(usage(format!("one `?` is {a} and another {b}; mark one number, or several of one kind")));
+    }
+    if let Some(asked) = arguments.find.filter(|asked| *asked != what) {
+        let (flag, marked) = (asked.names().0, what.names());
+        return Err(usage(format!("--find {flag}, but the `?` is {}; move the `?` or write --find {}", marked.1, marked.0)));
     }
     let (Some(_), Some(_)) = (arguments.epsilon, arguments.delta) else {
         return Err(usage("to find `?` give both --epsilon and --delta"));
     };
-    event_of(Some(1.0))?; // any other mistake in the text is reported here
+    event_of(Some(1.0))?.check(relation).map_err(usage)?; // any other mistake in the text is reported here
     let mechanism = |x: f64| event_of(Some(x)).unwrap_or(Event::NonPrivate);
-    let (noise, _) = calibrate::noise(mechanism, relation, budget).map_err(usage)?;
-    Ok(noise)
+    let counted = |n: u64| mechanism(n as f64);
+    // each search ends with a certificate of the value that it returns
+    let found = match first {
+        Free::Noise => calibrate::noise(mechanism, relation, budget).map(|f| f.0),
+        Free::Cost => calibrate::cost(mechanism, relation, budget).map(|f| f.0),
+        Free::SamplingProbability => calibrate::sampling_probability(mechanism, relation, budget).map(|f| f.0),
+        Free::Steps => calibrate::steps(counted, relation, budget).map(|f| f.0 as f64),
+        Free::SampleSize { of } => calibrate::count(counted, of, relation, budget).map(|f| f.0 as f64),
+    };
+    found.map(|value| (value, what)).map_err(|e| not_found(what, e))
 }
 
-fn answer(event: Event, relation: Relation, question: Question, found: Option<f64>, epsilon: Option<f64>) -> Answer {
+/// Why no value of the number meets the budget.
+fn not_found(what: Find, error: CertifyError) -> Failure {
+    let most_private = match what {
+        Find::Noise => format!("not even noise {:e} is enough", calibrate::NOISE_RANGE.1),
+        Find::SamplingRate => format!("not even a sampling rate of {:e} is low enough", calibrate::LEAST_PROBABILITY),
+        Find::Steps => "not even one step fits".to_owned(),
+        Find::SampleSize => "not even a sample of one record fits".to_owned(),
+        Find::Cost => format!("not even {:e} is small enough", calibrate::COST_RANGE.0),
+    };
+    match error {
+        CertifyError::OverBudget { .. } | CertifyError::Accounting(AccountingError::Unreachable(_)) => {
+            usage(format!("{most_private}: {error}"))
+        }
+        other => usage(other),
+    }
+}
+
+fn answer(
+    event: Event,
+    relation: Relation,
+    question: Question,
+    found: Option<(f64, Find)>,
+    epsilon: Option<f64>,
+) -> Answer {
     let accountants: Vec<Line> = accountant::all()
         .iter()
         .map(|a| {
@@ -193,7 +293,8 @@ fn answer(event: Event, relation: Relation, question: Question, found: Option<f6
         (Question::Epsilon { .. }, Some(allowed), Some(best)) => Some(best.upper <= allowed),
         _ => None,
     };
-    Answer { formula: event.to_string(), event, relation, question, found, within_budget, best, accountants }
+    let (found, found_is) = (found.map(|f| f.0), found.map(|f| f.1));
+    Answer { formula: event.to_string(), event, relation, question, found, found_is, within_budget, best, accountants }
 }
 
 /// The accountant's name and the relation are in the table already.
@@ -206,8 +307,8 @@ fn reason(error: AccountingError) -> String {
 
 fn shown(answer: &Answer) -> String {
     let mut out = format!("mechanism   {}\nneighbours  {}\n", answer.formula, answer.relation);
-    if let Some(found) = answer.found {
-        out.push_str(&format!("found       ? = {found:.6}\n"));
+    if let (Some(found), Some(what)) = (answer.found, answer.found_is) {
+        out.push_str(&format!("found       ? = {found} ({})\n", what.names().0));
     }
     let (asked, show): (String, fn(f64) -> String) = match answer.question {
         Question::Epsilon { delta } => (format!("ε at δ = {}", probability(delta)), number_up),

@@ -88,6 +88,17 @@ def discrete_laplace(a, s, times, delta):
     return lattice(atoms, a, times, delta)
 
 
+def discrete_gaussian(sigma, s, times, delta):
+    """One integer sum shifted by s: losses s(s + 2y)/(2σ²) at the integers y, on the lattice of s/(2σ²)."""
+    mp.mp.dps = DIGITS
+    sigma, s = mp.mpf(sigma), int(s)
+    # beyond that P is below 1e-53
+    reach = int(mp.ceil(mp.mpf("15.6") * sigma))
+    f = {y: mp.exp(-mp.mpf(y) ** 2 / (2 * sigma**2)) for y in range(-reach, reach + 1)}
+    total = sum(f.values())
+    return lattice({s + 2 * y: m / total for y, m in f.items()}, s / (2 * sigma**2), times, delta)
+
+
 def laplace(scale, times, delta):
     """P(dx) = e^(x/2)ν(dx), Q(dx) = e^(−x/2)ν(dx); ν has atoms ½e^(−s/2) at ±s and the density ¼e^(−s/2) between.
     The T-fold ν: atoms at multiples of s and polynomials on cells of length s, both exact up to rounding."""

@@ -12,6 +12,8 @@ use crate::{Budget, Event, Relation};
 pub const NOISE_RANGE: (f64, f64) = (1e-6, 1e9);
 /// Smallest sampling probability searched.
 pub const LEAST_PROBABILITY: f64 = 1e-12;
+/// Range searched for a parameter that costs privacy.
+pub const COST_RANGE: (f64, f64) = (1e-9, 1e6);
 /// Largest number of steps searched.
 pub const MOST_STEPS: u64 = 1_000_000_000;
 
@@ -45,6 +47,24 @@ pub fn sampling_probability(
     search(&event_of, relation, budget, (LEAST_PROBABILITY, 1.0), Toward::Smaller)
 }
 
+/// Largest parameter in [`COST_RANGE`] that costs more privacy the larger it is, such as the ε of a choice, a μ, a ρ or the decay
+/// of integer noise (to seven significant digits), for which `event_of(parameter)` is certified within `budget`.
+///
+/// ```
+/// use dpopt_privacy::{Budget, Event, Relation, calibrate};
+/// let choices = |epsilon| Event::ExponentialMechanism { epsilon }.self_composed(20);
+/// let (epsilon, _) = calibrate::cost(choices, Relation::ZeroOut, Budget::new(1.0, 1e-6).unwrap()).unwrap();
+/// // twenty choices of 1/20 each would be pure; composition allows more
+/// assert!(epsilon > 0.07 && epsilon < 0.2, "{epsilon}");
+/// ```
+pub fn cost(
+    event_of: impl Fn(f64) -> Event,
+    relation: Relation,
+    budget: Budget,
+) -> Result<(f64, Certificate), CertifyError> {
+    search(&event_of, relation, budget, COST_RANGE, Toward::Smaller)
+}
+
 /// Largest number of steps, at most [`MOST_STEPS`], for which `event_of(steps)` is certified within `budget`;
 /// ε must not fall with it.
 pub fn steps(
@@ -52,13 +72,24 @@ pub fn steps(
     relation: Relation,
     budget: Budget,
 ) -> Result<(u64, Certificate), CertifyError> {
+    count(event_of, MOST_STEPS, relation, budget)
+}
+
+/// Largest count from 1 to `most`, for example of a sample's records, for which `event_of(count)` is certified within
+/// `budget`; ε must not fall with it.
+pub fn count(
+    event_of: impl Fn(u64) -> Event,
+    most: u64,
+    relation: Relation,
+    budget: Budget,
+) -> Result<(u64, Certificate), CertifyError> {
     let mut best = certify(&event_of(1), relation, budget).map(|c| (1, c))?;
     let (mut low, mut high) = (1, 2);
     let coarse = |t: u64| coarse_epsilon(&event_of(t), relation, budget.delta());
-    while high < MOST_STEPS && coarse(high)? <= budget.epsilon() {
+    while high < most && coarse(high)? <= budget.epsilon() {
         (low, high) = (high, high.saturating_mul(2));
     }
-    high = high.min(MOST_STEPS + 1);
+    high = high.min(most + 1);
     while high - low > (1 + low / 1000) {
         let middle = low + (high - low) / 2;
         if coarse(middle)? <= budget.epsilon() { low = middle } else { high = middle }
@@ -70,8 +101,8 @@ pub fn steps(
         best = (at, certify(&event_of(at), relation, budget)?);
     }
     let mut growing = true;
-    while stride >= 1 && at < MOST_STEPS {
-        let next = (at + stride).min(MOST_STEPS);
+    while stride >= 1 && at < most {
+        let next = (at + stride).min(most);
         match certify(&event_of(next), relation, budget) {
             Ok(certificate) => {
                 at = next;
@@ -80,7 +111,7 @@ pub fn steps(
                     stride *= 2;
                 }
             }
-            Err(CertifyError::OverBudget { .. }) => {
+            Err(CertifyError::OverBudget { .. } | CertifyError::Accounting(AccountingError::Unreachable(_))) => {
                 growing = false;
                 stride /= 2;
             }
@@ -326,6 +357,22 @@ mod tests {
         let (t, _) = steps(event, Relation::ZeroOut, budget).unwrap();
         assert!((1000..1004).contains(&t), "{t}");
         assert!(certify(&event(t + 1), Relation::ZeroOut, budget).is_err());
+    }
+
+    #[test]
+    fn costs_and_sample_sizes() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let (rho, c) = cost(|rho| Event::Zcdp { rho, xi: 0.0 }, Relation::ZeroOut, budget).unwrap();
+        assert!(c.bound().upper <= 1.0 && certify(&Event::Zcdp { rho: 1.001 * rho, xi: 0.0 }, Relation::ZeroOut, budget).is_err());
+        let (epsilon, _) = cost(|epsilon| Event::PureStream { epsilon }, Relation::ZeroOut, budget).unwrap();
+        assert!((1.0..1.00001).contains(&epsilon), "{epsilon}");
+        let sample = |m| Event::gaussian(8.0).sampled_without_replacement(1000, m).self_composed(50);
+        let (size, _) = count(sample, 1000, Relation::ZeroOut, budget).unwrap();
+        assert!(size > 10 && size < 1000 && certify(&sample(size + 1), Relation::ZeroOut, budget).is_err(), "{size}");
+        // all of them
+        let free = |m| Event::gaussian(1e4).sampled_without_replacement(1000, m);
+        assert_eq!(count(free, 1000, Relation::ZeroOut, budget).unwrap().0, 1000);
+        assert!(count(|t| Event::gaussian(0.1).self_composed(t), 10, Relation::ZeroOut, budget).is_err());
     }
 
     #[test]

@@ -48,9 +48,24 @@ pub enum Event {
         /// l1 norm of one record's contribution, an integer.
         sensitivity: u64,
     },
+    /// Integer noise with P(x) ∝ exp(-x²/(2·sigma²)) on each of `dimension` integer sums (Canonne, Kamath, Steinke 2020).
+    DiscreteGaussian {
+        /// σ, in units of the integers (not divided by C).
+        sigma: f64,
+        /// l2 norm bound C ≥ 1 of one record's integer contribution.
+        sensitivity: f64,
+        /// Number of sums; `None` if unknown. One sum costs a little less than several.
+        dimension: Option<u64>,
+    },
     /// Choice with probability ∝ exp(score·epsilon/(2·sensitivity)), sensitivity being how far a score moves when a
     /// record is removed *or* replaced: ε-DP and ε-bounded range under every relation.
     ExponentialMechanism {
+        /// ε of the choice.
+        epsilon: f64,
+    },
+    /// Choice by permute-and-flip (McKenna, Sheldon 2020), the same as the largest score with exponential noise of scale
+    /// 2·sensitivity/epsilon; sensitivity as for [`Event::ExponentialMechanism`]. ε-DP, dominated by Laplace noise of scale 1/ε.
+    PermuteAndFlip {
         /// ε of the choice.
         epsilon: f64,
     },
@@ -129,6 +144,13 @@ pub enum Event {
         mean: f64,
         /// 0 logarithmic, 1 geometric, between truncated negative binomial, +∞ Poisson.
         shape: f64,
+    },
+    /// A mechanism of which nothing is known but that it is (ε, δ)-DP.
+    EpsilonDelta {
+        /// ε.
+        epsilon: f64,
+        /// δ.
+        delta: f64,
     },
     /// Any interactive (ε, δ)-DP mechanism.
     ApproxDp {

@@ -4,7 +4,7 @@
 //! event   := term ( "+" term )*                      composition
 //! term    := factor ( ("x" | "*") count )*           repetition with fresh randomness; also `count x factor`
 //! factor  := name "(" arguments ")" | "(" event ")"
-//! number  := 1.5 | 2e-3 | 256/60000 | "?"            "?" is the number to be found
+//! number  := 1.5 | 2e-3 | 256/60000 | "?"            "?" is the number to be found ([`Free`])
 //! ```
 //!
 //! | name | arguments | event |
@@ -12,18 +12,35 @@
 //! | `gaussian(z)` | noise multiplier | [`Event::Gaussian`] |
 //! | `laplace(b)` | scale / C | [`Event::Laplace`] |
 //! | `discrete_laplace(a, s)` | decay per unit, integer sensitivity (default 1) | [`Event::DiscreteLaplace`] |
+//! | `discrete_gaussian(σ, s, d)` | σ in integers, l2 sensitivity (default 1), number of sums (default any) | [`Event::DiscreteGaussian`] |
+//! | `randomized_response(p, k)` | probability of a uniform bucket, number of buckets | [`Event::RandomizedResponse`] |
 //! | `exponential(ε)` | ε of the choice | [`Event::ExponentialMechanism`] |
-//! | `approx(ε, δ)` | any (ε, δ)-DP mechanism (δ default 0) | [`Event::ApproxDp`] |
+//! | `permute_and_flip(ε)` | ε of the choice | [`Event::PermuteAndFlip`] |
+//! | `mixture(σ, c: p, …)` | standard deviation, shifts and their probabilities | [`Event::MixtureOfGaussians`] |
+//! | `chi_square(m, μ)` | degrees of freedom, shift | [`Event::ChiSquareGaussian`] |
+//! | `tree(z, n, …)` | noise per node / C, steps of each tree | [`Event::SingleEpochTreeAggregation`] |
 //! | `objective(z, λ, link)` | noise multiplier, λ/R², `monotone`, `smooth(β)` or `softmax(K)` | [`Event::ObjectivePerturbation`] |
+//! | `pure(ε)` | any interactive ε-DP mechanism | [`Event::PureStream`] |
+//! | `approx(ε, δ)` | any interactive (ε, δ)-DP mechanism (δ default 0) | [`Event::ApproxDp`] |
+//! | `epsilon_delta(ε, δ)` | any (ε, δ)-DP mechanism | [`Event::EpsilonDelta`] |
+//! | `gdp(μ)`, `zcdp(ρ, ξ)` | stated guarantees (ξ default 0) | [`Event::Gdp`], [`Event::Zcdp`] |
+//! | `rdp(α: ρ, …)`, `profile(ε: δ, …)` | stated curves | [`Event::Rdp`], [`Event::PrivacyProfile`] |
 //! | `poisson(q, event)` | sampling probability | [`Event::PoissonSampled`] |
-//! | `subset(n, m, event)` | m of n records without replacement | [`Event::SampledWithoutReplacement`] |
+//! | `truncated_poisson(n, q, m, z)` | records, probability, largest batch, noise multiplier | [`Event::TruncatedSubsampledGaussian`] |
+//! | `subset(n, m, event)`, `draws(n, m, event)` | m of n records without or with replacement | [`Event::SampledWithoutReplacement`], [`Event::SampledWithReplacement`] |
+//! | `best_of(mean, shape, event)` | mean and shape (`inf`: Poisson) of the number of runs | [`Event::RepeatAndSelect`] |
+//! | `parallel(event, …)` | one event per block of records | [`Event::Parallel`] |
+//! | `users(k, event)` | records per user | [`Event::UserUnit`] |
 //! | `approximate(τ, event)` | total variation of the sampler | [`Event::Approximate`] |
-//! | `nothing()` | | [`Event::NoOp`] |
+//! | `nothing()`, `non_private()` | | [`Event::NoOp`], [`Event::NonPrivate`] |
 //!
 //! Arguments may be named: `gaussian(noise_multiplier=1.1)`.
 
+mod mechanisms;
+#[cfg(test)]
+mod tests;
+
 use crate::Event;
-use crate::event::GlmLink;
 use thiserror::Error;
 
 /// Why a text is not an event.
@@ -45,13 +62,38 @@ pub struct ExpressionError {
 /// assert_eq!(parse("gaussian(?)", Some(2.0)).unwrap(), Event::gaussian(2.0));
 /// ```
 pub fn parse(text: &str, unknown: Option<f64>) -> Result<Event, ExpressionError> {
-    let mut parser = Parser { text, at: 0, unknown, depth: 0 };
-    let event = parser.event()?;
-    parser.skip_space();
-    if parser.at < text.len() {
-        return Err(parser.wrong("expected `+`, `x COUNT` or the end"));
-    }
-    Ok(event)
+    Parser::new(text, unknown).whole()
+}
+
+/// What a `?` stands for, and with that on which side the private values lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Free {
+    /// A noise: the larger the more private.
+    Noise,
+    /// An ε, μ, ρ or decay: the smaller the more private.
+    Cost,
+    /// A sampling probability.
+    SamplingProbability,
+    /// How often something is repeated.
+    Steps,
+    /// The size of a sample from so many records.
+    SampleSize {
+        /// Number of records.
+        of: u64,
+    },
+}
+
+/// What the `?` of a text stand for, each kind once.
+///
+/// ```
+/// use dpopt_privacy::expression::{Free, free_parameters};
+/// assert_eq!(free_parameters("poisson(?, gaussian(1.1)) x 1000").unwrap(), [Free::SamplingProbability]);
+/// assert_eq!(free_parameters("gaussian(?) + laplace(?)").unwrap(), [Free::Noise]);
+/// ```
+pub fn free_parameters(text: &str) -> Result<Vec<Free>, ExpressionError> {
+    let mut parser = Parser::new(text, Some(1.0));
+    parser.whole()?;
+    Ok(parser.free)
 }
 
 /// True if `text` has a `?` to be found.
@@ -66,12 +108,26 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     unknown: Option<f64>,
+    free: Vec<Free>,
     depth: usize,
 }
 
 type Parsed<T> = Result<T, ExpressionError>;
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, unknown: Option<f64>) -> Self {
+        Self { text, at: 0, unknown, free: vec![], depth: 0 }
+    }
+
+    fn whole(&mut self) -> Parsed<Event> {
+        let event = self.event()?;
+        self.skip_space();
+        if self.at < self.text.len() {
+            return Err(self.wrong("expected `+`, `x COUNT` or the end"));
+        }
+        Ok(event)
+    }
+
     fn event(&mut self) -> Parsed<Event> {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -87,8 +143,8 @@ impl Parser<'_> {
 
     fn term(&mut self) -> Parsed<Event> {
         self.skip_space();
-        let leading = if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
-            let count = self.count()?;
+        let leading = if self.rest().starts_with(|c: char| c.is_ascii_digit() || c == '?') {
+            let count = self.count_or(Free::Steps)?;
             if !self.times() {
                 return Err(self.wrong("expected `x` after a count, as in `1000 x gaussian(1)`"));
             }
@@ -101,7 +157,7 @@ impl Parser<'_> {
             event = event.self_composed(count);
         }
         while self.times() {
-            let count = self.count()?;
+            let count = self.count_or(Free::Steps)?;
             event = event.self_composed(count);
         }
         Ok(event)
@@ -122,94 +178,9 @@ impl Parser<'_> {
         if !self.eat("(") {
             return Err(self.wrong("expected `(` after the name of a mechanism, as in gaussian(1.1)"));
         }
-        let event = match name.to_ascii_lowercase().as_str() {
-            "gaussian" => Event::Gaussian { noise_multiplier: self.positive("noise_multiplier")? },
-            "laplace" => Event::Laplace { noise_multiplier: self.positive("noise_multiplier")? },
-            "discrete_laplace" => {
-                let noise_parameter = self.positive("noise_parameter")?;
-                let sensitivity = if self.eat(",") {
-                    self.label("sensitivity")?;
-                    self.count()?
-                } else {
-                    1
-                };
-                Event::DiscreteLaplace { noise_parameter, sensitivity }
-            }
-            "exponential" | "exponential_mechanism" => {
-                Event::ExponentialMechanism { epsilon: self.positive("epsilon")? }
-            }
-            "approx" | "approx_dp" => {
-                let epsilon = self.number_within("epsilon", 0.0, f64::MAX)?;
-                let delta = if self.eat(",") { self.number_within("delta", 0.0, 1.0)? } else { 0.0 };
-                Event::ApproxDp { epsilon, delta }
-            }
-            "objective" | "objective_perturbation" => {
-                let noise_multiplier = self.positive("noise_multiplier")?;
-                self.comma()?;
-                let regularization = self.positive("regularization")?;
-                let link = if self.eat(",") { self.link()? } else { GlmLink::Monotone };
-                Event::ObjectivePerturbation { noise_multiplier, regularization, link }
-            }
-            "poisson" | "poisson_sampled" => {
-                let q = self.number_within("sampling_probability", f64::MIN_POSITIVE, 1.0)?;
-                self.comma()?;
-                self.event()?.poisson_sampled(q)
-            }
-            "subset" | "sampled_without_replacement" => {
-                self.label("source_dataset_size")?;
-                let source_dataset_size = self.count()?;
-                self.comma()?;
-                self.label("sample_size")?;
-                let sample_size = self.count()?;
-                if sample_size > source_dataset_size {
-                    return Err(self.wrong("the sample is larger than the data set: write subset(n, m, event), m <= n"));
-                }
-                self.comma()?;
-                let event = Box::new(self.event()?);
-                Event::SampledWithoutReplacement { source_dataset_size, sample_size, event }
-            }
-            "approximate" => {
-                let total_variation = self.number_within("total_variation", 0.0, 1.0)?;
-                self.comma()?;
-                Event::Approximate { total_variation, event: Box::new(self.event()?) }
-            }
-            "nothing" | "no_op" => Event::NoOp,
-            _ => {
-                return Err(at_name(format!(
-                    "`{name}` is not a mechanism; there are gaussian, laplace, discrete_laplace, exponential, approx, \
-                     objective, poisson, subset, approximate, nothing"
-                )));
-            }
-        };
+        let event = self.mechanism(&name).map_err(|e| if e.position == 0 { at_name(e.message) } else { e })?;
         self.close()?;
         Ok(event)
-    }
-
-    fn link(&mut self) -> Parsed<GlmLink> {
-        self.label("link")?;
-        let start = self.at;
-        match self.name().as_str() {
-            "monotone" | "logistic" => Ok(GlmLink::Monotone),
-            "smooth" if self.eat("(") => {
-                let smoothness = self.positive("smoothness")?;
-                self.close()?;
-                Ok(GlmLink::Smooth { smoothness })
-            }
-            "softmax" if self.eat("(") => {
-                self.label("classes")?;
-                let classes = self.count()?;
-                let classes = u32::try_from(classes).ok().filter(|k| *k >= 2);
-                let Some(classes) = classes else {
-                    return Err(self.wrong("softmax needs at least 2 classes"));
-                };
-                self.close()?;
-                Ok(GlmLink::Softmax { classes })
-            }
-            _ => Err(ExpressionError {
-                position: start + 1,
-                message: "expected monotone, smooth(BOUND) or softmax(CLASSES)".into(),
-            }),
-        }
     }
 
     /// `x` or `*`, not the first letter of a name.
@@ -244,25 +215,36 @@ impl Parser<'_> {
         }
     }
 
-    fn positive(&mut self, label: &str) -> Parsed<f64> {
-        self.number_within(label, f64::MIN_POSITIVE, f64::MAX)
+    /// A count that may be searched for.
+    fn count_or(&mut self, free: Free) -> Parsed<u64> {
+        self.skip_space();
+        if self.rest().starts_with('?') { Ok(self.unknown(free)? as u64) } else { self.count() }
     }
 
-    fn number_within(&mut self, label: &str, low: f64, high: f64) -> Parsed<f64> {
+    /// The value of a `?`.
+    fn unknown(&mut self, free: Free) -> Parsed<f64> {
+        let position = self.at + 1;
+        self.eat("?");
+        if !self.free.contains(&free) {
+            self.free.push(free);
+        }
+        let message = "`?` is a number to be found; give a budget to find it with, or write a number";
+        self.unknown.ok_or(ExpressionError { position, message: message.into() })
+    }
+
+    fn positive(&mut self, label: &str, free: Option<Free>) -> Parsed<f64> {
+        self.number_within(label, f64::MIN_POSITIVE, f64::MAX, free)
+    }
+
+    /// A number of a range, or a `?` where one can be searched for.
+    fn number_within(&mut self, label: &str, low: f64, high: f64, free: Option<Free>) -> Parsed<f64> {
         self.label(label)?;
         self.skip_space();
         let start = self.at;
-        let value = if self.eat("?") {
-            self.unknown.ok_or(ExpressionError {
-                position: start + 1,
-                message: "`?` is a number to be found; give a budget to find it with, or write a number".into(),
-            })?
-        } else {
-            let mut value = self.plain_number()?;
-            if self.eat("/") {
-                value /= self.plain_number()?;
-            }
-            value
+        let value = match (self.rest().starts_with('?'), free) {
+            (true, Some(free)) => self.unknown(free)?,
+            (true, None) => return Err(self.wrong(&format!("{label} cannot be searched for; write a number"))),
+            (false, _) => self.ratio()?,
         };
         if (low..=high).contains(&value) {
             return Ok(value);
@@ -274,6 +256,11 @@ impl Parser<'_> {
             (false, false) => format!("a number from {low} to {high}"),
         };
         Err(ExpressionError { position: start + 1, message: format!("{label} must be {range}") })
+    }
+
+    fn ratio(&mut self) -> Parsed<f64> {
+        let value = self.plain_number()?;
+        if self.eat("/") { Ok(value / self.plain_number()?) } else { Ok(value) }
     }
 
     fn plain_number(&mut self) -> Parsed<f64> {
@@ -344,86 +331,5 @@ impl Parser<'_> {
 
     fn wrong(&self, message: &str) -> ExpressionError {
         ExpressionError { position: self.at + 1, message: message.into() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn reads_every_mechanism() {
-        let gaussian = Event::gaussian(1.5);
-        for (text, event) in [
-            ("gaussian(1.5)", gaussian.clone()),
-            ("gaussian( noise_multiplier = 1.5 )", gaussian.clone()),
-            ("laplace(2)", Event::Laplace { noise_multiplier: 2.0 }),
-            ("discrete_laplace(0.5)", Event::DiscreteLaplace { noise_parameter: 0.5, sensitivity: 1 }),
-            ("discrete_laplace(0.5, 3)", Event::DiscreteLaplace { noise_parameter: 0.5, sensitivity: 3 }),
-            ("exponential(1e-1)", Event::ExponentialMechanism { epsilon: 0.1 }),
-            ("approx(1)", Event::ApproxDp { epsilon: 1.0, delta: 0.0 }),
-            ("approx(1, 1e-6)", Event::ApproxDp { epsilon: 1.0, delta: 1e-6 }),
-            (
-                "objective(3.7, 1.2, softmax(4))",
-                Event::ObjectivePerturbation {
-                    noise_multiplier: 3.7,
-                    regularization: 1.2,
-                    link: GlmLink::Softmax { classes: 4 },
-                },
-            ),
-            ("poisson(256/1024, gaussian(1.5)) x 10", gaussian.clone().poisson_sampled(0.25).self_composed(10)),
-            ("10 x poisson(0.25, gaussian(1.5))", gaussian.clone().poisson_sampled(0.25).self_composed(10)),
-            ("gaussian(1.5)*1e3 + gaussian(1.5)", {
-                Event::composed(vec![gaussian.clone().self_composed(1000), gaussian.clone()])
-            }),
-            ("(gaussian(1.5) + nothing()) × 2", {
-                Event::composed(vec![gaussian.clone(), Event::NoOp]).self_composed(2)
-            }),
-            (
-                "subset(100, 7, gaussian(1.5))",
-                Event::SampledWithoutReplacement {
-                    source_dataset_size: 100,
-                    sample_size: 7,
-                    event: Box::new(gaussian.clone()),
-                },
-            ),
-            ("approximate(1e-15, gaussian(1.5))", {
-                Event::Approximate { total_variation: 1e-15, event: Box::new(gaussian.clone()) }
-            }),
-        ] {
-            assert_eq!(parse(text, None), Ok(event), "{text}");
-        }
-    }
-
-    #[test]
-    fn says_where_and_what_is_wrong() {
-        for (text, position, part) in [
-            ("", 1, "expected a mechanism"),
-            ("gausian(1)", 1, "`gausian` is not a mechanism"),
-            ("gaussian(0)", 10, "positive"),
-            ("gaussian(-1)", 10, "positive"),
-            ("gaussian(1", 11, "expected `)`"),
-            ("gaussian(?)", 10, "to be found"),
-            ("poisson(1.5, gaussian(1))", 9, "at most 1"),
-            ("poisson(0.5)", 12, "expected `,`"),
-            ("gaussian(1) x 1.5", 15, "whole number"),
-            ("gaussian(1) laplace(1)", 13, "expected `+`"),
-            ("subset(5, 6, gaussian(1))", 12, "larger"),
-            ("gaussian(epsilon=1)", 10, "expected `noise_multiplier`"),
-            ("gaussian(1/0)", 10, "positive"),
-            ("objective(1, 1, probit)", 17, "monotone"),
-        ] {
-            let error = parse(text, None).unwrap_err();
-            assert!(error.position == position && error.message.contains(part), "{text}: {error}");
-        }
-        assert!(parse(&"(".repeat(100_000), None).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics(text in "[a-z(),+x*?0-9. /=é×-]{0,60}") {
-            let _ = parse(&text, Some(1.0));
-        }
     }
 }

@@ -69,7 +69,7 @@ pub fn for_replacement(event: &Event, relation: Relation) -> Option<Event> {
         Event::Gdp { mu } => Event::Gdp { mu: 2.0 * mu },
         Event::Zcdp { rho, xi: 0.0 } => Event::Zcdp { rho: 4.0 * rho, xi: 0.0 },
         Event::PureStream { epsilon } => Event::PureStream { epsilon: 2.0 * epsilon },
-        Event::ApproxDp { epsilon, delta } => {
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => {
             let (epsilon, delta) = approximate(2, *epsilon, *delta);
             Event::ApproxDp { epsilon, delta: if delta < 1.0 { delta } else { return None } }
         }
@@ -100,6 +100,26 @@ pub fn for_replacement(event: &Event, relation: Relation) -> Option<Event> {
         | Event::ObjectivePerturbation { .. } => return None,
         leaf => leaf.clone(),
     })
+}
+
+/// Whether the replace-one pair of `event` also covers a record against nothing: a shift of 2C covers C; a choice that is
+/// bounded for removal too; a uniform answer is the average of the answers to all records. A number that is merely stated for
+/// replace-one says nothing of an absent record, and Poisson sampling mixes with that.
+pub(crate) fn admits_nothing(event: &Event) -> bool {
+    match event {
+        Event::Gaussian { .. }
+        | Event::Laplace { .. }
+        | Event::DiscreteLaplace { .. }
+        | Event::DiscreteGaussian { .. }
+        | Event::ExponentialMechanism { .. }
+        | Event::PermuteAndFlip { .. }
+        | Event::RandomizedResponse { .. }
+        | Event::ChiSquareGaussian { .. }
+        | Event::SingleEpochTreeAggregation { .. }
+        | Event::NoOp => true,
+        Event::Composed { .. } | Event::SelfComposed { .. } => event.children().iter().all(admits_nothing),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,10 @@ fn leaf() -> impl Strategy<Value = Event> {
             .prop_map(|(noise_parameter, num_buckets)| Event::RandomizedResponse { noise_parameter, num_buckets }),
         1 => (0.01f64..1.0).prop_map(|epsilon| Event::PureStream { epsilon }),
         1 => (0.01f64..1.0).prop_map(|mu| Event::Gdp { mu }),
+        1 => (0.01f64..1.0).prop_map(|epsilon| Event::PermuteAndFlip { epsilon }),
+        1 => (0.5f64..20.0, 1.0f64..3.0, prop::option::of(1u64..3))
+            .prop_map(|(sigma, sensitivity, dimension)| Event::DiscreteGaussian { sigma, sensitivity, dimension }),
+        1 => (0.01f64..0.5, 1e-9f64..1e-7).prop_map(|(epsilon, delta)| Event::EpsilonDelta { epsilon, delta }),
         1 => (0.01f64..0.5, 1e-9f64..1e-7).prop_map(|(epsilon, delta)| Event::ApproxDp { epsilon, delta }),
     ]
 }

@@ -1,7 +1,7 @@
 //! Extreme public numbers: a bound or a clear refusal, never NaN, a panic or a long wait.
 
 use dpopt_privacy::accountant::{self, Accountant, AccountingError};
-use dpopt_privacy::{Event, Relation};
+use dpopt_privacy::{Budget, Event, Relation, calibrate};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,12 @@ fn leaf() -> impl Strategy<Value = Event> {
         1 => (scale(1e-6, 100.0), scale(1e-30, 0.1)).prop_map(|(epsilon, delta)| Event::ApproxDp { epsilon, delta }),
         1 => (scale(1e-6, 100.0), q()).prop_map(|(epsilon, q)| Event::PureStream { epsilon }.poisson_sampled(q)),
         1 => scale(1e-6, 100.0).prop_map(|epsilon| Event::ExponentialMechanism { epsilon }),
+        1 => (scale(1e-6, 100.0), q()).prop_map(|(epsilon, q)| Event::PermuteAndFlip { epsilon }.poisson_sampled(q)),
+        1 => (scale(1e-6, 100.0), scale(1e-30, 0.1)).prop_map(|(epsilon, delta)| Event::EpsilonDelta { epsilon, delta }),
+        2 => (sigma(), scale(1.0, 1e4), any::<bool>(), q()).prop_map(|(sigma, sensitivity, one, q)| {
+            let dimension = one.then_some(1);
+            Event::DiscreteGaussian { sigma, sensitivity, dimension }.poisson_sampled(q)
+        }),
         1 => scale(1e-12, 100.0).prop_map(|rho| Event::Zcdp { rho, xi: 0.0 }),
         1 => (sigma(), q()).prop_map(|(s, q)| Event::MixtureOfGaussians {
             standard_deviation: s,
@@ -160,4 +166,28 @@ fn parameters_at_the_ends_of_the_floating_point_range() {
     }
     // a few seconds alone
     assert!(clock.elapsed() < Duration::from_secs(120), "{:?}", clock.elapsed());
+}
+
+/// Targets at which other root finders hang, overflow or leave their bracket.
+#[test]
+fn calibration_at_tiny_and_huge_targets() {
+    let clock = Instant::now();
+    let event = |noise: f64| Event::gaussian(noise).poisson_sampled(0.01).self_composed(1000);
+    let mut last = f64::INFINITY;
+    for (epsilon, delta) in [(1e-6, 1e-6), (1e-2, 1e-6), (10.0, 1e-5), (100.0, 1e-30), (1000.0, 1e-6)] {
+        let (noise, found) = calibrate::noise(event, Relation::ZeroOut, Budget::new(epsilon, delta).unwrap()).unwrap();
+        assert!(found.bound().upper <= epsilon && found.bound().upper > 0.99 * epsilon, "{epsilon}: {found:?}");
+        assert!(noise < last && noise > 0.05, "{epsilon}: {noise}");
+        last = noise;
+    }
+    assert!(clock.elapsed() < Duration::from_secs(60), "{:?}", clock.elapsed());
+}
+
+/// (1 + e^ε)·τ of a sampler's error τ outgrows δ: a refusal that says so, found without a search through Rényi orders.
+#[test]
+fn a_samplers_error_ends_at_some_epsilon() {
+    let steps = Event::gaussian(0.2).poisson_sampled(0.1).self_composed(400);
+    assert!(accountant::epsilon(&steps, Relation::ZeroOut, 1e-6).unwrap().upper > 300.0);
+    let error = accountant::epsilon(&steps.approximate(1e-33), Relation::ZeroOut, 1e-6).unwrap_err();
+    assert!(matches!(&error, AccountingError::Unreachable(why) if why.contains("total variation")), "{error}");
 }

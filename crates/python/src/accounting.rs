@@ -97,7 +97,7 @@ pub(crate) fn certified(py: Python<'_>, event_json: &str, epsilon: f64, delta: f
     json(certificate.bound())
 }
 
-/// Finds the noise (`what` = "noise"), the sampling probability or the number of steps for which `event_of(value)`,
+/// Finds the noise (`what` = "noise"), the sampling probability, the number of steps or another cost (an ε, μ or ρ) for which `event_of(value)`,
 /// a callable that returns JSON, meets (ε, δ). Returns (value, event as JSON, bound as JSON).
 #[pyfunction]
 pub(crate) fn calibrate(
@@ -125,8 +125,9 @@ pub(crate) fn calibrate(
         "noise" => search::noise(real, relation, budget),
         "sampling_probability" => search::sampling_probability(real, relation, budget),
         "steps" => search::steps(whole, relation, budget).map(|(t, c)| (t as f64, c)),
+        "cost" => search::cost(real, relation, budget),
         other => {
-            return Err(invalid(format!("cannot search for `{other}`; choose noise, sampling_probability or steps")));
+            return Err(invalid(format!("cannot search for `{other}`; choose noise, sampling_probability, steps or cost")));
         }
     };
     if let Some(error) = failure.into_inner() {

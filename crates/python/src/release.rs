@@ -166,7 +166,7 @@ pub(crate) fn discrete_gaussian(
     price: Price,
     seed: Option<u64>,
 ) -> PyResult<(Vec<i64>, Paper)> {
-    let mechanism = DiscreteGaussianNoise::new(sigma, sensitivity, price.relation()?);
+    let mechanism = DiscreteGaussianNoise::new(sigma, sensitivity);
     release(&price.certificate()?, noise(seed)?, &mechanism, &Counts::declared(counts, sensitivity))
 }
 

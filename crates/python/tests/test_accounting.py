@@ -39,7 +39,7 @@ def test_every_event_class_is_one_of_the_library(name):
         "sampling_probs": [0.5, 0.5], "rho": 0.1, "xi": 0.0, "dataset_size": 100, "truncated_batch_size": 10,
         "epsilon": 1.0, "delta": 1e-6, "mu": 0.5, "orders": [2.0, 4.0], "divergences": [0.1, 0.2],
         "epsilons": [0.1, 1.0], "deltas": [0.1, 1e-6], "degrees_of_freedom": 5, "records_per_user": 2,
-        "total_variation": 1e-20, "regularization": 2.0, "link": "monotone",
+        "sigma": 2.0, "dimension": 3, "total_variation": 1e-20, "regularization": 2.0, "link": "monotone",
     }  # fmt: skip
     cls = getattr(acc, name)
     import dataclasses
@@ -74,6 +74,27 @@ def test_calibration_meets_the_budget_and_not_less():
         lambda t: acc.SelfComposedDpEvent(acc.PoissonSampledDpEvent(0.01, acc.GaussianDpEvent(1.5627)), t), 1.0, 1e-6, what="steps"
     )
     assert isinstance(steps.value, int) and 1000 <= steps.value < 1004
+
+
+def test_integer_noise_and_choices():
+    # 50-digit value of one sum with sigma 1
+    one = acc.epsilon(acc.DiscreteGaussianDpEvent(1.0, dimension=1), 1e-6)
+    assert float(one) == pytest.approx(4.499590982194307, rel=1e-9) and one.accountant == "pld"
+    assert acc.epsilon(acc.DiscreteGaussianDpEvent(1.0), 1e-6) == one
+    assert acc.from_dict({"class_name": "DiscreteGaussianDpEvent", "sigma": 1.0, "dimension": None}).dimension is None
+    choices = acc.SelfComposedDpEvent(acc.PermuteAndFlipDpEvent(0.25), 8)
+    noise = acc.SelfComposedDpEvent(acc.LaplaceDpEvent(4.0), 8)
+    assert acc.epsilon(choices, 1e-6) == acc.epsilon(noise, 1e-6) < 2.0
+    assert float(acc.epsilon(acc.EpsilonDeltaDpEvent(0.5, 1e-7), 1e-6)) <= 0.5
+    with pytest.raises(dpopt.PrivacyError):
+        acc.epsilon(acc.EpsilonDeltaDpEvent(0.5, 1e-5), 1e-6)
+    found = acc.calibrate(lambda e: acc.PermuteAndFlipDpEvent(e), 0.7, 1e-6, what="cost")
+    assert 0.7 <= found.value < 0.70001
+    rate = acc.calibrate(
+        lambda q: acc.SelfComposedDpEvent(acc.PoissonSampledDpEvent(q, acc.GaussianDpEvent(1.5627)), 1000),
+        1.0, 1e-6, what="sampling_probability",
+    )  # fmt: skip
+    assert 0.00999 < rate.value < 0.01001
 
 
 def test_an_exception_in_the_event_function_comes_through():

@@ -46,6 +46,58 @@ fn the_noise_of_a_budget_is_found_and_meets_it() {
     assert!(best(&[&less, "--delta", "1e-5"]) > 1.0);
 }
 
+/// Whatever is marked is found, meets the budget, and one notch more does not.
+#[test]
+fn any_one_free_number_is_found_and_verified() {
+    let budget = ["--epsilon", "1", "--delta", "1e-6"];
+    for (text, flag, low, high, more) in [
+        ("poisson(0.01, gaussian(1.5627)) x ?", "steps", 1000.0, 1004.0, 1.002),
+        ("poisson(?, gaussian(1.5627)) x 1000", "sampling-rate", 0.00999, 0.01001, 1.001),
+        ("poisson(0.01, gaussian(?)) x 1000", "noise", 1.5626, 1.5627, 0.999),
+        ("permute_and_flip(?) x 20", "cost", 0.05, 0.2, 1.001),
+        ("subset(1000, ?, gaussian(8)) x 50", "sample-size", 10.0, 999.0, 0.0),
+    ] {
+        let mut arguments = vec![text];
+        arguments.extend(budget);
+        let found = ask(&arguments);
+        assert_eq!(found["within_budget"], true, "{text}");
+        assert_eq!(found["found_is"], flag);
+        let value = found["found"].as_f64().unwrap();
+        assert!((low..high).contains(&value), "{text}: {value}");
+        arguments.extend(["--find", flag]);
+        assert_eq!(ask(&arguments)["found"], found["found"]);
+        let next = if more == 0.0 { value + 1.0 } else { value * more };
+        let next = if flag == "steps" { next.ceil() } else { next };
+        assert!(best(&[&text.replace('?', &next.to_string()), "--delta", "1e-6"]) > 1.0, "{text}");
+    }
+    let shown = succeed(Path::new("."), &["account", "gaussian(2) x ?", "--epsilon", "20", "--delta", "1e-6"]);
+    assert!(shown.contains("(steps)") && shown.contains("within the budget"), "{shown}");
+}
+
+#[test]
+fn every_mechanism_of_the_language_is_accounted() {
+    for text in [
+        "discrete_gaussian(4, 1, 1) x 3",
+        "discrete_gaussian(4, 2)",
+        "permute_and_flip(0.1) x 9",
+        "epsilon_delta(0.1, 1e-9) x 3",
+        "randomized_response(0.5, 4)",
+        "mixture(2, 0: 0.9, 1: 0.1) x 10",
+        "chi_square(100, 0.1) x 4",
+        "tree(8, 1000)",
+        "gdp(0.1) + zcdp(0.01) + rdp(2: 0.01, 8: 0.05, 64: 0.5) + profile(0.1: 1e-8)",
+        "truncated_poisson(1000, 0.1, 130, 2) x 5",
+        "draws(1000, 10, gaussian(4))",
+        "best_of(5, 1, gaussian(8))",
+        "parallel(gaussian(4), laplace(9))",
+        "users(3, poisson(0.01, gaussian(4)))",
+        "pure(0.1) + approx(0.1, 1e-9) + nothing()",
+    ] {
+        let epsilon = best(&[text, "--delta", "1e-6"]);
+        assert!(epsilon > 0.0 && epsilon < 20.0, "{text}: {epsilon}");
+    }
+}
+
 #[test]
 fn an_accountant_that_has_no_bound_says_why() {
     let out = succeed(Path::new("."), &["account", "poisson(0.01, gaussian(1)) x 100", "--delta", "1e-6"]);
@@ -75,6 +127,12 @@ fn wrong_questions_get_one_line() {
         (&["gaussian(1)", "--epsilon", "0", "--delta", "0.1"], "positive"),
         (&["gaussian(?)", "--delta", "1e-6"], "--epsilon and --delta"),
         (&["gaussian(1)", "--find", "noise", "--delta", "1e-6", "--epsilon", "1"], "`?`"),
+        (&["gaussian(?) x ?", "--delta", "1e-6", "--epsilon", "1"], "one `?` is a noise and another a number of steps"),
+        (&["gaussian(?)", "--find", "steps", "--delta", "1e-6", "--epsilon", "1"], "the `?` is a noise"),
+        (&["gaussian(0.1) x ?", "--delta", "1e-6", "--epsilon", "1"], "not even one step"),
+        (&["non_private() + gaussian(?)", "--delta", "1e-6", "--epsilon", "1"], "without noise"),
+        (&["pure(2) + gaussian(?)", "--delta", "1e-6", "--epsilon", "1"], "not even noise"),
+        (&["randomized_response(?, 2)", "--delta", "1e-6", "--epsilon", "1"], "cannot be searched for"),
         (&["--event", "/nonexistent", "--delta", "1e-6"], "cannot read"),
         (&["gaussian(1)", "--delta", "1e-6", "--epsilon", "0.1"], "more than the budget"),
     ] {

@@ -80,20 +80,18 @@ impl Mechanism for DiscreteLaplaceNoise {
     }
 }
 
-/// Adds integer noise P(x) ∝ e^(−x²/(2σ²)) to each count. Event: ρ-zCDP with ρ = (moves·Δ₂)²/(2σ²), rounded up (Canonne,
-/// Kamath, Steinke 2020), where one record's presence moves the counts by at most Δ₂ in l2 norm; moves is 2 under
-/// replace-one.
+/// Adds integer noise P(x) ∝ e^(−x²/(2σ²)) to each count. Event: `DiscreteGaussian(σ, Δ₂)`, where one record's presence moves
+/// the counts by at most Δ₂ ≥ 1 in l2 norm (Canonne, Kamath, Steinke 2020).
 #[derive(Clone, Debug)]
 pub struct DiscreteGaussianNoise {
     sigma: f64,
     sensitivity: f64,
-    relation: Relation,
 }
 
 impl DiscreteGaussianNoise {
     /// σ for counts of l2 sensitivity `sensitivity`.
-    pub fn new(sigma: f64, sensitivity: f64, relation: Relation) -> Self {
-        Self { sigma, sensitivity, relation }
+    pub fn new(sigma: f64, sensitivity: f64) -> Self {
+        Self { sigma, sensitivity }
     }
 }
 
@@ -104,9 +102,8 @@ impl Mechanism for DiscreteGaussianNoise {
     type Output = Vec<i64>;
 
     fn event(&self) -> Event {
-        let moves = self.relation.sum_sensitivity() * self.sensitivity;
-        // four roundings, each below 2^-52
-        Event::Zcdp { rho: moves * moves / (2.0 * self.sigma * self.sigma) * (1.0 + 1e-12), xi: 0.0 }
+        // the number of counts is the caller's: nothing is claimed of it
+        Event::DiscreteGaussian { sigma: self.sigma, sensitivity: self.sensitivity, dimension: None }
     }
 
     fn label(&self) -> &'static str {
@@ -172,7 +169,7 @@ impl Mechanism for Choice {
 
     fn event(&self) -> Event {
         match self.law {
-            ChoiceLaw::PermuteAndFlip => Event::ApproxDp { epsilon: self.epsilon, delta: 0.0 },
+            ChoiceLaw::PermuteAndFlip => Event::PermuteAndFlip { epsilon: self.epsilon },
             ChoiceLaw::Exponential => Event::ExponentialMechanism { epsilon: self.epsilon },
         }
     }
@@ -220,14 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn discrete_gaussian_noise_states_its_zcdp() {
-        let event = |relation| DiscreteGaussianNoise::new(2.0, 1.0, relation).event();
-        let rho = |e| match e {
-            Event::Zcdp { rho, .. } => rho,
-            _ => f64::NAN,
-        };
-        assert!((rho(event(Relation::ZeroOut)) - 0.125).abs() < 1e-12);
-        assert!((rho(event(Relation::ReplaceOne)) - 0.5).abs() < 1e-11);
+    fn discrete_gaussian_noise_is_concentrated() {
+        let event = DiscreteGaussianNoise::new(2.0, 1.0).event();
+        let rho = |relation| dpopt_privacy::accountant::zcdp::cost(&event, relation).unwrap().rho;
+        assert!((rho(Relation::ZeroOut) - 0.125).abs() < 1e-12);
+        assert!((rho(Relation::ReplaceOne) - 0.5).abs() < 1e-11);
     }
 
     #[test]

@@ -42,8 +42,10 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
                 _ => ((k * keep).ln().max(-(k * other).ln()), 0.0),
             }
         }
-        Event::ExponentialMechanism { epsilon } | Event::PureStream { epsilon } => (*epsilon, 0.0),
-        Event::ApproxDp { epsilon, delta } => (*epsilon, *delta),
+        Event::ExponentialMechanism { epsilon } | Event::PermuteAndFlip { epsilon } | Event::PureStream { epsilon } => {
+            (*epsilon, 0.0)
+        }
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => (*epsilon, *delta),
         Event::PrivacyProfile { epsilons, deltas } => (*epsilons.last()?, *deltas.last()?),
         Event::Composed { events } => {
             let mut sum = (0.0, 0.0);
@@ -59,7 +61,12 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
         }
         Event::PoissonSampled { sampling_probability, event } => {
             let (epsilon, delta) = worst(event, relation)?;
-            sampled(*sampling_probability, epsilon, delta)
+            if relation == Relation::ReplaceOne && !group::admits_nothing(event) {
+                // the output without the record may look like nothing else: ε stays, by joint convexity
+                (epsilon, sampling_probability * delta)
+            } else {
+                sampled(*sampling_probability, epsilon, delta)
+            }
         }
         // the slot of an absent record is filled by another one: replace-one constants under zero-out too
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
@@ -85,8 +92,10 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
     let stated = matches!(
         event,
         Event::ExponentialMechanism { .. }
+            | Event::PermuteAndFlip { .. }
             | Event::PureStream { .. }
             | Event::ApproxDp { .. }
+            | Event::EpsilonDelta { .. }
             | Event::PrivacyProfile { .. }
     );
     let (epsilon, delta) = if stated { (epsilon, delta) } else { (up(epsilon), up(delta)) };
@@ -267,6 +276,11 @@ mod tests {
         let sampled = Event::laplace(1.0).poisson_sampled(0.1);
         let value = PureAccountant.epsilon(&sampled, Relation::ZeroOut, 0.0).unwrap().upper;
         assert!((value - (1.0 + 0.1 * 1f64.exp_m1()).ln()).abs() < 1e-12);
+        // what is stated for replacements says nothing of an absent record
+        let sampled = Event::PureStream { epsilon: 1.0 }.poisson_sampled(0.1);
+        let whole = PureAccountant.epsilon(&sampled, Relation::ReplaceOne, 0.0).unwrap().upper;
+        assert!((1.0..1.0 + 1e-14).contains(&whole), "{whole}");
+        assert!(PureAccountant.epsilon(&sampled, Relation::ZeroOut, 0.0).unwrap().upper < 0.16);
         // a fixed-size sample refills the slot: the base's ε doubles
         let fixed = Event::laplace(1.0).sampled_without_replacement(10, 1);
         let value = PureAccountant.epsilon(&fixed, Relation::ZeroOut, 0.0).unwrap().upper;

@@ -12,6 +12,7 @@ mod objective;
 mod repeat;
 
 use super::sampler_error::{delta_with_error, epsilon_with_error};
+use super::integer_shift::IntegerShift;
 use super::{Accountant, AccountingError, Bound, conversion, gdp, pure};
 use crate::special::UNIT_ROUNDOFF;
 use crate::{Event, Relation, group};
@@ -86,8 +87,13 @@ fn part_cost(part: &Event, relation: Relation, order: f64) -> Result<(f64, f64),
         Event::ExponentialMechanism { epsilon } => {
             (order * epsilon * epsilon / 8.0).min(closed::pure(*epsilon, order)) * CLOSED
         }
+        Event::PermuteAndFlip { epsilon } => closed::laplace(*epsilon, order) * CLOSED,
+        Event::DiscreteGaussian { sigma, sensitivity, dimension } => {
+            let shift = IntegerShift::new(*sensitivity, *dimension, relation);
+            closed::discrete_gaussian(*sigma, shift, order) * CLOSED
+        }
         Event::PureStream { epsilon } => closed::pure(*epsilon, order) * CLOSED,
-        Event::ApproxDp { epsilon, delta } => return Ok((closed::pure(*epsilon, order) * CLOSED, *delta)),
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => return Ok((closed::pure(*epsilon, order) * CLOSED, *delta)),
         Event::PrivacyProfile { epsilons, deltas } => {
             let (atoms, delta) = hull::atoms(epsilons, deltas);
             return Ok((hull::divergence(&atoms, order), delta));
@@ -157,7 +163,11 @@ fn poisson(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64
                 Ok((excess::poisson_gaussian_replaced(q, 1.0 / noise_multiplier, order), 0.0))
             }
             // the symmetrised replace-one pair, as for a sample of fixed size (spec 18 §2.2)
-            _ if gdp::mu(event, relation).is_ok() || closed::atoms(event, relation).is_some() => {
+            _ if group::admits_nothing(event)
+                && (gdp::mu(event, relation).is_ok()
+                    || matches!(event, Event::DiscreteGaussian { .. })
+                    || closed::atoms(event, relation, q, order).is_some()) =>
+            {
                 fixed_size(q, event, relation, order)
             }
             _ => Err(no_pair(event, relation)),
@@ -166,9 +176,9 @@ fn poisson(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64
     if let Ok((mu, _)) = gdp::mu(event, relation) {
         return Ok((excess::poisson_gaussian(q, mu, order), 0.0));
     }
-    match closed::atoms(event, relation) {
+    match closed::atoms(event, relation, q, order) {
         Some((atoms, delta)) => Ok((excess::poisson_atoms(&atoms, q, order), delta)),
-        None => Err(no_pair(event, relation)),
+        None => unsampled(event, relation, order),
     }
 }
 
@@ -180,8 +190,11 @@ fn fixed_size(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(
     if let Ok((mu, _)) = gdp::mu(&replaced, Relation::ReplaceOne) {
         return Ok((excess::fixed_size_gaussian(q, mu, order), 0.0));
     }
-    if let Some((atoms, delta)) = closed::atoms(&replaced, Relation::ReplaceOne) {
+    if let Some((atoms, delta)) = closed::atoms(&replaced, Relation::ReplaceOne, q, order) {
         return Ok((excess::fixed_size_atoms(&atoms, q, order), delta));
+    }
+    if matches!(replaced, Event::DiscreteGaussian { .. }) {
+        return unsampled(&replaced, Relation::ReplaceOne, order);
     }
     // only a curve is known; what is set aside has no place in that bound
     let curve = |j: f64| match cost(&replaced, Relation::ReplaceOne, j) {
@@ -190,6 +203,14 @@ fn fixed_size(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(
         Err(error) => Err(error),
     };
     Ok((generic::fixed_size(q, order, f64::INFINITY, curve)?, 0.0))
+}
+
+/// Without amplification, by quasi-convexity: for integer noise of several sums, or at orders whose sums are too long.
+fn unsampled(event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+    match event {
+        Event::DiscreteGaussian { .. } => part_cost(event, relation, order),
+        _ => Err(no_pair(event, relation)),
+    }
 }
 
 fn no_pair(event: &Event, relation: Relation) -> AccountingError {

@@ -88,13 +88,25 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             positive("noise_parameter", *noise_parameter)?;
             count_from_1("sensitivity", *sensitivity)?;
         }
-        Event::ExponentialMechanism { epsilon } | Event::PureStream { epsilon } => at_least_0("epsilon", *epsilon)?,
+        Event::DiscreteGaussian { sigma, sensitivity, dimension } => {
+            at_least_0("sigma", *sigma)?;
+            // smaller ones are a mistake of units: two integer vectors that differ are at least 1 apart
+            if !(sensitivity.is_finite() && *sensitivity >= 1.0) {
+                return fail(format!(
+                    "sensitivity is {sensitivity}; the norm of an integer contribution is finite and at least 1"
+                ));
+            }
+            count_from_1("dimension", dimension.unwrap_or(1))?;
+        }
+        Event::ExponentialMechanism { epsilon } | Event::PermuteAndFlip { epsilon } | Event::PureStream { epsilon } => {
+            at_least_0("epsilon", *epsilon)?;
+        }
         Event::Gdp { mu } => at_least_0("mu", *mu)?,
         Event::Zcdp { rho, xi } => {
             at_least_0("rho", *rho)?;
             at_least_0("xi", *xi)?;
         }
-        Event::ApproxDp { epsilon, delta } => {
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => {
             at_least_0("epsilon", *epsilon)?;
             if !(0.0..1.0).contains(delta) {
                 return fail(format!("delta is {delta}; it must lie in [0, 1)"));
@@ -293,6 +305,11 @@ mod tests {
             Event::gaussian(1.0).sampled_without_replacement(10, 0),
             Event::gaussian(1.0).approximate(1.0),
             Event::ApproxDp { epsilon: 1.0, delta: 1.0 },
+            Event::EpsilonDelta { epsilon: -1.0, delta: 0.1 },
+            Event::PermuteAndFlip { epsilon: f64::NAN },
+            Event::DiscreteGaussian { sigma: 1.0, sensitivity: 0.5, dimension: None },
+            Event::DiscreteGaussian { sigma: -1.0, sensitivity: 1.0, dimension: None },
+            Event::DiscreteGaussian { sigma: 1.0, sensitivity: 1.0, dimension: Some(0) },
             Event::Rdp { orders: vec![1.0], divergences: vec![0.1] },
             Event::Rdp { orders: vec![2.0, 3.0], divergences: vec![0.1] },
             Event::Rdp { orders: vec![], divergences: vec![] },

@@ -51,6 +51,16 @@ impl Display for Event {
             Self::DiscreteLaplace { noise_parameter, sensitivity } => {
                 write!(f, "DiscreteLaplace({}, {sensitivity})", Short(*noise_parameter))
             }
+            Self::DiscreteGaussian { sigma, sensitivity, dimension } => {
+                write!(f, "DiscreteGaussian({}, {}", Short(*sigma), Short(*sensitivity))?;
+                match dimension {
+                    Some(1) => f.write_str(")"),
+                    Some(d) => write!(f, ", {d} sums)"),
+                    None => f.write_str(", any number of sums)"),
+                }
+            }
+            Self::PermuteAndFlip { epsilon } => write!(f, "PermuteAndFlip(ε={})", Short(*epsilon)),
+            Self::EpsilonDelta { epsilon, delta } => write!(f, "EpsilonDelta({}, {})", Short(*epsilon), Short(*delta)),
             Self::ExponentialMechanism { epsilon } => write!(f, "Exponential(ε={})", Short(*epsilon)),
             Self::Gdp { mu } => write!(f, "Gdp({})", Short(*mu)),
             Self::Rdp { orders, .. } => write!(f, "Rdp({} orders)", orders.len()),

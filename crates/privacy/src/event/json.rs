@@ -23,6 +23,8 @@ enum Value<'a> {
     Integer(u64),
     Reals(&'a [f64]),
     Integers(&'a [u64]),
+    /// A whole number that may be unknown: null.
+    Maybe(Option<u64>),
     Word(&'static str),
     One(&'a Event),
     Many(&'a [Event]),
@@ -30,7 +32,7 @@ enum Value<'a> {
 
 /// Class name, whether `dp_accounting` has it, and the fields: the one table that writing and hashing share.
 fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)>) {
-    use Value::{Integer, Integers, Many, One, Real, Reals, Word};
+    use Value::{Integer, Integers, Many, Maybe, One, Real, Reals, Word};
     match event {
         Event::NoOp => ("NoOpDpEvent", true, vec![]),
         Event::NonPrivate => ("NonPrivateDpEvent", true, vec![]),
@@ -113,8 +115,17 @@ fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)
                 ("noise_multiplier", Real(*noise_multiplier)),
             ],
         ),
+        Event::DiscreteGaussian { sigma, sensitivity, dimension } => (
+            "DiscreteGaussianDpEvent",
+            true,
+            vec![("sigma", Real(*sigma)), ("sensitivity", Real(*sensitivity)), ("dimension", Maybe(*dimension))],
+        ),
         Event::ExponentialMechanism { epsilon } => {
-            ("ExponentialMechanismDpEvent", false, vec![("epsilon", Real(*epsilon))])
+            ("ExponentialMechanismDpEvent", true, vec![("epsilon", Real(*epsilon))])
+        }
+        Event::PermuteAndFlip { epsilon } => ("PermuteAndFlipDpEvent", true, vec![("epsilon", Real(*epsilon))]),
+        Event::EpsilonDelta { epsilon, delta } => {
+            ("EpsilonDeltaDpEvent", true, vec![("epsilon", Real(*epsilon)), ("delta", Real(*delta))])
         }
         Event::Gdp { mu } => ("GdpDpEvent", false, vec![("mu", Real(*mu))]),
         Event::Rdp { orders, divergences } => {
@@ -211,6 +222,17 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
             rho: fields.real("rho")?,
             xi: if fields.has("xi") { fields.real("xi")? } else { 0.0 },
         },
+        // both with dp_accounting's values where they are left out
+        "DiscreteGaussianDpEvent" => Event::DiscreteGaussian {
+            sigma: fields.real("sigma")?,
+            sensitivity: if fields.has("sensitivity") { fields.real("sensitivity")? } else { 1.0 },
+            dimension: if fields.has("dimension") { fields.integer_or_null("dimension")? } else { None },
+        },
+        "ExponentialMechanismDpEvent" => Event::ExponentialMechanism { epsilon: fields.real("epsilon")? },
+        "PermuteAndFlipDpEvent" => Event::PermuteAndFlip { epsilon: fields.real("epsilon")? },
+        "EpsilonDeltaDpEvent" => {
+            Event::EpsilonDelta { epsilon: fields.real("epsilon")?, delta: fields.real("delta")? }
+        }
         "TruncatedSubsampledGaussianDpEvent" => Event::TruncatedSubsampledGaussian {
             dataset_size: fields.integer("dataset_size")?,
             sampling_probability: fields.real("sampling_probability")?,
@@ -224,7 +246,6 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
 
 fn build_own(class: &str, fields: &mut Fields) -> Result<Event, String> {
     Ok(match class {
-        "ExponentialMechanismDpEvent" => Event::ExponentialMechanism { epsilon: fields.real("epsilon")? },
         "GdpDpEvent" => Event::Gdp { mu: fields.real("mu")? },
         "RdpDpEvent" => {
             Event::Rdp { orders: fields.reals("orders")?, divergences: fields.reals("divergences")? }
@@ -308,6 +329,14 @@ impl Fields {
         }
     }
 
+    fn integer_or_null(&mut self, name: &str) -> Result<Option<u64>, String> {
+        match self.take(name)? {
+            Tree::Integer(n) => Ok(Some(n)),
+            Tree::Null => Ok(None),
+            _ => self.wrong(name, "a non-negative integer or null"),
+        }
+    }
+
     fn reals(&mut self, name: &str) -> Result<Vec<f64>, String> {
         match self.take(name)? {
             Tree::List(items) => match items.iter().map(Tree::as_real).collect() {
@@ -361,7 +390,9 @@ fn from_tree(tree: Tree) -> Result<Event, String> {
     let module = if fields.has("module_name") { Some(fields.word("module_name")?) } else { None };
     let (event, of_peer) = build(&class, &mut fields)?;
     let expected = if of_peer { PEER_MODULE } else { OWN_MODULE };
-    if module.is_some_and(|m| m != expected) {
+    // events that were dpopt's own before dp_accounting had them are read under both names
+    let moved = class == "ExponentialMechanismDpEvent" && module.as_deref() == Some(OWN_MODULE);
+    if !moved && module.is_some_and(|m| m != expected) {
         return Err(format!("module_name of {class} must be `{expected}`"));
     }
     if let Some((extra, _)) = fields.entries.first() {
@@ -396,6 +427,7 @@ impl Serialize for Event {
                 Value::Real(x) => map.serialize_entry(name, x)?,
                 Value::Integer(n) => map.serialize_entry(name, n)?,
                 Value::Reals(list) => map.serialize_entry(name, list)?,
+                Value::Maybe(n) => map.serialize_entry(name, n)?,
                 Value::Integers([n]) => map.serialize_entry(name, n)?,
                 Value::Integers(list) => map.serialize_entry(name, list)?,
                 Value::Word(w) => map.serialize_entry(name, w)?,
@@ -424,6 +456,9 @@ pub(super) fn feed(event: &Event, hasher: &mut blake3::Hasher) {
             Value::Real(x) => real(hasher, x),
             Value::Integer(n) => {
                 hasher.update(&n.to_le_bytes());
+            }
+            Value::Maybe(n) => {
+                hasher.update(&[u8::from(n.is_some())]).update(&n.unwrap_or(0).to_le_bytes());
             }
             Value::Word(w) => word(hasher, w),
             Value::Reals(list) => {

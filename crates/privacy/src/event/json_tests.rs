@@ -19,6 +19,10 @@ fn leaf() -> impl Strategy<Value = Event> {
         (real(), any::<u64>())
             .prop_map(|(noise_parameter, num_buckets)| Event::RandomizedResponse { noise_parameter, num_buckets }),
         real().prop_map(|epsilon| Event::ExponentialMechanism { epsilon }),
+        real().prop_map(|epsilon| Event::PermuteAndFlip { epsilon }),
+        (real(), real()).prop_map(|(epsilon, delta)| Event::EpsilonDelta { epsilon, delta }),
+        (real(), real(), any::<Option<u64>>())
+            .prop_map(|(sigma, sensitivity, dimension)| Event::DiscreteGaussian { sigma, sensitivity, dimension }),
         real().prop_map(|mu| Event::Gdp { mu }),
         real().prop_map(|epsilon| Event::PureStream { epsilon }),
         (real(), real()).prop_map(|(rho, xi)| Event::Zcdp { rho, xi }),
@@ -133,6 +137,41 @@ fn reads_and_writes_what_dp_accounting_does() {
         Event::gaussian(1.5).to_json().unwrap(),
         r#"{"class_name":"GaussianDpEvent","module_name":"dp_accounting.dp_event","noise_multiplier":1.5}"#
     );
+}
+
+/// Events of later versions of dp_accounting; one of them was dpopt's own before.
+#[test]
+fn later_events_of_dp_accounting_and_earlier_ones_of_dpopt() {
+    for (text, event) in [
+        (
+            r#"{"class_name": "DiscreteGaussianDpEvent", "sigma": 10, "sensitivity": 1.0, "dimension": null}"#,
+            Event::DiscreteGaussian { sigma: 10.0, sensitivity: 1.0, dimension: None },
+        ),
+        (
+            r#"{"class_name": "DiscreteGaussianDpEvent", "sigma": 0.5}"#,
+            Event::DiscreteGaussian { sigma: 0.5, sensitivity: 1.0, dimension: None },
+        ),
+        (
+            r#"{"class_name": "DiscreteGaussianDpEvent", "sigma": 2, "sensitivity": 3, "dimension": 4}"#,
+            Event::DiscreteGaussian { sigma: 2.0, sensitivity: 3.0, dimension: Some(4) },
+        ),
+        (r#"{"class_name": "PermuteAndFlipDpEvent", "epsilon": 1.0}"#, Event::PermuteAndFlip { epsilon: 1.0 }),
+        (
+            r#"{"class_name": "EpsilonDeltaDpEvent", "epsilon": 1.0, "delta": 0.1}"#,
+            Event::EpsilonDelta { epsilon: 1.0, delta: 0.1 },
+        ),
+        (r#"{"class_name": "ExponentialMechanismDpEvent", "epsilon": 1.0}"#, Event::ExponentialMechanism { epsilon: 1.0 }),
+    ] {
+        assert_eq!(Event::from_json(text).unwrap(), event);
+        let theirs = text.replacen('{', r#"{"module_name": "dp_accounting.dp_event", "#, 1);
+        assert_eq!(Event::from_json(&theirs).unwrap(), event);
+        assert_eq!(Event::from_json(&event.to_json().unwrap()).unwrap(), event);
+        let before = text.replacen('{', r#"{"module_name": "dpopt.event", "#, 1);
+        let was_ours = matches!(event, Event::ExponentialMechanism { .. });
+        assert_eq!(Event::from_json(&before).is_ok(), was_ours, "{text}");
+    }
+    let wrong = r#"{"class_name": "DiscreteGaussianDpEvent", "sigma": 2, "dimension": 1.5}"#;
+    assert!(Event::from_json(wrong).unwrap_err().to_string().contains("non-negative integer or null"));
 }
 
 #[test]

@@ -104,8 +104,11 @@ impl Collector {
             Event::Laplace { noise_multiplier } if *noise_multiplier == 0.0 => self.push(Event::NonPrivate, count),
             Event::RandomizedResponse { noise_parameter, .. } if *noise_parameter == 1.0 => 0.0,
             Event::Gdp { mu: 0.0 } => 0.0,
-            Event::PureStream { epsilon: 0.0 } | Event::ExponentialMechanism { epsilon: 0.0 } => 0.0,
-            Event::ApproxDp { epsilon: 0.0, delta: 0.0 } => 0.0,
+            Event::DiscreteGaussian { sigma: 0.0, .. } => self.push(Event::NonPrivate, count),
+            Event::PureStream { epsilon: 0.0 }
+            | Event::ExponentialMechanism { epsilon: 0.0 }
+            | Event::PermuteAndFlip { epsilon: 0.0 } => 0.0,
+            Event::ApproxDp { epsilon: 0.0, delta: 0.0 } | Event::EpsilonDelta { epsilon: 0.0, delta: 0.0 } => 0.0,
             Event::PoissonSampled { sampling_probability, event } => {
                 let (parts, tv) = reduce(event);
                 // a sampler's error is not amplified by sampling (spec 18 §1.2)

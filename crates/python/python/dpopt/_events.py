@@ -247,11 +247,37 @@ class TruncatedSubsampledGaussianDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class DiscreteGaussianDpEvent(DpEvent):
+    """Integer noise P(x) ∝ exp(-x²/(2·sigma²)) on `dimension` integer sums (None: any number of them).
+
+    `sensitivity` is the l2 norm of one record's contribution, at least 1.
+    """
+
+    sigma: float
+    sensitivity: float = 1.0
+    dimension: int | None = None
+
+
+@dataclass(frozen=True)
 class ExponentialMechanismDpEvent(DpEvent):
     """A choice with probability ∝ exp(ε·score/(2·sensitivity))."""
 
-    _module: ClassVar[str] = _OWN_MODULE
     epsilon: float
+
+
+@dataclass(frozen=True)
+class PermuteAndFlipDpEvent(DpEvent):
+    """A choice by permute-and-flip: ε-DP, and never more distinguishable than Laplace noise of scale 1/ε."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class EpsilonDeltaDpEvent(DpEvent):
+    """A mechanism of which nothing is known but that it is (ε, δ)-DP."""
+
+    epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True)
@@ -411,9 +437,9 @@ def as_event(value: Any) -> DpEvent:
 
 __all__ = [
     "DpEvent", "as_event", "from_dict", "from_json", "parse", "ApproxDpDpEvent", "ApproximateDpEvent",
-    "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteLaplaceDpEvent", "ExponentialMechanismDpEvent",
-    "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
-    "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
+    "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteGaussianDpEvent", "DiscreteLaplaceDpEvent",
+    "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
+    "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PermuteAndFlipDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
     "PureStreamDpEvent", "RandomizedResponseDpEvent", "RdpDpEvent", "RepeatAndSelectDpEvent",
     "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent", "SelfComposedDpEvent",
     "SingleEpochTreeAggregationDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent", "UserUnitDpEvent",

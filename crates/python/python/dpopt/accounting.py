@@ -28,10 +28,10 @@ from typing import Any, Callable, Sequence
 from . import _core
 from ._events import (
     DpEvent, as_event, from_dict, from_json, parse,
-    ApproxDpDpEvent, ApproximateDpEvent, ChiSquareGaussianDpEvent, ComposedDpEvent, DiscreteLaplaceDpEvent,
-    ExponentialMechanismDpEvent, GaussianDpEvent, GdpDpEvent, LaplaceDpEvent, MixtureOfGaussiansDpEvent,
-    NoOpDpEvent, NonPrivateDpEvent, ObjectivePerturbationDpEvent, ParallelDpEvent, PoissonSampledDpEvent,
-    PrivacyProfileDpEvent, PureStreamDpEvent, RandomizedResponseDpEvent, RdpDpEvent, RepeatAndSelectDpEvent,
+    ApproxDpDpEvent, ApproximateDpEvent, ChiSquareGaussianDpEvent, ComposedDpEvent, DiscreteGaussianDpEvent,
+    DiscreteLaplaceDpEvent, EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, GaussianDpEvent, GdpDpEvent, LaplaceDpEvent, MixtureOfGaussiansDpEvent,
+    NoOpDpEvent, NonPrivateDpEvent, ObjectivePerturbationDpEvent, ParallelDpEvent, PermuteAndFlipDpEvent,
+    PoissonSampledDpEvent, PrivacyProfileDpEvent, PureStreamDpEvent, RandomizedResponseDpEvent, RdpDpEvent, RepeatAndSelectDpEvent,
     SampledWithReplacementDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent,
     SingleEpochTreeAggregationDpEvent, TruncatedSubsampledGaussianDpEvent, UnsupportedDpEvent, UserUnitDpEvent,
     ZCDpEvent,
@@ -136,7 +136,8 @@ def calibrate(
     what: str = "noise",
     relation: Any = "zero-out",
 ) -> Calibration:
-    """The least noise (`what="noise"`), the largest ``"sampling_probability"`` or number of ``"steps"`` within (ε, δ).
+    """The least noise (`what="noise"`), the largest ``"sampling_probability"``, number of ``"steps"`` or ``"cost"`` (the ε, μ or ρ of a
+    mechanism) within (ε, δ). The value returned was certified by an evaluation of its own.
 
     Args:
         make_event: gives the event for a value; ε must be monotone in it.
@@ -159,9 +160,9 @@ def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zer
 __all__ = [
     "Bound", "Calibration", "DpEvent", "RELATIONS", "as_event", "calibrate", "certify", "compare", "delta", "epsilon",
     "from_dict", "from_json", "parse", "privacy_curve", "ApproxDpDpEvent", "ApproximateDpEvent",
-    "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteLaplaceDpEvent", "ExponentialMechanismDpEvent",
-    "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
-    "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
+    "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteGaussianDpEvent", "DiscreteLaplaceDpEvent",
+    "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
+    "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PermuteAndFlipDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
     "PureStreamDpEvent", "RandomizedResponseDpEvent", "RdpDpEvent", "RepeatAndSelectDpEvent",
     "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent", "SelfComposedDpEvent",
     "SingleEpochTreeAggregationDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent", "UserUnitDpEvent",

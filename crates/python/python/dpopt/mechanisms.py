@@ -260,21 +260,19 @@ def discrete_gaussian_counts(
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
-    """Integer counts made elsewhere plus discrete Gaussian noise, accounted as zero-concentrated DP.
+    """Integer counts made elsewhere plus discrete Gaussian noise.
 
     Args:
-        sensitivity: l2 norm of one record's contribution to all counts; you vouch for it.
+        sensitivity: l2 norm of one record's contribution to all counts, at least 1; you vouch for it.
 
     >>> discrete_gaussian_counts([10, 20], epsilon=400.0, delta=1e-6, insecure_seed=1).value
     [10, 20]
     """
-    moves = 2.0 if accounting._relation(relation) == "replace-one" else 1.0
     error = len(counts) * DISCRETE_SAMPLER_ERROR
 
     def event(sigma: float) -> accounting.DpEvent:
-        # the same expression, in the same order, as the compiled mechanism's
-        size = moves * float(sensitivity)
-        return accounting.ApproximateDpEvent(error, accounting.ZCDpEvent(size * size / (2.0 * sigma * sigma) * (1.0 + 1e-12)))
+        # the compiled mechanism's event
+        return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
     sigma, done, price = _calibrated("counts", event, epsilon, delta, relation, ledger)
     noisy, paper = _core.discrete_gaussian([int(c) for c in counts], sigma, float(sensitivity), price, insecure_seed)
@@ -312,7 +310,7 @@ def choose(
     if mechanism == "exponential":
         event = accounting.ExponentialMechanismDpEvent(float(epsilon))
     elif mechanism == "permute-and-flip":
-        event = accounting.ApproxDpDpEvent(float(epsilon), 0.0)
+        event = accounting.PermuteAndFlipDpEvent(float(epsilon))
     else:
         raise ValueError(f"mechanism is {mechanism!r}; choose permute-and-flip or exponential")
     price = _pay("choice", event, epsilon, 0.0, relation, ledger)

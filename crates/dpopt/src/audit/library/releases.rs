@@ -188,7 +188,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         ),
     ));
     let (event, run) = door(
-        DiscreteGaussianNoise::new(1.0, 1.0, Relation::ZeroOut),
+        DiscreteGaussianNoise::new(1.0, 1.0),
         [false, true].map(|with| Ok(Counts::histogram(cell(with), 1))),
         |out| out[0] as f64,
     );

@@ -1,17 +1,15 @@
-//! ε(δ) and δ(ε) of a composition in one direction: views, tilt, grid, lattice, spectrum, reading (spec 18 §3.4).
+//! ε(δ) and δ(ε) of a composition in one direction: setting, lattice, spectrum, reading (spec 18 §3.4).
 
 use super::alias::Copies;
-use super::grid::{LARGEST_LOSS, Widths, aligned_step, coarse_borders, step_for, window};
+use super::grid::LARGEST_LOSS;
 use super::lattice::connect_the_dots;
 use super::pair::{Pair, U};
-use super::spectrum::{Part, Spectrum, fast_size};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
-use super::tilt::{Target, View, solve, total};
+use super::setting::{Draws, Setting};
+use super::spectrum::Spectrum;
+use super::tilt::Target;
 use std::sync::Arc;
-
-/// Pairs of one direction with their multiplicities; not empty.
-pub(crate) type Draws = [(Arc<dyn Pair>, u64)];
 
 /// How much numerical slack is worth how much time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,66 +59,15 @@ struct Prepared {
     lambda: f64,
 }
 
-/// Tilt, grid and spectrum for `target`; `delta` is (a guess of) δ there. `None` if a draw's loss is beyond the grid for sure.
+/// Lattice and spectrum for `target`; `delta` is (a guess of) δ there. `None` if a draw's loss is beyond the grid for sure.
 fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Option<Prepared> {
-    let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
-    // spec 18 §3.2: truncate before tilting, at a hundred-thousandth of δ over all steps
-    let tail_mass = (1e-5 * delta / count).max(1e-300);
-    let negligible = 1e-9 / count;
-    let mut views: Vec<(View, u64)> =
-        draws.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t)).collect();
-    let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
-    if hopeless(&views) {
-        return None;
-    }
-    let mut lambda = solve(&views, target, 10.0);
-    for (view, (pair, _)) in views.iter_mut().zip(draws) {
-        let borders = Widths::new(&view.0, lambda, negligible).refined(500);
-        view.0 = View::new(pair, &borders);
-    }
-    if hopeless(&views) {
-        return None;
-    }
-    lambda = solve(&views, target, lambda);
-    let sum = total(&views, lambda);
-    let chernoff = chernoff_epsilon(sum.value, lambda, delta);
-    let epsilon = match target {
-        Target::Epsilon(epsilon) => epsilon,
-        Target::Delta(_) => chernoff,
-    };
-    let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
-    let mut step = step_for(quality.tolerance * epsilon.max(1e-4), lambda, &cumulants);
-    let range: f64 =
-        views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
-    let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
-    let length = length.min(range * 1.01);
-    // lattice indices stay exact integers
-    let largest = views.iter().fold(0.0f64, |m, (v, _)| m.max(v.high[v.high.len() - 1]).max(-v.low[0]));
-    let least = (length / quality.most_points as f64).max(largest / 4e15);
-    let atoms: Vec<_> = draws.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
-    step = aligned_step(step, least, &atoms);
-    let points = fast_size(((length / step).ceil() as usize).saturating_add(2).min(quality.most_points));
-    let parts: Vec<Part> = views
-        .iter()
-        .zip(draws.iter().zip(&atoms))
-        .map(|((view, _), ((pair, t), (atoms, _)))| {
-            let index = Widths::new(view, lambda, negligible).lattice(step, atoms);
-            (connect_the_dots(pair, step, index), *t)
-        })
-        .collect();
-    // on a coarse lattice of point losses a steeper tilt has nothing to resolve and overflows
-    let fold_tilt = fold_tilt.min(STEEPEST_PER_POINT / step);
+    let setting = Setting::new(draws, target, delta, quality.tolerance, quality.most_points)?;
+    let parts = setting.parts(|pair, step, index, _| connect_the_dots(pair, step, index));
+    let Setting { step, points, fold_tilt: lambda, .. } = setting;
     #[cfg(test)]
-    let fold_tilt = if planted(Bug::NoTilt) { 1e-3 } else { fold_tilt };
-    let copies = quality.bracket.then(|| Copies::new(&parts, fold_tilt, points as f64 * step));
-    Some(Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, points, lambda: fold_tilt })
-}
-
-/// Largest λ·Δ that is folded with.
-pub(crate) const STEEPEST_PER_POINT: f64 = 30.0;
-
-fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {
-    (cumulant - lambda * (1.0 / lambda).ln_1p() - lambda.ln_1p() - delta.ln()) / lambda
+    let lambda = if planted(Bug::NoTilt) { 1e-3 } else { lambda };
+    let copies = quality.bracket.then(|| Copies::new(&parts, lambda, points as f64 * step));
+    Some(Prepared { spectrum: Spectrum::new(&parts, lambda, points), copies, step, points, lambda })
 }
 
 impl Prepared {

@@ -4,12 +4,12 @@
 //! It says how much of an upper bound is numerical slack; it is never a claim.
 
 use super::alias::Copies;
-use super::compose::{Draws, STEEPEST_PER_POINT};
-use super::grid::{LARGEST_LOSS, Widths, aligned_step, coarse_borders, step_for, window};
+use super::grid::LARGEST_LOSS;
 use super::lattice::Lattice;
 use super::pair::{Pair, PointLosses, U};
-use super::spectrum::{Part, Spectrum, fast_size};
-use super::tilt::{Target, View, solve, total};
+use super::setting::{Draws, Setting};
+use super::spectrum::Spectrum;
+use super::tilt::Target;
 
 /// A bundle of outcomes: a P-mass known from below and a Q-mass known from above.
 #[derive(Clone, Copy, Default)]
@@ -54,7 +54,7 @@ fn merged(pair: &dyn Pair, step: f64, index: &[i64], atoms: &PointLosses) -> Lat
     let n = index.len();
     let (lowest, highest) = (at(0), at(n - 1));
     // a point loss sits on its lattice point up to rounding only
-    let tolerance = 256.0 * U * (1.0 + lowest.abs().max(highest.abs()));
+    let tolerance = 512.0 * U * (1.0 + lowest.abs().max(highest.abs()));
     let mut borders: Vec<f64> = (0..n).map(at).collect();
     // a point loss gets a cell of its own
     let points: Vec<f64> = atoms.losses.iter().copied().filter(|l| *l >= lowest && *l <= highest + step).collect();
@@ -128,50 +128,20 @@ struct Prepared {
     spectrum: Spectrum,
     copies: Copies,
     step: f64,
-    /// Chernoff's ε at the δ that it was made for.
-    chernoff: f64,
+    /// Where the search starts: about the upper bound.
+    epsilon: f64,
 }
 
 fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<Prepared> {
-    let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
-    let tail_mass = (1e-5 * delta / count).max(1e-300);
-    let negligible = 1e-9 / count;
-    let mut views: Vec<(View, u64)> =
-        draws.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t)).collect();
-    let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
-    if hopeless(&views) {
-        return None;
-    }
-    let mut lambda = solve(&views, target, 10.0);
-    for (view, (pair, _)) in views.iter_mut().zip(draws) {
-        view.0 = View::new(pair, &Widths::new(&view.0, lambda, negligible).refined(500));
-    }
-    if hopeless(&views) {
-        return None;
-    }
-    lambda = solve(&views, target, lambda);
-    let sum = total(&views, lambda);
-    let chernoff = ((sum.value - lambda.ln_1p() - delta.ln()) / lambda).max(1e-4);
-    let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
-    let wanted = step_for(tolerance * chernoff, lambda, &cumulants);
-    let (length, fold_tilt) = window(&views, lambda, chernoff, -delta.ln());
-    const MOST_POINTS: f64 = 262_144.0;
-    let atoms: Vec<_> = draws.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
-    let step = aligned_step(wanted, length / MOST_POINTS, &atoms);
-    let fold_tilt = fold_tilt.min(STEEPEST_PER_POINT / step);
-    let points = fast_size((length / step).ceil() as usize + 2);
-    let parts: Vec<Part> = views
-        .iter()
-        .zip(draws.iter().zip(&atoms))
-        .map(|((view, _), ((pair, t), (atoms, _)))| {
-            (merged(pair, step, &Widths::new(view, lambda, negligible).lattice(step, atoms), atoms), *t)
-        })
-        .collect();
+    const MOST_POINTS: usize = 1 << 18;
+    let setting = Setting::new(draws, target, delta, tolerance, MOST_POINTS)?;
+    let parts = setting.parts(|pair, step, index, atoms| merged(pair, step, &index, atoms));
     if parts.iter().any(|(lattice, _)| lattice.index.is_empty()) {
         return None;
     }
+    let Setting { step, points, fold_tilt, epsilon, .. } = setting;
     let copies = Copies::new(&parts, fold_tilt, points as f64 * step);
-    Some(Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, chernoff })
+    Some(Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, epsilon })
 }
 
 impl Prepared {
@@ -189,7 +159,7 @@ pub(crate) fn epsilon(draws: &Draws, delta: f64, tolerance: f64) -> f64 {
     }
     let Some(merged) = prepare(draws, Target::Delta(delta), delta, tolerance) else { return 0.0 };
     // far below the target the alias bound is useless: look downward, in growing steps, from an ε that is certainly too large
-    let top = ((merged.chernoff / merged.step) as i64).max(0) + 2;
+    let top = ((merged.epsilon / merged.step) as i64).max(0) + 2;
     let mut high = top;
     let mut low = top - 1;
     while merged.certain(low) <= delta {

@@ -59,6 +59,11 @@ impl Pair for GaussianPair {
     }
 }
 
+/// P(Z > z) for a standard normal Z, good to a few ulp where it is not 0.
+pub(crate) fn normal_tail(z: f64) -> f64 {
+    0.5 * erfc(z * std::f64::consts::FRAC_1_SQRT_2)
+}
+
 /// Standard normal masses between `cuts`, with error bounds. Differences are taken of the smaller tails, so
 /// that the error is relative to the tail and not to one.
 pub(crate) fn normal_cells(cuts: impl ExactSizeIterator<Item = f64>) -> (Vec<f64>, Vec<f64>) {
@@ -66,7 +71,7 @@ pub(crate) fn normal_cells(cuts: impl ExactSizeIterator<Item = f64>) -> (Vec<f64
     let (mut mass, mut error) = (Vec::with_capacity(cells), Vec::with_capacity(cells));
     let (mut z0, mut tail0, mut error0) = (f64::NEG_INFINITY, 0.0, 0.0);
     for z in cuts.chain(std::iter::once(f64::INFINITY)) {
-        let tail = 0.5 * erfc(z.abs() * std::f64::consts::FRAC_1_SQRT_2);
+        let tail = normal_tail(z.abs());
         // erfc: a few ulp; rounding of z moves the tail by a relative z²u
         let tail_error = if tail == 0.0 { f64::MIN_POSITIVE } else { (8.0 + 2.0 * z * z) * U * tail };
         let m = if z <= 0.0 {

@@ -5,6 +5,7 @@
 
 use super::lattice::Lattice;
 use super::pair::U;
+use super::parallel;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::cell::RefCell;
@@ -86,19 +87,36 @@ pub(crate) fn fast_size(n: usize) -> usize {
 /// One part of the composition: masses on the lattice and how often they are drawn.
 pub(crate) type Part = (Lattice, u64);
 
-impl Spectrum {
-    /// All lattices must have the same step; `points` even.
-    pub fn new(parts: &[Part], lambda: f64, points: usize) -> Self {
+/// Parts whose spectra are multiplied one after the other; more of them on several cores.
+const CHUNK: usize = 256;
+
+/// A frequency that is not negligible: index, ln|F|, ln of the upper bound of |F|, phase.
+type Kept = (usize, f64, f64, f64);
+
+/// Spectra of some parts, multiplied.
+#[derive(Default)]
+struct Product {
+    /// Σ T ln Σ p e^(λ loss).
+    cumulant: f64,
+    /// Σ T ln(1 − infinite mass).
+    ln_finite: f64,
+    loss_error: f64,
+    ln_inflation: f64,
+    /// Σ T ln(1 + rounding): how far above one |F| can come out.
+    ln_growth: f64,
+    kept: Vec<Kept>,
+}
+
+impl Product {
+    fn new(parts: &[Part], lambda: f64, points: usize) -> Self {
         let step = parts[0].0.step;
         let fft = planned(&FORWARD, points, RealFftPlanner::plan_fft_forward);
         let mut input = fft.make_input_vec();
         let mut output = fft.make_output_vec();
         let mut scratch = fft.make_scratch_vec();
         let (mut cumulant, mut ln_finite, mut loss_error, mut ln_inflation) = (0.0, 0.0f64, 0.0, 0.0);
-        // Σ T ln(1 + rounding): how far above one |F| can come out
         let mut ln_growth = 0.0;
-        // per kept frequency: index, ln|F|, ln of the upper bound of |F|, phase
-        let mut kept: Vec<(usize, f64, f64, f64)> = Vec::new();
+        let mut kept: Vec<Kept> = Vec::new();
         for (number, (lattice, count)) in parts.iter().enumerate() {
             let t = *count as f64;
             let exponent = |i: usize| lambda * (lattice.index[i] as f64 * step);
@@ -156,6 +174,40 @@ impl Spectrum {
             }
             kept.retain(|entry| entry.2 >= DROPPED);
         }
+        Self { cumulant, ln_finite, loss_error, ln_inflation, ln_growth, kept }
+    }
+
+    fn times(self, other: Self) -> Self {
+        let mut theirs = other.kept.into_iter().peekable();
+        let mut kept = self.kept;
+        kept.retain_mut(|entry| {
+            while theirs.next_if(|t| t.0 < entry.0).is_some() {}
+            let Some(t) = theirs.next_if(|t| t.0 == entry.0) else { return false };
+            entry.1 += t.1;
+            entry.2 += t.2;
+            entry.3 = (entry.3 + t.3).rem_euclid(std::f64::consts::TAU);
+            entry.2 >= DROPPED
+        });
+        Self {
+            cumulant: self.cumulant + other.cumulant,
+            ln_finite: self.ln_finite + other.ln_finite,
+            loss_error: self.loss_error + other.loss_error,
+            ln_inflation: self.ln_inflation + other.ln_inflation,
+            ln_growth: self.ln_growth + other.ln_growth,
+            kept,
+        }
+    }
+}
+
+impl Spectrum {
+    /// All lattices must have the same step; `points` even.
+    pub fn new(parts: &[Part], lambda: f64, points: usize) -> Self {
+        let step = parts[0].0.step;
+        // chunks of one length whatever the machine, so that sums have the same bits everywhere
+        let chunks: Vec<&[Part]> = parts.chunks(CHUNK).collect();
+        let products = parallel::each(&chunks, |chunk| Product::new(chunk, lambda, points));
+        let product = products.into_iter().reduce(Product::times).unwrap_or_default();
+        let Product { cumulant, ln_finite, loss_error, ln_inflation, ln_growth, kept } = product;
         let (a, b) = (-lambda * step, -(lambda + 1.0) * step);
         let numerator = -(-step).exp_m1();
         // |G| is largest at frequency 0; the e^-60 bound holds for each of the N frequencies

@@ -2,6 +2,7 @@
 
 use super::atoms::Atoms;
 use super::closed::{self, BoundedRangePair, LaplacePair};
+use super::discrete_gaussian::{DiscreteGaussianPair, several};
 use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
 use super::pair::{GaussianPair, Pair, Reversed, U};
@@ -10,6 +11,7 @@ use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
 use super::grid::LARGEST_LOSS;
 use super::{chi_square, fixed_size, product, stated, truncated};
+use crate::accountant::integer_shift::IntegerShift;
 use crate::accountant::{AccountingError, gdp, pure};
 use crate::group;
 use crate::special::ln_binomial_mass;
@@ -167,9 +169,14 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
             let (forward, backward) = closed::randomized_response(*noise_parameter, *num_buckets, relation);
             Sides { with_to_without: Arc::new(forward), without_to_with: Arc::new(backward) }
         }
+        Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
+            discrete_gaussian(*sigma, IntegerShift::new(*sensitivity, *dimension, relation))
+        }
         Event::ExponentialMechanism { epsilon } => Sides::symmetric(BoundedRangePair { epsilon: *epsilon }),
+        // dominated by Laplace noise, and attained with two candidates (docs/proofs/accounting-pld.md)
+        Event::PermuteAndFlip { epsilon } => Sides::symmetric(LaplacePair { shift: *epsilon }),
         Event::PureStream { epsilon } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[0.0])),
-        Event::ApproxDp { epsilon, delta } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[*delta])),
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[*delta])),
         Event::PrivacyProfile { epsilons, deltas } => Sides::symmetric(stated::listed(epsilons, deltas)),
         Event::Rdp { orders, divergences } => Sides::symmetric(stated::renyi(orders, divergences)),
         Event::Zcdp { rho, xi } => Sides::symmetric(stated::concentrated(*rho, *xi)),
@@ -233,6 +240,13 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
     })
 }
 
+fn discrete_gaussian(sigma: f64, shift: IntegerShift) -> Sides {
+    match shift.line {
+        Some(line) => Sides::symmetric(DiscreteGaussianPair::new(sigma, line)),
+        None => Sides::symmetric(several(sigma, shift.square, shift.rho(sigma))),
+    }
+}
+
 fn shift_mixture(shifts: Vec<(f64, f64)>) -> Sides {
     #[cfg(test)]
     if planted(Bug::MixtureOnTheWrongSide) {
@@ -261,7 +275,7 @@ fn poisson(q: f64, event: &Event, relation: Relation) -> Result<Sides, Accountin
                 }
                 Ok(Sides::symmetric(PoissonReplacePair { probability: q, mu }))
             }
-            _ if admits_nothing(event) => {
+            _ if group::admits_nothing(event) => {
                 let base = whole(event, relation)?.with_to_without;
                 Ok(Sides::symmetric(fixed_size::without_replacement(q, base)))
             }
@@ -299,23 +313,6 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
         with_to_without: Arc::new(compose(|s| &s.with_to_without)?),
         without_to_with: Arc::new(compose(|s| &s.without_to_with)?),
     })
-}
-
-/// Whether the replace-one pair of `event` also covers a record against nothing: a shift of 2C covers C; a choice that is
-/// bounded for removal too; a uniform answer is the average of the answers to all records.
-fn admits_nothing(event: &Event) -> bool {
-    match event {
-        Event::Gaussian { .. }
-        | Event::Laplace { .. }
-        | Event::DiscreteLaplace { .. }
-        | Event::ExponentialMechanism { .. }
-        | Event::RandomizedResponse { .. }
-        | Event::ChiSquareGaussian { .. }
-        | Event::SingleEpochTreeAggregation { .. }
-        | Event::NoOp => true,
-        Event::Composed { .. } | Event::SelfComposed { .. } => event.children().iter().all(admits_nothing),
-        _ => false,
-    }
 }
 
 /// The pair of `event` (already under replace-one) when j slots of its batch change.
@@ -380,6 +377,10 @@ fn user_sides(k: u64, part: &Event, relation: Relation) -> Result<Sides, Account
         Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
             let shift = relation.sum_sensitivity() * k as f64 / noise_multiplier;
             Ok(Sides::symmetric(LaplacePair { shift: shift * (1.0 + 4.0 * U) }))
+        }
+        // k vectors of norm at most C add up to a norm of at most kC
+        Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
+            Ok(discrete_gaussian(*sigma, IntegerShift::new(k as f64 * sensitivity, *dimension, relation)))
         }
         _ => Err(unsupported(
             relation,

@@ -1,5 +1,6 @@
 //! Rényi divergences in closed form, and pairs as atoms of the privacy loss (spec 18 §4.2).
 
+use super::super::integer_shift::IntegerShift;
 use super::super::pure;
 use crate::special::{gauss_legendre_nodes, log_add_exp, log_sum_exp};
 use crate::{Event, Relation};
@@ -47,6 +48,43 @@ pub(super) fn discrete_laplace(a: f64, shift: f64, order: f64) -> f64 {
         f64::NEG_INFINITY
     };
     (log_sum_exp([left, right, middle]) / (order - 1.0)).max(0.0)
+}
+
+/// Integer noise ∝ e^(−x²/2σ²). For one sum exactly αs²/(2σ²) + ln(θ((α−1)s)/θ(0))/(α−1), θ(c) = Σ_x e^(−(x−c)²/2σ²) ≤ θ(0); for
+/// several the first term (Canonne, Kamath, Steinke 2020).
+pub(super) fn discrete_gaussian(sigma: f64, shift: IntegerShift, order: f64) -> f64 {
+    let smooth = order * shift.rho(sigma);
+    let Some(line) = shift.line else { return smooth };
+    // above σ = 3 θ is constant up to 1e-76
+    if sigma > 3.0 {
+        return smooth;
+    }
+    let offset = (order - 1.0) * line;
+    let c = offset - offset.round();
+    let theta = |c: f64| -> f64 { (-140..=140).map(|x| (-0.5 * ((f64::from(x) - c) / sigma).powi(2)).exp()).sum() };
+    // rounding of the sums and of c
+    let slack = 1e-15 * (1.0 + offset.abs() / (sigma * sigma));
+    smooth + ((theta(c) / theta(0.0)).ln() + slack).min(0.0) / (order - 1.0)
+}
+
+/// The pair of one shifted sum as atoms (loss, ln Q-mass): all that weigh in E_Q(1 − q + q·e^L)^α and in the reverse, up to e^-800.
+/// `None` if they are too many.
+fn discrete_gaussian_atoms(sigma: f64, line: f64, q: f64, order: f64) -> Option<Vec<(f64, f64)>> {
+    const MOST: f64 = 4000.0;
+    let lifted = 2.0 * order * -(q.ln() + (-q).ln_1p());
+    let reach = sigma * (1600.0 + lifted).sqrt() + (order + 1.0) * line;
+    if !(2.0 * reach < MOST) {
+        return None;
+    }
+    let ln_theta = log_sum_exp((-140..=140).map(|x| -0.5 * (f64::from(x) / sigma).powi(2)));
+    let ln_total = if sigma > 3.0 { (sigma * std::f64::consts::TAU.sqrt()).ln() } else { ln_theta };
+    let last = reach.ceil() as i64;
+    let atom = |y: i64| {
+        let y = y as f64;
+        let z = (y + line) / sigma;
+        (0.5 * (line / sigma) * ((line + 2.0 * y) / sigma), -0.5 * z * z - ln_total)
+    };
+    Some((-last..=last).map(atom).collect())
 }
 
 /// Randomized response with odds e^ε; dominates every ε-DP mechanism, interactive ones too.
@@ -120,14 +158,22 @@ pub(super) fn interpolate(orders: &[f64], divergences: &[f64], order: f64) -> f6
 }
 
 /// The loss of a leaf as atoms (loss, ln Q-mass) of a pair that dominates under `relation`, and a δ that is set aside.
-/// `None` if the leaf has neither a finite pure ε nor a pair here.
-pub(super) fn atoms(event: &Event, relation: Relation) -> Option<(Vec<(f64, f64)>, f64)> {
+/// `None` if the leaf has neither a finite pure ε nor a pair here. `q` and `order` say what the atoms are used for.
+pub(super) fn atoms(event: &Event, relation: Relation, q: f64, order: f64) -> Option<(Vec<(f64, f64)>, f64)> {
+    if let Event::DiscreteGaussian { sigma, sensitivity, dimension } = event {
+        let line = IntegerShift::new(*sensitivity, *dimension, relation).line?;
+        return Some((discrete_gaussian_atoms(*sigma, line, q, order)?, 0.0));
+    }
     if let Event::RandomizedResponse { noise_parameter, num_buckets } = event {
         let atoms = randomized_response_atoms(*noise_parameter, *num_buckets, relation);
         return (*noise_parameter > 0.0).then_some((atoms, 0.0));
     }
-    if let Event::Laplace { noise_multiplier } = event {
-        let shift = relation.sum_sensitivity() / noise_multiplier;
+    let laplace_shift = match event {
+        Event::Laplace { noise_multiplier } => Some(relation.sum_sensitivity() / noise_multiplier),
+        Event::PermuteAndFlip { epsilon } => Some(*epsilon),
+        _ => None,
+    };
+    if let Some(shift) = laplace_shift {
         // beyond that the two outer atoms are all that matters, and ε is of no use anyway
         if shift < 50.0 {
             // under Q: x ≤ 0 has loss −E, x ≥ E has +E, between them 2x − E
@@ -196,6 +242,26 @@ mod tests {
             })) / (order - 1.0);
             assert!((discrete_laplace(a, shift, order) / direct - 1.0).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn discrete_gaussian_against_the_sum() {
+        for (sigma, s, order) in [(0.4, 1.0, 1.3), (0.7, 2.0, 2.25), (1.0, 1.0, 7.6), (2.0, 3.0, 2.0), (5.0, 4.0, 30.5)] {
+            let shift = IntegerShift { square: s * s, line: Some(s) };
+            let ln_f = |x: f64| -0.5 * (x / sigma) * (x / sigma);
+            let xs = || (-3000..3000).map(f64::from);
+            let direct = (log_sum_exp(xs().map(|x| order * ln_f(x) + (1.0 - order) * ln_f(x - s)))
+                - log_sum_exp(xs().map(ln_f)))
+                / (order - 1.0);
+            let got = discrete_gaussian(sigma, shift, order);
+            assert!((got / direct - 1.0).abs() < 1e-11 && got >= direct * (1.0 - 1e-13), "{got} {direct}");
+            // the atoms have the same divergence
+            let atoms = discrete_gaussian_atoms(sigma, s, 0.5, order).unwrap();
+            let sum = log_sum_exp(atoms.iter().map(|(l, ln_q)| ln_q + order * l)) / (order - 1.0);
+            assert!((sum / direct - 1.0).abs() < 1e-11, "{sum} {direct}");
+        }
+        let several = IntegerShift { square: 2.0, line: None };
+        assert!((discrete_gaussian(1.0, several, 3.0) - 3.0).abs() < 1e-12);
     }
 
     #[test]

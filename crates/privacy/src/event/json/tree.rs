@@ -10,7 +10,8 @@ pub(super) enum Tree {
     Text(String),
     List(Vec<Tree>),
     Object(Vec<(String, Tree)>),
-    /// null, true, false: no event has them.
+    Null,
+    /// true, false: no event has them.
     Other,
 }
 
@@ -55,7 +56,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
         Ok(Tree::Other)
     }
     fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Other)
+        Ok(Tree::Null)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
         let mut list = Vec::new();

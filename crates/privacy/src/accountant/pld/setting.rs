@@ -1,0 +1,93 @@
+//! Where a composition is looked at: truncation, tilt, lattice step and Fourier window (spec 18 §3.2, §3.4). Upper and lower bounds share
+//! it and differ in how a pair is put on the lattice.
+
+use super::grid::{Widths, aligned_step, coarse_borders, step_for, window};
+use super::lattice::Lattice;
+use super::pair::{Pair, PointLosses};
+use super::parallel;
+use super::spectrum::{Part, fast_size};
+use super::tilt::{Target, View, solve, total};
+use std::sync::Arc;
+
+/// Pairs of one direction with their multiplicities; not empty.
+pub(crate) type Draws = [(Arc<dyn Pair>, u64)];
+
+/// Largest λ·Δ that is folded with.
+const STEEPEST_PER_POINT: f64 = 30.0;
+
+/// Views of all pairs, and the lattice and window that they ask for.
+pub(crate) struct Setting<'a> {
+    draws: &'a Draws,
+    views: Vec<(View, u64)>,
+    atoms: Vec<(PointLosses, u64)>,
+    /// The saddle point.
+    lambda: f64,
+    /// A tilted mass that may be inflated without harm.
+    negligible: f64,
+    /// ε that is looked at: the target, or what Chernoff says of it.
+    pub epsilon: f64,
+    /// Lattice step.
+    pub step: f64,
+    /// Points of the window.
+    pub points: usize,
+    /// Tilt to fold with.
+    pub fold_tilt: f64,
+}
+
+impl<'a> Setting<'a> {
+    /// Aims at a bias of `tolerance` of ε with at most `most_points`; `delta` is (a guess of) δ at the target. `None` if a
+    /// draw's loss is beyond the grid for sure.
+    pub fn new(draws: &'a Draws, target: Target, delta: f64, tolerance: f64, most_points: usize) -> Option<Self> {
+        let count: f64 = draws.iter().map(|d| d.1 as f64).sum();
+        // spec 18 §3.2: truncate before tilting, at a hundred-thousandth of δ over all steps
+        let tail_mass = (1e-5 * delta / count).max(1e-300);
+        let negligible = 1e-9 / count;
+        let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
+        let views = parallel::map(draws, |(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t));
+        if hopeless(&views) {
+            return None;
+        }
+        let lambda = solve(&views, target, 10.0);
+        let coarse: Vec<_> = views.into_iter().zip(draws).collect();
+        let views = parallel::map(&coarse, |((view, t), (pair, _))| {
+            (View::new(pair, &Widths::new(view, lambda, negligible).refined(500)), *t)
+        });
+        if hopeless(&views) {
+            return None;
+        }
+        let lambda = solve(&views, target, lambda);
+        let epsilon = match target {
+            Target::Epsilon(epsilon) => epsilon,
+            Target::Delta(_) => chernoff_epsilon(total(&views, lambda).value, lambda, delta),
+        };
+        let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
+        let wanted = step_for(tolerance * epsilon.max(1e-4), lambda, &cumulants);
+        let range: f64 =
+            views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
+        let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
+        let length = length.min(range * 1.01);
+        // lattice indices stay exact integers
+        let largest = views.iter().fold(0.0f64, |m, (v, _)| m.max(v.high[v.high.len() - 1]).max(-v.low[0]));
+        let least = (length / most_points as f64).max(largest / 4e15);
+        let atoms: Vec<_> = draws.iter().map(|(pair, t)| (pair.atoms(), *t)).collect();
+        let step = aligned_step(wanted, least, &atoms);
+        let points = fast_size(((length / step).ceil() as usize).saturating_add(2).min(most_points));
+        // on a coarse lattice of point losses a steeper tilt has nothing to resolve and overflows
+        let fold_tilt = fold_tilt.min(STEEPEST_PER_POINT / step);
+        Some(Self { draws, views, atoms, lambda, negligible, epsilon, step, points, fold_tilt })
+    }
+
+    /// Every pair by `discretise`(pair, step, lattice points, point losses).
+    pub fn parts(&self, discretise: impl Fn(&dyn Pair, f64, Vec<i64>, &PointLosses) -> Lattice + Sync) -> Vec<Part> {
+        let all: Vec<_> = self.draws.iter().zip(self.views.iter().zip(&self.atoms)).collect();
+        parallel::map(&all, |((pair, t), ((view, _), (atoms, _)))| {
+            let index = Widths::new(view, self.lambda, self.negligible).lattice(self.step, atoms);
+            (discretise(pair, self.step, index, atoms), *t)
+        })
+    }
+}
+
+/// ε at δ by the Rényi bound of order λ + 1.
+fn chernoff_epsilon(cumulant: f64, lambda: f64, delta: f64) -> f64 {
+    (cumulant - lambda * (1.0 / lambda).ln_1p() - lambda.ln_1p() - delta.ln()) / lambda
+}
