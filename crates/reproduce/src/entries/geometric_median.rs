@@ -331,6 +331,9 @@ fn as_scripted(lab: &Lab) -> Result<Outcome, Failure> {
             "The script's noise (classical Gaussian mechanism and advanced composition) is 7.8 to 10.6 times too large: its \
              runs are about (0.2, 1e-6)-DP. The same grid with exact noise is `geometric-median-exact`."
                 .into(),
+            "Values of the script's own `const` beyond d = 100 are those of runs that hardly leave the start, or diverge: they move \
+             with the data draw, which the rule for agreement does not know."
+                .into(),
             "The text puts 1/√j and 1/j into A, the script into A^{1/2}. Read as in the text, its two decaying spectra are \
              p = 1/4 and p = 1/2, both outside of the theorem's p > 1/2; p = 1/4 is drawn too."
                 .into(),

@@ -274,7 +274,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
                 "private, projected",
                 setting.ranks.iter().filter(|k| **k > 0).map(|&k| at(k).at(k as f64)),
             ))
-            .level("private, not projected", whole.mean)
+            .with(Series::theory("private, not projected", [1.0, most.max(2) as f64].map(|k| (k, whole.mean))))
             .level("not private", open.mean)
             .level("always ham", majority),
     ]);

@@ -209,7 +209,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, looks: &[Look]) -> Drawn {
         let line = [pixel(left, clip(*y)), pixel(right, clip(*y))];
         dashed(&line, (2, 4), |a, b| Ok(area.draw(&PathElement::new([a, b], QUIET))?))?;
         let style = text(SIZE - 2, &QUIET, HPos::Right, VPos::Bottom);
-        named.push((Text::new((*name).to_string(), (line[1].0 - 4, line[1].1 - 2), style), line[1], text_width(name)));
+        named.push(Text::new((*name).to_string(), (line[1].0 - 4, line[1].1 - 2), style));
     }
     for (series, points) in panel.series.iter().zip(&all) {
         let Some(look) = looks.iter().find(|l| l.name == series.name) else { continue };
@@ -234,9 +234,8 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, looks: &[Look]) -> Drawn {
             }
         }
     }
-    for (label, (x, y), width) in named {
-        let corners = [(x - 8 - width as i32, y - SIZE - 2), (x - 1, y - 1)];
-        area.draw(&Rectangle::new(corners, WHITE.mix(0.75).filled()))?;
+    // names last: above bands and lines
+    for label in named {
         area.draw(&label)?;
     }
     let notes: Vec<(String, RGBColor)> = panel
