@@ -7,8 +7,9 @@ use crate::relation::RelationFlag;
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::mechanism::Correlation;
-use dpopt::model::{Fit, FitError, FitOptions, LedgerFile, StageShares};
-use dpopt::optimize::{InnerSteps, MethodOptions, candidates};
+use dpopt::loss::embedding::Embedding;
+use dpopt::model::{EmbeddingRequest, Fit, FitError, FitOptions, LedgerFile, StageShares};
+use dpopt::optimize::{EmbeddingOptions, InnerSteps, MethodOptions, RateSchedule, Selection, candidates};
 use dpopt::output::write_all_atomically;
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
@@ -43,11 +44,80 @@ pub(crate) struct Common {
     #[arg(long, default_value = "auto")]
     method: String,
     #[command(flatten)]
+    form: ModelFlags,
+    #[command(flatten)]
     schema: SchemaFlags,
     #[command(flatten)]
     reading: TableFlags,
     #[command(flatten)]
     tuning: Tuning,
+}
+
+/// Linear, or vectors per feature.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Embedding models")]
+struct ModelFlags {
+    /// What is fitted
+    #[arg(long, value_enum, default_value_t)]
+    model: ModelFlag,
+    /// Numbers per feature of an embedding model
+    #[arg(long, value_name = "K", default_value_t = 16)]
+    embedding_dim: usize,
+    /// two-tower: columns that say who (LIBSVM: a range of feature numbers, 1-1000)
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    user_columns: Vec<String>,
+    /// two-tower: columns that say what
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    item_columns: Vec<String>,
+    /// Public seed of the values that embeddings start at
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    embedding_seed: u64,
+    /// Train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse
+    #[arg(long)]
+    select_rows: bool,
+    /// --select-rows: noise of the counts over noise of the gradients
+    #[arg(long, value_name = "RATIO", requires = "select_rows", allow_negative_numbers = true)]
+    count_noise: Option<f64>,
+    /// --select-rows: level of the noisy counts, in standard deviations of their noise
+    #[arg(long, value_name = "LEVEL", requires = "select_rows", allow_negative_numbers = true)]
+    count_level: Option<f64>,
+}
+
+/// `--model`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+enum ModelFlag {
+    /// A weight per feature (and class)
+    #[default]
+    Linear,
+    /// Scores are linear in the sum of the features' vectors
+    Embedding,
+    /// The score is the product of a user's and an item's vector, plus a weight per feature
+    TwoTower,
+}
+
+impl ModelFlags {
+    fn request(&self) -> Result<Option<EmbeddingRequest>, Failure> {
+        let towers = !(self.user_columns.is_empty() && self.item_columns.is_empty());
+        let towers = match self.model {
+            ModelFlag::TwoTower if self.user_columns.is_empty() || self.item_columns.is_empty() => {
+                return Err(usage("--model two-tower needs --user-columns and --item-columns"));
+            }
+            ModelFlag::TwoTower => Some((self.user_columns.clone(), self.item_columns.clone())),
+            _ if towers => return Err(usage("--user-columns and --item-columns are for --model two-tower")),
+            ModelFlag::Linear if self.select_rows => {
+                return Err(usage("--select-rows is for embedding models; add --model embedding or --model two-tower"));
+            }
+            ModelFlag::Linear => return Ok(None),
+            ModelFlag::Embedding => None,
+        };
+        let selection = Selection { noise_ratio: self.count_noise, level: self.count_level, ..Selection::default() };
+        Ok(Some(EmbeddingRequest {
+            dimension: self.embedding_dim,
+            towers,
+            seed: self.embedding_seed,
+            selection: self.select_rows.then_some(selection),
+        }))
+    }
 }
 
 /// Hyper-parameters; all of them are chosen from public facts.
@@ -60,6 +130,9 @@ struct Tuning {
     /// Step size on the mean loss
     #[arg(long, allow_negative_numbers = true)]
     learning_rate: Option<f64>,
+    /// How the step size falls during the run (descent methods)
+    #[arg(long, value_enum)]
+    rate_schedule: Option<RateFlag>,
     /// Norm bound on one record's gradient
     #[arg(long, allow_negative_numbers = true)]
     clip_norm: Option<f64>,
@@ -114,6 +187,30 @@ enum InnerStepsFlag {
     Fixed,
     /// Geometric with that mean
     Geometric,
+}
+
+/// `--rate-schedule`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RateFlag {
+    /// One step size
+    Constant,
+    /// In equal steps down to an eighth
+    Linear,
+    /// Along half a cosine, down to a hundredth
+    Cosine,
+    /// As 1/√(1 + stage), eight stages
+    InverseSqrt,
+}
+
+impl From<RateFlag> for RateSchedule {
+    fn from(flag: RateFlag) -> Self {
+        match flag {
+            RateFlag::Constant => Self::Constant,
+            RateFlag::Linear => Self::Linear,
+            RateFlag::Cosine => Self::Cosine,
+            RateFlag::InverseSqrt => Self::InverseSqrt,
+        }
+    }
 }
 
 /// `--correlation`.
@@ -171,6 +268,7 @@ impl Common {
             method: (self.method != "auto").then(|| self.method.clone()),
             steps: t.steps,
             learning_rate: t.learning_rate,
+            rate_schedule: t.rate_schedule.map(RateSchedule::from),
             clip_norm: t.clip_norm,
             sampling_probability: t.sampling_probability,
             regularization: t.regularization,
@@ -188,13 +286,14 @@ impl Common {
             // known once the columns are
             intercept: None,
             correlation: t.correlation.map(Correlation::from),
+            embedding: None,
             gradient_decay: t.gradient_decay,
             gradient_rank: t.gradient_rank,
             distance: t.distance,
         }
     }
 
-    fn fit(&self, data: &PathBuf, ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
+    fn fit(&self, data: &[PathBuf], ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
         Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
         let target = match (&self.target, self.reading.features()) {
             (Some(target), _) => target.clone(),
@@ -212,6 +311,7 @@ impl Common {
             schema,
             shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
             method: self.method(),
+            embedding: self.form.request()?,
             regression: self.task == Some(Task::Regression),
             rows: self.rows,
             ledger,
@@ -227,8 +327,10 @@ impl Common {
 
 #[derive(Args)]
 pub(crate) struct FitArguments {
-    /// CSV, TSV, Parquet or LIBSVM file, also gzipped
-    data: PathBuf,
+    /// CSV, TSV, Parquet or LIBSVM file, also gzipped; several files, or directories of files, with the same columns are one
+    /// table
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
     /// Where the model goes
@@ -338,7 +440,7 @@ fn summary(arguments: &FitArguments, fitted: &dpopt::model::Fitted) -> String {
 pub(crate) struct ExplainArguments {
     /// The table; only its header is read, and its rows are counted unless --rows is given
     #[arg(required_unless_present = "features")]
-    data: Option<PathBuf>,
+    data: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
     /// Without a table: number of classes, or 0 for regression
@@ -356,14 +458,15 @@ struct Explained {
     model_epsilon: f64,
     model_delta: f64,
     problem: Problem,
+    weights: usize,
     candidates: Vec<CandidateRow>,
     warnings: Vec<String>,
 }
 
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    let (explained, read) = match &arguments.data {
-        Some(data) => {
+    let (explained, read) = match arguments.data.as_slice() {
+        data @ [_, ..] => {
             let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
             let read = if common.rows.is_some() {
                 "only the header was read"
@@ -376,12 +479,13 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
                 model_epsilon: e.division.model.epsilon(),
                 model_delta: e.division.model.delta(),
                 problem: e.problem,
+                weights: e.weights,
                 candidates: e.candidates.iter().map(CandidateRow::from).collect(),
                 warnings: e.warnings,
             };
             (explained, read)
         }
-        None => (from_numbers(arguments)?, "no table was opened"),
+        [] => (from_numbers(arguments)?, "no table was opened"),
     };
     if arguments.json {
         return print_json(&explained);
@@ -418,12 +522,24 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     };
     let relation = Relation::from(common.relation);
     let problem = Problem { rows, features, nonzeros: features, row_norm: 1.0, loss, relation };
+    let mut method = common.method();
+    method.embedding = match common.form.request()? {
+        Some(asked) if asked.towers.is_some() => {
+            return Err(usage("a two-tower model needs a table that says which features are whose"));
+        }
+        Some(asked) => Some(EmbeddingOptions {
+            model: Embedding { dimension: asked.dimension, towers: None, seed: asked.seed },
+            selection: asked.selection,
+        }),
+        None => None,
+    };
     Ok(Explained {
         epsilon: budget.epsilon(),
         delta: budget.delta(),
         model_epsilon: budget.epsilon(),
         model_delta: budget.delta(),
-        candidates: candidates(&problem, budget, &common.method()).iter().map(CandidateRow::from).collect(),
+        candidates: candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
+        weights: method.embedding.as_ref().map_or(problem.weights(), |e| e.model.weights(features, loss.outputs())),
         problem,
         warnings: Vec::new(),
     })
@@ -435,7 +551,7 @@ fn shown(e: &Explained, read: &str) -> String {
         "{} rows, {} features, {} weights, {}; epsilon {}, delta {}\n",
         p.rows,
         p.features,
-        p.weights(),
+        e.weights,
         p.relation,
         e.epsilon,
         probability(e.delta)

@@ -4,7 +4,7 @@ use crate::output::Failure;
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How to read a table.
 #[derive(Args, Clone)]
@@ -76,8 +76,8 @@ impl TableFlags {
     }
 
     /// Opens the table: reads names, no rows.
-    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn TableReader>, Failure> {
-        dpopt::data::open(path, &self.options()?).map_err(usage)
+    pub(crate) fn open(&self, paths: &[PathBuf]) -> Result<Box<dyn TableReader>, Failure> {
+        dpopt::data::open_all(paths, &self.options()?).map_err(usage)
     }
 }
 
@@ -137,7 +137,7 @@ impl SchemaFlags {
             schema.set_levels(target, self.classes.clone()).map_err(usage)?;
         }
         if let Some(path) = &self.public_data {
-            let public = table.open(path)?;
+            let public = table.open(std::slice::from_ref(path))?;
             let known = public.columns().iter().any(|c| c.name == target);
             schema.complete_from_public(&*public, known.then_some(target)).map_err(usage)?;
             source = Some(path.display().to_string());

@@ -14,7 +14,8 @@ pub(crate) struct PredictArguments {
     /// Model file
     model: PathBuf,
     /// Table with the columns the model was fitted on; the target may be absent
-    data: PathBuf,
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
     /// CSV with one line per row; `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -101,7 +102,8 @@ pub(crate) struct EvaluateArguments {
     /// Model file
     model: PathBuf,
     /// Table with known targets that the model was not fitted on
-    data: PathBuf,
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
     #[command(flatten)]
     reading: TableFlags,
     /// Machine-readable output
@@ -118,7 +120,7 @@ pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
     let Some(evaluation) = evaluation else {
         return Err(usage(format!(
             "{} has no row with a known `{}`; give a table with its labels",
-            arguments.data.display(),
+            table.name(),
             model.target()
         )));
     };

@@ -81,6 +81,26 @@ impl Geometric {
     }
 }
 
+#[cfg(test)]
+impl Geometric {
+    /// P(Z = k) from the thresholds that the sampler compares with.
+    pub(crate) fn mass(&self, k: u64) -> Fixed<L> {
+        let number = |threshold: &Threshold| {
+            let mut out = Fixed::<L>::ZERO;
+            threshold.iter().enumerate().for_each(|(i, word)| out.0[L - 2 - i] = *word);
+            out
+        };
+        let one = Fixed::<L>::integer(1);
+        let block = number(&self.block);
+        let mut mass = (0..k >> self.digits.len()).fold(one.minus(&block), |mass, _| mass.times_down(&block));
+        for (i, digit) in self.digits.iter().enumerate() {
+            let digit = number(digit);
+            mass = mass.times_down(&if k >> i & 1 == 1 { digit } else { one.minus(&digit) });
+        }
+        mass
+    }
+}
+
 /// A coin that shows heads with probability e^(−1/scale) to within 2^-250.
 #[derive(Clone, Debug)]
 pub(crate) struct ExponentialCoin(Threshold);

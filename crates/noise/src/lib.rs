@@ -32,6 +32,8 @@ mod chacha;
 mod continuous;
 pub mod correlated;
 mod discrete_gaussian;
+mod ellipsoid;
+mod exceedances;
 #[cfg(test)]
 mod exact_normal;
 mod fixed;
@@ -50,10 +52,14 @@ mod repetitions;
 mod selection;
 mod source;
 mod stream;
+#[cfg(test)]
+mod tail_cells;
 mod wide_normal;
 mod ziggurat;
 
 pub use discrete_gaussian::DiscreteGaussian;
+pub use ellipsoid::EllipsoidQuantizer;
+pub use exceedances::Exceedances;
 pub use gaussian::{NoiseScaleError, RoundedGaussian};
 pub use geometric::{Geometric, ScaleError};
 pub use grid::Grid;

@@ -20,8 +20,8 @@ use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
 /// Levels are 0, 1/8, 2/8, …, 9 standard deviations.
-const LEVELS: usize = 72;
-const PER_SIGMA: u64 = 8;
+pub(crate) const LEVELS: usize = 72;
+pub(crate) const PER_SIGMA: u64 = 8;
 
 /// √(2/π)·2^384, rounded down; checked against Machin's formula for π.
 const ROOT_TWO_OVER_PI: Fixed<L> = Fixed([
@@ -35,7 +35,7 @@ const ROOT_TWO_OVER_PI: Fixed<L> = Fixed([
 ]);
 
 /// P(|N(0,1)| > j/8) for j = 0..=72, to within 2^-290: 1 − √(2/π)·e^(−x²/2)·Σ x^(2k+1)/(1·3·…·(2k+1)).
-fn tail_probabilities() -> &'static [Fixed<L>] {
+pub(crate) fn tail_probabilities() -> &'static [Fixed<L>] {
     static TABLE: OnceLock<Vec<Fixed<L>>> = OnceLock::new();
     TABLE.get_or_init(|| {
         (0..=LEVELS as u64)
@@ -166,14 +166,7 @@ impl<'a> Descending<'a> {
                 position += skipped + 1;
             }
         }
-        // positions among the unknown become indices: step over the known ones
-        let mut passed = 0;
-        for position in &mut found {
-            while passed < self.known.len() && self.known[passed] <= *position + passed as u64 {
-                passed += 1;
-            }
-            *position += passed as u64;
-        }
+        indices_of(&mut found, &self.known);
         for &index in &found {
             let mut point = between(next as u64, (self.level <= LEVELS).then_some(self.level as u64), stream);
             let size = self.noise.round_point(&mut point, stream);
@@ -187,8 +180,19 @@ impl<'a> Descending<'a> {
     }
 }
 
+/// Positions among the coordinates that are not `known` become indices; both increase.
+pub(crate) fn indices_of(positions: &mut [u64], known: &[u64]) {
+    let mut passed = 0;
+    for position in positions {
+        while passed < known.len() && known[passed] <= *position + passed as u64 {
+            passed += 1;
+        }
+        *position += passed as u64;
+    }
+}
+
 /// A half-normal point given low/8 < x (≤ high/8); undecided comparisons (probability below 2^-180) reject.
-fn between(low: u64, high: Option<u64>, stream: &mut Stream) -> Point {
+pub(crate) fn between(low: u64, high: Option<u64>, stream: &mut Stream) -> Point {
     loop {
         let mut point = if low < PER_SIGMA {
             let mut point = table().signed(stream).0;

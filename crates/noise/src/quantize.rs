@@ -251,6 +251,19 @@ impl Quantizer {
         self.factor(scale, squared_norm(values), values.len())
     }
 
+    /// t such that truncating t·v_j gives the integers of an f64 vector of distinct coordinates, clipped to l2 norm C. The
+    /// squares are rounded too, each by 2^-53 relatively, which the eight spare roundings of [`row_factor`](Self::row_factor)'s
+    /// proof cover. `None`: take [`quantize`](Self::quantize).
+    ///
+    /// # Panics
+    /// If the quantizer's norm is not l2.
+    #[inline]
+    pub fn vector_factor(&self, values: &[f64]) -> Option<f64> {
+        let squared = values.iter().map(|v| v * v).sum::<f64>();
+        // squares below 2^-1022 lose digits: nothing beside a sum that is not tiny itself
+        if squared < 1e-200 { None } else { self.factor(1.0, squared, values.len()) }
+    }
+
     /// t such that truncating t·v_j gives the clipped integers, or `None` where only the general path is proved.
     ///
     /// # Panics
@@ -395,6 +408,22 @@ mod tests {
             prop_assert!(out.iter().map(|z| u128::from(z.unsigned_abs())).sum::<u128>() <= limit);
             quantize_linf(&mut values, clip, grid, &mut out).unwrap();
             prop_assert!(out.iter().all(|z| u128::from(z.unsigned_abs()) <= limit));
+        }
+
+        #[test]
+        fn vectors_never_exceed_the_clip_and_stay_close(
+            mut values in prop::collection::vec(prop_oneof![-1e3..1e3f64, -1e-3..1e-3f64, any::<f64>()], 1..60),
+            g in -36i32..0,
+        ) {
+            let q = Quantizer::new(Norm::L2, 1.5, Grid::new(g)).unwrap();
+            let Some(factor) = q.vector_factor(&values) else { return Ok(()) };
+            let units: Vec<i64> = values.iter().map(|v| (factor * v) as i64).collect();
+            prop_assert!(l2_squared(&units) <= q.limit);
+            let mut general = Vec::new();
+            q.quantize(&mut values, &mut general);
+            for (a, b) in units.iter().zip(&general) {
+                prop_assert!((a - b).abs() <= 2, "{} {}", a, b);
+            }
         }
 
         #[test]

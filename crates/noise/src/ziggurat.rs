@@ -255,6 +255,58 @@ impl Ziggurat {
     }
 }
 
+#[cfg(test)]
+impl Ziggurat {
+    /// f(r).
+    pub(crate) fn density_at_r(&self) -> Fixed<7> {
+        crate::geometric::exp_minus(&half_r_squared::<7>())
+    }
+
+    /// Where cores and pieces end.
+    pub(crate) fn edges(&self) -> Vec<Fixed<7>> {
+        let unit = Fixed::<7>::negative_power_of_two(WIDTH_BITS as usize);
+        let ends = self.pieces.iter().flat_map(|piece| {
+            let core = unit.shifted_right(55).times_integer(piece.width).times_integer(piece.core >> CHOICE_BITS);
+            [core, unit.times_integer(piece.width)]
+        });
+        ends.filter(|x| *x > Fixed::negative_power_of_two(90)).chain([r()]).collect()
+    }
+
+    /// The height that all pieces together accept at x, over f(r), from the table's integers: what the sampler's steps do, one
+    /// by one, with the exact curve where they compare with it.
+    pub(crate) fn accepted(&self, x: &Fixed<7>) -> Fixed<7> {
+        // f(x)/f(r) = 1/e^((x² − r²)/2): by exp_minus on either side of r
+        let (square, r_square) = (x.times_down(x).half(), half_r_squared::<7>());
+        let unit = Fixed::<7>::negative_power_of_two(WIDTH_BITS as usize);
+        if *x >= r() {
+            // beyond r only the tail: the envelope is e^(−λ(x−r)), kept with probability f(x)/f(r) over it
+            return crate::geometric::exp_minus(&square.minus(&r_square));
+        }
+        let curve = {
+            // e^(r²/2 − x²/2) up to e^6.7: the reciprocal of a number in (0, 1], by Newton
+            let y = crate::geometric::exp_minus(&r_square.minus(&square));
+            let zeros = y.leading_zeros() - 64;
+            let scaled = y.shifted_left(zeros + 1).half(); // in [1/2, 1)
+            let mut inverse = Fixed::<7>::integer(1);
+            for _ in 0..12 {
+                inverse = inverse.times_down(&Fixed::integer(2).minus(&scaled.times_down(&inverse)));
+            }
+            inverse.shifted_left(zeros)
+        };
+        let mut total = Fixed::<7>::integer(1); // piece 0 up to r: its rectangle
+        for piece in &self.pieces[1..] {
+            let end = unit.times_integer(piece.width);
+            if *x >= end {
+                continue;
+            }
+            let core = unit.shifted_right(55).times_integer(piece.width).times_integer(piece.core >> CHOICE_BITS);
+            let (bottom, height) = (piece.bottom.low.resized::<7>(), piece.height.low.resized::<7>());
+            total = total.plus(&if *x < core { height } else { curve.minus(&bottom).min(height) });
+        }
+        total
+    }
+}
+
 /// E2 > (r − λ)·a + a²/2 with a = E1/λ, i.e. E2 + E1 > r·a + a²/2.
 fn tail_kept<const M: usize>(u1: &mut LazyUniform, u2: &mut LazyUniform, stream: &mut Stream) -> Option<bool> {
     let e1 = u1.exponential::<M>(stream);

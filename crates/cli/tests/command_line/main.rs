@@ -2,6 +2,7 @@
 
 mod account;
 mod bad_input;
+mod embeddings;
 mod explain;
 mod fit;
 mod formats;

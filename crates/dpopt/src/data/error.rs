@@ -23,6 +23,14 @@ pub enum DataError {
         /// What the operating system says.
         reason: String,
     },
+    /// A further file of a table has other columns than the first.
+    #[error("{source_name} has other columns than {first}, or in another order; all files of one table need the same")]
+    OtherColumns {
+        /// The file.
+        source_name: String,
+        /// The first one.
+        first: String,
+    },
     /// The extension does not name a format.
     #[error(
         "{source_name}: the name does not end in .csv, .tsv, .txt, .parquet, .libsvm or .svm (or those with .gz); \

@@ -3,6 +3,8 @@
 //! A model has weights θ (outputs × features) and scores s = θx; a loss maps (scores, target) to a number. The
 //! gradient in θ is `slope ⊗ x`, so its l2 norm is exactly ‖slope‖·‖x‖: clipping needs no materialised gradient.
 
+pub mod embedding;
+
 use dpopt_privacy::event::GlmLink;
 use serde::{Deserialize, Serialize};
 

@@ -156,6 +156,11 @@ impl ClippedGradient {
         self.clip_norm
     }
 
+    /// Number of scores per record.
+    pub(super) fn outputs(&self) -> usize {
+        self.loss.outputs()
+    }
+
     /// Reads the weights of record i's features, and adds its clipped integer gradient.
     #[inline]
     pub(super) fn add_record<R: Records, W: Weights>(
@@ -227,7 +232,7 @@ pub(super) trait Weights {
 }
 
 /// Buffers of one record's scores.
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     scores: Vec<f64>,
     slope: Vec<f64>,
     buffer: RecordBuffer,

@@ -3,6 +3,7 @@
 mod counts;
 mod curator;
 mod difference;
+mod embedding;
 mod gaussian;
 mod gradient;
 mod labels;
@@ -29,8 +30,9 @@ pub use ranges::{PrivateBounds, RangeEnd};
 pub use search::{BestRun, Run};
 pub use vectors::{ClippedVectors, L1Sum, Laplace};
 pub use stream::{Correlation, GradientStream, StreamShape};
+pub(crate) use embedding::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
 pub(crate) use minimiser::PerturbedObjective;
-pub(crate) use sparse_descent::SparseDescent;
+pub(crate) use sparse_descent::{SparseDescent, SparseGradient};
 pub(crate) use thresholded::{Formed, ThresholdedGaussian};
 pub use thresholded::{SparseGridSum, SparseVector};
 pub(crate) use stream::StreamPlan;

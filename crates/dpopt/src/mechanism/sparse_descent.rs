@@ -4,7 +4,7 @@
 //! DP-SGD, so it is charged as all of its steps at once, and only the answer leaves.
 
 use super::curator::{CuratorError, Mechanism, sealed};
-use super::gradient::{ClippedGradient, Weights};
+use super::gradient::{ClippedGradient, Scratch, Weights};
 use crate::data::{RecordBuffer, Records};
 use crate::progress::Progress;
 use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, Stream};
@@ -14,14 +14,38 @@ use std::marker::PhantomData;
 /// Records whose rows and weights are asked for together: they fit the first-level cache.
 const GROUP: usize = 16;
 
+/// What a record adds at deferred-noise weights: at most the clip norm in l2, on the grid, whatever the record is.
+pub(crate) trait SparseGradient: Sync {
+    /// Buffers of one record.
+    type Scratch;
+
+    /// C.
+    fn clip_norm(&self) -> f64;
+    /// Number of weights for so many features.
+    fn weights(&self, features: usize) -> usize;
+    /// Fresh buffers.
+    fn scratch(&self) -> Self::Scratch;
+    /// Asks for the memory of the weights of a row.
+    fn warm(&self, columns: &[u32], descent: &LazyIterate);
+    /// Reads the weights that record i needs, and adds its clipped gradient to them.
+    fn add_record<R: Records>(
+        &self,
+        records: &R,
+        i: usize,
+        descent: &mut LazyIterate,
+        stream: &mut Stream,
+        scratch: &mut Self::Scratch,
+    ) -> Result<(), R::Error>;
+    /// The answer in the order that users know.
+    fn arranged(&self, answer: Vec<f64>, features: usize) -> Vec<f64>;
+}
+
 /// T steps of noisy descent on Poisson batches, from weights 0.
-pub(crate) struct SparseDescent<'a, R> {
+pub(crate) struct SparseDescent<'a, R, G> {
     /// Clipped gradients on the grid of `lazy`.
-    pub(crate) gradient: ClippedGradient,
+    pub(crate) gradient: G,
     /// Steps and noise; d = weights.
     pub(crate) lazy: LazyOptions,
-    /// Number of scores per record.
-    pub(crate) outputs: usize,
     /// q.
     pub(crate) sampling_probability: f64,
     /// As certified: T Poisson-sampled Gaussians.
@@ -34,11 +58,11 @@ pub(crate) struct SparseDescent<'a, R> {
     pub(crate) records: PhantomData<fn(&R)>,
 }
 
-impl<R: Records> sealed::Sealed for SparseDescent<'_, R> {}
+impl<R: Records, G: SparseGradient> sealed::Sealed for SparseDescent<'_, R, G> {}
 
-impl<R: Records> Mechanism for SparseDescent<'_, R> {
+impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
     type Input = R;
-    /// Weights, outputs × features.
+    /// The weights.
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
@@ -53,7 +77,7 @@ impl<R: Records> Mechanism for SparseDescent<'_, R> {
         if self.gradient.clip_norm() > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: self.gradient.clip_norm(), mechanism: self.clip_norm });
         }
-        if input.columns() * self.outputs != self.lazy.dimension {
+        if self.gradient.weights(input.columns()) != self.lazy.dimension {
             return Err(CuratorError::Shape);
         }
         Ok(())
@@ -68,16 +92,17 @@ impl<R: Records> Mechanism for SparseDescent<'_, R> {
         for step in 0..steps {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
-            let mut weights = LazyWeights { descent: &mut descent, stream: &mut stream, outputs: self.outputs };
             for group in batch.chunks(GROUP) {
                 if R::IN_MEMORY {
                     for &i in group {
                         let (columns, ..) = input.record(i as usize, &mut buffer).map_err(Into::into)?;
-                        weights.warm(columns);
+                        self.gradient.warm(columns, &descent);
                     }
                 }
                 for &i in group {
-                    self.gradient.add_record(input, i as usize, &mut weights, &mut scratch).map_err(Into::into)?;
+                    self.gradient
+                        .add_record(input, i as usize, &mut descent, &mut stream, &mut scratch)
+                        .map_err(Into::into)?;
                 }
             }
             if !descent.end_step(&mut stream) {
@@ -86,9 +111,48 @@ impl<R: Records> Mechanism for SparseDescent<'_, R> {
             self.progress.tick();
         }
         let answer = descent.finish(&mut noise.stream(Purpose::Flush, steps));
-        // all outputs of a feature lie together while training; the answer is outputs × features
-        let (k, d) = (self.outputs, input.columns());
-        Ok(if k == 1 { answer } else { (0..k * d).map(|at| answer[at % d * k + at / d]).collect() })
+        Ok(self.gradient.arranged(answer, input.columns()))
+    }
+}
+
+impl SparseGradient for ClippedGradient {
+    type Scratch = Scratch;
+
+    fn clip_norm(&self) -> f64 {
+        self.clip_norm()
+    }
+
+    fn weights(&self, features: usize) -> usize {
+        self.outputs() * features
+    }
+
+    fn scratch(&self) -> Scratch {
+        self.scratch()
+    }
+
+    /// Those of a feature's first output stand for the others beside them.
+    #[inline]
+    fn warm(&self, columns: &[u32], descent: &LazyIterate) {
+        descent.warm(columns.iter().map(|&column| column as usize * self.outputs()));
+    }
+
+    #[inline]
+    fn add_record<R: Records>(
+        &self,
+        records: &R,
+        i: usize,
+        descent: &mut LazyIterate,
+        stream: &mut Stream,
+        scratch: &mut Scratch,
+    ) -> Result<(), R::Error> {
+        let mut weights = LazyWeights { descent, stream, outputs: self.outputs() };
+        self.add_record(records, i, &mut weights, scratch)
+    }
+
+    /// All outputs of a feature lie together while training; the answer is outputs × features.
+    fn arranged(&self, answer: Vec<f64>, features: usize) -> Vec<f64> {
+        let (k, d) = (self.outputs(), features);
+        if k == 1 { answer } else { (0..k * d).map(|at| answer[at % d * k + at / d]).collect() }
     }
 }
 
@@ -97,14 +161,6 @@ struct LazyWeights<'a> {
     descent: &'a mut LazyIterate,
     stream: &'a mut Stream,
     outputs: usize,
-}
-
-impl LazyWeights<'_> {
-    /// Asks for the weights of a row, those of its first output standing for the others beside them.
-    #[inline]
-    fn warm(&self, columns: &[u32]) {
-        self.descent.warm(columns.iter().map(|&column| column as usize * self.outputs));
-    }
 }
 
 impl Weights for LazyWeights<'_> {

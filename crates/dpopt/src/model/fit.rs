@@ -1,15 +1,17 @@
 //! From a table to a private model: public facts → budget → ledger → private preparation → plan, certify, run → report.
 
 use super::division::{Division, StageShares};
+use super::embedding::EmbeddingRequest;
 use super::guarantee::{Guarantee, Stage};
 use super::linear::Model;
 use super::prepare;
 use crate::Sensitive;
 use crate::data::{BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform};
 use crate::loss::Loss;
+use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::{EntropyError, NoiseSource};
-use crate::optimize::{self, Candidate, METHODS, MethodOptions, Run, RunError, candidates, check_name, first_applicable};
+use crate::optimize::{self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_name, first_applicable};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{CandidateRow, Coefficient, Facts, Report};
@@ -37,6 +39,7 @@ const MOST_WEIGHTS: usize = 1 << 26;
 /// | `schema` | empty | public ranges, levels and kinds of columns |
 /// | `shares` | 5 % for undeclared labels | what private preparation may spend |
 /// | `method` | auto | method and hyper-parameters |
+/// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
 /// | `ledger` | none | a budget kept across runs |
@@ -55,6 +58,8 @@ pub struct FitOptions {
     pub shares: StageShares,
     /// Method and hyper-parameters that the user fixes.
     pub method: MethodOptions,
+    /// An embedding model instead of a linear one.
+    pub embedding: Option<EmbeddingRequest>,
     /// The target is a number. Classes otherwise, unless the schema declares a range.
     pub regression: bool,
     /// Public number of rows.
@@ -170,6 +175,8 @@ pub struct Explanation {
     pub division: Division,
     /// The problem that was planned for.
     pub problem: Problem,
+    /// Number of weights of the model.
+    pub weights: usize,
     /// All methods, the best prediction first.
     pub candidates: Vec<Candidate>,
     /// What the user should know.
@@ -194,8 +201,13 @@ impl Fit {
     ) -> Result<Self, FitError> {
         // what can be said without the table comes first
         Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        if let Some(asked) = &options.embedding {
+            // what the columns do not settle; the towers follow when the layout is known
+            let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
+            options.method.embedding = Some(EmbeddingOptions { model, selection: asked.selection });
+        }
         check_name(&options.method)?;
-        if options.memory.is_some() {
+        if options.memory.is_some() && options.method.embedding.is_none() {
             // decided by the flag, not by the size of the data: which method runs is public
             match options.method.method.as_deref() {
                 Some(name) if !STREAMING.contains(&name) => {
@@ -251,6 +263,9 @@ impl Fit {
         }
         let division =
             Division::new(budget, options.shares, undeclared && !options.regression, !unbounded.is_empty())?;
+        if let Some(asked) = &options.embedding {
+            options.method.embedding = Some(asked.resolve(&provisional(&layout)?)?);
+        }
         let warnings = warnings(&options, &layout, rows, budget);
         Ok(Self { table, target: target.into(), options, rows, layout, budget, division, unbounded, warnings })
     }
@@ -259,14 +274,20 @@ impl Fit {
     fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
         let (features, nonzeros, row_norm) = shape(&self.layout)?;
         let problem = Problem { rows: self.rows, features, nonzeros, row_norm, loss, relation: self.options.relation };
-        match features.checked_mul(loss.outputs()) {
+        let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |e| e.model.width());
+        match features.checked_mul(per_feature) {
             Some(weights) if weights <= MOST_WEIGHTS => Ok(problem),
             _ => Err(FitError::Option(format!(
-                "the model would have {features} features for each of {} outputs, more than {MOST_WEIGHTS} weights; use \
-                 fewer features, or lower hash_bits and text_bits in the bounds file",
-                loss.outputs()
+                "the model would have {features} features with {per_feature} weights each, more than {MOST_WEIGHTS} weights; \
+                 use fewer features, or lower hash_bits and text_bits in the bounds file"
             ))),
         }
+    }
+
+    /// Number of weights of the model for `problem`.
+    fn weights(&self, problem: &Problem) -> usize {
+        let embedding = self.options.method.embedding.as_ref();
+        embedding.map_or(problem.weights(), |e| e.model.weights(problem.features, problem.loss.outputs()))
     }
 
     /// The loss, if the public declarations settle it.
@@ -291,7 +312,8 @@ impl Fit {
                 self.target
             ));
         }
-        Ok(Explanation { budget: self.budget, division: self.division, problem, candidates: all, warnings })
+        let weights = self.weights(&problem);
+        Ok(Explanation { budget: self.budget, division: self.division, problem, weights, candidates: all, warnings })
     }
 
     /// What the user should know before a run.
@@ -409,7 +431,9 @@ impl Fit {
             stages,
         };
         guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
-        let model = Model::new(encoder, chosen.summary().loss, solution.weights, guarantee.clone()).map_err(FitError::Option)?;
+        let embedding = self.options.method.embedding.as_ref().map(|e| e.model.clone());
+        let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee.clone())
+            .map_err(FitError::Option)?;
         let report = self.report(&model, solution.noise.as_deref(), guarantee, releases, &planned, notes, planning.as_secs_f64());
         Ok(Fitted { model, report })
     }
@@ -509,10 +533,8 @@ impl Fit {
             by_name: self.options.method.method.is_some(),
             schedule: planned.plan.schedule(),
             coefficients: model
-                .weights()
-                .iter()
-                .enumerate()
-                .map(|(i, &value)| Coefficient {
+                .coefficients()
+                .map(|(i, value)| Coefficient {
                     name: model.weight_name(i),
                     value,
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),

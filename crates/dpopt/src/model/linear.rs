@@ -1,9 +1,10 @@
-//! A fitted linear model: encoder, released weights, guarantee; one versioned JSON file.
+//! A fitted model, linear or of embeddings: encoder, released weights, guarantee; one versioned JSON file.
 
 use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
 use super::{Guarantee, probability};
 use crate::data::{BadCells, DataError, Encoder, Rows, TableReader, TargetSpec};
 use crate::loss::Loss;
+use crate::loss::embedding::Embedding;
 use crate::output::write_atomically;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ const FORMAT: &str = "dpopt-model";
 /// Raised when a field changes its meaning.
 const VERSION: u32 = 1;
 
-/// A linear model that may be published: everything in it was released under its [`Guarantee`] or is public.
+/// A model that may be published: everything in it was released under its [`Guarantee`] or is public.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Model {
@@ -23,6 +24,7 @@ pub struct Model {
     target: String,
     encoder: Encoder,
     loss: Loss,
+    embedding: Option<Embedding>,
     weights: Vec<f64>,
     guarantee: Guarantee,
 }
@@ -37,6 +39,8 @@ struct Stored {
     guarantee: Guarantee,
     loss: Loss,
     encoder: Encoder,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    embedding: Option<Embedding>,
     weights: Vec<f64>,
 }
 
@@ -94,8 +98,14 @@ pub enum Evaluation {
 }
 
 impl Model {
-    /// From released weights (outputs × features, row-major).
-    pub(super) fn new(encoder: Encoder, loss: Loss, weights: Vec<f64>, guarantee: Guarantee) -> Result<Self, String> {
+    /// From released weights: outputs × features, row-major, or those of an embedding model.
+    pub(super) fn new(
+        encoder: Encoder,
+        loss: Loss,
+        embedding: Option<Embedding>,
+        weights: Vec<f64>,
+        guarantee: Guarantee,
+    ) -> Result<Self, String> {
         let Some((target, spec)) = encoder.target() else {
             return Err("its encoder has no target".into());
         };
@@ -104,13 +114,20 @@ impl Model {
             0 | 2 => 1,
             k => k,
         };
-        if loss.outputs() != outputs || weights.len() != outputs * encoder.dimension() {
+        let expected = match &embedding {
+            Some(embedding) => {
+                embedding.check(encoder.dimension(), &loss)?;
+                embedding.weights(encoder.dimension(), outputs)
+            }
+            None => outputs * encoder.dimension(),
+        };
+        if loss.outputs() != outputs || weights.len() != expected {
             return Err("its weights do not fit its encoder and target".into());
         }
         if weights.iter().any(|w| !w.is_finite()) {
             return Err("a weight is not a finite number".into());
         }
-        Ok(Self { software: env!("CARGO_PKG_VERSION").into(), target, encoder, loss, weights, guarantee })
+        Ok(Self { software: env!("CARGO_PKG_VERSION").into(), target, encoder, loss, embedding, weights, guarantee })
     }
 
     /// What the model promises about the records it was fitted on.
@@ -128,7 +145,12 @@ impl Model {
         &self.encoder
     }
 
-    /// Released weights, outputs × features, row-major.
+    /// Form of an embedding model; `None` for a linear one.
+    pub fn embedding(&self) -> Option<&Embedding> {
+        self.embedding.as_ref()
+    }
+
+    /// Released weights: outputs × features, row-major; for an embedding model as [`Embedding::weights`] counts them.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
@@ -161,6 +183,9 @@ impl Model {
         let features = self.encoder.dimension();
         let scores = |i: usize| -> Vec<f64> {
             let (columns, values) = rows.row(i);
+            if let Some(embedding) = &self.embedding {
+                return embedding.scores(&self.weights, features, self.loss.outputs(), columns, values);
+            }
             self.weights
                 .chunks_exact(features)
                 .map(|w| columns.iter().zip(values).map(|(&c, &v)| w[c as usize] * f64::from(v)).sum())
@@ -221,13 +246,37 @@ impl Model {
         })
     }
 
-    /// Name of weight `index`: the feature, and the class where there are several outputs.
+    /// The weights that say something one by one, with their places: all of a linear model, those of single features (b_j) of
+    /// two towers, none of a sum of embeddings.
+    pub fn coefficients(&self) -> impl Iterator<Item = (usize, f64)> {
+        let (first, step) = match &self.embedding {
+            None => (0, 1),
+            Some(e) if e.towers.is_some() => (e.dimension, e.width()),
+            Some(_) => (self.weights.len(), 1),
+        };
+        self.weights.iter().copied().enumerate().skip(first).step_by(step)
+    }
+
+    /// Name of weight `index`: the feature, and the class where there are several outputs; for embeddings `feature[3]`, `feature`
+    /// alone for b_j, `(output)[3]` for V.
     pub fn weight_name(&self, index: usize) -> String {
         let features = self.encoder.dimension();
-        let feature = self.encoder.feature_name(index % features).unwrap_or_else(|| format!("feature {index}"));
-        match self.labels().get(index / features) {
-            Some(label) if self.loss.outputs() > 1 => format!("{feature} → {label}"),
-            _ => feature,
+        let named = |at: usize| self.encoder.feature_name(at).unwrap_or_else(|| format!("feature {at}"));
+        let Some(embedding) = &self.embedding else {
+            return self.of_class(named(index % features), index / features);
+        };
+        let (k, w) = (embedding.dimension, embedding.width());
+        match index.checked_sub(features * w) {
+            Some(at) => self.of_class(format!("(output)[{}]", at % k), at / k),
+            None if index % w == k => named(index / w),
+            None => format!("{}[{}]", named(index / w), index % w),
+        }
+    }
+
+    fn of_class(&self, name: String, output: usize) -> String {
+        match self.labels().get(output) {
+            Some(label) if self.loss.outputs() > 1 => format!("{name} → {label}"),
+            _ => name,
         }
     }
 
@@ -264,7 +313,7 @@ impl TryFrom<Stored> for Model {
         if stored.version != VERSION {
             return Err(format!("it has version {}, this is {VERSION}", stored.version));
         }
-        let mut model = Self::new(stored.encoder, stored.loss, stored.weights, stored.guarantee)?;
+        let mut model = Self::new(stored.encoder, stored.loss, stored.embedding, stored.weights, stored.guarantee)?;
         model.software = stored.software;
         Ok(model)
     }
@@ -279,6 +328,7 @@ impl From<Model> for Stored {
             guarantee: model.guarantee,
             loss: model.loss,
             encoder: model.encoder,
+            embedding: model.embedding,
             weights: model.weights,
         }
     }

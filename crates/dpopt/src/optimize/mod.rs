@@ -20,7 +20,10 @@ mod audits;
 #[cfg(test)]
 mod tests;
 
-pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
+pub use descent::{
+    Average, DescentOptions, DescentSchedule, DpFtrl, EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd, NoisyGradientDescent,
+    NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
+};
 pub use hard_thresholding::{
     DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, OutOfConditions, RefitSchedule, SourceProblem, SparseOptions,
     Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects, VarianceOptions, VarianceReducedSchedule, geometric_constant,

@@ -2,8 +2,9 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, InnerSteps, NoisyGradientDescent, NoisyNewton, NoisySgd,
-    ObjectivePerturbation, OutputPerturbation, Prepared, RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, prepare,
+    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, InnerSteps, NoisyGradientDescent,
+    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared, RateSchedule, RegularizedDescent,
+    ReleasedPreconditioner, SufficientStatistics, prepare,
 };
 use crate::mechanism::Correlation;
 use crate::plan::{Grade, NotApplicable, Problem};
@@ -22,6 +23,8 @@ pub struct MethodOptions {
     pub steps: Option<u64>,
     /// η on the mean loss.
     pub learning_rate: Option<f64>,
+    /// How η falls during the run (descent methods).
+    pub rate_schedule: Option<RateSchedule>,
     /// C: l2 bound on a record's gradient (for squared loss also the slope bound of Huber's loss).
     pub clip_norm: Option<f64>,
     /// q: probability of a record to enter a batch.
@@ -54,6 +57,8 @@ pub struct MethodOptions {
     pub gradient_rank: Option<u64>,
     /// D: public guess of the minimiser's distance from 0 (regularized-descent).
     pub distance: Option<f64>,
+    /// An embedding model instead of a linear one.
+    pub embedding: Option<EmbeddingOptions>,
 }
 
 /// One row of `explain`: a planned and certified method, or why it does not apply.
@@ -113,6 +118,9 @@ pub const METHODS: [&str; PLANNERS.len()] = {
 /// of one record a method that needs ten times fewer comes first. A method asked for by name comes before all others;
 /// the fixed options are its own then, and the others are planned with their defaults, for comparison.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
+    if options.embedding.is_some() {
+        return vec![Candidate { method: EmbeddingSgd::NAME, plan: planned::<EmbeddingSgd>(problem, budget, options) }];
+    }
     let MethodOptions { max_features, intercept, .. } = *options;
     // what is asked of the answer holds for the comparison too
     let defaults = MethodOptions { max_features, intercept, ..MethodOptions::default() };
@@ -142,6 +150,9 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
 /// The method asked for by name, without the others; `None` if no name is given or no method has it.
 pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Option<Candidate> {
     let wanted = options.method.as_deref()?;
+    if options.embedding.is_some() {
+        return candidates(problem, budget, options).pop().filter(|c| c.method == wanted);
+    }
     let &(method, planner) = PLANNERS.iter().find(|(name, _)| *name == wanted)?;
     Some(Candidate { method, plan: limits(method, options).and_then(|()| planner(problem, budget, options)) })
 }
@@ -189,7 +200,11 @@ pub fn choose(
 /// Refuses a name that no method has.
 pub(crate) fn check_name(options: &MethodOptions) -> Result<(), NotApplicable> {
     match options.method.as_deref() {
-        Some(name) if !METHODS.contains(&name) => Err(NotApplicable::Option(format!(
+        Some(name) if options.embedding.is_some() && name != EmbeddingSgd::NAME => Err(NotApplicable::Option(format!(
+            "`{name}` fits linear models; embedding models are fitted by {}: leave out the method",
+            EmbeddingSgd::NAME
+        ))),
+        Some(name) if options.embedding.is_none() && !METHODS.contains(&name) => Err(NotApplicable::Option(format!(
             "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
             METHODS.join(", ")
         ))),

@@ -25,6 +25,9 @@ PARAMETERS = """Args:
         shift, steps, learning_rate, clip_norm, momentum, sampling_probability: of the methods that have them.
         gradient_decay, gradient_rank, distance: for ``"regularized-descent"``: public knowledge that features decay like k^-c
             or lie in r directions, and a guess of the norm of the best weights; they shape its proved error bound.
+        rate_schedule: of descents: ``"constant"`` (the default), ``"linear"``, ``"cosine"`` or ``"inverse-sqrt"``.
+        correlation: of ``method="dp-ftrl"``: ``"blt"``, ``"banded"``, ``"tree"`` or ``"independent"``; by default the better of
+            the first two.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
 
     Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``

@@ -48,6 +48,7 @@ class PrivateLinear(PrivateEstimator):
     _method_options: Sequence[str] = (
         "steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift",
         "gradient_decay", "gradient_rank", "distance",
+        "rate_schedule", "correlation",
     )  # fmt: skip
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
@@ -119,14 +120,12 @@ class PrivateLinear(PrivateEstimator):
         weights, noise = [], []
         for k, (target, name) in enumerate(zip(task.targets, task.names)):
             released, spread, records = runnable.run(facts.encode(X, target), self._seed(k))
-            weights.append(released.reshape(-1, facts.width))
-            noise.append(spread.reshape(-1, facts.width))
+            weights.append(released)
+            noise.append(spread)
             stages.append(stage(name, *part, chosen["event"], chosen["bound"]))
             ledger.append(json.loads(records))
 
-        coef, intercept = facts.decode(np.vstack(weights))
-        self.coef_, self.intercept_ = coef * task.scale, intercept * task.scale + task.shift
-        self.coef_noise_std_ = np.vstack(noise)[:, : coef.shape[1]] * facts.scale * task.scale
+        self._decode(facts, task, weights, noise)
         self.plan_, self.noise_std_ = plan, plan.noise_std
         self.privacy_ = self._privacy(stages, ledger, relation, *whole)
         # everything that was planned beside the chosen method is planned for the report, if one is asked for
@@ -136,6 +135,13 @@ class PrivateLinear(PrivateEstimator):
             "features": facts.width, "task": task.description, "preparation": [task.preparation, facts.note],
             "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
         }  # fmt: skip
+
+    def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
+        """Released weights (one array per model) as attributes in the units of X: post-processing."""
+        coef, intercept = facts.decode(np.vstack([w.reshape(-1, facts.width) for w in weights]))
+        spread = np.vstack([s.reshape(-1, facts.width) for s in noise])
+        self.coef_, self.intercept_ = coef * task.scale, intercept * task.scale + task.shift
+        self.coef_noise_std_ = spread[:, : coef.shape[1]] * facts.scale * task.scale
 
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -7,6 +7,7 @@
 //! that sampling can't see are caught by looking: support membership, exact sensitivities, laws, the curator's refusals.
 
 mod correlated;
+mod embeddings;
 mod floating;
 mod gaussian;
 mod grid_sum;
@@ -151,6 +152,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(hard_thresholding::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
+    bugs.extend(embeddings::bugs());
     bugs
 }
 

@@ -6,6 +6,7 @@
 
 mod choices;
 mod hard_thresholding;
+mod embeddings;
 mod methods;
 mod one_run;
 mod releases;
@@ -183,6 +184,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(search::audits());
     rows.extend(methods::audits());
     rows.extend(hard_thresholding::audits());
+    rows.extend(embeddings::audits());
     rows.extend(streams::audits());
     rows.extend(one_run::audits());
     rows

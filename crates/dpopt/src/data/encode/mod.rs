@@ -131,6 +131,13 @@ impl Encoder {
         (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
     }
 
+    /// The features of a column, as a half-open range; `None` if it is not among the [`columns`](Self::columns).
+    pub fn features_of(&self, column: &str) -> Option<(u32, u32)> {
+        let at = self.columns().position(|name| name == column)?;
+        let block = &self.blocks[at];
+        Some((block.offset, block.offset + block.width))
+    }
+
     /// Name of feature `index`: `(intercept)`, `age:low`, `age:high` (the line), `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,
     /// `city#17` (a slot of a hash), `text:digits@0.25`. `None` beyond the last.
     pub fn feature_name(&self, index: usize) -> Option<String> {

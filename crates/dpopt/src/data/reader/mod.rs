@@ -6,12 +6,14 @@
 mod delimited;
 mod libsvm;
 mod parquet;
+mod shards;
 mod source;
 
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub use shards::open_all;
 use source::Source;
 
 use super::error::DataError;

@@ -5,7 +5,7 @@
 
 use super::{Average, DescentSchedule, Recipe};
 use crate::data::Records;
-use crate::mechanism::{ClippedGradient, SparseDescent};
+use crate::mechanism::{SparseDescent, SparseGradient};
 use crate::plan::Problem;
 use crate::progress::Progress;
 use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
@@ -87,6 +87,7 @@ fn options(recipe: &Recipe, problem: &Problem, q: f64, noise_std: f64) -> Option
         loss: problem.loss,
         steps: recipe.steps,
         learning_rate: recipe.learning_rate,
+        rate_schedule: recipe.schedule,
         momentum: recipe.momentum,
         clip_norm: recipe.clip_norm,
         noise_multiplier: noise_std / recipe.clip_norm,
@@ -102,22 +103,30 @@ fn options(recipe: &Recipe, problem: &Problem, q: f64, noise_std: f64) -> Option
 
 /// The schedule as a lazily noised recursion.
 fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOptions> {
-    let steps = u32::try_from(schedule.steps).ok()?;
-    let rule = |average_weight| StepRule {
-        learning_rate: schedule.learning_rate * schedule.per_record(problem),
-        decay: schedule.decay(problem),
+    u32::try_from(schedule.steps).ok()?;
+    let rule = |step: u64, average_weight| StepRule {
+        learning_rate: schedule.rate(step) * schedule.per_record(problem),
+        decay: schedule.decay(problem, step),
         momentum: schedule.momentum,
         average_weight,
     };
-    let runs = match schedule.average {
-        Average::Last => vec![Run { steps, rule: rule(0.0) }],
-        Average::LastHalf | Average::All => {
-            let before = schedule.first_averaged() as u32;
-            let mut runs = vec![Run { steps: before, rule: rule(0.0) }, Run { steps: steps - before, rule: rule(1.0) }];
-            runs.retain(|run| run.steps > 0);
-            runs
-        }
+    // steps with one rule: stages of the rate, and what is averaged
+    let first_averaged = match schedule.average {
+        Average::Last => schedule.steps,
+        Average::LastHalf | Average::All => schedule.first_averaged(),
     };
+    let mut starts = schedule.rate_schedule.starts(schedule.steps);
+    starts.push(first_averaged.min(schedule.steps));
+    starts.push(schedule.steps);
+    starts.sort_unstable();
+    starts.dedup();
+    let runs = starts
+        .windows(2)
+        .map(|pair| Run {
+            steps: (pair[1] - pair[0]) as u32,
+            rule: rule(pair[0], if pair[0] >= first_averaged { 1.0 } else { 0.0 }),
+        })
+        .collect();
     let expected = schedule.sampling_probability * problem.rows as f64;
     Some(LazyOptions {
         dimension: problem.weights(),
@@ -131,13 +140,13 @@ fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOpt
 }
 
 /// The run as one release. An impossible schedule is refused when it is applied.
-pub(super) fn mechanism<'a, R: Records>(
+pub(super) fn mechanism<'a, R: Records, G: SparseGradient>(
     schedule: &DescentSchedule,
     problem: &Problem,
-    gradient: ClippedGradient,
+    gradient: G,
     event: &Event,
     progress: &'a dyn Progress,
-) -> SparseDescent<'a, R> {
+) -> SparseDescent<'a, R, G> {
     let lazy = lazy_options(schedule, problem).unwrap_or_else(|| LazyOptions {
         dimension: problem.weights(),
         runs: Vec::new(),
@@ -149,7 +158,6 @@ pub(super) fn mechanism<'a, R: Records>(
     SparseDescent {
         gradient,
         lazy,
-        outputs: problem.loss.outputs(),
         sampling_probability: schedule.sampling_probability,
         event: event.clone(),
         clip_norm: schedule.clip_norm,

@@ -4,12 +4,16 @@
 //! data do to the answer (a direction without curvature ends with noise s·C/(μn)), so s is chosen by the noise that is
 //! tolerable and T by stability. The methods differ in the batches and in the law of the noise, nothing else.
 
+mod embedding;
 mod full_batch;
 mod lazy;
+mod selection;
 mod stochastic;
 mod streaming;
 
+pub use embedding::{EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd};
 pub use full_batch::NoisyGradientDescent;
+pub use selection::{Selection, SelectionSchedule};
 pub use stochastic::NoisySgd;
 pub use streaming::{DpFtrl, StreamSchedule};
 
@@ -22,15 +26,17 @@ use crate::progress::Progress;
 use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Options that every noisy descent has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
 pub struct DescentOptions {
     /// T ≥ 1. Default: from the learning time, at most 400.
     pub steps: Option<u64>,
-    /// η > 0 on the *mean* loss. Default: at most 1/(φ''·R²), less if the learning time asks for it.
+    /// η > 0 on the *mean* loss, the largest of all steps. Default: at most 1/(φ''·R²), less if the learning time asks for it.
     pub learning_rate: Option<f64>,
+    /// How the rate falls during the run. Default: not at all.
+    pub rate_schedule: RateSchedule,
     /// C > 0: l2 bound on a record's gradient. Default: half of the loss's own bound R·sup|φ'|.
     pub clip_norm: Option<f64>,
     /// β in [0, 1). Default 0.95.
@@ -46,11 +52,80 @@ impl From<&MethodOptions> for DescentOptions {
         Self {
             steps: o.steps,
             learning_rate: o.learning_rate,
+            rate_schedule: o.rate_schedule.unwrap_or_default(),
             clip_norm: o.clip_norm,
             momentum: o.momentum,
             regularization: o.regularization,
             ..Self::default()
         }
+    }
+}
+
+/// How the learning rate falls during a run, in eight equal stages: the noise of untouched weights has one law per stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateSchedule {
+    /// One rate.
+    #[default]
+    Constant,
+    /// In equal steps down to an eighth.
+    Linear,
+    /// Along half a cosine, down to about a hundredth.
+    Cosine,
+    /// As 1/√(1 + stage).
+    InverseSqrt,
+}
+
+/// Stages of a [`RateSchedule`].
+pub(crate) const STAGES: u64 = 8;
+
+impl RateSchedule {
+    /// Rate of a stage over the largest one.
+    fn of_stage(self, stage: u64) -> f64 {
+        let (k, n) = (stage as f64, STAGES as f64);
+        match self {
+            Self::Constant => 1.0,
+            Self::Linear => (n - k) / n,
+            // from the middle of each stage, over that of the first
+            Self::Cosine => {
+                let middle = |k: f64| 1.0 + (std::f64::consts::PI * (k + 0.5) / n).cos();
+                middle(k) / middle(0.0)
+            }
+            Self::InverseSqrt => 1.0 / (1.0 + k).sqrt(),
+        }
+    }
+
+    /// Rate of step t of T over the largest one.
+    pub(crate) fn factor(self, step: u64, steps: u64) -> f64 {
+        self.of_stage((u128::from(step) * u128::from(STAGES) / u128::from(steps.max(1))) as u64)
+    }
+
+    /// First steps of the stages of a run of T steps, increasing; a stage without a step has none.
+    pub(crate) fn starts(self, steps: u64) -> Vec<u64> {
+        let stages = if self == Self::Constant { 1 } else { STAGES };
+        let mut starts: Vec<u64> =
+            (0..stages).map(|k| (u128::from(k) * u128::from(steps)).div_ceil(u128::from(stages)) as u64).collect();
+        starts.dedup();
+        starts.retain(|&start| start < steps);
+        starts
+    }
+
+    /// Mean of the factors of T steps, and root of the mean of their squares.
+    fn moments(self, steps: u64) -> (f64, f64) {
+        let starts = self.starts(steps);
+        let ends = starts.iter().skip(1).copied().chain([steps]);
+        let (mut first, mut second) = (0.0, 0.0);
+        for (start, end) in starts.iter().zip(ends) {
+            let (factor, share) = (self.factor(*start, steps), (end - start) as f64 / steps as f64);
+            first += factor * share;
+            second += factor * factor * share;
+        }
+        (first, second.sqrt())
+    }
+
+    /// Mean of the factors of T steps.
+    pub(crate) fn mean(self, steps: u64) -> f64 {
+        self.moments(steps).0
     }
 }
 
@@ -74,8 +149,10 @@ pub struct DescentSchedule {
     pub loss: Loss,
     /// T.
     pub steps: u64,
-    /// η on the mean loss.
+    /// η on the mean loss, the largest of all steps.
     pub learning_rate: f64,
+    /// How it falls.
+    pub rate_schedule: RateSchedule,
     /// β.
     pub momentum: f64,
     /// C.
@@ -115,6 +192,7 @@ pub(crate) fn default_clip_norm(problem: &Problem) -> f64 {
 pub(crate) struct Recipe {
     pub(crate) steps: u64,
     pub(crate) learning_rate: f64,
+    pub(crate) schedule: RateSchedule,
     pub(crate) momentum: f64,
     pub(crate) clip_norm: f64,
     pub(crate) regularization: f64,
@@ -142,7 +220,9 @@ impl DescentOptions {
             Some(rate) => positive("the learning rate", rate)?,
             None => 1.0 / (smoothness * r2),
         };
-        let wanted = (time * (1.0 - momentum) / largest).ceil();
+        let schedule = self.rate_schedule;
+        // a falling rate takes longer for the same learning time
+        let wanted = (time * (1.0 - momentum) / (largest * schedule.mean(STAGES))).ceil();
         let steps = match self.steps {
             Some(0) => return Err(NotApplicable::Option("steps is 0; give at least 1".into())),
             Some(steps) => steps,
@@ -151,7 +231,7 @@ impl DescentOptions {
         };
         let learning_rate = match self.learning_rate {
             Some(rate) => rate,
-            None => largest.min(time * (1.0 - momentum) / steps as f64),
+            None => largest.min(time * (1.0 - momentum) / (steps as f64 * schedule.mean(steps))),
         };
         // weight decay acts on the weights themselves: a = 1 − ηλ/(n(1−β)) has the fixed point of a ridge term in the gradient
         let decay = learning_rate * regularization / (n * (1.0 - momentum));
@@ -161,7 +241,17 @@ impl DescentOptions {
                  lower one of them"
             )));
         }
-        Ok(Recipe { steps, learning_rate, momentum, clip_norm, regularization, average: self.average, tolerable_time: time, largest_rate: largest })
+        Ok(Recipe {
+            steps,
+            learning_rate,
+            schedule,
+            momentum,
+            clip_norm,
+            regularization,
+            average: self.average,
+            tolerable_time: time,
+            largest_rate: largest,
+        })
     }
 }
 
@@ -180,6 +270,11 @@ pub(crate) struct Releases<E> {
 }
 
 impl Recipe {
+    /// Σ η_t/(1−β): the learning time.
+    pub(crate) fn time(&self) -> f64 {
+        self.learning_rate * self.steps as f64 * self.schedule.mean(self.steps) / (1.0 - self.momentum)
+    }
+
     /// The certified plan of T releases of noisy gradient sums.
     pub(crate) fn plan<E: Fn(f64) -> Event>(
         self,
@@ -192,10 +287,13 @@ impl Recipe {
         let dimension = problem.weights();
         let grid = Grid::for_sum(self.clip_norm, noise_std, problem.rows, dimension);
         let (n, q, steps) = (problem.rows as f64, releases.sampling_probability, self.steps as f64);
-        let time = self.learning_rate * steps / (1.0 - self.momentum);
+        let time = self.time();
+        // noise of the steps' different rates over that of equal ones
+        let (mean, root) = self.schedule.moments(self.steps);
+        let spread = root / mean / steps.sqrt();
         // noise of the mechanism, and of the choice of the batch, on the mean gradient
         let choice = self.clip_norm * ((1.0 - q) / (q * n) / dimension as f64).sqrt();
-        let flat_noise = time * (noise_std / (q * n)).hypot(choice) / steps.sqrt();
+        let flat_noise = time * (noise_std / (q * n)).hypot(choice) * spread;
         let clip = "each record's gradient has l2 norm at most the clip norm: enforced in exact integers";
         Ok(Plan {
             summary: Summary {
@@ -205,7 +303,7 @@ impl Recipe {
                 noise_multiplier,
                 steps: self.steps,
                 gradients: q * n * steps,
-                weight_noise: Some(time * noise_std / (q * n) / steps.sqrt()),
+                weight_noise: Some(time * noise_std / (q * n) * spread),
                 predicted_excess_risk: RiskModel::of(problem)
                     .clipped(self.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
                     .learning_time(time, flat_noise),
@@ -217,6 +315,7 @@ impl Recipe {
                 loss: problem.loss,
                 steps: self.steps,
                 learning_rate: self.learning_rate,
+                rate_schedule: self.schedule,
                 momentum: self.momentum,
                 clip_norm: self.clip_norm,
                 noise_multiplier,
@@ -237,9 +336,14 @@ impl DescentSchedule {
         1.0 / (self.sampling_probability * problem.rows as f64)
     }
 
-    /// a = 1 − ηλ/(n(1−β)).
-    pub(crate) fn decay(&self, problem: &Problem) -> f64 {
-        1.0 - self.learning_rate * self.regularization / (problem.rows as f64 * (1.0 - self.momentum))
+    /// η_t.
+    pub(crate) fn rate(&self, step: u64) -> f64 {
+        self.learning_rate * self.rate_schedule.factor(step, self.steps)
+    }
+
+    /// a_t = 1 − η_t·λ/(n(1−β)).
+    pub(crate) fn decay(&self, problem: &Problem, step: u64) -> f64 {
+        1.0 - self.rate(step) * self.regularization / (problem.rows as f64 * (1.0 - self.momentum))
     }
 
     /// The first step whose iterate is averaged.
@@ -261,16 +365,17 @@ pub(crate) fn descend(
     mut noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
 ) -> Result<Released<Solution>, RunError> {
     let dimension = problem.weights();
-    let (per_record, decay) = (schedule.per_record(problem), schedule.decay(problem));
+    let per_record = schedule.per_record(problem);
     let (mut weights, mut velocity, mut mean) = (vec![0.0; dimension], vec![0.0; dimension], vec![0.0; dimension]);
     let first_averaged = schedule.first_averaged();
     let share = 1.0 / (schedule.steps - first_averaged) as f64;
     progress.start(name, schedule.steps);
     for step in 0..schedule.steps {
         let noisy = noisy_sum(&weights)?;
+        let (rate, decay) = (schedule.rate(step), schedule.decay(problem, step));
         for (((w, v), m), g) in weights.iter_mut().zip(&mut velocity).zip(&mut mean).zip(noisy.get()) {
             *v = schedule.momentum * *v + g * per_record;
-            *w = decay * *w - schedule.learning_rate * *v;
+            *w = decay * *w - rate * *v;
             if step >= first_averaged {
                 *m += share * *w;
             }
@@ -281,5 +386,7 @@ pub(crate) fn descend(
     Ok(Released::new(mean.into()))
 }
 
+#[cfg(test)]
+mod embedding_tests;
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,10 @@
 //! Records come in their own order, each once per epoch, so nothing has to be sampled or kept secret about batches. All steps
 //! together are one Gaussian release of a sensitivity that accounts for every participation.
 
-use super::{Average, DescentOptions, DescentSchedule, descend, default_clip_norm};
+use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm, descend};
 use crate::data::{Records, SpilledExamples};
 use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
-use crate::optimize::planning::{in_range, noise};
+use crate::optimize::planning::{gaussian_mu, in_range, noise};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -20,10 +20,97 @@ use serde::Serialize;
 pub struct DpFtrl {
     /// Share of the records in a batch, in (0, 1]: an epoch has its inverse number of steps. Default 1/64.
     pub batch_share: Option<f64>,
-    /// How the noises of the steps are correlated. Default: BLT.
+    /// How the noises of the steps are correlated. Default: BLT or banded, whichever has the better prediction.
     pub correlation: Option<Correlation>,
-    /// What every descent has; `steps` counts all epochs (default four epochs), momentum is 0 by default.
+    /// What every descent has; `steps` counts all epochs (default: 1 to 64 epochs, by prediction), momentum is 0 by default.
     pub descent: DescentOptions,
+}
+
+/// Epochs among which the prediction chooses.
+const EPOCHS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Banded noise keeps a vector of all weights per step of an epoch: beyond 512 MiB of them it is not chosen by itself.
+const MOST_BANDED_NUMBERS: u64 = 1 << 26;
+
+/// A stream with its recipe, before its noise is calibrated.
+struct Draft {
+    recipe: Recipe,
+    shape: StreamShape,
+    /// l2 sensitivity over the clip norm; noise of the sum of all steps per unit of a normal variable's.
+    sensitivity: f64,
+    error: f64,
+}
+
+impl Draft {
+    fn time(&self) -> f64 {
+        self.recipe.time()
+    }
+
+    /// Noise in a weight without curvature, at noise multiplier z.
+    fn weight_noise(&self, problem: &Problem, z: f64) -> f64 {
+        let noise_std = z * self.recipe.clip_norm * self.sensitivity;
+        let batches = self.shape.batches as f64;
+        self.recipe.learning_rate / (1.0 - self.recipe.momentum) * noise_std * self.error * batches / problem.rows as f64
+    }
+
+    fn risk(&self, problem: &Problem, z: f64) -> f64 {
+        RiskModel::of(problem)
+            .clipped(self.recipe.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+            .learning_time(self.time(), self.weight_noise(problem, z))
+    }
+}
+
+impl DpFtrl {
+    fn draft(&self, problem: &Problem, budget: Budget, shape: StreamShape) -> Result<Draft, NotApplicable> {
+        let options = DescentOptions {
+            steps: Some(shape.steps as u64),
+            momentum: Some(self.descent.momentum.unwrap_or(0.0)),
+            clip_norm: Some(self.descent.clip_norm.unwrap_or_else(|| default_clip_norm(problem))),
+            ..self.descent.clone()
+        };
+        let mut recipe = options.recipe(problem, budget)?;
+        let unusable = |e: crate::mechanism::CuratorError| NotApplicable::Option(e.to_string());
+        let (sensitivity, error) = (shape.sensitivity().map_err(unusable)?, shape.final_error().map_err(unusable)?);
+        // the noise of the whole way over that of full batches with the same learning time
+        let steps = shape.steps as f64;
+        let excess_noise = shape.batches as f64 * sensitivity * error / steps;
+        if self.descent.learning_rate.is_none() {
+            let mean = recipe.schedule.mean(recipe.steps);
+            recipe.learning_rate = recipe.largest_rate.min(recipe.tolerable_time / (excess_noise * steps * mean));
+        }
+        Ok(Draft { recipe, shape, sensitivity, error })
+    }
+
+    /// What is fixed stays; of the rest the best prediction, at the noise that the budget allows about.
+    fn best_draft(&self, problem: &Problem, budget: Budget, batches: u64) -> Result<Draft, NotApplicable> {
+        let z = 1.0 / gaussian_mu(problem, budget)?;
+        let lengths = match self.descent.steps {
+            Some(steps) if steps > MOST_STEPS => {
+                return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer, or larger batches")));
+            }
+            Some(steps) => vec![steps],
+            // no longer than costs seconds to plan
+            None => EPOCHS.iter().map(|e| e * batches).filter(|&t| t <= (4096).max(batches) && t <= MOST_STEPS).collect(),
+        };
+        let wide = batches.saturating_mul(problem.weights() as u64) > MOST_BANDED_NUMBERS;
+        let correlations = match self.correlation {
+            Some(one) => vec![one],
+            None if wide => vec![Correlation::Blt],
+            None => vec![Correlation::Blt, Correlation::Banded],
+        };
+        let mut best: Option<(f64, Draft)> = None;
+        for &steps in &lengths {
+            for &correlation in &correlations {
+                let shape = StreamShape { batches: batches as usize, steps: steps as usize, correlation };
+                let draft = self.draft(problem, budget, shape)?;
+                let risk = draft.risk(problem, z);
+                // a longer stream must be better by more than predictions are worth
+                if best.as_ref().is_none_or(|(least, _)| risk < 0.98 * least) {
+                    best = Some((risk, draft));
+                }
+            }
+        }
+        best.map(|(_, draft)| draft).ok_or_else(|| NotApplicable::Option("an epoch has too many steps; give larger batches".into()))
+    }
 }
 
 /// The schedule of DP-FTRL.
@@ -60,29 +147,9 @@ impl Algorithm for DpFtrl {
         }
         let share = in_range("the share of records in a batch", self.batch_share.unwrap_or(1.0 / 64.0), 1e-6, 1.0)?;
         let batches = ((1.0 / share).round() as u64).clamp(1, problem.rows.max(1));
-        let steps = self.descent.steps.unwrap_or(4 * batches);
-        if steps > MOST_STEPS {
-            return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer, or larger batches")));
-        }
-        let options = DescentOptions {
-            steps: Some(steps),
-            momentum: Some(self.descent.momentum.unwrap_or(0.0)),
-            clip_norm: Some(self.descent.clip_norm.unwrap_or_else(|| default_clip_norm(problem))),
-            ..self.descent.clone()
-        };
-        let mut recipe = options.recipe(problem, budget)?;
-        let shape = StreamShape {
-            batches: batches as usize,
-            steps: steps as usize,
-            correlation: self.correlation.unwrap_or_default(),
-        };
-        let unusable = |e: crate::mechanism::CuratorError| NotApplicable::Option(e.to_string());
-        let (sensitivity, error) = (shape.sensitivity().map_err(unusable)?, shape.final_error().map_err(unusable)?);
-        // the noise of the whole way over that of full batches with the same learning time
-        let excess_noise = batches as f64 * sensitivity * error / steps as f64;
-        if self.descent.learning_rate.is_none() {
-            recipe.learning_rate = recipe.largest_rate.min(recipe.tolerable_time / (excess_noise * steps as f64));
-        }
+        let draft = self.best_draft(problem, budget, batches)?;
+        let Draft { shape, sensitivity, .. } = draft;
+        let (recipe, steps) = (&draft.recipe, shape.steps as u64);
         let (clip_norm, dimension) = (recipe.clip_norm, problem.weights());
         let scale = clip_norm * sensitivity;
         let grid = |z: f64| Grid::for_sum(clip_norm, z * scale, problem.rows, dimension);
@@ -94,8 +161,7 @@ impl Algorithm for DpFtrl {
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let noise_std = noise_multiplier * scale;
         let (n, t) = (problem.rows as f64, steps as f64);
-        let time = recipe.learning_rate * t / (1.0 - recipe.momentum);
-        let weight_noise = recipe.learning_rate / (1.0 - recipe.momentum) * noise_std * error * batches as f64 / n;
+        let weight_noise = draft.weight_noise(problem, noise_multiplier);
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,
@@ -105,9 +171,7 @@ impl Algorithm for DpFtrl {
                 steps,
                 gradients: n * t / batches as f64,
                 weight_noise: Some(weight_noise),
-                predicted_excess_risk: RiskModel::of(problem)
-                    .clipped(clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
-                    .learning_time(time, weight_noise),
+                predicted_excess_risk: draft.risk(problem, noise_multiplier),
                 certificate,
                 assumptions: vec![
                     "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".into(),
@@ -124,6 +188,7 @@ impl Algorithm for DpFtrl {
                     loss: problem.loss,
                     steps,
                     learning_rate: recipe.learning_rate,
+                    rate_schedule: recipe.schedule,
                     momentum: recipe.momentum,
                     clip_norm,
                     noise_multiplier,

@@ -54,12 +54,17 @@ fn runs(sgd: &NoisySgd, examples: &Examples, loss: Loss, budget: Budget, seeds: 
 #[test]
 fn lazy_and_dense_runs_have_one_law() {
     let budget = Budget::new(2.0, 1e-5).unwrap();
-    for (loss, classes) in [(LOGISTIC, 2), (Loss::Softmax { classes: 3 }, 3)] {
+    for (loss, classes, rate_schedule) in [
+        (LOGISTIC, 2, RateSchedule::Constant),
+        (Loss::Softmax { classes: 3 }, 3, RateSchedule::Constant),
+        (LOGISTIC, 2, RateSchedule::Cosine),
+    ] {
         let examples = sparse_table(40, 7, classes);
         let samples = [true, false].map(|lazy| {
             let descent = DescentOptions {
                 steps: Some(6),
                 learning_rate: Some(2.0),
+                rate_schedule,
                 momentum: Some(0.5),
                 regularization: Some(2.0),
                 ..Default::default()
@@ -75,7 +80,7 @@ fn lazy_and_dense_runs_have_one_law() {
         };
         for i in 0..width {
             for j in i..=width {
-                // means, then all second moments: at most 252 statistics, 6.2 standard deviations: false alarm 1.5e-7
+                // means, then all second moments: at most 252 statistics a case, 6.2 standard deviations: false alarm 1.5e-7
                 let f = |x: &[f64]| if j == width { x[i] } else { x[i] * x[j] };
                 let ((a, va), (b, vb)) = (moments(&samples[0], &f), moments(&samples[1], &f));
                 assert!((a - b).abs() < 6.2 * (va + vb).sqrt(), "{loss:?} {i} {j}: {a} {b}");
@@ -120,4 +125,43 @@ fn plans_say_when_noise_is_drawn_and_why() {
     ] {
         assert!(!wanted.schedule.is_lazy() && wanted.schedule.noise_drawn.contains(because), "{}", wanted.schedule.noise_drawn);
     }
+}
+
+#[test]
+fn rates_fall_in_eight_stages() {
+    let factors = |schedule: RateSchedule, steps: u64| (0..steps).map(|t| schedule.factor(t, steps)).collect::<Vec<_>>();
+    assert_eq!(factors(RateSchedule::Linear, 8), [1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]);
+    assert_eq!(factors(RateSchedule::InverseSqrt, 4), [0, 2, 4, 6].map(|k: i32| 1.0 / f64::from(1 + k).sqrt()));
+    assert!(factors(RateSchedule::Constant, 5).iter().all(|f| *f == 1.0));
+    let cosine = factors(RateSchedule::Cosine, 16);
+    assert!(cosine[0] == 1.0 && cosine.is_sorted_by(|a, b| a >= b) && (cosine[15] - 0.009_700_556_535).abs() < 1e-12, "{cosine:?}");
+    for schedule in [RateSchedule::Constant, RateSchedule::Linear, RateSchedule::Cosine, RateSchedule::InverseSqrt] {
+        for steps in [1, 2, 7, 8, 9, 400, 1001] {
+            // every change of the factor is the start of a stage, and the moments are those of the list
+            let all = factors(schedule, steps);
+            let starts = schedule.starts(steps);
+            for t in 1..steps {
+                assert!(all[t as usize] == all[t as usize - 1] || starts.contains(&t), "{schedule:?} {steps} {t}");
+            }
+            assert!(starts[0] == 0 && starts.iter().all(|s| *s < steps));
+            let mean = all.iter().sum::<f64>() / steps as f64;
+            assert!((schedule.mean(steps) - mean).abs() < 1e-12);
+        }
+    }
+}
+
+#[test]
+fn a_falling_rate_keeps_the_learning_time_and_the_event() {
+    // few rows: the rate is set by the learning time, not by stability
+    let base = Problem { rows: 5000, features: 100, nonzeros: 40, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ZeroOut };
+    let budget = Budget::new(1.0, 1e-6).unwrap();
+    let plan = |rate_schedule| {
+        let descent = DescentOptions { steps: Some(400), rate_schedule, ..Default::default() };
+        NoisyGradientDescent { descent }.plan(&base, budget).unwrap()
+    };
+    let (constant, linear) = (plan(RateSchedule::Constant), plan(RateSchedule::Linear));
+    assert_eq!(constant.summary.noise_multiplier, linear.summary.noise_multiplier);
+    // Σ of factors (8 + … + 1)/64 = 9/16
+    let ratio = linear.schedule.learning_rate / constant.schedule.learning_rate;
+    assert!((ratio - 16.0 / 9.0).abs() < 1e-9, "{ratio}");
 }

@@ -6,7 +6,7 @@
 
 use super::{Noise, Parameters, Profile, bound, minimise_bound, smooth_bound};
 use crate::data::SpilledExamples;
-use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
+use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd, RateSchedule};
 use crate::optimize::planning::{check_problem, gaussian_mu, in_range, positive};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
@@ -84,6 +84,7 @@ impl RegularizedDescent {
         DescentOptions {
             steps: Some(steps),
             learning_rate: Some(parameters.map_or(1.0, |p| p.learning_rate)),
+            rate_schedule: RateSchedule::Constant,
             clip_norm: Some(clip_norm),
             momentum: Some(0.0),
             regularization: Some(parameters.map_or(0.0, |p| p.regularization * rows as f64)),

@@ -1,0 +1,102 @@
+//! Bugs of embedding models and of privately chosen rows (spec 20 §5).
+
+use super::Source::{Altered, Shipped, StandIn};
+use super::{Code, PlantedBug};
+use crate::audit::draws::Draws;
+use crate::audit::statistics::Claim;
+use crate::audit::worst_cases::embeddings::one_row;
+use crate::audit::worst_cases::indicator;
+use crate::audit::worst_cases::methods::{Subject, descent, problem};
+use crate::loss::Loss;
+use crate::loss::embedding::Embedding;
+use crate::optimize::{EmbeddingSgd, Selection};
+use dpopt_noise::{Exceedances, Grid, RoundedGaussian};
+
+/// log2 of counts per unit.
+const GRID: i32 = 10;
+
+/// A row that nobody touched is never chosen.
+fn untouched_rows() -> PlantedBug {
+    let level = RoundedGaussian::new(1.0, Grid::new(-GRID)).ok().and_then(|noise| Exceedances::new(noise, 24));
+    PlantedBug::counting(
+        (
+            "20.5-untouched",
+            Altered,
+            "only touched features can be chosen (level 3 sigma)",
+            "the only record that touches feature 7 of 1000; 1{7 is chosen}",
+        ),
+        Claim::gaussian(1.0),
+        (16_000, 1_500),
+        move |code, with, draws| {
+            let Some(level) = &level else { return f64::NAN };
+            let touched = [(7, 1i64 << GRID)];
+            let touched = if with { &touched[..] } else { &[] };
+            let chosen = match code {
+                Code::Correct => level.draw(1000, touched, draws.noise()),
+                // indices among the touched ones
+                Code::Planted => level.draw(touched.len() as u64, &touched.iter().map(|t| (0, t.1)).collect::<Vec<_>>(), draws.noise()),
+            };
+            let own = if code == Code::Correct { 7 } else { 0 };
+            indicator(chosen.contains(&own))
+        },
+    )
+}
+
+/// Each row of the gradient clipped by itself.
+fn rows_clipped_one_by_one() -> PlantedBug {
+    PlantedBug::counting(
+        (
+            "20.5-row-clip",
+            StandIn,
+            "every embedding's gradient is clipped by itself, not the record's whole gradient",
+            "canary with four rows; their noisy sums added",
+        ),
+        Claim::gaussian(1.0),
+        (400, 200),
+        |code, with, draws| {
+            let each = if with { code.pick(0.5, 1.0) } else { 0.0 };
+            (0..4).map(|_| each + draws.gaussian()).sum()
+        },
+    )
+}
+
+/// The noise of the gradients alone is accounted: what the curator says to it.
+fn counts_not_accounted() -> PlantedBug {
+    PlantedBug::looking(
+        (
+            "20.5-joint",
+            Shipped,
+            "counts with less noise than the certified joint event stands for",
+            "a run of embedding-sgd with half of the planned count noise; whether it is refused",
+        ),
+        |code| {
+            let mut descent = descent(2).descent;
+            descent.clip_norm = Some(0.1);
+            let sgd = EmbeddingSgd {
+                model: Embedding { dimension: 2, towers: None, seed: 1 },
+                selection: Some(Selection { noise_ratio: Some(1.0), ..Selection::default() }),
+                sampling_probability: Some(1.0),
+                lazy: None,
+                descent,
+            };
+            let worlds = [false, true].map(|with| one_row(4, 1, with));
+            let subject = Subject::new(sgd, problem(4, 1, Loss::Logistic { shift: 0.0 }), (4.0, 1e-5), worlds);
+            let subject = match code {
+                Code::Correct => subject,
+                Code::Planted => subject.altered(|s| {
+                    if let Some(selection) = &mut s.selection {
+                        selection.count_noise_multiplier /= 2.0;
+                    }
+                }),
+            };
+            match subject.run(true, &mut Draws::new(1, 0), |_, _, view| view.weights.len() as f64) {
+                refused if refused.is_nan() => Err("the curator refused the release".into()),
+                _ => Ok(()),
+            }
+        },
+    )
+}
+
+pub(super) fn bugs() -> Vec<PlantedBug> {
+    vec![untouched_rows(), rows_clipped_one_by_one(), counts_not_accounted()]
+}

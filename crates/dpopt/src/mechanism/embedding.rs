@@ -1,0 +1,363 @@
+//! Clipped gradients of embedding models, and private selection of the rows that move (spec 20 §5, docs/proofs/embeddings.md).
+//!
+//! A record's whole gradient, over its embeddings and the dense part together, is clipped to C and truncated to a public
+//! grid. Which rows it touches is as secret as the record: either the noise of all rows is drawn (lazily, or at each step), or
+//! each step first releases noisy counts of touched features, and only features whose noisy count passes a level get gradient
+//! and noise.
+
+use super::curator::{BatchId, CuratorError, Mechanism, PoissonBatch, sealed};
+use super::gradient::GridSum;
+use super::sparse_descent::SparseGradient;
+use crate::Sensitive;
+use crate::data::{RecordBuffer, Records};
+use crate::loss::Loss;
+use crate::loss::embedding::{Embedding, Pass};
+use dpopt_noise::{Exceedances, Grid, LazyIterate, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
+use dpopt_privacy::Event;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// How per-record gradients of an embedding model are made: model, loss, where it starts, clip norm, grid.
+#[derive(Clone, Debug)]
+pub(crate) struct EmbeddingGradient {
+    pub(crate) model: Embedding,
+    pub(crate) loss: Loss,
+    /// d.
+    pub(crate) features: usize,
+    /// R.
+    pub(crate) row_norm: f64,
+    /// Length of all vectors here: at least the number of weights.
+    pub(crate) length: usize,
+    pub(crate) quantizer: Quantizer,
+}
+
+/// Buffers of one record.
+#[derive(Default)]
+pub(crate) struct EmbeddingScratch {
+    pass: Pass,
+    buffer: RecordBuffer,
+    units: Vec<i64>,
+    /// Places and integers of the clipped gradient.
+    entries: Vec<(usize, i64)>,
+}
+
+impl EmbeddingGradient {
+    /// Gradients clipped to l2 norm `clip_norm` on `grid`; vectors have `length` entries.
+    pub(crate) fn new(
+        (model, loss): (&Embedding, Loss),
+        (features, row_norm): (usize, f64),
+        length: usize,
+        clip_norm: f64,
+        grid: Grid,
+    ) -> Result<Self, CuratorError> {
+        let quantizer =
+            Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        Ok(Self { model: model.clone(), loss, features, row_norm, length, quantizer })
+    }
+
+    fn outputs(&self) -> usize {
+        self.loss.outputs()
+    }
+
+    /// The weights that `moved` was moved to: starting values added, what is no weight cut off.
+    pub(crate) fn started(&self, mut moved: Vec<f64>) -> Vec<f64> {
+        moved.truncate(self.model.weights(self.features, self.outputs()));
+        moved.iter_mut().enumerate().for_each(|(at, w)| *w += self.model.start(at, self.features, self.row_norm));
+        moved
+    }
+
+    /// The clipped integer gradient of record i; `moved` tells how far a weight has moved from its start.
+    fn clipped<'a, R: Records>(
+        &self,
+        records: &R,
+        i: usize,
+        mut moved: impl FnMut(usize) -> f64,
+        scratch: &'a mut EmbeddingScratch,
+    ) -> Result<&'a [(usize, i64)], R::Error> {
+        let EmbeddingScratch { pass, buffer, units, entries } = scratch;
+        entries.clear();
+        let (columns, values, target) = records.record(i, buffer)?;
+        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(entries) };
+        let (d, outputs) = (self.features, self.outputs());
+        let weight = |at: usize| moved(at) + self.model.start(at, d, self.row_norm);
+        self.model.forward((columns, values), (d, outputs), weight, pass);
+        pass.slope.clear();
+        pass.slope.resize(outputs, 0.0);
+        self.loss.slope(&pass.scores, target, &mut pass.slope);
+        if pass.slope.iter().any(|c| !c.is_finite()) {
+            return Ok(entries); // counts as a zero contribution: never an error, which would be an output
+        }
+        self.model.backward((columns, values), pass);
+        // columns of a row are distinct, so are its places: the norm of the entries is that of the gradient
+        let places = self.model.places(columns, d, outputs);
+        match self.quantizer.vector_factor(&pass.gradient) {
+            Some(factor) => entries.extend(places.zip(pass.gradient.iter().map(|g| (factor * g) as i64))),
+            None => {
+                self.quantizer.quantize(&mut pass.gradient, units);
+                entries.extend(places.zip(units.iter().copied()));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Σ clip(∇φ_i) over a Poisson batch, which is used up; `moved` has `length` entries.
+    pub(crate) fn sum_batch<R: Records>(
+        &self,
+        examples: &Sensitive<R>,
+        batch: PoissonBatch,
+        moved: &[f64],
+    ) -> Result<Sensitive<GridSum>, R::Error> {
+        let (records, examples) = (batch.records(), examples.expose());
+        let part = records.len().div_ceil(rayon::current_num_threads().max(1)).max(64);
+        // integers commute: one part per thread, in any order, gives the same bits
+        let units = records
+            .par_chunks(part)
+            .map(|part| {
+                let (mut sum, mut scratch) = (vec![0i64; self.length], EmbeddingScratch::default());
+                for &i in part {
+                    for &(at, z) in self.clipped(examples, i as usize, |at| moved[at], &mut scratch)? {
+                        sum[at] = sum[at].wrapping_add(z);
+                    }
+                }
+                Ok(sum)
+            })
+            .try_reduce(
+                || vec![0i64; self.length],
+                |mut a, b| {
+                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
+                    Ok(a)
+                },
+            )?;
+        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
+        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
+    }
+
+    /// Counts of touched features and gradient sums of a Poisson batch, which is used up. A record's counts are one for each
+    /// of its features, scaled down together to `count_quantizer`'s clip norm.
+    pub(crate) fn touched<R: Records>(
+        &self,
+        examples: &Sensitive<R>,
+        batch: PoissonBatch,
+        moved: &[f64],
+        count_quantizer: &Quantizer,
+    ) -> Result<Sensitive<TouchedRows>, R::Error> {
+        let examples = examples.expose();
+        let (w, table) = (self.model.width(), self.features * self.model.width());
+        let mut rows: BTreeMap<u32, (i64, Vec<i64>)> = BTreeMap::new();
+        let mut dense = vec![0i64; self.model.head(self.outputs())];
+        let (mut scratch, mut buffer) = (EmbeddingScratch::default(), RecordBuffer::default());
+        let (mut ones, mut counts) = (Vec::new(), Vec::new());
+        for &i in batch.records() {
+            let (columns, ..) = examples.record(i as usize, &mut buffer)?;
+            ones.clear();
+            ones.resize(columns.len(), 1.0);
+            count_quantizer.quantize(&mut ones, &mut counts);
+            for (&j, count) in columns.iter().zip(&counts) {
+                let row = rows.entry(j).or_insert_with(|| (0, vec![0; w]));
+                row.0 = row.0.wrapping_add(*count);
+            }
+            for &(at, z) in self.clipped(examples, i as usize, |at| moved[at], &mut scratch)? {
+                let cell = match at.checked_sub(table) {
+                    Some(place) => dense.get_mut(place),
+                    None => rows.get_mut(&((at / w) as u32)).and_then(|row| row.1.get_mut(at % w)),
+                };
+                if let Some(cell) = cell {
+                    *cell = cell.wrapping_add(z);
+                }
+            }
+        }
+        Ok(Sensitive::new(TouchedRows {
+            rows,
+            dense,
+            features: self.features,
+            width: w,
+            grids: [count_quantizer.grid(), self.quantizer.grid()],
+            clip_norms: [count_quantizer.clip_norm(), self.quantizer.clip_norm()],
+            batch: batch.id(),
+        }))
+    }
+}
+
+impl SparseGradient for EmbeddingGradient {
+    type Scratch = EmbeddingScratch;
+
+    fn clip_norm(&self) -> f64 {
+        self.quantizer.clip_norm()
+    }
+
+    fn weights(&self, features: usize) -> usize {
+        if features == self.features { self.length } else { 0 }
+    }
+
+    fn scratch(&self) -> EmbeddingScratch {
+        EmbeddingScratch::default()
+    }
+
+    #[inline]
+    fn warm(&self, columns: &[u32], descent: &LazyIterate) {
+        // neighbours of a fetched line come by themselves
+        let w = self.model.width();
+        descent.warm(columns.iter().flat_map(|&j| (self.model.place(j)..self.model.place(j) + w).step_by(2)));
+    }
+
+    fn add_record<R: Records>(
+        &self,
+        records: &R,
+        i: usize,
+        descent: &mut LazyIterate,
+        stream: &mut Stream,
+        scratch: &mut EmbeddingScratch,
+    ) -> Result<(), R::Error> {
+        for &(at, z) in self.clipped(records, i, |at| descent.read(at, stream), scratch)? {
+            descent.add(at, z);
+        }
+        Ok(())
+    }
+
+    fn arranged(&self, answer: Vec<f64>, _: usize) -> Vec<f64> {
+        answer
+    }
+}
+
+/// What a batch touches: per feature a count and the gradient of its row, and the gradient of the dense part.
+pub(crate) struct TouchedRows {
+    rows: BTreeMap<u32, (i64, Vec<i64>)>,
+    dense: Vec<i64>,
+    features: usize,
+    width: usize,
+    grids: [Grid; 2],
+    clip_norms: [f64; 2],
+    batch: BatchId,
+}
+
+/// One step of training on privately selected rows (Ghazi et al. 2023: DP-AdaFEST).
+///
+/// V = counts + N(0, σ₁²C₁²) for *all* features; the features with V above a public level are chosen; of their rows, and of
+/// the dense part, the gradient sum + N(0, σ₂²C₂²) is released. Given the batch both are adaptive Gaussian releases, so one
+/// Gaussian with σ = (σ₁⁻² + σ₂⁻²)^(−1/2) dominates them *jointly*, and sampling amplifies that pair.
+pub(crate) struct SelectedRows {
+    /// σ, as accounted.
+    pub(crate) noise_multiplier: f64,
+    /// C₁, C₂.
+    pub(crate) clip_norms: [f64; 2],
+    /// σ₁, σ₂: the standard deviations of the noise are σ₁C₁ and σ₂C₂.
+    pub(crate) multipliers: [f64; 2],
+    pub(crate) grids: [Grid; 2],
+    /// Level over σ₁C₁, in eighths.
+    pub(crate) level_eighths: u32,
+    /// d, numbers per feature, length of the dense part.
+    pub(crate) shape: [usize; 3],
+}
+
+/// What a step lets out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SelectedUpdate {
+    /// The noisy gradient of the dense part; then for each chosen feature its number and the noisy gradient of its row.
+    numbers: Vec<f64>,
+    dense: usize,
+    width: usize,
+}
+
+impl SelectedUpdate {
+    /// Of the dense part.
+    pub(crate) fn dense(&self) -> &[f64] {
+        &self.numbers[..self.dense]
+    }
+
+    /// Chosen features with their noisy gradients.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &[f64])> {
+        self.numbers[self.dense..].chunks_exact(self.width + 1).map(|row| (row[0] as usize, &row[1..]))
+    }
+}
+
+impl SelectedRows {
+    fn sampler(&self, which: usize) -> Result<RoundedGaussian, CuratorError> {
+        // the product was rounded once
+        let std = (self.multipliers[which] * self.clip_norms[which]).next_up();
+        RoundedGaussian::new(std, self.grids[which]).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+}
+
+impl sealed::Sealed for SelectedRows {}
+
+impl Mechanism for SelectedRows {
+    type Input = TouchedRows;
+    type Output = SelectedUpdate;
+
+    fn event(&self) -> Event {
+        Event::gaussian(self.noise_multiplier)
+    }
+
+    fn label(&self) -> &'static str {
+        "chosen features and the gradient of their rows"
+    }
+
+    fn check(&self, input: &TouchedRows) -> Result<(), CuratorError> {
+        for (given, planned) in input.clip_norms.into_iter().zip(self.clip_norms) {
+            if given > planned {
+                return Err(CuratorError::Sensitivity { input: given, mechanism: planned });
+            }
+        }
+        // what is claimed must not be less noise than what is drawn stands for
+        let joint = joint_multiplier(self.multipliers);
+        if input.grids != self.grids
+            || [input.features, input.width, input.dense.len()] != self.shape
+            || !(self.noise_multiplier <= joint)
+        {
+            return Err(CuratorError::Shape);
+        }
+        Ok(())
+    }
+
+    fn batch(&self, input: &TouchedRows) -> Option<BatchId> {
+        Some(input.batch)
+    }
+
+    fn numbers(output: &SelectedUpdate) -> Option<&[f64]> {
+        Some(&output.numbers)
+    }
+
+    fn apply(&self, input: &TouchedRows, noise: &mut NoiseSource) -> Result<SelectedUpdate, CuratorError> {
+        let [features, width, _] = self.shape;
+        let level = Exceedances::new(self.sampler(0)?, self.level_eighths)
+            .ok_or_else(|| CuratorError::Noise("the level of counts lies between 1/8 and 9 standard deviations".into()))?;
+        let counts: Vec<(u64, i64)> = input.rows.iter().map(|(&j, row)| (u64::from(j), row.0)).collect();
+        let chosen = level.draw(features as u64, &counts, &mut noise.stream(Purpose::Selection, 0));
+        let (sampler, grid) = (self.sampler(1)?, self.grids[1]);
+        let mut stream = noise.stream(Purpose::Noise, 0);
+        let mut units = input.dense.clone();
+        for &j in &chosen {
+            match input.rows.get(&(j as u32)) {
+                Some(row) => units.extend_from_slice(&row.1),
+                None => units.extend(std::iter::repeat_n(0, width)),
+            }
+        }
+        sampler.add_to(&mut units, &mut stream);
+        let dense = input.dense.len();
+        let mut numbers: Vec<f64> = units[..dense].iter().map(|&u| grid.to_f64(u)).collect();
+        for (&j, row) in chosen.iter().zip(units[dense..].chunks_exact(width)) {
+            numbers.push(j as f64);
+            numbers.extend(row.iter().map(|&u| grid.to_f64(u)));
+        }
+        Ok(SelectedUpdate { numbers, dense, width })
+    }
+}
+
+/// σ = (σ₁⁻² + σ₂⁻²)^(−1/2), rounded down.
+pub(crate) fn joint_multiplier([first, second]: [f64; 2]) -> f64 {
+    // four roundings of relative size 2^-53 each
+    first * second / first.hypot(second) * (1.0 - 4.0 * f64::EPSILON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_releases_are_one_gaussian() {
+        for (first, expected) in [(1.0, 0.707_106_781), (2.0, 0.894_427_191), (4.0, 0.970_142_500), (10.0, 0.995_037_190)] {
+            let joint = joint_multiplier([first, 1.0]);
+            assert!((joint / expected - 1.0).abs() < 1e-8 && joint < first / (first * first + 1.0f64).sqrt());
+        }
+    }
+}

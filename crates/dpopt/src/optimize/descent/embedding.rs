@@ -1,0 +1,188 @@
+//! DP-SGD for embedding models: sums of embeddings and two towers, by the engine of sparse linear models.
+//!
+//! The whole gradient of a record is clipped, so the event is that of DP-SGD whatever the model is; the loss is not convex in
+//! the weights, and nothing about privacy rests on it. Step sizes are those of the linear model that the embedding model is near
+//! its start: a score's gradient there has a public length. With [`Selection`] only rows that a noisy count chose are moved.
+
+use super::lazy;
+use super::selection::{self, Selection, SelectionSchedule};
+use super::stochastic::NoisySgd;
+use super::{DescentOptions, DescentSchedule, descend};
+use crate::Released;
+use crate::data::{Records, SpilledExamples};
+use crate::loss::embedding::Embedding;
+use crate::mechanism::{EmbeddingGradient, Gaussian};
+use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::plan::{NotApplicable, Plan, Problem};
+use dpopt_noise::Grid;
+use dpopt_privacy::Budget;
+use serde::{Deserialize, Serialize};
+
+/// Options of DP-SGD for embeddings.
+#[derive(Clone, Debug)]
+pub struct EmbeddingSgd {
+    /// The model.
+    pub model: Embedding,
+    /// Move only privately chosen rows. Default: none, all rows get noise.
+    pub selection: Option<Selection>,
+    /// q in (0, 1]. Default 0.1.
+    pub sampling_probability: Option<f64>,
+    /// Whether the noise of untouched weights is drawn lazily. Default: if that costs less.
+    pub lazy: Option<bool>,
+    /// What every descent has. Momentum is .95 by default, but 0 with a choice of rows or a given rate; steps: four times
+    /// those of a linear model, since vectors have to grow before their products tell anything.
+    pub descent: DescentOptions,
+}
+
+/// An embedding model as it is asked for: `--model embedding` or `--model two-tower`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct EmbeddingOptions {
+    /// The model.
+    pub model: Embedding,
+    /// Private choice of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
+}
+
+/// The schedule of DP-SGD for embeddings.
+#[derive(Clone, Debug, Serialize)]
+pub struct EmbeddingSchedule {
+    /// As in `noisy-sgd`.
+    #[serde(flatten)]
+    pub descent: DescentSchedule,
+    /// Form and length of the vectors, public start.
+    pub model: Embedding,
+    /// Private choice of rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<SelectionSchedule>,
+}
+
+impl From<&MethodOptions> for EmbeddingSgd {
+    fn from(o: &MethodOptions) -> Self {
+        let asked = o.embedding.clone();
+        Self {
+            selection: asked.as_ref().and_then(|e| e.selection),
+            model: asked.map_or(Embedding { dimension: 16, towers: None, seed: 0 }, |e| e.model),
+            sampling_probability: o.sampling_probability,
+            lazy: None,
+            descent: o.into(),
+        }
+    }
+}
+
+/// The linear model that the embedding model is near its start, padded so that it has a multiple of the outputs as weights.
+pub(super) fn linearised(model: &Embedding, problem: &Problem) -> Problem {
+    let outputs = problem.loss.outputs();
+    let touched = problem.nonzeros.saturating_mul(model.width()).saturating_add(model.head(outputs));
+    Problem {
+        features: model.weights(problem.features, outputs).div_ceil(outputs),
+        nonzeros: if problem.nonzeros < problem.features { touched.div_ceil(outputs) } else { usize::MAX },
+        row_norm: model.linearised_norm(problem.row_norm),
+        ..problem.clone()
+    }
+}
+
+pub(super) const NOT_CONVEX: &str = "an embedding model is not convex in its weights: the predicted risk is that of the \
+     linear model that it is near its start, and serves to compare noise only";
+
+impl Algorithm for EmbeddingSgd {
+    type Schedule = EmbeddingSchedule;
+    const NAME: &'static str = "embedding-sgd";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
+        self.model.check(problem.features, &problem.loss).map_err(NotApplicable::Option)?;
+        let linear = linearised(&self.model, problem);
+        let descent = self.descent_of(&linear, budget)?;
+        let (plan, selection) = match &self.selection {
+            Some(selection) => {
+                let shape = selection::Shape::of(&self.model, problem);
+                let (plan, schedule) = selection.plan(&descent, self.sampling_probability, (&linear, &shape), budget)?;
+                (plan, Some(schedule))
+            }
+            None => {
+                let sgd = NoisySgd { sampling_probability: self.sampling_probability, lazy: self.lazy, descent };
+                (sgd.plan(&linear, budget)?, None)
+            }
+        };
+        let mut summary = plan.summary;
+        summary.method = Self::NAME;
+        summary.warnings.push(NOT_CONVEX.into());
+        Ok(Plan { schedule: EmbeddingSchedule { descent: plan.schedule, model: self.model.clone(), selection }, summary })
+    }
+
+    fn run(&self, plan: &Plan<EmbeddingSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        self::run(plan, run)
+    }
+
+    fn run_spilled(
+        &self,
+        plan: &Plan<EmbeddingSchedule>,
+        run: Run<'_, SpilledExamples>,
+    ) -> Result<Released<Solution>, RunError> {
+        self::run(plan, run)
+    }
+}
+
+/// Steps of an embedding model over those of the linear model near its start.
+const MORE_STEPS: u64 = 4;
+/// Rate without momentum over the largest rate of the linear model, which is stable even if all rows shared all their features.
+const BOLDER_RATE: f64 = 8.0;
+
+impl EmbeddingSgd {
+    /// Fills in what the linear model near the start would choose too cautiously.
+    fn descent_of(&self, linear: &Problem, budget: Budget) -> Result<DescentOptions, NotApplicable> {
+        // a rate that somebody chose was chosen for plain steps
+        let plain = self.selection.is_some() || self.descent.learning_rate.is_some();
+        let usual = if plain { 0.0 } else { 0.95 };
+        let mut descent = DescentOptions { momentum: Some(self.descent.momentum.unwrap_or(usual)), ..self.descent.clone() };
+        if descent.steps.is_none() {
+            descent.steps = Some(MORE_STEPS * descent.recipe(linear, budget)?.steps);
+        }
+        if descent.learning_rate.is_none() && descent.momentum == Some(0.0) {
+            let recipe = descent.recipe(linear, budget)?;
+            let tolerable = recipe.tolerable_time / (recipe.steps as f64 * recipe.schedule.mean(recipe.steps));
+            descent.learning_rate = Some((BOLDER_RATE * recipe.largest_rate).min(tolerable));
+        }
+        Ok(descent)
+    }
+}
+
+fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Released<Solution>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
+    let EmbeddingSchedule { descent: schedule, model, selection } = &plan.schedule;
+    let linear = linearised(model, problem);
+    let grid = Grid::new(schedule.grid_exponent);
+    let facts = (problem.features, problem.row_norm);
+    let gradient = EmbeddingGradient::new((model, schedule.loss), facts, linear.weights(), schedule.clip_norm, grid)?;
+    if let Some(selection) = selection {
+        let run = Run { problem, examples, curator, progress };
+        return selection::run(schedule, selection, &gradient, run);
+    }
+    let moved = if schedule.is_lazy() {
+        let event = plan.summary.certificate.event();
+        let mechanism = lazy::mechanism(schedule, &linear, gradient.clone(), event, progress);
+        progress.start(EmbeddingSgd::NAME, schedule.steps);
+        let moved = curator.release(&mechanism, examples)?;
+        progress.finish();
+        moved
+    } else {
+        let mechanism =
+            Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, linear.weights(), "batch gradient");
+        let records = examples.expose().len();
+        descend(schedule, &linear, progress, EmbeddingSgd::NAME, |moved| {
+            let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+            let sum = gradient.sum_batch(examples, batch, moved).map_err(Into::into)?;
+            Ok(curator.release(&mechanism, &sum)?)
+        })?
+        .map(|solution| solution.weights)
+    };
+    Ok(moved.map(|moved| gradient.started(moved).into()))
+}
+
+impl EmbeddingSchedule {
+    /// Whether the noise of untouched weights is drawn lazily.
+    pub fn is_lazy(&self) -> bool {
+        self.selection.is_none() && self.descent.is_lazy()
+    }
+}

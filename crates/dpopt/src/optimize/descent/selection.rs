@@ -1,0 +1,185 @@
+//! Training on privately selected rows of an embedding table (Ghazi et al. 2023, DP-AdaFEST; spec 20 §5).
+//!
+//! Each step counts the touched features of its batch, adds noise to the counts of *all* features, and moves only the rows
+//! whose noisy count passes a public level. Features that nobody touched pass by chance, as they must; they are drawn exactly,
+//! without drawing the noise of the others. The model stays sparse: rows that were never chosen stay where they started.
+
+use super::embedding::EmbeddingSgd;
+use super::{Average, DescentOptions, DescentSchedule, Releases};
+use crate::data::Records;
+use crate::loss::embedding::Embedding;
+use crate::mechanism::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
+use crate::optimize::planning::{SAMPLER_ERROR, in_range, positive};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
+use crate::plan::{NotApplicable, Plan, Problem};
+use crate::Released;
+use dpopt_noise::{Grid, Norm, Quantizer};
+use dpopt_privacy::{Budget, Event, special};
+use serde::{Deserialize, Serialize};
+
+/// Options of the private choice of rows. `None` means: chosen from public facts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Selection {
+    /// σ₁/σ₂: noise of the counts over noise of the gradients, in [0.1, 100]. Default 3: 5% more noise on gradients than
+    /// without a choice.
+    pub noise_ratio: Option<f64>,
+    /// Level of counts in standard deviations of their noise, from 1/8 to 9, rounded to eighths. Default: at least 4, and so
+    /// high that a step chooses one untouched feature or fewer on average.
+    pub level: Option<f64>,
+    /// C₁: l2 bound on a record's counts. Default 1.
+    pub count_clip_norm: Option<f64>,
+}
+
+/// The private choice as planned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SelectionSchedule {
+    /// C₁.
+    pub count_clip_norm: f64,
+    /// σ₁, over C₁.
+    pub count_noise_multiplier: f64,
+    /// σ of the one Gaussian that counts and gradients are together.
+    pub joint_noise_multiplier: f64,
+    /// Level over σ₁C₁, in eighths.
+    pub level_eighths: u32,
+    /// log2 of the grid step of counts.
+    pub count_grid_exponent: i32,
+    /// Features that no record touched and a step chooses all the same, on average.
+    pub expected_untouched: f64,
+}
+
+/// Sizes of the parts of an embedding model.
+pub(super) struct Shape {
+    features: usize,
+    width: usize,
+    head: usize,
+}
+
+impl Shape {
+    pub(super) fn of(model: &Embedding, problem: &Problem) -> Self {
+        Self { features: problem.features, width: model.width(), head: model.head(problem.loss.outputs()) }
+    }
+}
+
+/// c·Φ̄(level).
+fn expected_untouched(features: usize, eighths: u32) -> f64 {
+    features as f64 * special::normal_cdf(-f64::from(eighths) / 8.0)
+}
+
+const DEFAULT_RATIO: f64 = 3.0;
+
+impl Selection {
+    fn level_eighths(&self, features: usize) -> Result<u32, NotApplicable> {
+        match self.level {
+            Some(level) => Ok((in_range("the level of counts", level, 0.125, 9.0)? * 8.0).round() as u32),
+            None => Ok((32..72).find(|&e| expected_untouched(features, e) <= 1.0).unwrap_or(72)),
+        }
+    }
+
+    /// Certified plan of T steps; `linear` gives noise scales and step sizes.
+    pub(super) fn plan(
+        &self,
+        descent: &DescentOptions,
+        sampling_probability: Option<f64>,
+        (linear, shape): (&Problem, &Shape),
+        budget: Budget,
+    ) -> Result<(Plan<DescentSchedule>, SelectionSchedule), NotApplicable> {
+        let q = in_range("the sampling probability", sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
+        let ratio = in_range("the ratio of count noise to gradient noise", self.noise_ratio.unwrap_or(DEFAULT_RATIO), 0.1, 100.0)?;
+        let count_clip_norm = positive("the clip norm of counts", self.count_clip_norm.unwrap_or(1.0))?;
+        let level_eighths = self.level_eighths(shape.features)?;
+        let recipe = descent.recipe(linear, budget)?;
+        if recipe.momentum > 0.0 || recipe.regularization > 0.0 {
+            return Err(NotApplicable::Option(
+                "momentum and regularization move all rows at every step; leave them out, or train without a choice of rows".into(),
+            ));
+        }
+        let steps = recipe.steps;
+        // per step: a subset of n (see noisy-sgd); per feature a count, a gap, a conditional point; per weight a rounded Gaussian
+        let (n, c) = (linear.rows as f64, shape.features as f64);
+        let samples = n + 42.0 + c + c * shape.width as f64 + shape.head as f64;
+        let total_variation = steps as f64 * (samples * SAMPLER_ERROR + c * 2f64.powi(-170));
+        let event = |z: f64| {
+            Event::gaussian(joint_multiplier([ratio * z, z]))
+                .poisson_sampled(q)
+                .self_composed(steps)
+                .approximate(total_variation)
+        };
+        let releases = Releases {
+            method: EmbeddingSgd::NAME,
+            sampling_probability: q,
+            event,
+            assumptions: vec![
+                "each record enters each batch independently and secretly: drawn by the curator".into(),
+                "noisy counts and noisy gradients of a step use one batch and are accounted as one release; features that no \
+                 record touched are chosen by chance like all others"
+                    .into(),
+            ],
+            noise_drawn: "for chosen rows only: noisy counts of touched features choose them".into(),
+        };
+        let plan = recipe.plan(linear, budget, releases)?;
+        let count_noise_multiplier = ratio * plan.schedule.noise_multiplier;
+        let grid = Grid::for_sum(count_clip_norm, count_noise_multiplier * count_clip_norm, linear.rows, shape.features);
+        let schedule = SelectionSchedule {
+            count_clip_norm,
+            count_noise_multiplier,
+            joint_noise_multiplier: joint_multiplier([count_noise_multiplier, plan.schedule.noise_multiplier]),
+            level_eighths,
+            count_grid_exponent: grid.exponent(),
+            expected_untouched: expected_untouched(shape.features, level_eighths),
+        };
+        Ok((plan, schedule))
+    }
+}
+
+/// The loop: choose rows, move them.
+pub(super) fn run<R: Records>(
+    schedule: &DescentSchedule,
+    selection: &SelectionSchedule,
+    gradient: &EmbeddingGradient,
+    run: Run<'_, R>,
+) -> Result<Released<Solution>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
+    let shape = Shape::of(&gradient.model, problem);
+    let grids = [Grid::new(selection.count_grid_exponent), Grid::new(schedule.grid_exponent)];
+    let counts = Quantizer::new(Norm::L2, selection.count_clip_norm, grids[0])
+        .map_err(|e| crate::mechanism::CuratorError::Noise(e.to_string()))?;
+    let mechanism = SelectedRows {
+        noise_multiplier: selection.joint_noise_multiplier,
+        clip_norms: [selection.count_clip_norm, schedule.clip_norm],
+        multipliers: [selection.count_noise_multiplier, schedule.noise_multiplier],
+        grids,
+        level_eighths: selection.level_eighths,
+        shape: [shape.features, shape.width, shape.head],
+    };
+    let table = shape.features * shape.width;
+    let (mut moved, first) = (vec![0.0; gradient.length], schedule.first_averaged());
+    // a step moves the mean of the averaged iterates by the share of them that come after it
+    let mut mean = if schedule.average == Average::Last { Vec::new() } else { vec![0.0; gradient.length] };
+    let records = examples.expose().len();
+    progress.start(EmbeddingSgd::NAME, schedule.steps);
+    for step in 0..schedule.steps {
+        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+        let touched = gradient.touched(examples, batch, &moved, &counts).map_err(Into::into)?;
+        let update = curator.release(&mechanism, &touched)?;
+        let rate = schedule.rate(step) * schedule.per_record(problem);
+        let share = ((schedule.steps - step) as f64 / (schedule.steps - first) as f64).min(1.0);
+        for_each_weight(update.get(), (table, shape.width), |at, g| {
+            moved[at] -= rate * g;
+            if let Some(mean) = mean.get_mut(at) {
+                *mean -= share * rate * g;
+            }
+        });
+        progress.tick();
+    }
+    progress.finish();
+    let answer = if mean.is_empty() { moved } else { mean };
+    Ok(Released::new(gradient.started(answer).into()))
+}
+
+fn for_each_weight(update: &SelectedUpdate, (table, width): (usize, usize), mut f: impl FnMut(usize, f64)) {
+    update.dense().iter().enumerate().for_each(|(i, &g)| f(table + i, g));
+    for (feature, row) in update.rows() {
+        row.iter().enumerate().for_each(|(i, &g)| f(feature * width + i, g));
+    }
+}
