@@ -99,7 +99,7 @@ figures: ## the pictures of the methods' pages, into docs/images (some minutes)
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
 	$(CARGO) run -q --release -p dpopt --example embedding_figure -- docs/images/embeddings.svg
 
-audit: ## planted bugs must be caught, the library's claims must stand (below 15 minutes; writes docs/audits)
+audit: ## planted bugs must be caught, the library's claims must stand (some 15 minutes; writes docs/audits)
 	$(CARGO) run -q --release -p dpopt-cli -- audit --catalogue --write docs/audits
 
 .PHONY: reproduce

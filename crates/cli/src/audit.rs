@@ -5,12 +5,13 @@ use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::Args;
-use dpopt::audit::attack::{Options, Report, Verdict, audit_samples, roc_svg};
+use dpopt::audit::attack::{Options, Report, Sequential, Verdict, audit_samples, roc_svg};
 use dpopt::audit::Tier;
 use dpopt::audit::catalogue;
 use dpopt::audit::document::AuditRun;
 use dpopt::audit::library;
-use dpopt::audit::statistics::{Claim, threshold::largest_epsilon};
+use dpopt::audit::samplers;
+use dpopt::audit::statistics::{Claim, sequential, threshold};
 use dpopt::progress::Progress;
 use dpopt_privacy::expression;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Args)]
 #[command(after_help = "\
-A program of your own is run as COMMAND FILE, once or often, until it has printed --runs numbers for each of the two
-files: one number per line of standard output, each the statistic of one independent run of the mechanism on FILE, with
-fresh randomness. DPOPT_AUDIT_RUNS in its environment says how many numbers are still wanted; it may print fewer.
+A program of your own is run as COMMAND FILE, once or often, until the claim has fallen or there are --runs numbers for
+each of the two files: one number per line of standard output, each the statistic of one independent run of the mechanism
+on FILE, with fresh randomness. DPOPT_AUDIT_RUNS in its environment says how many numbers are wanted now; it may print
+fewer.
 Choose files that differ in one record and a statistic that reacts to it. An audit can refute a guarantee, never prove one.
 
 Examples:
@@ -35,6 +37,9 @@ pub(crate) struct Arguments {
     /// With --catalogue: a few seeds (below a minute) instead of up to 100
     #[arg(long, requires = "catalogue")]
     short: bool,
+    /// With --catalogue: only bugs whose number, and rows whose name, contains this; may be repeated
+    #[arg(long, value_name = "TEXT", requires = "catalogue")]
+    only: Vec<String>,
     /// With --catalogue: write <date>.md, <date>.json and the trade-off curves (pictures/*.svg) into this directory
     #[arg(long, value_name = "DIR", requires = "catalogue")]
     write: Option<PathBuf>,
@@ -62,9 +67,12 @@ pub(crate) struct Arguments {
     /// Which files are neighbours, for --mechanism
     #[arg(long, value_enum, default_value_t)]
     relation: RelationFlag,
-    /// Runs per file; a quarter of them chooses the event
+    /// Runs per file, at most: the audit bets pair by pair and stops when the claim has fallen
     #[arg(long, default_value_t = 10_000)]
     runs: u64,
+    /// Make all runs and count: a quarter chooses the event, the rest bounds the two rates (a somewhat higher bound on ε)
+    #[arg(long, requires = "command")]
+    all_runs: bool,
     /// Probability of accusing a correct program
     #[arg(long, default_value_t = 1e-6)]
     alpha: f64,
@@ -93,9 +101,11 @@ const PICTURES: &str = "pictures";
 fn own(arguments: &Arguments) -> Result<(), Failure> {
     let tier = if arguments.short { Tier::Short } else { Tier::Long };
     let bar = Bar::new();
+    let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()));
     let run = AuditRun {
-        catalogue: catalogue::run(tier, arguments.seed, &bar),
-        library: library::run(tier, arguments.seed, &bar),
+        catalogue: catalogue::run_some(tier, arguments.seed, wanted, &bar),
+        library: library::run_some(tier, arguments.seed, wanted, &bar),
+        laws: samplers::run_some(tier, arguments.seed, wanted, &bar),
     };
     if let Some(directory) = &arguments.write {
         let date = today();
@@ -115,6 +125,9 @@ fn own(arguments: &Arguments) -> Result<(), Failure> {
         print_json(&run)?;
     } else {
         print(&text(&run))?;
+    }
+    if run.planted() + run.library.len() == 0 {
+        return Err(usage("no bug's number and no row's name contains what --only asks for; see the lists in docs/audit.md"));
     }
     if run.passes() { Ok(()) } else { Err(Failure::machine("an audit failed: see the rows marked above")) }
 }
@@ -169,8 +182,28 @@ fn text(run: &AuditRun) -> String {
     out.push('\n');
     out.push_str(&table(&["#", "code", "#claimed ε", "#bug's ε ≥", "#caught", "", "planted bug", "statistic"], &rows));
     out.push('\n');
+    out.push_str(&laws(run));
+    out.push('\n');
     out.push_str(&run.verdict());
     out
+}
+
+fn laws(run: &AuditRun) -> String {
+    let rows: Vec<Vec<String>> = run
+        .laws
+        .iter()
+        .map(|o| {
+            let mark = match (&o.failure, o.violation, o.caught) {
+                (Some(_), _, _) => "DID NOT RUN",
+                (_, true, _) => "CORRECT DRAWS REJECTED",
+                (_, _, false) => "MISSED",
+                _ => "",
+            };
+            let caught = format!("{}/{}", o.rejected, o.seeds);
+            vec![o.sampler.into(), format!("{:.1e}", o.smallest_p), caught, mark.into(), o.mistake.into(), o.test.into()]
+        })
+        .collect();
+    table(&["sampler", "#smallest p", "#caught", "", "planted mistake", "test"], &rows)
 }
 
 /// `--command`.
@@ -191,10 +224,18 @@ fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
     claim.check().map_err(usage)?;
 
     let bar = Bar::new();
-    bar.start("running the program", 2 * arguments.runs);
-    let samples = [collect(command, with, arguments.runs, &bar)?, collect(command, without, arguments.runs, &bar)?];
+    bar.start(if arguments.all_runs { "runs of the program," } else { "runs of the program, at most" }, 2 * arguments.runs);
+    let report = if arguments.all_runs {
+        let samples = [collect(command, with, arguments.runs, &bar)?, collect(command, without, arguments.runs, &bar)?];
+        audit_samples(&claim, &samples[0], &samples[1], &options).map_err(usage)?
+    } else {
+        let mut audit = Sequential::new(&claim, &options).map_err(usage)?;
+        while let Some(runs) = audit.wanted() {
+            audit.observe(&collect(command, with, runs, &bar)?, &collect(command, without, runs, &bar)?);
+        }
+        audit.conclude()
+    };
     bar.finish();
-    let report = audit_samples(&claim, &samples[0], &samples[1], &options).map_err(usage)?;
     if let Some(path) = &arguments.picture {
         let svg = roc_svg(&report, &claim).map_err(Failure::machine)?;
         dpopt::output::write_atomically(path, svg.as_bytes())
@@ -226,18 +267,31 @@ fn claim(arguments: &Arguments, delta: f64) -> Result<Claim, Failure> {
 
 fn conclusion(report: &Report, options: &Options) -> String {
     let delta = if report.delta == 0.0 { "0".into() } else { format!("{:e}", report.delta) };
-    let fresh = options.runs - options.pilot_runs();
     let claimed =
         if report.claimed.is_finite() { format!("epsilon {:.4}", report.claimed) } else { "no finite epsilon".into() };
     let verdict = match report.verdict {
         Verdict::Violated => "claim violated",
         Verdict::NotRefuted => "claim not refuted (an audit can not prove a guarantee)",
     };
+    let (runs, reach) = match &report.stopping {
+        Some(stopping) => {
+            let end = match stopping.refuted_after {
+                Some(n) => format!("the claim fell after {n} of at most {} per file", stopping.maximum),
+                None => format!("all {} per file: the claim did not fall", stopping.maximum),
+            };
+            (end, sequential::largest_epsilon(stopping.maximum, options.alpha / 3.0))
+        }
+        None => {
+            let fresh = options.runs - options.pilot_runs();
+            (format!("{} per file, {fresh} of them counted", options.runs), threshold::largest_epsilon(fresh, options.alpha / 3.0))
+        }
+    };
     format!(
-        "claimed   {claimed} at delta {delta}\n\
+        "runs      {runs}\n\
+         claimed   {claimed} at delta {delta}\n\
          proved    epsilon at least {:.4} at delta {delta}, confidence 1 - {:e}\n\
          Gaussian  mu at least {:.4}; under the Gaussian model {}\n\
-         reach     {} counted runs per file can prove at most epsilon {:.2}\n\
+         reach     so many runs can prove at most epsilon {reach:.2}\n\
          verdict   {verdict}\n",
         report.lower_bound,
         options.alpha,
@@ -247,8 +301,6 @@ fn conclusion(report: &Report, options: &Options) -> String {
         } else {
             "no epsilon is finite at delta 0".into()
         },
-        fresh,
-        largest_epsilon(fresh, options.alpha / 3.0),
     )
 }
 

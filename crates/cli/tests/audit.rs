@@ -38,11 +38,30 @@ fn a_true_claim_stands_and_a_false_one_falls() {
     let svg = std::fs::read_to_string(directory.path().join("roc.svg")).expect("the picture");
     assert!(svg.starts_with("<svg") && svg.contains("</svg>"));
 
-    let false_claim = audit(directory.path(), &["--epsilon", "0.3", "--json"]);
+    // every run made and counted: the bound is above the claim
+    let false_claim = audit(directory.path(), &["--epsilon", "0.3", "--json", "--all-runs"]);
     assert_eq!(false_claim.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&false_claim.stdout).expect("JSON");
     assert_eq!(report["verdict"], "violated");
     assert!(report["lower_bound"].as_f64().expect("a number") > 0.3);
+    assert_eq!(report["runs"], 10_000);
+}
+
+#[test]
+fn a_false_claim_falls_early_and_the_result_says_when() {
+    let directory = prepared();
+    let early = audit(directory.path(), &["--epsilon", "0.3", "--json", "--picture", "roc.svg"]);
+    assert_eq!(early.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&early.stdout).expect("JSON");
+    assert_eq!(report["verdict"], "violated");
+    let needed = report["stopping"]["refuted_after"].as_u64().expect("a number of runs");
+    assert!(needed < 5000 && report["runs"].as_u64() == Some(needed), "{needed}");
+    assert!(report["stopping"]["p_value"].as_f64().expect("a number") < 1e-5);
+    let svg = std::fs::read_to_string(directory.path().join("roc.svg")).expect("the picture");
+    assert!(svg.contains("claim violated") && svg.contains("bet on"));
+
+    let text = audit(directory.path(), &["--epsilon", "0.3"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("the claim fell after"));
 }
 
 #[test]

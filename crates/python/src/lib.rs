@@ -21,7 +21,7 @@ mod _core {
     #[pymodule_export]
     use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse, renyi};
     #[pymodule_export]
-    use crate::audit::audit;
+    use crate::audit::{SequentialAudit, audit};
     #[pymodule_export]
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]

@@ -108,6 +108,25 @@ def test_quantiles_come_in_the_order_asked_for_and_bounds_fit_estimators():
     assert dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=bounds).fit(X).mean_[0] == pytest.approx(15, abs=1)
 
 
+def test_audit_of_a_callable_stops_when_the_claim_has_fallen(capsys):
+    rng = np.random.default_rng(7)
+
+    def noisy_sum(data, scale=1.0):
+        return sum(data) + rng.laplace(0, scale)
+
+    one, none = [1.0], [0.0]
+    # 20 audits of a true claim, each looked at after every pair: false alarm at most 2e-5 in all
+    for _ in range(20):
+        honest = audit.audit(noisy_sum, one, none, runs=300, epsilon=1.0)
+        assert not honest.violated and honest.refuted_after is None and honest.runs == 300
+    broken = audit.audit(lambda d: noisy_sum(d, 0.25), one, none, runs=20_000, epsilon=1.0, progress=True)
+    assert broken.violated and broken.refuted_after == broken.runs < 1000
+    assert broken.lower_bound > 0.5 and "bet on" in broken.svg and str(broken.refuted_after) in str(broken)
+    assert "runs, at most" in capsys.readouterr().err
+    counted = audit.audit(lambda d: noisy_sum(d, 0.25), one, none, runs=2000, stop_early=False, epsilon=1.0)
+    assert counted.violated and counted.runs == 2000 and counted.lower_bound > 1.0
+
+
 def test_audit_of_an_event():
     rng = np.random.default_rng(1)
     report = audit.audit_samples(rng.normal(1, 2, 5000), rng.normal(0, 2, 5000), event="gaussian(2)", delta=1e-5)

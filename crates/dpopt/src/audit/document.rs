@@ -5,6 +5,7 @@ use super::Tier;
 use super::attack::roc_svg;
 use super::catalogue::{Outcome, Source, Summary};
 use super::library::{LibraryOutcome, Standard};
+use super::samplers::LawOutcome;
 use std::fmt::Write;
 
 /// One run of everything.
@@ -14,22 +15,36 @@ pub struct AuditRun {
     pub catalogue: Summary,
     /// The library's own mechanisms.
     pub library: Vec<LibraryOutcome>,
+    /// Laws of its samplers.
+    pub laws: Vec<LawOutcome>,
 }
 
 impl AuditRun {
     /// Correct code that was rejected, here or there.
     pub fn violations(&self) -> usize {
-        self.catalogue.violations() + self.library.iter().filter(|o| o.violation).count()
+        let laws = self.laws.iter().filter(|o| o.violation).count();
+        self.catalogue.violations() + self.library.iter().filter(|o| o.violation).count() + laws
     }
 
     /// Rows that could not run or prove less than they must.
     pub fn shortfalls(&self) -> usize {
-        self.library.iter().filter(|o| o.falls_short || o.failure.is_some()).count()
+        let laws = self.laws.iter().filter(|o| o.failure.is_some()).count();
+        self.library.iter().filter(|o| o.falls_short || o.failure.is_some()).count() + laws
     }
 
     /// Nothing missed, nothing violated, nothing short.
     pub fn passes(&self) -> bool {
-        self.violations() == 0 && self.shortfalls() == 0 && self.catalogue.caught() == self.catalogue.outcomes.len()
+        self.violations() == 0 && self.shortfalls() == 0 && self.caught() == self.planted()
+    }
+
+    /// Mistakes that were caught: bugs by the attacks, wrong laws by the tests of fit.
+    pub fn caught(&self) -> usize {
+        self.catalogue.caught() + self.laws.iter().filter(|o| o.caught).count()
+    }
+
+    /// All planted mistakes.
+    pub fn planted(&self) -> usize {
+        self.catalogue.outcomes.len() + self.laws.len()
     }
 
     /// The closing lines of `dpopt audit --catalogue`.
@@ -37,15 +52,16 @@ impl AuditRun {
         format!(
             "shortfalls {}\ncaught {} of {} planted bugs\nviolations {}\n",
             self.shortfalls(),
-            self.catalogue.caught(),
-            self.catalogue.outcomes.len(),
+            self.caught(),
+            self.planted(),
             self.violations()
         )
     }
 
     /// Wall-clock seconds of all rows.
     pub fn seconds(&self) -> f64 {
-        self.library.iter().map(|o| o.seconds).chain(self.catalogue.outcomes.iter().map(|o| o.seconds)).sum()
+        let attacks = self.library.iter().map(|o| o.seconds).chain(self.catalogue.outcomes.iter().map(|o| o.seconds));
+        attacks.chain(self.laws.iter().map(|o| o.seconds)).sum()
     }
 
     /// Trade-off curves of the library's rows: (file name, SVG).
@@ -109,19 +125,37 @@ impl AuditRun {
         let of = |source: Source| self.catalogue.outcomes.iter().filter(|o| o.source == source).count();
         writeln!(
             page,
-            "Code: *shipped* ({}) runs the library's code with a wrong parameter, event or use; *altered* ({}) replaces one step of it;",
+            "Code: *shipped* ({}) runs the library's code with a wrong parameter, event or use; *altered* ({}) replaces one step of it",
             of(Source::Shipped),
             of(Source::Altered)
         )?;
-        writeln!(page, "*stand-in* ({}) re-implements what the library does not have. {caught_by_looking} rows are caught by looking, not by", of(Source::StandIn))?;
+        writeln!(page, "by the mistake, and its correct twin is the library's code. {caught_by_looking} rows are caught by looking, not by")?;
         writeln!(page, "sampling: they have no ε.\n")?;
-        writeln!(page, "`needed` is the number of runs per world after which expected counts reject (from a pilot); an audit makes `runs`,")?;
-        writeln!(page, "twice the stated number, at which its power is at least 99 %.")?;
-        writeln!(page, "`rejected` counts independent audits. The two lower bounds are at δ = 1e-5 over all of them together.\n")?;
-        writeln!(page, "| # | bug | code | pair, statistic | claimed ε | bug ε ≥ | correct ε ≥ | needed | runs | rejected | found | s |")?;
+        writeln!(page, "An audit bets pair by pair and ends when the claim has fallen (`fell after`, on average), at the latest after `at most`")?;
+        writeln!(page, "pairs of runs. `rejected` counts independent audits. The two lower bounds, at δ = 1e-5, are by counting in ten audits")?;
+        writeln!(page, "of the bug and in all audits of the correct code, each run to the end.\n")?;
+        writeln!(page, "| # | bug | code | pair, statistic | claimed ε | bug ε ≥ | correct ε ≥ | fell after | at most | rejected | found | s |")?;
         writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|---|")?;
         for o in &self.catalogue.outcomes {
             writeln!(page, "{}", row(o))?;
+        }
+
+        writeln!(page, "\n## Laws of the samplers\n")?;
+        writeln!(page, "Each test rejects a correct sampler with probability at most 1e-6. Power: how often it rejected the mistake.\n")?;
+        writeln!(page, "| sampler | law | test | smallest p of correct draws | mistake | rejected | s |")?;
+        writeln!(page, "|---|---|---|---|---|---|---|")?;
+        for o in &self.laws {
+            let mark = match (&o.failure, o.violation, o.caught) {
+                (Some(reason), _, _) => format!(" **did not run: {reason}**"),
+                (_, true, _) => " **correct draws rejected**".into(),
+                (_, _, false) => " **missed**".into(),
+                _ => String::new(),
+            };
+            writeln!(
+                page,
+                "| {}{mark} | {} | {} | {:.1e} | {} | {} of {} | {:.1} |",
+                o.sampler, o.law, o.test, o.smallest_p, o.mistake, o.rejected, o.seeds, o.seconds
+            )?;
         }
         Ok(())
     }
@@ -147,7 +181,7 @@ fn row(o: &Outcome) -> String {
         number(o.claimed),
         number(o.lower_bound),
         number(o.lower_bound_correct),
-        o.runs_needed.map_or(String::new(), |n| n.to_string()),
+        o.pairs.map_or(String::new(), |n| n.to_string()),
         count(o.runs),
         o.rejected,
         o.seeds,
@@ -171,7 +205,7 @@ mod tests {
             lower_bound: Some(2.0),
             lower_bound_correct: Some(0.5),
             runs: 100,
-            runs_needed: Some(50),
+            pairs: Some(50),
             seeds: 3,
             rejected: 3,
             caught,
@@ -182,6 +216,7 @@ mod tests {
         let run = AuditRun {
             catalogue: Summary { tier: Tier::Short, seed: 1, outcomes: vec![outcome(true, false), outcome(false, true)] },
             library: Vec::new(),
+            laws: Vec::new(),
         };
         assert_eq!(run.verdict(), "shortfalls 0\ncaught 1 of 2 planted bugs\nviolations 1\n");
         assert!(!run.passes());

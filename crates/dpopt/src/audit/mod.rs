@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod document;
 pub mod draws;
 pub mod library;
+pub mod samplers;
 pub mod statistics;
 mod tier;
 mod worst_cases;

@@ -78,13 +78,13 @@ const ENTRY: usize = 8;
 
 impl SpilledExamples {
     /// No records yet, `columns` features.
-    pub(super) fn new(columns: usize) -> io::Result<Self> {
+    pub(crate) fn new(columns: usize) -> io::Result<Self> {
         let file = tempfile::tempfile()?;
         Ok(Self { file, offsets: vec![0], targets: Vec::new(), columns, norm_bound: 0.0 })
     }
 
     /// Appends all of `part`.
-    pub(super) fn append(&mut self, part: &Examples) -> io::Result<()> {
+    pub(crate) fn append(&mut self, part: &Examples) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         for i in 0..part.rows.len() {
             let (indices, values) = part.rows.row(i);
@@ -168,7 +168,7 @@ impl Collector {
         Self { most_bytes, part: Examples { rows: Rows::new(columns), targets: Vec::new() }, spilled: None }
     }
 
-    pub(super) fn append(&mut self, block: &Examples) -> io::Result<()> {
+    pub(crate) fn append(&mut self, block: &Examples) -> io::Result<()> {
         self.part.rows.append(&block.rows);
         self.part.targets.extend_from_slice(&block.targets);
         if self.part.rows.bytes() > self.most_bytes { self.spill() } else { Ok(()) }

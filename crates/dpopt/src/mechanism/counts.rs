@@ -31,6 +31,15 @@ impl Counts {
     pub fn declared(values: Vec<i64>, sensitivity: f64) -> Sensitive<Self> {
         Sensitive::new(Self { values, sensitivity })
     }
+
+    /// The only count, if its sensitivity is at most `sensitivity`.
+    pub(super) fn single(&self, sensitivity: f64) -> Result<i64, CuratorError> {
+        checked(self, sensitivity)?;
+        match self.values[..] {
+            [value] => Ok(value),
+            _ => Err(CuratorError::Shape),
+        }
+    }
 }
 
 fn checked(input: &Counts, sensitivity: f64) -> Result<(), CuratorError> {

@@ -5,6 +5,7 @@
 //! draws the Poisson batches itself: a release on a batch matches only allowances sampled with the same probability, and
 //! each batch serves exactly one release.
 
+use super::above_threshold::{AboveThreshold, Comparisons};
 use super::stream::{GradientStream, StreamPlan};
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
@@ -263,6 +264,15 @@ impl Curator {
     pub(crate) fn open_stream(&mut self, plan: StreamPlan) -> Result<GradientStream, CuratorError> {
         self.charge(&plan.event(), "gradients of a stream")?;
         plan.start(self.noise.stream(Purpose::Correlated, 0), self.seen.clone())
+    }
+
+    /// Charges a whole stream of comparisons with a threshold, which is one release, and opens it.
+    ///
+    /// # Errors
+    /// If the plan does not foresee it.
+    pub fn compare(&mut self, plan: &AboveThreshold) -> Result<Comparisons, CuratorError> {
+        self.charge(&plan.event(), "answers of above-threshold")?;
+        Ok(plan.start(self.noise.stream(Purpose::Selection, 0)))
     }
 
     /// What has been released so far.

@@ -32,6 +32,11 @@ impl GridSum {
         self.units.len()
     }
 
+    /// The sum in grid steps: as sensitive as the records.
+    pub(crate) fn units(&self) -> &[i64] {
+        &self.units
+    }
+
     /// For quantities whose sensitivity is proved elsewhere (an approximate minimiser, a Newton step): `values` rounded
     /// to the nearest grid point. `sensitivity` must include the h√d of this rounding.
     pub(crate) fn of_query(values: impl Iterator<Item = f64>, grid: Grid, sensitivity: f64) -> Self {

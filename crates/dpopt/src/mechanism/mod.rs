@@ -1,5 +1,6 @@
 //! The only doors out: the curator, and the mechanisms it applies.
 
+mod above_threshold;
 mod counts;
 mod curator;
 mod difference;
@@ -19,6 +20,7 @@ mod thresholded;
 mod tests;
 mod vectors;
 
+pub use above_threshold::{AboveThreshold, Comparisons};
 pub use counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use curator::{BatchId, Curator, CuratorError, Mechanism, PoissonBatch, ReleaseRecord};
 pub use gaussian::Gaussian;

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "BudgetExceeded", "CertifiedPlan", "Examples", "FileLedger", "METHODS", "PrivacyError", "Training", "__version__",
+    "BudgetExceeded", "CertifiedPlan", "Examples", "FileLedger", "METHODS", "PrivacyError", "SequentialAudit", "Training", "__version__",
     "audit", "best_run", "calibrate", "certified", "choose", "compare", "delta", "describe", "discrete_gaussian",
     "discrete_laplace", "encode_dense_f32", "encode_dense_f64", "encode_sparse_f32", "encode_sparse_f64", "epsilon",
     "gaussian_sum", "histogram", "laplace_sum", "parse", "plan", "private_bounds", "probability", "quantile_choices",
@@ -86,6 +86,14 @@ def audit(
     with_record: NDArray[np.float64], without_record: NDArray[np.float64], claimed_epsilon: float | None, claimed_delta: float,
     claimed_event: str | None, under: str, alpha: float, pilot_share: float,
 ) -> tuple[str, str]: ...
+@final
+class SequentialAudit:
+    def __new__(
+        cls, claimed_epsilon: float | None, claimed_delta: float, claimed_event: str | None, under: str, alpha: float, runs: int
+    ) -> SequentialAudit: ...
+    def observe(self, with_record: float, without_record: float) -> bool: ...
+    def conclude(self) -> tuple[str, str]: ...
+
 def gaussian_sum(
     x: NDArray[np.float64], clip_norm: float, noise_multiplier: float, records: int, price: _Price, seed: int | None
 ) -> tuple[NDArray[np.float64], _Paper]: ...

@@ -1,6 +1,7 @@
-"""Empirical lower bounds on ε: run something on two neighbouring data sets and count.
+"""Empirical lower bounds on ε: run something on two neighbouring data sets, and bet or count.
 
-An audit can refute a guarantee, never prove one.
+An audit can refute a guarantee, never prove one. :func:`audit` takes any callable and stops when the claim has fallen;
+:func:`audit_samples` judges numbers that were drawn elsewhere.
 
 >>> import numpy as np
 >>> from dpopt import audit
@@ -35,7 +36,9 @@ class AuditReport:
         lower_bound: ε is at least this at `delta`, with probability `confidence`.
         claimed: the claimed ε at `delta`.
         violated: True if the claim is impossible at this confidence.
-        runs: runs per data set; part of them chose the event and were not counted.
+        runs: runs made per data set.
+        refuted_after: runs per data set after which the claim had fallen; None if it stands, or if the number of runs was
+            fixed in advance.
         details: everything else (event, counts, empirical curve).
         svg: the picture: both error rates in log scale, the claimed region shaded.
     """
@@ -46,6 +49,7 @@ class AuditReport:
     confidence: float
     violated: bool
     runs: int
+    refuted_after: int | None
     details: dict[str, Any] = field(repr=False)
     svg: str = field(repr=False)
 
@@ -58,7 +62,8 @@ class AuditReport:
 
     def __str__(self) -> str:
         verdict = "VIOLATED" if self.violated else "not refuted"
-        return f"epsilon at least {self.lower_bound:.4g}, claimed {self.claimed:.4g} at delta {self.delta:g}: {verdict}"
+        after = "" if self.refuted_after is None else f" after {self.refuted_after} runs on each data set"
+        return f"epsilon at least {self.lower_bound:.4g}, claimed {self.claimed:.4g} at delta {self.delta:g}: {verdict}{after}"
 
 
 def audit_samples(
@@ -81,16 +86,21 @@ def audit_samples(
         confidence: probability of not blaming a correct mechanism.
         pilot_share: share of the runs that choose the event to count.
     """
-    text = None if event is None else accounting.as_event(event).to_json()
     present, absent = (np.ascontiguousarray(a, dtype=np.float64) for a in (with_record, without_record))
-    report, svg = _core.audit(
-        present, absent, epsilon, float(delta), text, accounting._relation(relation), 1 - confidence, pilot_share
-    )
+    return _report(*_core.audit(present, absent, *_claim(epsilon, delta, event, relation), 1 - confidence, pilot_share))
+
+
+def _claim(epsilon: float | None, delta: float, event: Any, relation: str) -> tuple[float | None, float, str | None, str]:
+    text = None if event is None else accounting.as_event(event).to_json()
+    return epsilon, float(delta), text, accounting._relation(relation)
+
+
+def _report(report: str, svg: str) -> AuditReport:
     data = json.loads(report)
-    claimed = data["claimed"]
+    claimed, stopping = data["claimed"], data["stopping"]
     return AuditReport(
         data["lower_bound"], float("inf") if claimed is None else claimed, data["delta"], data["confidence"],
-        data["verdict"] == "violated", data["runs"], data, svg,
+        data["verdict"] == "violated", data["runs"], stopping["refuted_after"] if stopping else None, data, svg,
     )  # fmt: skip
 
 
@@ -98,17 +108,26 @@ def _counted(runs: int, progress: bool | None) -> Iterator[int]:
     """0, 1, …, with a bar on the terminal; `None` shows it where somebody can see it."""
     shown = sys.stderr.isatty() if progress is None else progress
     started = last = time.monotonic()
-    for k in range(runs):
-        yield k
-        now = time.monotonic()
-        if shown and (now - last > 0.1 or k + 1 == runs):
-            last = now
-            full = 30 * (k + 1) // runs
-            left = (now - started) / (k + 1) * (runs - k - 1)
-            bar = "█" * full + "·" * (30 - full)
-            print(f"\raudit {bar} {k + 1}/{runs} runs, {left:.0f} s left ", end="", file=sys.stderr, flush=True)
-    if shown:
-        print(file=sys.stderr)
+
+    def draw(done: int) -> None:
+        full = 30 * done // runs
+        left = (time.monotonic() - started) / done * (runs - done)
+        bar = "█" * full + "·" * (30 - full)
+        print(f"\raudit {bar} {done}/{runs} runs, at most {left:.0f} s left ", end="", file=sys.stderr, flush=True)
+
+    done = 0
+    try:
+        for k in range(runs):
+            yield k
+            done = k + 1
+            if shown and time.monotonic() - last > 0.1:
+                last = time.monotonic()
+                draw(done)
+    finally:
+        # the audit may stop before the last run
+        if shown and done:
+            draw(done)
+            print(file=sys.stderr)
 
 
 def audit(
@@ -117,25 +136,48 @@ def audit(
     without_record: Any,
     *,
     runs: int = 2000,
+    stop_early: bool = True,
     progress: bool | None = None,
-    **claim: Any,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    event: Any = None,
+    relation: str = "zero-out",
+    confidence: float = 1 - 1e-6,
 ) -> AuditReport:
-    """Runs your own mechanism `run(data)`, which returns one number, `runs` times on each data set and tests the claim.
+    """Runs your own mechanism `run(data)`, which returns one number, on each data set in turn and tests the claim.
+
+    The audit bets on pairs of runs and stops when the claim has fallen, or after `runs` runs on each: it may be stopped by
+    what it sees because the bets are valid at any time.
 
     Args:
-        run: any callable from data to one number: your mechanism with a statistic of its output.
+        run: any callable from data to one number: your mechanism with a statistic of its output, fresh randomness each time.
         with_record, without_record: two neighbouring data sets; the worse the pair, the stronger the audit.
+        runs: runs on each data set, at most.
+        stop_early: False makes all runs and counts, which proves a somewhat larger bound.
         progress: a bar on stderr; None shows it on terminals.
-        claim: `epsilon` and `delta`, or `event`, and the other arguments of :func:`audit_samples`.
+        epsilon, delta: the claim; or
+        event: an event (see :func:`dpopt.accounting.as_event`) whose certified curve is the claim.
+        confidence: probability of not blaming a correct mechanism.
 
     >>> from dpopt import mechanisms
     >>> def count(ages):
     ...     return mechanisms.discrete_laplace_counts([len(ages)], epsilon=1.0).value[0]
     >>> audit(count, [30, 40, 50], [30, 40], runs=500, epsilon=1.0).violated
     False
+    >>> report = audit(count, [30, 40, 50], [30, 40], runs=5000, epsilon=0.1)
+    >>> report.violated, report.refuted_after == report.runs < 5000
+    (True, True)
     """
-    pairs = [(float(run(with_record)), float(run(without_record))) for _ in _counted(runs, progress)]
-    return audit_samples([a for a, _ in pairs], [b for _, b in pairs], **claim)
+    claim = _claim(epsilon, delta, event, relation)
+    if not stop_early:
+        pairs = [(float(run(with_record)), float(run(without_record))) for _ in _counted(runs, progress)]
+        samples = (np.array(column) for column in zip(*pairs))
+        return _report(*_core.audit(*samples, *claim, 1 - confidence, 0.25))
+    bets = _core.SequentialAudit(*claim, 1 - confidence, runs)
+    for _ in _counted(runs, progress):
+        if bets.observe(float(run(with_record)), float(run(without_record))):
+            break
+    return _report(*bets.conclude())
 
 
 __all__ = ["AuditReport", "audit", "audit_samples"]

@@ -2,12 +2,15 @@
 //!
 //! [`audit`] takes anything that can be run: a function from (data, randomness) to one number. Part of the runs choose
 //! the event, the rest are counted; the report holds a bound that is wrong with probability at most 1 − confidence.
+//! [`audit_until`] and [`Sequential`] bet pair by pair instead and stop when the claim has fallen.
 
 pub mod likelihood;
 mod picture;
+mod sequential;
 mod worlds;
 
 pub use picture::roc_svg;
+pub use sequential::{Sequential, Stopping, audit_until};
 pub use worlds::{CHUNK, sample};
 
 use super::draws::Draws;
@@ -102,6 +105,9 @@ pub struct Report {
     pub roc: Vec<RocPoint>,
     /// Whether the claim survived.
     pub verdict: Verdict,
+    /// How a sequential audit ended; its `counts` are then all runs so far and bound nothing by themselves. None for an audit
+    /// of fixed size.
+    pub stopping: Option<Stopping>,
 }
 
 /// Why an audit could not be made.
@@ -215,6 +221,7 @@ fn conclude(claim: &Claim, with: &[f64], without: &[f64], options: &Options) -> 
         counts,
         roc: roc(&with[pilot..], &without[pilot..]),
         verdict: if [rates, best, model].iter().any(|r| r.rejects(claim)) { Verdict::Violated } else { Verdict::NotRefuted },
+        stopping: None,
     }
 }
 

@@ -4,7 +4,8 @@ use super::super::statistics::Claim;
 use super::{AuditError, Report};
 use plotters::prelude::*;
 
-/// Draws `report` against `claim`. Points above the shaded region would violate the claim; the cross is what was proved.
+/// Draws `report` against `claim`. Points above the shaded region would violate the claim; the cross is what was proved,
+/// or in a sequential audit the rates of the event that it bet on.
 ///
 /// # Errors
 /// The picture could not be drawn.
@@ -62,11 +63,19 @@ fn draw(svg: &mut String, report: &Report, claim: &Claim) -> Result<(), Box<dyn 
     chart.draw_series(points.iter().map(|&p| Circle::new(p, 2, RGBColor(40, 40, 40).filled())))?.label("observed").legend(|(x, y)| {
         Circle::new((x + 9, y), 2, RGBColor(40, 40, 40).filled())
     });
-    let rates = report.counts.rates((1.0 - report.confidence) / 3.0);
-    let proved = (rates.fpr_high.max(floor), rates.tpr_low.max(floor));
+    // bounds by counting hold for a frozen event and a fixed number of runs; a sequential audit has neither
+    let (marked, text) = if report.stopping.is_some() {
+        let share = |k: u64, n: u64| k as f64 / n.max(1) as f64;
+        let c = report.counts;
+        ((share(c.false_positives, c.negatives), share(c.true_positives, c.positives)), "the event that was bet on")
+    } else {
+        let rates = report.counts.rates((1.0 - report.confidence) / 3.0);
+        ((rates.fpr_high, rates.tpr_low), "proved by the frozen event")
+    };
+    let marked = (marked.0.max(floor), marked.1.max(floor));
     chart
-        .draw_series(std::iter::once(Cross::new(proved, 6, RGBColor(200, 50, 40).stroke_width(2))))?
-        .label("proved by the frozen event")
+        .draw_series(std::iter::once(Cross::new(marked, 6, RGBColor(200, 50, 40).stroke_width(2))))?
+        .label(text)
         .legend(|(x, y)| Cross::new((x + 9, y), 5, RGBColor(200, 50, 40).stroke_width(2)));
     chart
         .configure_series_labels()

@@ -1,12 +1,13 @@
 //! Bugs of embedding models and of privately chosen rows (spec 20 §5).
 
-use super::Source::{Altered, Shipped, StandIn};
+use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::embeddings::one_row;
 use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::methods::{Subject, descent, problem};
+use crate::audit::worst_cases::sums::SumDoor;
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::optimize::{EmbeddingSgd, Selection};
@@ -44,18 +45,24 @@ fn untouched_rows() -> PlantedBug {
 
 /// Each row of the gradient clipped by itself.
 fn rows_clipped_one_by_one() -> PlantedBug {
+    let (whole, single) = (SumDoor::new(1.0, 4), SumDoor::new(1.0, 1));
     PlantedBug::counting(
         (
             "20.5-row-clip",
-            StandIn,
+            Shipped,
             "every embedding's gradient is clipped by itself, not the record's whole gradient",
             "canary with four rows; their noisy sums added",
         ),
         Claim::gaussian(1.0),
-        (400, 200),
-        |code, with, draws| {
-            let each = if with { code.pick(0.5, 1.0) } else { 0.0 };
-            (0..4).map(|_| each + draws.gaussian()).sum()
+        (400, 3_000),
+        move |code, with, draws| {
+            let gradient = [indicator(with); 4];
+            let units = match code {
+                Code::Correct => whole.clipped(&gradient),
+                Code::Planted => gradient.iter().flat_map(|&row| single.clipped(&[row])).collect(),
+            };
+            let released = whole.release(&units, draws);
+            if released.is_empty() { f64::NAN } else { released.iter().sum() }
         },
     )
 }

@@ -1,12 +1,14 @@
 //! Bugs of finite precision and of samplers (spec 19 §1.10, §6): attacks on support, exact sums, laws.
 
-use super::Source::{Altered, Shipped, StandIn};
+use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
 use crate::audit::statistics::laws::ks_p_value;
 use crate::audit::worst_cases::indicator;
-use dpopt_noise::{DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace};
+use crate::mechanism::ClippedVectors;
+use dpopt_noise::{Descending, DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace};
+use dpopt_privacy::special::normal_cdf;
 
 /// Naive Laplace(1) in floating point: U a multiple of 2^-53, the sign apart.
 fn naive_laplace(centre: f64, draws: &mut Draws) -> f64 {
@@ -146,9 +148,9 @@ fn looking() -> Vec<PlantedBug> {
         (
             (
                 "19.order",
-                StandIn,
+                Altered,
                 "records summed in floating point in the order of the threads",
-                "the four orders of 1e16, 1, -1e16, 1",
+                "four orders of 2e14, 1, -2e14, 1",
             ),
             sum_order,
         ),
@@ -170,12 +172,12 @@ fn looking() -> Vec<PlantedBug> {
             ),
             round_up,
         ),
-        (("19.saturating", StandIn, "partial sums saturate", "change of the sum by one record at the limit"), saturating),
-        (("19.lanes", StandIn, "partial sums in 32-bit lanes", "sum of 3 records of 2^30 against the exact one"), lanes),
+        (("19.saturating", Altered, "partial sums saturate", "change of the sum by one record at the limit"), saturating),
+        (("19.lanes", Altered, "partial sums in 32-bit lanes", "sum of 3 records of 2^30 against the exact one"), lanes),
         (
             (
                 "19.order-statistics",
-                StandIn,
+                Altered,
                 "second largest of m = 5 uniforms drawn with m instead of m - 1",
                 "law against 5x^4 - 4x^5 by Kolmogorov-Smirnov, 20 000 draws",
             ),
@@ -184,7 +186,7 @@ fn looking() -> Vec<PlantedBug> {
         (
             (
                 "19.naive-maximum",
-                StandIn,
+                Altered,
                 "largest of m = 1e16 uniforms as 1 - U^(1/m) in floating point",
                 "number of distinct values among 1000 draws",
             ),
@@ -217,16 +219,23 @@ fn float_sum(code: Code) -> Result<(), String> {
     if moved > f64::from(bound) { Err(format!("one record moves the sum by {:.5} U", moved / f64::from(bound))) } else { Ok(()) }
 }
 
+/// The library's sum of these numbers, which may be as large as `clip`, on the grid of integers.
+fn shipped_sum(values: &[f64], clip: f64) -> Result<i64, String> {
+    let sum = ClippedVectors::new(clip, Grid::new(0)).map_err(|e| e.to_string())?.sum(values.len(), 1, |i, out| out.push(values[i]));
+    Ok(sum.expose().units()[0])
+}
+
 fn sum_order(code: Code) -> Result<(), String> {
-    let values = [1e16, 1.0, -1e16, 1.0];
+    let values = [1e14, 0.5, -1e14, 0.5].map(|v| 2.0 * v);
     let orders = [[0, 1, 2, 3], [0, 2, 1, 3], [1, 3, 0, 2], [1, 0, 3, 2]];
-    let mut sums: Vec<String> = orders
-        .iter()
-        .map(|order| match code {
-            Code::Planted => order.iter().fold(0.0, |s, &i| s + values[i]).to_string(),
-            Code::Correct => order.iter().fold(0i64, |s, &i| s.wrapping_add(values[i] as i64)).to_string(),
-        })
-        .collect();
+    let mut sums = Vec::new();
+    for order in orders {
+        sums.push(match code {
+            // 24 bits of a sum of f32
+            Code::Planted => order.iter().fold(0.0f32, |s, &i| s + values[i] as f32).to_string(),
+            Code::Correct => shipped_sum(&order.map(|i| values[i]), 2e14)?.to_string(),
+        });
+    }
     sums.sort();
     sums.dedup();
     if sums.len() > 1 { Err(format!("{} different sums: {}", sums.len(), sums.join(", "))) } else { Ok(()) }
@@ -274,35 +283,47 @@ fn round_up(code: Code) -> Result<(), String> {
 }
 
 fn saturating(code: Code) -> Result<(), String> {
-    // contributions at most 100 in size, in i8 lanes
-    let records = [100i8, 100, -100, -100];
-    let sum = |first: i8| {
-        records[1..].iter().fold(first, |s: i8, &r| match code {
-            Code::Planted => s.saturating_add(r),
+    // 2^17 records of +2^47 and as many of −2^47: the total fits into 64 bits, the sum of the first half does not
+    let (clip, half) = (2f64.powi(47), 1usize << 17);
+    let mut values = vec![clip; 2 * half];
+    values[half..].fill(-clip);
+    let mut total = |first: f64| -> Result<i64, String> {
+        values[0] = first;
+        match code {
             // modular sums are exact whenever the total fits, whatever the partial sums do
-            Code::Correct => s.wrapping_add(r),
-        })
+            Code::Correct => shipped_sum(&values, clip),
+            Code::Planted => Ok(values.iter().fold(0i64, |s, &v| s.saturating_add(v as i64))),
+        }
     };
-    // compare a record with nothing: -100 in total must move by exactly 100
-    let moved = i16::from(sum(100).wrapping_sub(sum(0)));
-    if moved == 100 { Ok(()) } else { Err(format!("one record of 100 moves the sum by {moved}")) }
+    let moved = total(clip)?.wrapping_sub(total(0.0)?);
+    if moved == 1 << 47 { Ok(()) } else { Err(format!("one record of 2^47 moves the sum by {moved}")) }
 }
 
 fn lanes(code: Code) -> Result<(), String> {
+    let record = 2f64.powi(30);
     let total: i64 = match code {
-        Code::Planted => i64::from((0..3).fold(0i32, |s, _| s.wrapping_add(1 << 30))),
-        Code::Correct => (0..3).fold(0i64, |s, _| s.wrapping_add(1 << 30)),
+        Code::Planted => i64::from([record; 3].iter().fold(0i32, |s, &v| s.wrapping_add(v as i32))),
+        Code::Correct => shipped_sum(&[record; 3], record)?,
     };
     if total == 3 << 30 { Ok(()) } else { Err(format!("the sum is {total}")) }
+}
+
+/// The `count` largest |noise| among `dimension` coordinates, as the library draws them, in units of σ.
+fn shipped_largest(dimension: u64, count: usize, draws: &mut Draws) -> Vec<f64> {
+    let grid = Grid::new(-40);
+    let Ok(noise) = RoundedGaussian::new(1.0, grid) else { return Vec::new() };
+    let mut largest = Descending::new(&noise, dimension, &[], draws.noise());
+    (0..count).map_while(|_| largest.next(draws.noise()).map(|(_, y)| grid.to_f64(y).abs())).collect()
 }
 
 fn second_largest(code: Code) -> Result<(), String> {
     let mut draws = Draws::new(19, 5);
     let m = 5.0f64;
     let mut sample: Vec<f64> = (0..20_000)
-        .map(|_| {
-            let largest = draws.uniform().powf(1.0 / m);
-            largest * draws.uniform().powf(1.0 / code.pick(m - 1.0, m))
+        .map(|_| match code {
+            // P(|z| ≤ y), uniform for one coordinate
+            Code::Correct => shipped_largest(5, 2, &mut draws).last().map_or(f64::NAN, |&y| 2.0 * normal_cdf(y) - 1.0),
+            Code::Planted => draws.uniform().powf(1.0 / m) * draws.uniform().powf(1.0 / m),
         })
         .collect();
     let p = ks_p_value(&mut sample, |x| 5.0 * x.powi(4) - 4.0 * x.powi(5));
@@ -312,15 +333,14 @@ fn second_largest(code: Code) -> Result<(), String> {
 fn naive_maximum(code: Code) -> Result<(), String> {
     let mut draws = Draws::new(19, 16);
     let m = 1e16f64;
-    let mut gaps: Vec<u64> = (0..1000)
-        .map(|_| {
-            let ln_u = draws.uniform().ln();
-            // distance of the maximum from 1
-            let gap = code.pick(-(ln_u / m).exp_m1(), 1.0 - draws.uniform().powf(1.0 / m));
-            gap.to_bits()
+    let mut values: Vec<u64> = (0..1000)
+        .map(|_| match code {
+            Code::Correct => shipped_largest(m as u64, 1, &mut draws).first().map_or(0, |y| y.to_bits()),
+            // distance of the largest uniform from 1
+            Code::Planted => (1.0 - draws.uniform().powf(1.0 / m)).to_bits(),
         })
         .collect();
-    gaps.sort_unstable();
-    gaps.dedup();
-    if gaps.len() < 900 { Err(format!("{} distinct values in 1000 draws", gaps.len())) } else { Ok(()) }
+    values.sort_unstable();
+    values.dedup();
+    if values.len() < 900 { Err(format!("{} distinct values in 1000 draws", values.len())) } else { Ok(()) }
 }

@@ -1,20 +1,14 @@
 //! Bugs of Gaussian releases that the ledger misdescribes (spec 20 §1.5; spec 17 §6). Units of the clip norm C.
 
-use super::Source::{Altered, Shipped, StandIn};
+use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
-use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::choices::RareLabel;
 use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::noise::tree;
-use crate::audit::worst_cases::sums::{GradientSums, canaries};
+use crate::audit::worst_cases::sums::{GradientSums, SumDoor, canaries};
 use crate::mechanism::LabelSelection;
 use dpopt_privacy::{Budget, Event, Relation};
-
-/// 1 for the record, and the noise of this scale.
-fn noisy(with: bool, noise: f64, draws: &mut Draws) -> f64 {
-    indicator(with) + noise * draws.gaussian()
-}
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = vec![PlantedBug::counting(
@@ -53,49 +47,63 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         },
     ));
 
+    // 99 users at -S, clipped, and one at +S: the noisy sum over the public number of users, or an average over the realised one
+    let door = SumDoor::new(2.0, 1);
     bugs.push(PlantedBug::counting(
         (
             "20.13",
-            StandIn,
-            "federated average divided by the noisy weight's floor: sensitivity S/(q W_min) instead of 2S",
+            Altered,
+            "federated average over the realised weight, noise for the sensitivity S/W_min of a public weight (it is 2S/W_min)",
             "all other users at -S, one user at +S",
         ),
         Claim::gaussian(0.5),
-        (664, 40),
-        |code, with, draws| {
-            // 1000 users of weight 1 reach the floor W_min; the user adds +S and weight 1
-            let (others, floor, bound) = (1000.0, 1000.0f64, 1.0);
-            let sum = -others * bound + indicator(with) * bound;
-            let average = sum / floor.max(others + indicator(with));
-            let sensitivity = code.pick(2.0, 1.0) * bound / floor;
-            average / sensitivity + 2.0 * draws.gaussian()
+        (664, 4_000),
+        move |code, with, draws| {
+            let (others, unit) = (99i64, door.clipped(&[1.0])[0]);
+            let sum = i64::from(with) * unit - others * unit;
+            let units = match code {
+                Code::Correct => sum,
+                // in units of S/W_min with W_min = 99
+                Code::Planted => sum * others / (others + i64::from(with)),
+            };
+            door.release(&[units], draws).first().map_or(f64::NAN, |y| *y)
         },
     ));
 
+    // both releases of a step, each clipped to 1: the number of records in the bucket, then its gradient
+    let (right, wrong) = (SumDoor::new(2f64.sqrt(), 1), SumDoor::new(1.0, 1));
     bugs.push(PlantedBug::counting(
         (
             "20.16",
-            StandIn,
+            Shipped,
             "adaptive filtering of embeddings accounted with the gradient noise only (sigma1 = sigma2 = 1)",
             "bucket count plus gradient",
         ),
         Claim::gaussian(1.0),
-        (1_050, 60),
-        |code, with, draws| (0..2).map(|_| noisy(with, code.pick(2f64.sqrt(), 1.0), draws)).sum(),
+        (1_050, 3_000),
+        move |code, with, draws| {
+            let door = code.pick(&right, &wrong);
+            let record = door.clipped(&[indicator(with)]);
+            (0..2).map(|_| door.release(&record, draws).first().map_or(f64::NAN, |y| *y)).sum()
+        },
     ));
 
+    let door = SumDoor::new(1.0, 1);
     bugs.push(PlantedBug::counting(
         (
             "20.18",
-            StandIn,
+            Altered,
             "buckets that no record touched get no count noise (threshold 3 sigma)",
             "canary alone; 1{bucket passes}",
         ),
         Claim::gaussian(1.0),
-        (16_000, 40),
-        |code, with, draws| {
-            let noise = if with || code == Code::Correct { 1.0 } else { 0.0 };
-            indicator(noisy(with, noise, draws) > 3.0)
+        (16_000, 1_500),
+        move |code, with, draws| {
+            if !with && code == Code::Planted {
+                return 0.0;
+            }
+            let noisy = door.release(&door.clipped(&[indicator(with)]), draws);
+            noisy.first().map_or(f64::NAN, |&y| indicator(y > 3.0))
         },
     ));
 

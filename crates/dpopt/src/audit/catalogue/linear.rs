@@ -1,12 +1,13 @@
 //! Bugs of private linear models (spec 17 §8), planted in the plans of the library's own algorithms.
 
-use super::Source::{Altered, Shipped, StandIn};
+use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, problem};
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
+use crate::optimize::solver::{Objective, minimise};
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, SufficientStatistics,
     newton_step,
@@ -150,28 +151,50 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     bugs.push(PlantedBug::counting(
         (
             "17.tolerance",
-            StandIn,
+            Altered,
             "a solver that relaxes its tolerance until it succeeds, and returns it",
             "the tolerance",
         ),
         Claim::gaussian(1.0),
-        (40, 500),
-        |code, with, _| {
-            // damped Newton gets 6 steps; with the record the problem needs more for 1e-8
-            let problem = Logistic { others: 0.0, feature: 1.0, lambda: 0.01 };
-            let mut theta = 8.0;
-            for _ in 0..6 {
-                theta -= 0.5 * problem.slope(theta, with) / problem.curvature(theta, with);
-            }
-            let reached = problem.slope(theta, with).abs();
-            let mut tolerance = 1e-8;
-            while tolerance < reached {
-                tolerance *= 2.0;
-            }
-            code.pick(1e-8, tolerance)
-        },
+        (40, 5_000),
+        |code, with, _| code.pick(certified_tolerance(with), relaxed_tolerance(with)),
     ));
     bugs
+}
+
+/// The tolerance asked for.
+const TOLERANCE: f64 = 1e-8;
+const FLAT: f64 = 0.01;
+
+/// The shipped solver certifies its planned tolerance whatever the data; NaN if it did not.
+fn certified_tolerance(with: bool) -> f64 {
+    let [without, alone] = alone(1);
+    let world = if with { alone } else { without };
+    let examples = world.expose();
+    let objective = Objective {
+        rows: &examples.rows,
+        targets: &examples.targets,
+        loss: LOGISTIC,
+        regularization: FLAT,
+        linear: &[0.0],
+        target_bound: 1.0,
+    };
+    if minimise(&objective, TOLERANCE).certified_norm <= TOLERANCE { TOLERANCE } else { f64::NAN }
+}
+
+/// Damped Newton gets 6 steps; with the record the problem needs more.
+fn relaxed_tolerance(with: bool) -> f64 {
+    let problem = Logistic { others: 0.0, feature: 1.0, lambda: FLAT };
+    let mut theta = 8.0;
+    for _ in 0..6 {
+        theta -= 0.5 * problem.slope(theta, with) / problem.curvature(theta, with);
+    }
+    let reached = problem.slope(theta, with).abs();
+    let mut tolerance = TOLERANCE;
+    while tolerance < reached {
+        tolerance *= 2.0;
+    }
+    tolerance
 }
 
 /// |step| over its noise scale. Under the bug the direction is 0 without the record, and the scale shrinks with the

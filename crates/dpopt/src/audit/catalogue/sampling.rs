@@ -2,7 +2,7 @@
 //!
 //! The batches and the noise are the library's own but for batches of fixed size and shuffles, which it does not have.
 
-use super::Source::{Altered, Shipped, StandIn};
+use super::Source::{Altered, Shipped};
 use super::{Code, DELTA, PlantedBug};
 use crate::audit::attack::likelihood;
 use crate::audit::draws::Draws;
@@ -62,21 +62,24 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     // the planted ledger forgets that the slot of the missing record is filled by another one: 2C, not C
-    let (right, wrong) = (Batches::new(0.1, 4.0), Batches::new(0.1, 2.0));
+    let batches = Batches::new(0.1, 2.0);
     bugs.push(PlantedBug::counting(
         (
             "20.26",
-            StandIn,
+            Altered,
             "batches of fixed size accounted with the halved Poisson event (q = .1, T = 64)",
             "all others at -C, log-likelihood ratio",
         ),
         poisson_claim(0.1, 2.0, 64),
         (7_800, 15_000),
         move |code, with, draws| {
-            let batches = code.pick(&right, &wrong);
-            let mean = 1.0 + indicator(with);
-            let all = batches.sums(64, draws, |_, d| if batches.enters(d) { mean } else { 0.0 });
-            likelihood::without_replacement(&all, 0.1, code.pick(4.0, 2.0))
+            // fixed size: a drawn canary takes the slot of a record at -C, and zeroed it still takes it
+            let inside = code.pick(0.0, 1.0) + indicator(with);
+            let all = batches.sums(64, draws, |_, d| if batches.enters(d) { inside } else { 0.0 });
+            match code {
+                Code::Correct => likelihood::poisson(&all, 0.1, 2.0),
+                Code::Planted => likelihood::without_replacement(&all, 0.1, 2.0),
+            }
         },
     ));
 

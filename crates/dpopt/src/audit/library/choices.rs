@@ -4,6 +4,7 @@ use super::{LibraryAudit, Reach};
 use crate::audit::worst_cases::choices::{
     LowEnd, Quartiles, RareLabel, largest_loss, low_quantile, quantile_choice, quantile_loss, saturating,
 };
+use crate::audit::worst_cases::comparisons::{self, answers, only_the_last, then_one_above, then_one_above_loss};
 use crate::audit::worst_cases::indicator;
 use crate::Sensitive;
 use crate::audit::draws::Draws;
@@ -77,6 +78,25 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             choice(ChoiceLaw::PermuteAndFlip, 1.0, [vec![1, 1], vec![0, 2]]),
         )
         .counting(0.8),
+    );
+
+    let plan = comparisons::plan(false);
+    let event = plan.as_ref().map(|p| p.event()).map_err(ToString::to_string);
+    let reach = plan.as_ref().map_or(Reach::Unknown, |p| Reach::Epsilon(then_one_above_loss(p, 10, 3)));
+    rows.push(
+        LibraryAudit::new(
+            "above-threshold, one count over",
+            "10 counts go from 0 to -1, the last from 2 to 3; 1{only the last is above}",
+            event,
+            (0.0, 1_000_000),
+            move |with, draws| {
+                let Ok(plan) = &plan else { return f64::NAN };
+                indicator(only_the_last(&answers(plan, &then_one_above(with, 10, 3), draws), 11))
+            },
+        )
+        .counting(0.85)
+        .reaching(reach)
+        .costly(),
     );
 
     let quantile = low_quantile(1.0);

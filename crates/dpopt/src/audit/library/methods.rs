@@ -47,6 +47,22 @@ fn single<A: Algorithm>(
     row(text, Subject::new(algorithm, problem(ROWS, 1, loss), BUDGET, alone(ROWS)), bound, statistic)
 }
 
+/// The same with the rows on disk.
+pub(super) fn on_disk<A: Algorithm>(
+    (name, pair): (&'static str, &'static str),
+    subject: Subject<A>,
+    (delta, runs): (f64, u64),
+    statistic: impl Fn(&A::Schedule, View) -> f64 + Send + Sync + 'static,
+) -> LibraryAudit {
+    let event = subject.event();
+    let worlds = subject.spilled().map_err(|e| format!("the rows can't be written to a temporary file: {}", e.kind()));
+    let event = worlds.as_ref().map_err(Clone::clone).and(event.as_ref().map_err(Clone::clone)).cloned();
+    LibraryAudit::new(name, pair, event, (delta, runs), move |with, draws| {
+        let Ok(worlds) = &worlds else { return f64::NAN };
+        subject.run_spilled(&worlds[usize::from(with)], draws, &statistic).unwrap_or(f64::NAN)
+    })
+}
+
 /// Distance of the exact minimisers over the sensitivity that the noise is made for, times μ.
 fn output_reach(subject: &Subject<OutputPerturbation>) -> Reach {
     let Some(schedule) = subject.schedule() else { return Reach::Unknown };
@@ -178,6 +194,24 @@ fn descents() -> Vec<LibraryAudit> {
             Loss::Absolute,
             (1e-2, 100_000),
             |_, s, view| {
+                likelihood::poisson(&coordinate(view.seen, 0, s.clip_norm), s.sampling_probability, s.noise_multiplier)
+            },
+        )
+        .counting(0.5)
+        .costly(),
+        on_disk(
+            ("noisy-sgd, q = 1, rows on disk", "canary clipped in all 4 steps; sum of its coordinate"),
+            Subject::new(sgd(4, 1.0, false), problem(ROWS, 1, Loss::Absolute), BUDGET, alone(ROWS)),
+            tight,
+            |s, view| coordinate(view.seen, 0, s.clip_norm).iter().sum(),
+        )
+        .gaussian()
+        .costly(),
+        on_disk(
+            ("noisy-sgd, q = .25, rows on disk", "canary clipped when sampled, 8 steps; exact log-likelihood ratio"),
+            Subject::new(sgd(8, 0.25, false), problem(ROWS, 1, Loss::Absolute), BUDGET, alone(ROWS)),
+            (1e-2, 100_000),
+            |s, view| {
                 likelihood::poisson(&coordinate(view.seen, 0, s.clip_norm), s.sampling_probability, s.noise_multiplier)
             },
         )

@@ -3,6 +3,27 @@
 //! Each row runs the real code end to end on a worst-case pair: clip, grid sum, curator, noise. A proved lower bound
 //! above the claim is a violation. Where the event is tight against the attack, the bound must also come *close*: an
 //! audit that proves little says little.
+//!
+//! # Adding a row
+//!
+//! A test demands a row for every method of the registry (name `METHOD` or `METHOD, …`) and for every `impl Mechanism`
+//! (its line in `DOORS` of `tests/audit.rs`). To add one:
+//!
+//! 1. **The worst pair.** Two neighbours on which the claim is as tight as it gets; specs and proof notes name them (a canary at
+//!    the clip norm in a coordinate of its own; scores that saturate). What the planted bugs also need goes to `worst_cases/`.
+//! 2. **One run and its statistic**: `move |with: bool, draws: &mut Draws| -> f64` through the shipped code and nothing else; NaN
+//!    if it is refused. For a method: `Subject::new(algorithm, problem, BUDGET, worlds)` plans and certifies once, and
+//!    `methods::row`, `methods::single` or `methods::on_disk` run it; a `View` has the final weights and every release, as a
+//!    watched curator saw them. The statistic should be the log-likelihood ratio, or increase with it.
+//! 3. **The row**: `LibraryAudit::new(name, pair, event, (δ, runs), run)` in the file of its kind, or a new one listed in [`all`].
+//!    The event is the one that is certified, never written down again.
+//! 4. **How close it must come**: `.gaussian()` if the trade-off curve is exactly Gaussian (0.9 of ε through it),
+//!    `.counting(share)` if counting can prove that share, nothing if only soundness can be asked for. `.reaching(…)` says what the
+//!    pair reaches at best if that is less than the claim (compute it), `.under(relation)` another relation than zero-out,
+//!    `.costly()` that the short tier makes a twentieth of the runs (more than some 2 s of CPU).
+//! 5. **A planted bug** in `catalogue/` for each trap that the spec names: same worlds, a wrong parameter, event or use. State
+//!    the pairs of runs N that expected counts need; measure with `cargo test --release --test audit`.
+//! 6. One line each in `docs/audit.md`; the test says which is missing.
 
 mod choices;
 mod hard_thresholding;
@@ -192,11 +213,17 @@ pub fn all() -> Vec<LibraryAudit> {
 
 /// Runs all rows; one tick of progress each.
 pub fn run(tier: Tier, seed: u64, progress: &dyn Progress) -> Vec<LibraryOutcome> {
+    run_some(tier, seed, |_| true, progress)
+}
+
+/// Runs the rows of the given names as [`run`] does, with the same outcomes.
+pub fn run_some(tier: Tier, seed: u64, wanted: impl Fn(&str) -> bool, progress: &dyn Progress) -> Vec<LibraryOutcome> {
     let rows = all();
-    progress.start("the library's own mechanisms", rows.len() as u64);
+    progress.start("the library's own mechanisms", rows.iter().filter(|r| wanted(r.name)).count() as u64);
     let outcomes = rows
         .iter()
         .enumerate()
+        .filter(|(_, row)| wanted(row.name))
         .map(|(i, row)| {
             let outcome = run_one(row, tier, seed.wrapping_mul(7919).wrapping_add(i as u64));
             progress.tick();

@@ -54,6 +54,30 @@ fn query(
     .gaussian()
 }
 
+/// One noisy sum of the vectors of a Poisson batch, as a training loop outside the library makes it: q = 1/2, σ = 1.
+fn batch_of_vectors() -> LibraryAudit {
+    let (grid, records, q) = (Grid::new(-20), 3, 0.5);
+    let mechanism = Gaussian::new(1.0, 1.0, grid, 2, "sum of vectors");
+    let event = mechanism.event().poisson_sampled(q);
+    let opened = event.clone();
+    let release = move |with: bool, draws: &mut Draws| -> Result<f64, CuratorError> {
+        let mut curator = Curator::for_event(&opened, NoiseSource::insecure(draws.word()));
+        let (batch, chosen) = curator.sample_for_loader(records, q)?;
+        let sum = ClippedVectors::new(1.0, grid)?.sum_batch(batch, chosen.len(), 2, |i, out| {
+            out.extend(if with && chosen[i] == 0 { [3.0, 4.0] } else { [0.0, 0.0] });
+        })?;
+        Ok(curator.release(&mechanism, &sum)?.get().iter().zip([0.6, 0.8]).map(|(y, d)| y * d).sum())
+    };
+    LibraryAudit::new(
+        "sum of the vectors of a batch",
+        "vector (3, 4) clipped to 1, in or zeroed, q = .5; its direction",
+        Ok(event),
+        (1e-2, 100_000),
+        move |with, draws| release(with, draws).unwrap_or(f64::NAN),
+    )
+    .counting(0.5)
+}
+
 /// A row of norm 1 in two columns, or of zeros.
 fn diagonal_row(with: bool) -> Sensitive<Examples> {
     let mut rows = Rows::new(2);
@@ -110,6 +134,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             let vector = if with { [3.0, 4.0] } else { [0.0, 0.0] };
             ClippedVectors::new(1.0, grid).map(|clip| clip.sum(1, 2, |_, out| out.extend(vector)))
         }),
+        batch_of_vectors(),
         LibraryAudit::new(
             "tree of prefix sums",
             "canary in the first of 16 steps; the five nodes that hold it, from the prefixes",

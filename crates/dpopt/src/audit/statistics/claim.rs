@@ -4,7 +4,7 @@
 //! against a claim of μ = 1 takes 211 runs per world on the curve and more than 1e5 at the point δ = 1e-5.
 
 use dpopt_privacy::accountant::{self, AccountingError};
-use dpopt_privacy::special::{gaussian_epsilon, normal_cdf};
+use dpopt_privacy::special::{gaussian_epsilon, gaussian_ln_delta_upper, normal_cdf};
 use dpopt_privacy::{Event, Relation};
 use serde::Serialize;
 
@@ -119,6 +119,15 @@ impl Claim {
         }
     }
 
+    /// Points (ε, δ) of the claim, ε ≥ 0, for tests that need one: all of a profile, 41 on a Gaussian curve.
+    pub fn points(&self) -> Vec<(f64, f64)> {
+        match self {
+            Self::Gaussian { mu } => gaussian_points(*mu),
+            Self::ApproxDp { epsilon, delta } => vec![(*epsilon, *delta)],
+            Self::Profile { points } => points.clone(),
+        }
+    }
+
     /// Checks the numbers; the message says what to do.
     pub fn check(&self) -> Result<(), String> {
         let ok = |e: f64, d: f64| e >= 0.0 && e.is_finite() && (0.0..1.0).contains(&d);
@@ -135,6 +144,28 @@ impl Claim {
             _ => Ok(()),
         }
     }
+}
+
+/// The point of the curve of μ-GDP at ε, δ never rounded down.
+fn gaussian_point(mu: f64, epsilon: f64) -> (f64, f64) {
+    if mu == 0.0 {
+        return (epsilon, 0.0);
+    }
+    (epsilon, (gaussian_ln_delta_upper(epsilon, mu).exp() * (1.0 + CURVE_SLACK)).min(1.0))
+}
+
+/// 41 points of the curve of μ-GDP, from ε = 0 to where δ is some 1e-9.
+fn gaussian_points(mu: f64) -> Vec<(f64, f64)> {
+    // the loss is N(μ²/2, μ²): six standard deviations above its mean
+    let last = 0.5 * mu * mu + 6.0 * mu;
+    (0..=40).map(|i| gaussian_point(mu, last * f64::from(i) / 40.0)).collect()
+}
+
+/// Points of the curve of μ-GDP that exclude most at a false-positive rate: the tangent's, half of its ε, and ε = 0.
+pub(crate) fn gaussian_points_near(mu: f64, fpr: f64) -> [(f64, f64); 3] {
+    // e^ε is the slope of Φ(Φ⁻¹(x) + μ) at x
+    let tangent = (-mu * normal_quantile(fpr) - 0.5 * mu * mu).clamp(0.0, 50.0);
+    [tangent, 0.5 * tangent, 0.0].map(|epsilon| gaussian_point(mu, epsilon))
 }
 
 fn point(epsilon: f64, delta: f64, fpr: f64) -> f64 {

@@ -11,7 +11,7 @@
 //! | [`laws`] | whether a sampler's law is the stated one |
 
 pub mod binomial;
-mod claim;
+pub(crate) mod claim;
 pub mod laws;
 pub mod one_run;
 mod rates;

@@ -2,8 +2,10 @@
 //!
 //! Pairs of runs give Z = 1{run on D in E} − e^ε·1{run on D′ in E} − δ. Under the claim E[Z | past] ≤ 0, so the wealth
 //! Π(1 + λ_t Z_t) with predictable 0 ≤ λ_t < 1/(e^ε + δ) is a non-negative supermartingale, and by Ville's inequality
-//! it ever reaches 1/α with probability at most α. Peeking at the fixed-size test instead is not valid.
+//! it ever reaches 1/α with probability at most α. Peeking at the fixed-size test instead is not valid. Event and point
+//! may change between pairs, as long as both are chosen from the past ([`Bet::turn_to`]); docs/proofs/sequential-audit.md.
 
+use super::threshold::Event;
 use serde::Serialize;
 
 /// The largest share of the admissible stake: keeps the wealth positive.
@@ -14,11 +16,12 @@ const LARGEST_STAKE: f64 = 0.999;
 pub enum Stake {
     /// The same λ at every pair.
     Constant(f64),
-    /// The λ that would have been best on the pairs seen so far, with one imagined pair of each kind.
+    /// The λ that would have been best on the pairs seen so far and on imagined ones (one of each kind, or
+    /// [`turn_to`](Bet::turn_to)'s).
     Adaptive,
 }
 
-/// A bet against the point (ε, δ) of a claim, for one event fixed in advance.
+/// A bet against the point (ε, δ) of a claim, for an event chosen before the pair that it is observed on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bet {
     factor: f64,
@@ -26,8 +29,9 @@ pub struct Bet {
     stake: Stake,
     ln_wealth: f64,
     ln_largest: f64,
-    /// Past pairs: neither, only D, only D′, both.
-    seen: [u64; 4],
+    pairs: u64,
+    /// Pairs, imagined ones included: neither, only D, only D′, both.
+    weights: [f64; 4],
     next_stake: f64,
     /// Number of pairs at which the adaptive stake is computed again.
     next_update: u64,
@@ -42,7 +46,8 @@ impl Bet {
             stake,
             ln_wealth: 0.0,
             ln_largest: 0.0,
-            seen: [0; 4],
+            pairs: 0,
+            weights: [1.0; 4],
             next_stake: 0.0,
             next_update: 1,
         };
@@ -67,12 +72,24 @@ impl Bet {
     pub fn observe(&mut self, event_with: bool, event_without: bool) {
         self.ln_wealth += (self.next_stake * self.outcome(event_with, event_without)).ln_1p();
         self.ln_largest = self.ln_largest.max(self.ln_wealth);
-        self.seen[usize::from(event_with) + 2 * usize::from(event_without)] += 1;
+        self.pairs += 1;
+        self.weights[usize::from(event_with) + 2 * usize::from(event_without)] += 1.0;
         // a stake a little out of date is still predictable: recompute when the counts have grown by an eighth
-        if self.stake == Stake::Adaptive && self.pairs() >= self.next_update {
-            self.next_update = self.pairs() + self.pairs() / 8 + 1;
-            self.next_stake = self.best_stake(self.seen.map(|n| n as f64 + 1.0));
+        if self.stake == Stake::Adaptive && self.pairs >= self.next_update {
+            self.next_update = self.pairs + self.pairs / 8 + 1;
+            self.next_stake = self.best_stake(self.weights);
         }
+    }
+
+    /// Keeps the wealth and bets from now on against another point of the same claim, on another event, with adaptive stakes
+    /// that start from `imagined` pairs (neither, only D, only D′, both). All of it must be chosen from past pairs only.
+    pub fn turn_to(&mut self, (epsilon, delta): (f64, f64), imagined: [f64; 4]) {
+        self.factor = epsilon.exp();
+        self.delta = delta;
+        self.stake = Stake::Adaptive;
+        self.weights = imagined;
+        self.next_stake = self.best_stake(imagined);
+        self.next_update = self.pairs + 1;
     }
 
     /// argmax over λ of Σ weight·ln(1 + λZ), which is concave: bisection on the derivative.
@@ -107,14 +124,14 @@ impl Bet {
 
     /// Pairs taken.
     pub fn pairs(&self) -> u64 {
-        self.seen.iter().sum()
+        self.pairs
     }
 }
 
 /// Largest growth rate E[ln(1 + λZ)] over constant λ, and that λ: ln(1/α) over it is the expected number of pairs.
 pub fn best_growth(epsilon: f64, delta: f64, tpr: f64, fpr: f64) -> (f64, f64) {
     let bet = Bet::new(epsilon, delta, Stake::Adaptive);
-    let weights = [(1.0 - tpr) * (1.0 - fpr), tpr * (1.0 - fpr), (1.0 - tpr) * fpr, tpr * fpr];
+    let weights = imagined(tpr, fpr, 1.0);
     let lambda = bet.best_stake(weights);
     let growth = [(false, false), (true, false), (false, true), (true, true)]
         .iter()
@@ -122,6 +139,38 @@ pub fn best_growth(epsilon: f64, delta: f64, tpr: f64, fpr: f64) -> (f64, f64) {
         .map(|(&(x, y), w)| w * (lambda * bet.outcome(x, y)).ln_1p())
         .sum();
     (growth, lambda)
+}
+
+/// Four kinds of pairs that independent worlds with these rates show in `pairs` pairs: neither, only D, only D′, both.
+pub fn imagined(tpr: f64, fpr: f64, pairs: f64) -> [f64; 4] {
+    [(1.0 - tpr) * (1.0 - fpr), tpr * (1.0 - fpr), (1.0 - tpr) * fpr, tpr * fpr].map(|w| pairs * w)
+}
+
+/// The point of `points` that loses fastest at these rates, and its growth rate per pair (0 if none can lose).
+pub fn best_point(points: impl IntoIterator<Item = (f64, f64)>, tpr: f64, fpr: f64) -> Option<((f64, f64), f64)> {
+    points
+        .into_iter()
+        .map(|(epsilon, delta)| ((epsilon, delta), best_growth(epsilon, delta, tpr, fpr).0))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// What to bet on: the event or its complement (which a test of both rates does not tell apart, but a bet does), with its rates and the
+/// point of `points` that falls fastest.
+pub fn best_bet(event: Event, (tpr, fpr): (f64, f64), points: &[(f64, f64)]) -> Option<(Event, (f64, f64), (f64, f64))> {
+    [(event, (tpr, fpr)), (event.complement(), (1.0 - fpr, 1.0 - tpr))]
+        .into_iter()
+        .filter_map(|(event, rates)| {
+            best_point(points.iter().copied(), rates.0, rates.1).map(|(point, growth)| (event, rates, point, growth))
+        })
+        .max_by(|a, b| a.3.total_cmp(&b.3))
+        .map(|(event, rates, point, _)| (event, rates, point))
+}
+
+/// The cap of any such audit: with `pairs` pairs no (ε, 0) above this can be refuted at `alpha`, whatever happens.
+pub fn largest_epsilon(pairs: u64, alpha: f64) -> f64 {
+    // every pair shows the event on D only, every stake is the largest
+    let growth = -alpha.ln() / pairs.max(1) as f64;
+    (LARGEST_STAKE / growth.exp_m1()).ln().max(0.0)
 }
 
 #[cfg(test)]
@@ -165,6 +214,52 @@ mod tests {
         for _ in 0..50 {
             assert_eq!(pairs_until(1.0, 1.0, Stake::Adaptive, 2000, &mut draws), None);
         }
+    }
+
+    #[test]
+    fn a_bet_takes_the_side_that_the_claim_forbids_most() {
+        // always on D, 7 of 10 times on D′: the event itself refutes little, its complement (never against 3 of 10) everything
+        let event = Event { threshold: 0.0, above: true, positive_with: true };
+        let points = [(0.0, gaussian_ln_delta(0.0, 1.0).exp()), (2.0, gaussian_ln_delta(2.0, 1.0).exp())];
+        let (side, rates, point) = best_bet(event, (0.999, 0.7), &points).expect("points");
+        assert_eq!((side, point.0), (event.complement(), 2.0));
+        assert!((rates.0 - 0.3).abs() < 1e-12 && (rates.1 - 0.001).abs() < 1e-12);
+        assert!(!side.happened(1.0) && side.happened(-1.0) && !side.positive_with);
+    }
+
+    #[test]
+    fn the_cap_is_what_a_perfect_attack_reaches() {
+        for pairs in [100, 10_000] {
+            let cap = largest_epsilon(pairs, 1e-6);
+            let run = |epsilon: f64| {
+                let mut bet = Bet::new(epsilon, 0.0, Stake::Constant(f64::INFINITY));
+                (0..pairs).for_each(|_| bet.observe(true, false));
+                bet.refuted(1e-6)
+            };
+            assert!(run(cap - 1e-3) && !run(cap + 1e-3), "{pairs}: {cap}");
+        }
+    }
+
+    #[test]
+    fn a_bet_that_turns_keeps_its_wealth_and_its_validity() {
+        // point and event change at every pair by what was seen last; the claim (μ = 1) is true. Wealth 20 has probability
+        // at most 1/20 in each of 400 runs: more than 52 have probability below 1e-8 (binomial)
+        let mut draws = Draws::new(21, 3);
+        let mut reached = 0;
+        for _ in 0..400 {
+            let mut bet = Bet::new(0.0, gaussian_ln_delta(0.0, 1.0).exp(), Stake::Adaptive);
+            let mut last = (0.0, 0.0);
+            for _ in 0..200 {
+                let threshold: f64 = if last.0 > last.1 { 0.5 } else { 1.5 };
+                let epsilon = if threshold > 1.0 { 1.0 } else { 0.0 };
+                let delta = gaussian_ln_delta(epsilon, 1.0).exp();
+                bet.turn_to((epsilon, delta), imagined(normal_cdf(1.3 - threshold), normal_cdf(-threshold), 50.0));
+                last = (draws.gaussian() + 1.0, draws.gaussian());
+                bet.observe(last.0 > threshold, last.1 > threshold);
+            }
+            reached += u32::from(bet.refuted(0.05));
+        }
+        assert!(reached <= 52, "{reached}");
     }
 
     #[test]

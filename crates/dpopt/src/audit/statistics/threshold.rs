@@ -26,6 +26,11 @@ impl Event {
         (statistic > self.threshold) == self.above
     }
 
+    /// The same statement about a trade-off curve: not the event, in the world where that is likelier.
+    pub fn complement(self) -> Self {
+        Self { above: !self.above, positive_with: !self.positive_with, ..self }
+    }
+
     /// Counts over two samples of independent runs.
     pub fn count(&self, with: &[f64], without: &[f64]) -> Counts {
         let hits = |sample: &[f64]| sample.iter().filter(|&&s| self.happened(s)).count() as u64;

@@ -3,7 +3,7 @@
 use super::sums::canaries;
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::data::{Examples, Rows};
+use crate::data::{Examples, Rows, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
 use crate::optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run, newton_step};
@@ -74,6 +74,35 @@ impl<A: Algorithm> Subject<A> {
         self.run_on(&self.worlds[usize::from(with)], draws, |schedule, view| statistic(self, schedule, view)).unwrap_or(f64::NAN)
     }
 
+    /// The plan and a watched curator for it.
+    fn open(&self, draws: &mut Draws) -> Option<(&Plan<A::Schedule>, Curator)> {
+        let (Ok(plan), Ok(event)) = (&self.plan, &self.opened) else { return None };
+        Some((plan, Curator::watched(event, NoiseSource::insecure(draws.word()))))
+    }
+
+    /// Both worlds as rows in temporary files.
+    pub(crate) fn spilled(&self) -> std::io::Result<[Sensitive<SpilledExamples>; 2]> {
+        let spill = |with: bool| -> std::io::Result<Sensitive<SpilledExamples>> {
+            let mut rows = SpilledExamples::new(self.problem.features)?;
+            rows.append(self.world(with))?;
+            Ok(Sensitive::new(rows))
+        };
+        Ok([spill(false)?, spill(true)?])
+    }
+
+    /// One run with the rows on disk.
+    pub(crate) fn run_spilled<T>(
+        &self,
+        data: &Sensitive<SpilledExamples>,
+        draws: &mut Draws,
+        look: impl FnOnce(&A::Schedule, View) -> T,
+    ) -> Option<T> {
+        let (plan, mut curator) = self.open(draws)?;
+        let run = Run::new(&self.problem, data, &mut curator, &Silent).ok()?;
+        let released = self.algorithm.run_spilled(plan, run).ok()?;
+        Some(look(&plan.schedule, View { weights: &released.get().weights, seen: &curator.seen() }))
+    }
+
     /// One run on any data of the planned shape.
     pub(crate) fn run_on<T>(
         &self,
@@ -81,8 +110,7 @@ impl<A: Algorithm> Subject<A> {
         draws: &mut Draws,
         look: impl FnOnce(&A::Schedule, View) -> T,
     ) -> Option<T> {
-        let (Ok(plan), Ok(event)) = (&self.plan, &self.opened) else { return None };
-        let mut curator = Curator::watched(event, NoiseSource::insecure(draws.word()));
+        let (plan, mut curator) = self.open(draws)?;
         let released = self.algorithm.run(plan, Run::new(&self.problem, data, &mut curator, &Silent).ok()?).ok()?;
         Some(look(&plan.schedule, View { weights: &released.get().weights, seen: &curator.seen() }))
     }
