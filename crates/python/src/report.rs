@@ -59,6 +59,8 @@ struct StoredCandidate {
     delta: f64,
     #[serde(default)]
     accountant: String,
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 /// Labels are static in the library; a label this version does not know is shown by a neutral name.
@@ -94,6 +96,7 @@ impl From<StoredCandidate> for CandidateRow {
                 epsilon: c.epsilon,
                 delta: c.delta,
                 accountant: c.accountant,
+                notes: c.notes,
             }),
             (why, _) => Outcome::Refused { not_applicable: why.unwrap_or_default() },
         };
