@@ -118,8 +118,8 @@ def _counted(runs: int, progress: bool | None) -> Iterator[int]:
     done = 0
     try:
         for k in range(runs):
-            yield k
             done = k + 1
+            yield k
             if shown and time.monotonic() - last > 0.1:
                 last = time.monotonic()
                 draw(done)
