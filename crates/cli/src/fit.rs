@@ -178,6 +178,12 @@ struct Tuning {
     /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
     #[arg(long, allow_negative_numbers = true)]
     shift: Option<f64>,
+    /// exponential-mechanism: draws that share the budget; the answer is their mean
+    #[arg(long)]
+    draws: Option<u64>,
+    /// exponential-mechanism: as many evaluations whatever the data, at many times the cost
+    #[arg(long)]
+    constant_time: bool,
 }
 
 /// `--inner-steps`.
@@ -290,6 +296,8 @@ impl Common {
             gradient_decay: t.gradient_decay,
             gradient_rank: t.gradient_rank,
             distance: t.distance,
+            draws: t.draws,
+            constant_time: t.constant_time.then_some(true),
         }
     }
 

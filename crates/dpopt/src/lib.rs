@@ -10,6 +10,7 @@
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
+//! | [`sampler`] | draws from e^(−F) with a proved distance from that law |
 //! | [`mechanism`] | the curator and the only doors out |
 //! | [`optimize`] | one algorithm, one file, each in the same four steps |
 //! | [`model`] | what a user fits, predicts with and evaluates |
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod problems;
 pub mod progress;
 pub mod report;
+pub mod sampler;
 pub mod sensitive;
 
 pub use dpopt_noise as noise;

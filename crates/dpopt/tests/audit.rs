@@ -45,7 +45,7 @@ fn every_method_has_a_row() {
 }
 
 /// Which row attacks which door.
-const DOORS: [(&str, &str); 16] = [
+const DOORS: [(&str, &str); 17] = [
     ("Gaussian", "Gaussian sum through the curator"),
     ("Gaussian", "sum of vectors"),
     ("Gaussian", "second moment"),
@@ -58,6 +58,7 @@ const DOORS: [(&str, &str); 16] = [
     ("RangeEnd", "end of a private range"),
     ("LabelSelection", "label selection"),
     ("BestRun", "private search"),
+    ("GibbsDraw", "exponential-mechanism, linear loss"),
     ("PerturbedObjective", "objective-perturbation, record alone"),
     ("SparseDescent", "noisy-sgd, q = 1, noise drawn lazily"),
     ("ThresholdedGaussian", "dp-gd-ht, one of 1000 features"),

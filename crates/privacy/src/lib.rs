@@ -4,6 +4,7 @@
 //! * [`Event`]: a plain value that describes what a mechanism does (names of Google's `dp_accounting`).
 //! * [`accountant`]: upper bounds on ε or δ of an event; each says honestly what it [supports](accountant::Accountant::supports).
 //! * [`certify`](certify::certify): the tightest valid accountant against a budget; [`calibrate`]: the noise that meets it.
+//! * [`gibbs`]: what a draw from a strongly log-concave density costs.
 //! * [`ledger`]: a budget kept in a file across runs.
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod certify;
 pub mod event;
 pub mod filter;
 pub mod expression;
+pub mod gibbs;
 pub mod group;
 pub mod ledger;
 pub mod neighbours;

@@ -2,6 +2,7 @@
 
 mod descent;
 mod hard_thresholding;
+mod exponential_mechanism;
 mod objective_perturbation;
 mod output_perturbation;
 mod planning;
@@ -29,6 +30,7 @@ pub use hard_thresholding::{
     Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects, VarianceOptions, VarianceReducedSchedule, geometric_constant,
     run_sparse, source_geometric_constant, scsg_ht_noise, sgd_ht_noise,
 };
+pub use exponential_mechanism::{ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub(crate) use noisy_newton::newton_step;

@@ -2,7 +2,7 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, InnerSteps, NoisyGradientDescent,
+    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, InnerSteps, NoisyGradientDescent,
     NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared, RateSchedule, RegularizedDescent,
     ReleasedPreconditioner, SufficientStatistics, prepare,
 };
@@ -59,6 +59,10 @@ pub struct MethodOptions {
     pub distance: Option<f64>,
     /// An embedding model instead of a linear one.
     pub embedding: Option<EmbeddingOptions>,
+    /// Draws of the exponential mechanism that share the budget; the answer is their mean.
+    pub draws: Option<u64>,
+    /// The exponential mechanism evaluates the same number of losses whatever the data, at many times the cost.
+    pub constant_time: Option<bool>,
 }
 
 /// One row of `explain`: a planned and certified method, or why it does not apply.
@@ -80,13 +84,14 @@ fn planned<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 13] = [
+const PLANNERS: [(&str, Planner); 14] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
     (NoisySgd::NAME, planned::<NoisySgd>),
     (DpFtrl::NAME, planned::<DpFtrl>),
     (NoisyNewton::NAME, planned::<NoisyNewton>),
+    (ExponentialMechanism::NAME, planned::<ExponentialMechanism>),
     (OutputPerturbation::NAME, planned::<OutputPerturbation>),
     (DpGdHt::NAME, planned::<DpGdHt>),
     (DpSgdHt::NAME, planned::<DpSgdHt>),

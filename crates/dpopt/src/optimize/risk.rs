@@ -96,6 +96,14 @@ impl RiskModel {
         })
     }
 
+    /// A draw from e^(−β(Σφ + (λ/2)‖θ‖²)): bias of the minimiser, variance 1/(β(na + λ)).
+    pub(crate) fn gibbs(&self, lambda: f64, inverse_temperature: f64) -> f64 {
+        self.excess(|m| {
+            let total = self.rows * self.curvature * m + lambda;
+            self.signal * (lambda / total).powi(2) + 1.0 / (inverse_temperature * total)
+        })
+    }
+
     /// Gradient descent for learning time s = ηT/(1−β) on the mean loss; `flat_noise` is the standard deviation that the
     /// noise of all steps leaves in a direction without curvature.
     pub(crate) fn learning_time(&self, time: f64, flat_noise: f64) -> f64 {

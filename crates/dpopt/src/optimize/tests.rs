@@ -214,6 +214,12 @@ fn data_of_another_shape_are_refused() {
     assert_eq!(fit(&options, &examples, &other, budget(1.0), 1).len(), 7);
 }
 
+/// A method's defaults, but for a sampler of few rounds: its default takes half a minute.
+fn quick(method: &str) -> MethodOptions {
+    let regularization = (method == "exponential-mechanism").then_some(2000.0);
+    MethodOptions { method: Some(method.into()), regularization, ..Default::default() }
+}
+
 #[test]
 fn every_method_gives_the_same_bits_for_one_and_four_threads_and_releases_all_it_planned() {
     let losses = [LOGISTIC, Loss::Squared, Loss::Softmax { classes: 3 }];
@@ -221,8 +227,7 @@ fn every_method_gives_the_same_bits_for_one_and_four_threads_and_releases_all_it
         let examples = table(4, 3000, 3, 5, 2.0, loss);
         let problem = facts(&examples, loss);
         for method in METHODS {
-            let options = MethodOptions { method: Some(method.into()), ..Default::default() };
-            let Ok(plan) = choose(&problem, budget(1.0), &options) else { continue };
+            let Ok(plan) = choose(&problem, budget(1.0), &quick(method)) else { continue };
             let run = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| {
@@ -349,8 +354,7 @@ fn error_bars_cover_the_noise_of_every_method() {
         let problem = facts(&examples, loss);
         let examples = Sensitive::new(examples);
         for method in METHODS {
-            let options = MethodOptions { method: Some(method.into()), ..Default::default() };
-            let Ok(plan) = choose(&problem, budget(1.0), &options) else { continue };
+            let Ok(plan) = choose(&problem, budget(1.0), &quick(method)) else { continue };
             let solutions: Vec<Solution> = (0..runs)
                 .map(|seed| {
                     let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));

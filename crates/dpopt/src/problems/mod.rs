@@ -8,14 +8,17 @@
 //! | [`sparse_packing`] | pairwise distances | lower bound of pure DP for sparse means |
 //! | [`decaying_logistic`] | true weights, the same for every d | when dimension does not hurt |
 //! | [`sparse_regression`] | true weights and support | hard thresholding |
+//! | [`ValueQueries`] | excess risk; the Gibbs measure is Gaussian | lower bound for value queries |
 //! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
 
 mod census;
 mod geometric_median;
 mod linear;
 mod regression;
+mod value_queries;
 
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
 pub use linear::{LinearLosses, sparse_packing};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
+pub use value_queries::ValueQueries;

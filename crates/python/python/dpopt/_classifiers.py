@@ -166,7 +166,8 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None,
         shift=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None, insecure_seed=None,
+        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -197,7 +198,8 @@ class LinearSVC(PrivateLinearClassifier):
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None, insecure_seed=None,
+        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -227,7 +229,8 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
         self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None, insecure_seed=None,
+        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 

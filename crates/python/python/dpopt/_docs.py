@@ -28,6 +28,8 @@ PARAMETERS = """Args:
         rate_schedule: of descents: ``"constant"`` (the default), ``"linear"``, ``"cosine"`` or ``"inverse-sqrt"``.
         correlation: of ``method="dp-ftrl"``: ``"blt"``, ``"banded"``, ``"tree"`` or ``"independent"``; by default the better of
             the first two.
+        draws, constant_time: of ``method="exponential-mechanism"``: draws that share the budget, and as much work whatever
+            the data.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
 
     Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``

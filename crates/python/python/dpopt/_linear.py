@@ -49,6 +49,7 @@ class PrivateLinear(PrivateEstimator):
         "steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift",
         "gradient_decay", "gradient_rank", "distance",
         "rate_schedule", "correlation",
+        "draws", "constant_time",
     )  # fmt: skip
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:

@@ -84,7 +84,8 @@ class LinearRegression(PrivateLinearRegressor):
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None, insecure_seed=None,
+        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -109,7 +110,8 @@ class Ridge(PrivateLinearRegressor):
         self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None, insecure_seed=None,
+        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -141,7 +143,8 @@ class SGDRegressor(PrivateLinearRegressor):
         row_norm=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
         intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None, clip_norm=None,
         momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None, insecure_seed=None,
+        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 

@@ -11,6 +11,7 @@ mod correlated;
 mod embeddings;
 mod floating;
 mod gaussian;
+mod gibbs;
 mod grid_sum;
 mod hard_thresholding;
 mod ledger;
@@ -149,6 +150,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(comparisons::bugs());
     bugs.extend(linear::bugs());
     bugs.extend(hard_thresholding::bugs());
+    bugs.extend(gibbs::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
     bugs.extend(embeddings::bugs());

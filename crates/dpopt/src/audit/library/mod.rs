@@ -28,6 +28,7 @@
 mod choices;
 mod hard_thresholding;
 mod embeddings;
+pub(in crate::audit) mod gibbs;
 mod methods;
 mod one_run;
 mod releases;
@@ -206,6 +207,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(methods::audits());
     rows.extend(hard_thresholding::audits());
     rows.extend(embeddings::audits());
+    rows.extend(gibbs::audits());
     rows.extend(streams::audits());
     rows.extend(one_run::audits());
     rows

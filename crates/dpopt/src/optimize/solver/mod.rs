@@ -12,7 +12,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use sums::{Curvature, Objective, Split, UNIT, dot, norm};
+pub(crate) use sums::{Curvature, Objective, Split, UNIT, dot, norm, plain_add, plain_dot};
 
 use faer::Side;
 use faer::linalg::solvers::Solve;

@@ -431,7 +431,7 @@ pub(crate) fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
 }
 
 #[inline]
-fn plain_add(indices: &[u32], values: &[f32], c: f64, sum: &mut [f64]) {
+pub(crate) fn plain_add(indices: &[u32], values: &[f32], c: f64, sum: &mut [f64]) {
     for (&j, &x) in indices.iter().zip(values) {
         sum[j as usize] += c * f64::from(x);
     }

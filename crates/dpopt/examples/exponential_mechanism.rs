@@ -1,0 +1,341 @@
+//! Where the exponential mechanism stands: by predicted and by measured risk against output perturbation, objective
+//! perturbation and noisy gradient descent at equal (ε, δ), how its risk and its rounds grow, and how long it takes.
+//!
+//! `cargo run --release -p dpopt --example exponential_mechanism -- docs/images map measured slopes speed`
+//! All data are made from a seed. δ = 1e-6, rows of norm 1.
+
+use dpopt::Sensitive;
+use dpopt::data::{Examples, Rows};
+use dpopt::loss::Loss;
+use dpopt::mechanism::Curator;
+use dpopt::noise::{NoiseSource, Purpose};
+use dpopt::optimize::gibbs_parameters::{Facts, empirical, shares};
+use dpopt::optimize::{METHODS, MethodOptions, Prepared, Run, candidates, choose};
+use dpopt::plan::Problem;
+use dpopt::privacy::{Budget, Relation};
+use dpopt::progress::Silent;
+use plotters::prelude::*;
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+type Fallible<T> = Result<T, Box<dyn Error>>;
+
+const DELTA: f64 = 1e-6;
+const OURS: &str = "exponential-mechanism";
+const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
+
+fn main() -> Fallible<()> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().ok_or("give the folder for the pictures, then any of: map measured slopes speed")?;
+    let folder = Path::new(&folder);
+    std::fs::create_dir_all(folder)?;
+    for part in arguments {
+        match part.as_str() {
+            "map" => map(folder)?,
+            "measured" => measured(folder)?,
+            "slopes" => slopes()?,
+            "speed" => speed()?,
+            other => return Err(format!("no part {other}; the parts are map, measured, slopes, speed").into()),
+        }
+    }
+    Ok(())
+}
+
+fn problem(rows: usize, features: usize, loss: Loss, relation: Relation) -> Problem {
+    Problem { rows: rows as u64, features, nonzeros: features, row_norm: 1.0, loss, relation }
+}
+
+/// Rows with directions of falling size, a linear truth, and labels or numbers with noise.
+fn table(rows: usize, features: usize, loss: Loss, seed: u64) -> Examples {
+    let mut stream = NoiseSource::insecure(seed).stream(Purpose::Initialisation, 0);
+    let mut examples = Examples { rows: Rows::new(features), targets: Vec::new() };
+    let truth: Vec<f64> = (0..features).map(|j| if j % 2 == 0 { 3.0 } else { -3.0 }).collect();
+    for _ in 0..rows {
+        let raw: Vec<f64> = (0..features).map(|j| stream.standard_normal() / (1.0 + j as f64).sqrt()).collect();
+        let size = raw.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let mut row: Vec<(u32, f32)> = raw.iter().enumerate().map(|(j, x)| (j as u32, (x / size) as f32)).collect();
+        let score: f64 = raw.iter().zip(&truth).map(|(x, t)| x * t / size).sum();
+        examples.rows.push_clipped(&mut row, 1.0);
+        examples.targets.push(match loss {
+            Loss::Logistic { .. } | Loss::Hinge => if stream.uniform() < 1.0 / (1.0 + (-score).exp()) { 1.0 } else { -1.0 },
+            _ => (0.25 * score + 0.1 * stream.standard_normal()).clamp(-1.0, 1.0) as f32,
+        });
+    }
+    examples
+}
+
+fn mean_loss(examples: &Examples, loss: Loss, weights: &[f64]) -> f64 {
+    let sum: f64 = (0..examples.rows.len())
+        .map(|i| {
+            let (indices, values) = examples.rows.row(i);
+            let score: f64 = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
+            loss.scalar_value(score, f64::from(examples.targets[i]))
+        })
+        .sum();
+    sum / examples.rows.len() as f64
+}
+
+/// The least mean loss, by gradient descent with momentum far past what matters here.
+fn least_loss(examples: &Examples, loss: Loss) -> f64 {
+    let d = examples.rows.columns();
+    let (mut theta, mut velocity) = (vec![0.0; d], vec![0.0; d]);
+    for _ in 0..6_000 {
+        let mut gradient = vec![0.0; d];
+        for i in 0..examples.rows.len() {
+            let (indices, values) = examples.rows.row(i);
+            let score: f64 = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * theta[j as usize]).sum();
+            let slope = loss.scalar_slope(score, f64::from(examples.targets[i])) / examples.rows.len() as f64;
+            indices.iter().zip(values).for_each(|(&j, &x)| gradient[j as usize] += slope * f64::from(x));
+        }
+        for j in 0..d {
+            velocity[j] = 0.95 * velocity[j] + gradient[j];
+            theta[j] -= 0.5 * velocity[j];
+        }
+    }
+    mean_loss(examples, loss, &theta)
+}
+
+fn options(method: &str, regularization: Option<f64>) -> MethodOptions {
+    MethodOptions { method: Some(method.into()), shift: Some(0.0), regularization, ..Default::default() }
+}
+
+/// Mean excess of the mean loss over `runs` runs, and its standard error.
+fn excess(plan: &dyn Prepared, problem: &Problem, data: &Examples, loss: Loss, least: f64, runs: u64) -> Fallible<(f64, f64)> {
+    let held = Sensitive::new(data.clone());
+    let mut values = Vec::new();
+    for seed in 0..runs {
+        let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+        let weights = plan.run(Run::new(problem, &held, &mut curator, &Silent)?)?.into_inner().weights;
+        values.push(mean_loss(data, loss, &weights) - least);
+    }
+    let mean = values.iter().sum::<f64>() / runs as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (runs as f64 - 1.0).max(1.0);
+    Ok((mean, (variance / runs as f64).sqrt()))
+}
+
+const COLOURS: [(u8, u8, u8); 10] = [
+    (240, 140, 160),
+    (31, 90, 170),
+    (86, 160, 211),
+    (140, 140, 200),
+    (120, 190, 160),
+    (90, 150, 110),
+    (200, 190, 120),
+    (220, 95, 60),
+    (160, 160, 160),
+    (230, 190, 90),
+];
+
+/// Which method has the smallest predicted risk over (n, ε).
+fn map(folder: &Path) -> Fallible<()> {
+    let panels = [
+        ("labels (logistic), zero-out", LOGISTIC, Relation::ZeroOut, 20),
+        ("labels (logistic), replace-one", LOGISTIC, Relation::ReplaceOne, 20),
+        ("numbers (Huber), zero-out", Loss::Squared, Relation::ZeroOut, 20),
+        ("labels (hinge), zero-out", Loss::Hinge, Relation::ZeroOut, 20),
+    ];
+    let ns: Vec<f64> = (0..=8).map(|i| 10f64.powf(2.0 + 0.375 * f64::from(i))).collect();
+    let epsilons: Vec<f64> = (0..=8).map(|i| 10f64.powf(-2.0 + 0.375 * f64::from(i))).collect();
+    let file = folder.join("exponential-mechanism-map.svg");
+    let root = SVGBackend::new(&file, (980, 820)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (drawing, legend) = root.split_vertically(720);
+    let mut seen = std::collections::BTreeSet::new();
+    for (area, (title, loss, relation, features)) in drawing.split_evenly((2, 2)).iter().zip(panels) {
+        let (low, step) = (2.0 - 0.1875, 0.375);
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .caption(title, ("sans-serif", 16))
+            .x_label_area_size(40)
+            .y_label_area_size(56)
+            .build_cartesian_2d(low..low + 9.0 * step, (low - 4.0)..(low - 4.0 + 9.0 * step))?;
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .x_desc("rows n, d = 20")
+            .y_desc("ε")
+            .x_label_formatter(&|x| format!("{:.0}", 10f64.powf(*x)))
+            .y_label_formatter(&|y| format!("{:.2}", 10f64.powf(*y)))
+            .draw()?;
+        let mut won = 0;
+        for (i, &n) in ns.iter().enumerate() {
+            for (j, &epsilon) in epsilons.iter().enumerate() {
+                let facts = problem(n as usize, features, loss, relation);
+                let plans = candidates(&facts, Budget::new(epsilon, DELTA)?, &MethodOptions::default());
+                let best = plans
+                    .iter()
+                    .filter_map(|c| c.plan.as_ref().ok().map(|p| (c.method, p.summary().predicted_excess_risk)))
+                    .min_by(|a, b| a.1.total_cmp(&b.1));
+                let Some((method, _)) = best else { continue };
+                won += usize::from(method == OURS);
+                seen.insert(method);
+                let place = METHODS.iter().position(|m| *m == method).unwrap_or(0);
+                let (r, g, b) = COLOURS[place % COLOURS.len()];
+                let (x, y) = (low + step * i as f64, low - 4.0 + step * j as f64);
+                chart.draw_series([Rectangle::new([(x, y), (x + step, y + step)], RGBColor(r, g, b).filled())])?;
+            }
+        }
+        println!("{title}: {OURS} has the smallest predicted risk in {won} of 81 cells");
+    }
+    let ink = RGBColor(40, 40, 48);
+    for (k, method) in METHODS.iter().enumerate().filter(|(_, m)| seen.contains(*m)) {
+        let place = seen.iter().position(|m| m == method).unwrap_or(0) as i32;
+        let (x, y) = (40 + 300 * (place % 3), 14 + 26 * (place / 3));
+        let (r, g, b) = COLOURS[k % COLOURS.len()];
+        legend.draw(&Rectangle::new([(x, y), (x + 16, y + 16)], RGBColor(r, g, b).filled()))?;
+        legend.draw(&Text::new((*method).to_string(), (x + 24, y + 1), ("sans-serif", 15).into_font().color(&ink)))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// Measured excess risk at equal (ε, δ).
+fn measured(folder: &Path) -> Fallible<()> {
+    let methods = [OURS, "objective-perturbation", "noisy-gradient-descent", "output-perturbation"];
+    let epsilons = [0.1, 0.3, 1.0, 3.0, 10.0];
+    let file = folder.join("exponential-mechanism-risk.svg");
+    let root = SVGBackend::new(&file, (980, 420)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let panels = [
+        ("logistic, zero-out, n = 1000, d = 10", LOGISTIC, Relation::ZeroOut, 1000),
+        ("logistic, replace-one, n = 1000, d = 10", LOGISTIC, Relation::ReplaceOne, 1000),
+        ("Huber, zero-out, n = 1000, d = 10", Loss::Huber { threshold: 0.5 }, Relation::ZeroOut, 1000),
+    ];
+    let colours = [RGBColor(220, 95, 60), RGBColor(31, 90, 170), RGBColor(86, 160, 211), RGBColor(150, 150, 150)];
+    for (area, (title, loss, relation, n)) in root.split_evenly((1, 3)).iter().zip(panels) {
+        let data = table(n, 10, loss, 1);
+        let least = least_loss(&data, loss);
+        let facts = problem(n, 10, loss, relation);
+        println!("\n{title}: least loss {least:.4}, loss at 0 {:.4}", mean_loss(&data, loss, &[0.0; 10]));
+        println!("| ε | {} |\n|---|---|---|---|---|", methods.join(" | "));
+        let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); methods.len()];
+        for epsilon in epsilons {
+            let mut cells = Vec::new();
+            for (m, method) in methods.iter().enumerate() {
+                match choose(&facts, Budget::new(epsilon, DELTA)?, &options(method, None)) {
+                    Err(_) => cells.push("–".to_string()),
+                    Ok(plan) => {
+                        let (mean, error) = excess(&*plan, &facts, &data, loss, least, 20)?;
+                        let predicted = plan.summary().predicted_excess_risk;
+                        cells.push(format!("{mean:.4} ± {error:.4} (predicted {predicted:.4})"));
+                        curves[m].push((epsilon, mean.max(1e-6)));
+                    }
+                }
+            }
+            println!("| {epsilon} | {} |", cells.join(" | "));
+        }
+        let all: Vec<f64> = curves.iter().flatten().map(|p| p.1).collect();
+        let (low, high) = all.iter().fold((f64::INFINITY, 0.0f64), |(l, h), &x| (l.min(x), h.max(x)));
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .caption(title, ("sans-serif", 15))
+            .x_label_area_size(40)
+            .y_label_area_size(60)
+            .build_cartesian_2d((0.09..11.0).log_scale(), (low * 0.7..high * 1.6).log_scale())?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(232, 232, 236))
+            .x_desc("ε")
+            .y_desc("excess of the mean loss")
+            .x_label_formatter(&|x| format!("{x}"))
+            .y_label_formatter(&|y| format!("{y:.0e}"))
+            .draw()?;
+        for ((curve, colour), method) in curves.iter().zip(colours).zip(methods) {
+            chart
+                .draw_series(LineSeries::new(curve.iter().copied(), colour.stroke_width(2)).point_size(3))?
+                .label(method)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerLeft)
+            .background_style(WHITE.mix(0.85))
+            .border_style(TRANSPARENT)
+            .label_font(("sans-serif", 12))
+            .draw()?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// Least squares slope of ln y in ln x.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let (mx, my) = (points.iter().map(|p| p.0.ln()).sum::<f64>() / n, points.iter().map(|p| p.1.ln()).sum::<f64>() / n);
+    let top: f64 = points.iter().map(|p| (p.0.ln() - mx) * (p.1.ln() - my)).sum();
+    top / points.iter().map(|p| (p.0.ln() - mx).powi(2)).sum::<f64>()
+}
+
+/// λ = nμ of the worst-case tuning for a minimiser of norm at most 1.
+fn worst_case(facts: &Problem, epsilon: f64) -> Fallible<f64> {
+    let public = Facts {
+        rows: facts.rows as f64,
+        dimension: facts.features as f64,
+        radius: 1.0,
+        difference_lipschitz: facts.relation.sum_sensitivity(),
+    };
+    Ok(public.rows * empirical(public, shares(Budget::new(epsilon, DELTA)?).mu).modulus)
+}
+
+/// Excess risk and rounds against n, d and ε with the tuning that the bound is proved for.
+fn slopes() -> Fallible<()> {
+    let run = |n: usize, d: usize, epsilon: f64, runs: u64| -> Fallible<(f64, f64, f64)> {
+        let facts = problem(n, d, LOGISTIC, Relation::ZeroOut);
+        let lambda = worst_case(&facts, epsilon)?;
+        let plan = choose(&facts, Budget::new(epsilon, DELTA)?, &options(OURS, Some(lambda)))?;
+        // random labels: the minimiser is near 0, so what is measured is the price of privacy d/k
+        let mut data = table(n, d, LOGISTIC, 3);
+        let mut stream = NoiseSource::insecure(4).stream(Purpose::Initialisation, 0);
+        data.targets.iter_mut().for_each(|t| *t = if stream.coin() { 1.0 } else { -1.0 });
+        let least = least_loss(&data, LOGISTIC);
+        let (mean, error) = excess(&*plan, &facts, &data, LOGISTIC, least, runs)?;
+        Ok((mean, error, plan.summary().steps as f64))
+    };
+    println!("\nexcess risk with the worst-case tuning, ε = 1, random labels");
+    let mut by_n = Vec::new();
+    for n in [250usize, 500, 1000, 2000, 4000] {
+        let (mean, error, rounds) = run(n, 10, 1.0, 24)?;
+        println!("n {n}, d 10: {mean:.5} ± {error:.5}, {rounds} rounds");
+        by_n.push((n as f64, mean));
+    }
+    println!("slope in n: {:.3}", slope(&by_n));
+    let mut by_d = Vec::new();
+    for d in [4usize, 8, 16, 32] {
+        let (mean, error, rounds) = run(1000, d, 1.0, 24)?;
+        println!("n 1000, d {d}: {mean:.5} ± {error:.5}, {rounds} rounds");
+        by_d.push((d as f64, mean));
+    }
+    println!("slope in d: {:.3}", slope(&by_d));
+    let mut by_epsilon = Vec::new();
+    for epsilon in [0.05, 0.1, 0.2, 0.4] {
+        let (mean, error, rounds) = run(1000, 10, epsilon, 24)?;
+        println!("ε {epsilon}: {mean:.5} ± {error:.5}, {rounds} rounds");
+        by_epsilon.push((epsilon, mean));
+    }
+    println!("slope in ε: {:.3}", slope(&by_epsilon));
+    Ok(())
+}
+
+fn speed() -> Fallible<()> {
+    println!("\ntime of one certified draw");
+    for (n, d) in [(1_000usize, 10usize), (10_000, 20)] {
+        let facts = problem(n, d, LOGISTIC, Relation::ZeroOut);
+        let data = Sensitive::new(table(n, d, LOGISTIC, 5));
+        for (name, lambda) in [("worst-case tuning", Some(worst_case(&facts, 1.0)?)), ("default", None)] {
+            let plan = choose(&facts, Budget::new(1.0, DELTA)?, &options(OURS, lambda))?;
+            let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(1));
+            let started = Instant::now();
+            plan.run(Run::new(&facts, &data, &mut curator, &Silent)?)?;
+            let schedule = plan.schedule();
+            println!(
+                "n {n}, d {d}, {name}: {:.2} s, {} rounds, lambda {:.2}",
+                started.elapsed().as_secs_f64(),
+                plan.summary().steps,
+                schedule["chain"]["regularization"].as_f64().unwrap_or(f64::NAN)
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The exponential mechanism from plan to draw: pairs whose laws are Gaussians, where the theorem is an equality.
+
+use super::LibraryAudit;
+use super::methods::BUDGET;
+use super::releases::TIGHT_RUNS;
+use crate::audit::worst_cases::methods::{Subject, View, alone, crowd, problem};
+use crate::audit::worst_cases::sums::canaries;
+use crate::loss::Loss;
+use crate::optimize::ExponentialMechanism;
+use crate::plan::Problem;
+use dpopt_privacy::{Event, Relation};
+
+/// λ at which all weights stay far from the corners of |s − y| and ½(s − y)²: the loss of the record is linear.
+pub(in crate::audit) const STIFF: f64 = 50.0;
+
+pub(in crate::audit) fn stiff() -> ExponentialMechanism {
+    ExponentialMechanism { regularization: Some(STIFF), shift: Some(0.0), ..ExponentialMechanism::default() }
+}
+
+/// The exact law's event: a stricter claim than the certified one, whose curve ends where the sampler's 1e-9 begins.
+pub(in crate::audit) fn ideal(event: Event) -> Event {
+    match event {
+        Event::Approximate { event, .. } => *event,
+        exact => exact,
+    }
+}
+
+fn row(
+    (name, pair): (&'static str, &'static str),
+    subject: Subject<ExponentialMechanism>,
+    bound: (f64, u64),
+    statistic: impl Fn(View) -> f64 + Send + Sync + 'static,
+) -> LibraryAudit {
+    LibraryAudit::new(name, pair, subject.event().map(ideal), bound, move |with, draws| {
+        subject.run(with, draws, |_, _, view| statistic(view))
+    })
+}
+
+pub(super) fn audits() -> Vec<LibraryAudit> {
+    let tight = (BUDGET.1, TIGHT_RUNS);
+    let alone_in = |loss: Loss| Subject::new(stiff(), problem(2, 1, loss), BUDGET, alone(2));
+    let replaced = Problem { relation: Relation::ReplaceOne, ..problem(2, 1, Loss::Absolute) };
+    let shared = ExponentialMechanism { draws: Some(2), ..stiff() };
+    let logistic = ExponentialMechanism { regularization: Some(1.0), ..stiff() };
+    vec![
+        row(
+            ("exponential-mechanism, linear loss", "record alone, Gaussian laws 1/lambda apart; weight"),
+            alone_in(Loss::Absolute),
+            tight,
+            |view| view.weights[0],
+        )
+        .gaussian()
+        .costly(),
+        row(
+            ("exponential-mechanism, from the minimiser", "record alone, smooth loss in its linear part; weight"),
+            alone_in(Loss::Huber { threshold: 0.5 }),
+            tight,
+            |view| view.weights[0],
+        )
+        .gaussian()
+        .costly(),
+        row(
+            ("exponential-mechanism, replace-one", "slope +1 or -1; weight"),
+            Subject::new(stiff(), replaced, BUDGET, [-1.0, 1.0].map(|t| canaries(2, 1, &[t]))),
+            tight,
+            |view| view.weights[0],
+        )
+        .under(Relation::ReplaceOne)
+        .gaussian()
+        .costly(),
+        row(
+            ("exponential-mechanism, two draws", "record alone, both draws seen; their sum"),
+            Subject::new(shared, problem(2, 1, Loss::Absolute), BUDGET, alone(2)),
+            tight,
+            |view| view.seen.iter().map(|draw| draw[0]).sum(),
+        )
+        .gaussian()
+        .costly(),
+        row(
+            ("exponential-mechanism, against a crowd", "30 records push the slope to 1; weight"),
+            Subject::new(logistic, problem(31, 1, Loss::Logistic { shift: 0.0 }), (1.0, 1e-5), crowd(31, 1.0)),
+            (1e-2, 50_000),
+            |view| view.weights[0],
+        )
+        .costly(),
+    ]
+}

@@ -1,0 +1,128 @@
+//! One draw from e^(−β(Σφ + (λ/2)‖θ − θ_c‖²)) by a certified chain, as one mechanism (spec 03 §3; docs/proofs/gibbs-gdp.md,
+//! docs/proofs/proximal-sampler.md).
+
+use super::curator::{CuratorError, Mechanism, sealed};
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::optimize::solver::{Objective, minimise};
+use crate::sampler::potential::GlmPotential;
+use crate::sampler::{Chain, Domain, Oracle};
+use dpopt_noise::{NoiseSource, Purpose};
+use dpopt_privacy::Event;
+
+/// Where a chain starts; its certificate counts the distance to the minimiser.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Start {
+    /// A point with gradient of the sum objective at most this: needs a smooth loss. The origin of coordinates moves there.
+    Minimiser {
+        /// τ of the solver, public.
+        tolerance: f64,
+    },
+    /// The public centre: no look at the data before the first step.
+    Centre,
+}
+
+/// The Gibbs measure of a regularised GLM objective, with all numbers of its chain.
+#[derive(Clone, Debug)]
+pub(crate) struct GibbsDraw {
+    pub(crate) loss: Loss,
+    /// R: the temperature was chosen for rows of at most this norm.
+    pub(crate) row_norm: f64,
+    /// Largest |target|; targets are clamped to it.
+    pub(crate) target_bound: f64,
+    /// λ of the sum objective.
+    pub(crate) regularization: f64,
+    /// β: the potential is β·(Σφ + (λ/2)‖θ − θ_c‖²).
+    pub(crate) scale: f64,
+    pub(crate) start: Start,
+    /// θ_c, a public grid point.
+    pub(crate) centre: Vec<f64>,
+    /// T.
+    pub(crate) steps: u64,
+    /// √η.
+    pub(crate) step_std: f64,
+    /// All of space within a radius of the start, or a public bounded set around 0.
+    pub(crate) domain: Domain,
+    pub(crate) oracle: Oracle,
+    /// Step of the public grid of the answer, a power of two.
+    pub(crate) grid: f64,
+    /// `Gdp` (or a bounded-range event) of the exact law, as planned.
+    pub(crate) event: Event,
+}
+
+impl sealed::Sealed for GibbsDraw {}
+
+impl Mechanism for GibbsDraw {
+    type Input = Examples;
+    type Output = Vec<f64>;
+
+    fn event(&self) -> Event {
+        self.event.clone()
+    }
+
+    fn label(&self) -> &'static str {
+        "draw from the Gibbs measure"
+    }
+
+    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+        if input.rows.norm_bound() > self.row_norm {
+            return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
+        }
+        if self.centre.len() != self.loss.outputs() * input.rows.columns() {
+            return Err(CuratorError::Shape);
+        }
+        Ok(())
+    }
+
+    fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
+        Some(output)
+    }
+
+    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+        let origin = self.origin(input);
+        let potential =
+            GlmPotential::new(&input.rows, &input.targets, self.loss, self.target_bound, self.scale, &origin);
+        let chain = Chain {
+            steps: self.steps,
+            step_std: self.step_std,
+            convexity: self.scale * self.regularization,
+            centre: self.centre.iter().zip(&origin).map(|(c, o)| c - o).collect(),
+            domain: self.domain.clone(),
+            oracle: self.oracle.clone(),
+            grid: self.grid,
+        };
+        let start = vec![0.0; origin.len()];
+        let (last, _) = chain.run(&potential, &start, &mut noise.stream(Purpose::Sampling, 0));
+        // out of proposals: the public centre; the chance of that is part of the certificate
+        let Ok(last) = last else { return Ok(self.centre.clone()) };
+        let mut answer: Vec<f64> = last.iter().zip(&origin).map(|(v, o)| v + o).collect();
+        if !matches!(self.domain, Domain::Whole { .. }) {
+            self.domain.project(&mut answer); // a grid point may lie outside by a rounding
+        }
+        Ok(answer)
+    }
+}
+
+impl GibbsDraw {
+    /// Where the coordinates of the chain begin: a grid point.
+    fn origin(&self, input: &Examples) -> Vec<f64> {
+        match self.start {
+            Start::Centre if matches!(self.domain, Domain::Whole { .. }) => self.centre.clone(),
+            Start::Centre => vec![0.0; self.centre.len()],
+            Start::Minimiser { tolerance } => {
+                // ∇(λ/2)‖θ − θ_c‖² = λθ − λθ_c
+                let linear: Vec<f64> = self.centre.iter().map(|c| -self.regularization * c).collect();
+                let objective = Objective {
+                    rows: &input.rows,
+                    targets: &input.targets,
+                    loss: self.loss,
+                    regularization: self.regularization,
+                    linear: &linear,
+                    target_bound: self.target_bound,
+                };
+                let minimiser = minimise(&objective, tolerance).theta.rounded();
+                minimiser.iter().map(|x| (x / self.grid).round() * self.grid).collect()
+            }
+        }
+    }
+}

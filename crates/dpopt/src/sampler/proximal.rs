@@ -1,0 +1,65 @@
+//! The proximal (alternating) sampler (spec 03 §5.1; thesis Algorithm 13): y ← x + √η·ζ, x ← restricted Gaussian oracle at
+//! y, T times. How far the last x is from its target says [`super::Contraction`].
+
+use super::domain::Domain;
+use super::oracle::{Exhausted, Oracle, Proximal, Tally};
+use super::potential::Potential;
+use super::wide::Wide;
+use dpopt_noise::Stream;
+
+/// A chain with all that is fixed before it starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// T.
+    pub steps: u64,
+    /// √η.
+    pub step_std: f64,
+    /// m: modulus of the explicit quadratic (m/2)‖x − centre‖².
+    pub convexity: f64,
+    /// Its centre x_c.
+    pub centre: Vec<f64>,
+    /// K.
+    pub domain: Domain,
+    /// How restricted Gaussians are drawn.
+    pub oracle: Oracle,
+    /// The potential is evaluated at multiples of this power of two, and the answer is one.
+    pub grid: f64,
+}
+
+impl Chain {
+    /// x_T for e^(−potential − (m/2)‖x − centre‖²) on the domain, from `start`, rounded to the grid.
+    pub fn run<P: Potential>(
+        &self,
+        potential: &P,
+        start: &[f64],
+        stream: &mut Stream,
+    ) -> (Result<Vec<f64>, Exhausted>, Tally) {
+        let mut tally = Tally::default();
+        let mut x: Vec<Wide> = start.iter().map(|&x| Wide::from(x)).collect();
+        let mut y = x.clone();
+        let eta = Wide::from(self.step_std).times(self.step_std);
+        let prox = Proximal {
+            potential,
+            convexity: self.convexity,
+            centre: &self.centre,
+            domain: &self.domain,
+            inverse_eta: eta.inverse(),
+            grid: self.grid,
+        };
+        let constant_time = matches!(&self.oracle, Oracle::Convexity(c) if c.constant_time);
+        let mut exhausted = false;
+        for _ in 0..self.steps {
+            for (y, x) in y.iter_mut().zip(&x) {
+                *y = x.plus(Wide::from(stream.wide_standard_normal()).times(self.step_std));
+            }
+            if prox.draw(&self.oracle, &y, &mut x, stream, &mut tally).is_err() {
+                exhausted = true;
+                if !constant_time {
+                    break;
+                }
+            }
+        }
+        let answer = x.iter().map(|x| x.on_grid(self.grid)).collect();
+        (if exhausted { Err(Exhausted) } else { Ok(answer) }, tally)
+    }
+}
