@@ -14,7 +14,7 @@ use dpopt::output::write_all_atomically;
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
 use dpopt_privacy::{Budget, Relation};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]
 pub(crate) struct Common {
@@ -347,6 +347,19 @@ pub(crate) struct FitArguments {
     /// Also write a report as one HTML page
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    budget_file: BudgetFile,
+    /// Reproducible noise for tests: NO privacy
+    #[arg(long, value_name = "N")]
+    insecure_seed: Option<u64>,
+    /// Print nothing but warnings and errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// A budget kept in a file across runs.
+#[derive(Args, Clone)]
+pub(crate) struct BudgetFile {
     /// Budget file of this data set, kept across runs; charged before any record is read
     #[arg(long, value_name = "FILE", requires = "total_epsilon")]
     ledger: Option<PathBuf>,
@@ -356,44 +369,43 @@ pub(crate) struct FitArguments {
     /// δ that all runs on this data set may spend together; by default that of this run
     #[arg(long, requires = "ledger", allow_negative_numbers = true)]
     total_delta: Option<f64>,
-    /// Reproducible noise for tests: NO privacy
-    #[arg(long, value_name = "N")]
-    insecure_seed: Option<u64>,
-    /// Print nothing but warnings and errors
-    #[arg(short, long)]
-    quiet: bool,
 }
 
-pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
-    let common = &arguments.common;
-    let ledger = match (&arguments.ledger, arguments.total_epsilon) {
-        (Some(path), Some(epsilon)) => {
-            let delta = arguments.total_delta.or(common.delta).ok_or_else(|| {
-                usage("a ledger needs a fixed delta: give --total-delta (or --delta) besides --total-epsilon")
-            })?;
-            Some(LedgerFile { path: path.clone(), total: Budget::new(epsilon, delta).map_err(usage)? })
-        }
-        _ => None,
-    };
-    if let Some(file) = &ledger {
-        let delta = common.delta.unwrap_or(file.total.delta());
-        let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
-        file.refuse_hopeless(common.relation.into(), budget).map_err(failed)?;
+impl BudgetFile {
+    /// The file, if one was given; refuses what it has no room for, before the table is opened.
+    pub(crate) fn open(&self, epsilon: f64, delta: Option<f64>, relation: Relation) -> Result<Option<LedgerFile>, Failure> {
+        let (Some(path), Some(total)) = (&self.ledger, self.total_epsilon) else { return Ok(None) };
+        let total_delta = self.total_delta.or(delta).ok_or_else(|| {
+            usage("a ledger needs a fixed delta: give --total-delta (or --delta) besides --total-epsilon")
+        })?;
+        let file = LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)? };
+        let budget = Budget::new(epsilon, delta.unwrap_or(file.total.delta())).map_err(usage)?;
+        file.refuse_hopeless(relation, budget).map_err(failed)?;
+        Ok(Some(file))
     }
-    writable(&arguments.output)?;
-    if let Some(report) = &arguments.report {
-        writable(report)?;
+}
+
+/// The files of a run.
+pub(crate) struct Outputs<'a> {
+    /// Model or mean.
+    pub(crate) answer: &'a Path,
+    /// HTML.
+    pub(crate) report: Option<&'a Path>,
+}
+
+impl Outputs<'_> {
+    /// Fails early, before a budget is spent on an answer that could not be written.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        writable(self.answer)?;
+        self.report.map_or(Ok(()), writable)
     }
-    let fit = common.fit(&arguments.data, ledger, arguments.insecure_seed)?;
-    for warning in fit.warnings() {
-        note(format!("warning: {warning}"));
-    }
-    let fitted = fit.run_with(&Bar::new()).map_err(failed)?;
-    let json = fitted.model.to_json().map_err(Failure::machine)?;
-    let html = arguments.report.as_ref().map(|_| fitted.report.html());
-    let mut files = vec![(arguments.output.as_path(), json.as_bytes())];
-    if let (Some(path), Some(html)) = (&arguments.report, &html) {
-        files.push((path.as_path(), html.as_bytes()));
+}
+
+/// Both files or none.
+pub(crate) fn write_outputs(outputs: &Outputs<'_>, answer: &str, html: Option<&str>) -> Result<(), Failure> {
+    let mut files = vec![(outputs.answer, answer.as_bytes())];
+    if let (Some(path), Some(html)) = (outputs.report, html) {
+        files.push((path, html.as_bytes()));
     }
     write_all_atomically(&files).map_err(|e| {
         let paths: Vec<String> = files.iter().map(|f| f.0.display().to_string()).collect();
@@ -402,7 +414,22 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
             paths.join(" and "),
             e.kind()
         ))
-    })?;
+    })
+}
+
+pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let ledger = arguments.budget_file.open(common.epsilon, common.delta, common.relation.into())?;
+    let outputs = Outputs { answer: &arguments.output, report: arguments.report.as_deref() };
+    outputs.check()?;
+    let fit = common.fit(&arguments.data, ledger, arguments.insecure_seed)?;
+    for warning in fit.warnings() {
+        note(format!("warning: {warning}"));
+    }
+    let fitted = fit.run_with(&Bar::new()).map_err(failed)?;
+    let json = fitted.model.to_json().map_err(Failure::machine)?;
+    let html = arguments.report.as_ref().map(|_| fitted.report.html());
+    write_outputs(&outputs, &json, html.as_deref())?;
     if arguments.quiet { Ok(()) } else { print(&summary(arguments, &fitted)) }
 }
 
@@ -438,7 +465,7 @@ fn summary(arguments: &FitArguments, fitted: &dpopt::model::Fitted) -> String {
     if let Some(path) = &arguments.report {
         out.push_str(&format!("report      {}\n", path.display()));
     }
-    if let Some(path) = &arguments.ledger {
+    if let Some(path) = &arguments.budget_file.ledger {
         out.push_str(&format!("ledger      {}\n", path.display()));
     }
     out
@@ -600,7 +627,7 @@ fn shown(e: &Explained, read: &str) -> String {
 }
 
 /// Exit code 1 for the machine's failures, 2 for everything the user can mend.
-fn failed(error: FitError) -> Failure {
+pub(crate) fn failed(error: FitError) -> Failure {
     match error {
         FitError::Entropy(e) => Failure::machine(e),
         FitError::Spent(inner) if matches!(*inner, FitError::Entropy(_)) => Failure::machine(FitError::Spent(inner)),
@@ -624,7 +651,7 @@ fn writable(path: &std::path::Path) -> Result<(), Failure> {
 }
 
 /// The command as it can be typed again.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let mut words = vec!["dpopt".to_string()];
     for argument in std::env::args_os().skip(1) {
         let word = argument.to_string_lossy().into_owned();

@@ -22,7 +22,7 @@ pub(crate) struct TableFlags {
     /// Character between the fields, e.g. ';'; by default a comma (csv) or a tab (tsv)
     #[arg(long, value_name = "CHAR", value_parser = separator)]
     separator: Option<u8>,
-    /// LIBSVM: number of features, a public fact
+    /// LIBSVM, or Parquet with the list columns `indices` and `values`: number of features, a public fact
     #[arg(long, value_name = "D")]
     features: Option<u64>,
     /// LIBSVM: the first feature has index 0

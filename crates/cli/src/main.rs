@@ -1,4 +1,4 @@
-//! `dpopt`: fit, explain, predict, evaluate, account, ledger, audit, split, generate. Thin: the work is in the library.
+//! `dpopt`: fit, explain, predict, evaluate, mean, account, ledger, audit, split, generate. Thin: the work is in the library.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -7,6 +7,7 @@ mod fit;
 mod flags;
 mod generate;
 mod ledger;
+mod mean;
 mod output;
 mod predict;
 mod progress;
@@ -38,6 +39,8 @@ enum Command {
     Predict(predict::PredictArguments),
     /// Score a model on a table with known targets (exact numbers, not private)
     Evaluate(predict::EvaluateArguments),
+    /// Estimate the mean of sparse vectors privately
+    Mean(Box<mean::Arguments>),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
     Account(account::Arguments),
     /// Show what a budget file allows, what was spent by which run, and what is left
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => fit::explain(&arguments),
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
+        Command::Mean(arguments) => mean::run(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Ledger(arguments) => ledger::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),

@@ -14,12 +14,14 @@
 //! | [`mechanism`] | the curator and the only doors out |
 //! | [`optimize`] | one algorithm, one file, each in the same four steps |
 //! | [`model`] | what a user fits, predicts with and evaluates |
+//! | [`estimate`] | answers without a model: the mean of sparse vectors |
 //! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
 //! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
 #![forbid(unsafe_code)]
 
 pub mod audit;
 pub mod data;
+pub mod estimate;
 pub mod geometry;
 pub mod loss;
 pub mod mechanism;

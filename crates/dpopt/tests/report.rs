@@ -4,7 +4,7 @@ use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::{Guarantee, Stage};
 use dpopt::plan::Grade;
 use dpopt::privacy::{Bound, Event, Relation, Unit};
-use dpopt::report::{CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
+use dpopt::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
 
 fn sample(hostile: &str) -> Report {
     let gradient = Event::gaussian(74.6);
@@ -18,6 +18,7 @@ fn sample(hostile: &str) -> Report {
     };
     let model_event = gradient.clone().self_composed(400);
     Report {
+        answer: Answer::LinearModel,
         software: "0.1.0".into(),
         command: format!("dpopt fit census.csv --target income --epsilon 1 --note '{hostile}'"),
         facts: Facts {

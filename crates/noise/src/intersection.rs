@@ -4,8 +4,11 @@
 //! The answer is soft(y, λ)·min(1, L/‖soft(y, λ)‖₂) with the smallest λ ≥ 0 whose l1 norm fits. Its level depends on the
 //! coordinates above it only, and ‖soft‖₁/‖soft‖₂ does not increase with the level, so a descending stream suffices.
 use crate::gaussian::RoundedGaussian;
+use crate::grid::Grid;
 use crate::order_statistics::Descending;
 use crate::stream::Stream;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What a projection does to a coordinate of size a: (a − level)₊·scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,11 +86,24 @@ pub fn project_l1_l2(
     stream: &mut Stream,
 ) -> Vec<(u64, f64)> {
     let mut largest = Descending::new(noise, dimension, touched, stream);
-    let step = noise.grid().step();
+    project(|| largest.next(stream), noise.grid(), radius, sparsity)
+}
+
+/// [`project_l1_l2`] of a vector whose noise has been drawn in full: `noisy` in units of `grid`.
+pub fn project_l1_l2_dense(noisy: &[i64], grid: Grid, radius: f64, sparsity: f64) -> Vec<(u64, f64)> {
+    // building the heap is linear, and few entries leave it
+    let mut sizes: BinaryHeap<(u64, Reverse<u64>)> =
+        noisy.iter().enumerate().map(|(j, y)| (y.unsigned_abs(), Reverse(j as u64))).collect();
+    project(|| sizes.pop().map(|(_, Reverse(j))| (j, noisy[j as usize])), grid, radius, sparsity)
+}
+
+/// Reads (index, value) in descending order of size; the answer by increasing index.
+fn project(mut next: impl FnMut() -> Option<(u64, i64)>, grid: Grid, radius: f64, sparsity: f64) -> Vec<(u64, f64)> {
+    let step = grid.step();
     let mut read: Vec<(u64, i64)> = Vec::new();
     let shrinkage = shrinkage(
         || {
-            let entry = largest.next(stream)?;
+            let entry = next()?;
             read.push(entry);
             Some(entry.1.unsigned_abs() as f64 * step)
         },
@@ -109,7 +125,7 @@ pub fn project_l1_l2(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Grid, NoiseSource, Purpose};
+    use crate::{NoiseSource, Purpose};
 
     fn norms(sizes: &[f64], s: Shrinkage) -> (f64, f64) {
         let shrunk = sizes.iter().map(|a| (a - s.level).max(0.0) * s.scale);
@@ -157,6 +173,23 @@ mod tests {
             cases[if seen.scale == 1.0 { 0 } else { 1 + usize::from(seen.level == 0.0) }] += 1;
         }
         assert!(cases.iter().all(|&c| c > 500), "{cases:?}");
+    }
+
+    #[test]
+    fn examples_of_the_projection() {
+        let unit = (1i64 << 20) as f64;
+        let grid = Grid::new(-20);
+        let noisy: Vec<i64> = [3.0, 2.0, -0.5].iter().map(|v| (v * unit) as i64).collect();
+        // radius 2, √s = 1.5: both norms bind
+        let x = project_l1_l2_dense(&noisy, grid, 2.0, 2.25);
+        for (seen, expected) in x.iter().zip([(0, 1.655_610_07), (1, 1.093_658_58), (2, -0.250_731_35)]) {
+            assert!(seen.0 == expected.0 && (seen.1 - expected.1).abs() < 1e-8, "{x:?}");
+        }
+        // s = 1: the l1 ball alone
+        assert_eq!(project_l1_l2_dense(&noisy, grid, 3.0, 1.0), [(0, 2.0), (1, 1.0)]);
+        let noisy: Vec<i64> = [3.0, 1.0, -0.5].iter().map(|v| (v * unit) as i64).collect();
+        assert_eq!(project_l1_l2_dense(&noisy, grid, 2.0, 1.0), [(0, 2.0)]);
+        assert!(project_l1_l2_dense(&[], grid, 2.0, 1.0).is_empty());
     }
 
     #[test]

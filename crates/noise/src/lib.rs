@@ -63,7 +63,7 @@ pub use exceedances::Exceedances;
 pub use gaussian::{NoiseScaleError, RoundedGaussian};
 pub use geometric::{Geometric, ScaleError};
 pub use grid::Grid;
-pub use intersection::project_l1_l2;
+pub use intersection::{project_l1_l2, project_l1_l2_dense};
 pub use laplace::{DiscreteLaplace, RoundedLaplace};
 pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, Run, StepRule, Work};
 pub use order_statistics::{Descending, hard_threshold, project_l1};

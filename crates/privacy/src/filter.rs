@@ -194,7 +194,9 @@ impl Filter {
         }
         // samplers are charged at the total ε, where the guarantee is stated
         let error = if total_variation == 0.0 { 0.0 } else { (1.0 + self.total.epsilon().exp()) * total_variation };
-        let delta = if delta + error == 0.0 { 0.0 } else { (delta + error) * (1.0 + 16.0 * UNIT_ROUNDOFF) };
+        // under the basic rule it is the number that was asked for, and exactly the total may be asked for
+        let exact = delta + error == 0.0 || self.rule == Rule::Basic;
+        let delta = if exact { delta } else { (delta + error) * (1.0 + 16.0 * UNIT_ROUNDOFF) };
         Ok(Price { amount, delta })
     }
 
@@ -220,7 +222,7 @@ impl Filter {
 
     /// Sums after a price, rounded up.
     fn add(&self, price: Price) -> Price {
-        let sum = |a: f64, b: f64| if b == 0.0 { a } else { (a + b).next_up() };
+        let sum = |a: f64, b: f64| if a == 0.0 || b == 0.0 { a + b } else { (a + b).next_up() };
         Price { amount: sum(self.spent.amount, price.amount), delta: sum(self.spent.delta, price.delta) }
     }
 

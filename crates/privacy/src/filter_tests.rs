@@ -104,6 +104,15 @@ fn the_odometer_climbs() {
     assert!(Odometer::new(Rule::Basic, Relation::ZeroOut, &[1.0], 1e-5).is_err());
 }
 
+#[test]
+fn the_whole_delta_may_be_asked_for_at_once() {
+    let mut filter = filter(Rule::Basic, 3.0, 1e-6);
+    let price = filter.price(&Event::laplace(1.0), 1e-6).unwrap();
+    assert_eq!(price.delta, 1e-6);
+    filter.spend(price).unwrap();
+    assert!(filter.spend(price).is_err(), "and then nothing is left");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     /// Whatever is charged, the exact ε of the realised history stays within the total (non-adaptive histories are

@@ -5,7 +5,7 @@ use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::Guarantee;
 use dpopt::plan::Grade;
 use dpopt::privacy::Event;
-use dpopt::report::{CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
+use dpopt::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -97,6 +97,7 @@ impl From<StoredCandidate> for CandidateRow {
                 delta: c.delta,
                 accountant: c.accountant,
                 notes: c.notes,
+                notes: Vec::new(),
             }),
             (why, _) => Outcome::Refused { not_applicable: why.unwrap_or_default() },
         };
@@ -119,6 +120,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         })
         .collect();
     let report = Report {
+        answer: Answer::LinearModel,
         software: env!("CARGO_PKG_VERSION").into(),
         command: s.command,
         facts: Facts {

@@ -8,6 +8,7 @@ mod fit;
 mod formats;
 mod interrupted;
 mod ledger;
+mod mean;
 mod sparse;
 mod tools;
 

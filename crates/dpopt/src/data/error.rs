@@ -128,6 +128,15 @@ pub enum DataError {
         /// 1-based row, header not counted.
         row: u64,
     },
+    /// A column that is no coordinate of a vector.
+    #[error(
+        "column `{column}` holds no numbers; give a table of numbers (each column a coordinate), Parquet with the list columns \
+         `indices` and `values`, or LIBSVM; the last two with --features D"
+    )]
+    NotAVector {
+        /// The column.
+        column: String,
+    },
     /// A LIBSVM row that cannot be read.
     #[error("row {row}: {reason}; write `label index:value …`, or pass --bad-cells missing to drop what cannot be read")]
     BadSparseRow {

@@ -21,6 +21,7 @@ mod target;
 mod text;
 
 pub use cell::BadCells;
+pub(crate) use cell::{field_number, is_missing_marker};
 pub use encode::Encoder;
 pub use error::DataError;
 pub use labels::label_counts;

@@ -15,6 +15,7 @@ mod quantiles;
 mod ranges;
 mod search;
 mod sparse_descent;
+mod sparse_sum;
 mod stream;
 mod thresholded;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use matrix::{SecondMoment, symmetric_matrix};
 pub use quantiles::{Level, Quantiles};
 pub use ranges::{PrivateBounds, RangeEnd};
 pub use search::{BestRun, Run};
+pub use sparse_sum::{ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSum, SparseSummer};
 pub use vectors::{ClippedVectors, L1Sum, Laplace};
 pub use stream::{Correlation, GradientStream, StreamShape};
 pub(crate) use embedding::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};

@@ -14,7 +14,7 @@ use crate::noise::{EntropyError, NoiseSource};
 use crate::optimize::{self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_name, first_applicable};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
-use crate::report::{CandidateRow, Coefficient, Facts, Report};
+use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
 use dpopt_privacy::budget::BudgetError;
 use dpopt_privacy::ledger::{Ledger, LedgerError, Terms};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
@@ -92,6 +92,12 @@ impl LedgerFile {
     fn terms(&self, relation: Relation) -> Terms {
         // one file, one data set: the file's name says which, and may change
         Terms { label: "records".into(), relation, unit: Unit::Record, total: self.total, rule: None }
+    }
+
+    /// Appends a run to the file, synced, or refuses.
+    pub(crate) fn charge(&self, relation: Relation, run: &str, whole: &Certificate) -> Result<(), LedgerError> {
+        Ledger::open_or_create(&self.path, &self.terms(relation))?.charge(run, whole)?;
+        Ok(())
     }
 
     /// Refuses when not even half of the noise cost of a run within `budget` would be accepted. So a spent ledger is
@@ -465,8 +471,7 @@ impl Fit {
     /// Appends the whole run to the ledger file, synced, or refuses.
     fn charge(&self, whole: &Certificate) -> Result<(), FitError> {
         if let Some(file) = &self.options.ledger {
-            let mut ledger = Ledger::open_or_create(&file.path, &file.terms(self.options.relation))?;
-            ledger.charge(&format!("fit {} of {}", self.target, self.table.name()), whole)?;
+            file.charge(self.options.relation, &format!("fit {} of {}", self.target, self.table.name()), whole)?;
         }
         Ok(())
     }
@@ -516,6 +521,7 @@ impl Fit {
         let mut assumptions = summary.assumptions.clone();
         assumptions.extend(general_assumptions(self.options.relation));
         Report {
+            answer: Answer::LinearModel,
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
             facts: Facts {

@@ -1,16 +1,9 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
 use crate::loss::Loss;
+pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
 use crate::plan::{NotApplicable, Problem};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate, special};
-
-/// Total-variation distance of one rounded-Gaussian sample (or one exact choice) from its exact law (spec 19 §1.6).
-pub(crate) const SAMPLER_ERROR: f64 = 7.703_719_777_548_943e-34; // 2^-110
-
-/// `event` as the code's samplers draw it: within `samples`·2^-110 in total variation. `samples` is a public bound.
-pub(crate) fn approximate(event: Event, samples: f64) -> Event {
-    Event::Approximate { total_variation: samples * SAMPLER_ERROR, event: Box::new(event) }
-}
 
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
 pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {

@@ -2,7 +2,7 @@
 
 use super::markup::{Markup, Row};
 use super::words::{count, detection_bound, neighbours, number, probability, rounded_up};
-use super::{CandidateRow, Coefficient, Outcome, Report, figures};
+use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
 use crate::mechanism::ReleaseRecord;
 use crate::model::Guarantee;
 use crate::plan::Grade;
@@ -60,11 +60,19 @@ fn notices(m: &mut Markup, report: &Report) {
 fn opening(m: &mut Markup, report: &Report) {
     let g = &report.guarantee;
     m.element("p class=\"eyebrow\"", "Differential privacy report");
-    m.element("h1", &format!("A private model of {}", report.facts.target));
+    let heading = match report.answer {
+        Answer::LinearModel => format!("A private model of {}", report.facts.target),
+        Answer::Mean { .. } => "A private mean of vectors".into(),
+    };
+    let shape = match report.answer {
+        Answer::LinearModel => "features after encoding",
+        Answer::Mean { .. } => "coordinates",
+    };
+    m.element("h1", &heading);
     m.element(
         "p class=\"lead\"",
         &format!(
-            "{}; {} rows, {} features after encoding, from {}.",
+            "{}; {} rows, {} {shape}, from {}.",
             report.facts.task,
             count(report.facts.rows),
             count(report.facts.features as u64),
@@ -85,11 +93,17 @@ fn opening(m: &mut Markup, report: &Report) {
 
 fn released(m: &mut Markup, report: &Report) {
     m.element("h2", "What was released");
-    let mut items = vec![format!(
-        "The {} weights of a linear model for {}, with noise in them.",
-        count(report.coefficients.len() as u64),
-        report.facts.target
-    )];
+    let entries = count(report.coefficients.len() as u64);
+    let mut items = vec![match report.answer {
+        Answer::LinearModel => {
+            format!("The {entries} weights of a linear model for {}, with noise in them.", report.facts.target)
+        }
+        Answer::Mean { error_bound } => format!(
+            "A vector with {entries} entries that differ from 0. With probability 0.95 its l2 distance from the mean of the \
+             (shrunk) vectors is at most {}.",
+            number(error_bound)
+        ),
+    }];
     items.extend(report.facts.preparation.iter().cloned());
     items.push("This report. Everything in it is public knowledge, the plan, or computed from what was released.".into());
     m.list(&items);
@@ -171,7 +185,7 @@ fn not_protected(m: &mut Markup, report: &Report) {
     }
     items.push("The column names, declared ranges, levels and labels, the settings and the plan: all public.".into());
     items.push(
-        "What the table as a whole says. If smoking raises a risk, the model may show it for every smoker, whether or \
+        "What the table as a whole says. If smoking raises a risk, the answer may show it for every smoker, whether or \
          not their row was used."
             .into(),
     );
@@ -182,7 +196,7 @@ fn not_protected(m: &mut Markup, report: &Report) {
     }
     items.push(
         "How long the run took, how much memory it used, and error messages: those are seen by whoever runs dpopt, not \
-         by whoever gets the model. Do not publish them."
+         by whoever gets the answer. Do not publish them."
             .into(),
     );
     items.push("Numbers that dpopt evaluate prints about a holdout: they are exact, not private.".into());
@@ -232,13 +246,18 @@ fn plan(m: &mut Markup, report: &Report) {
         m.element(
             "p",
             &format!(
-                "Method {method}: {} noisy {} with noise multiplier {}, about {} gradients of single rows. Predicted \
-                 excess of the mean loss over the best linear model: {}. All of it was decided from public facts, \
+                "Method {method}: {} noisy {} with noise multiplier {}, about {} {}: {}. All of it was decided from public facts, \
                  before the first row was read. The method was run because {}.",
                 count(row.steps),
                 if row.steps == 1 { "step" } else { "steps" },
                 number(row.noise_multiplier),
                 number(row.gradients),
+                match report.answer {
+                    Answer::LinearModel => {
+                        "gradients of single rows. Predicted excess of the mean loss over the best linear model"
+                    }
+                    Answer::Mean { .. } => "vectors read. Proved bound on the l2 error (probability 0.95)",
+                },
                 number(row.predicted_excess_risk),
                 report.why_chosen()
             ),
@@ -252,7 +271,10 @@ fn plan(m: &mut Markup, report: &Report) {
         .collect();
     m.table(
         "All candidates in order of preference; the marked one was run.",
-        &["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
+        &match report.answer {
+            Answer::LinearModel => ["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
+            Answer::Mean { .. } => ["method", "#noise", "#releases", "#vectors", "#l2 error, at most", "#ε", "accountant"],
+        },
         &rows,
     );
     m.raw("<details><summary>Every parameter of the chosen schedule</summary>\n");
@@ -343,14 +365,21 @@ fn with_repetitions(event: &Event, steps: u64, k: u64) -> Event {
 }
 
 fn coefficients(m: &mut Markup, report: &Report) {
-    m.element("h2", "Coefficients");
+    let (title, what) = match report.answer {
+        Answer::LinearModel => ("Coefficients", "coefficients"),
+        Answer::Mean { .. } => ("Entries", "entries"),
+    };
+    m.element("h2", title);
     let mut sorted: Vec<Coefficient> = report.coefficients.clone();
     sorted.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
     let shown = sorted.len().min(TABLE_ROWS);
     let has_noise = sorted.iter().any(|c| c.noise.is_some());
     m.element(
         "p",
-        if has_noise {
+        if matches!(report.answer, Answer::Mean { .. }) {
+            "The noise is the standard deviation of what was added to each coordinate for privacy. The projection pulled every \
+             entry toward 0 by the same amount, and set the small ones to 0."
+        } else if has_noise {
             "Features are scaled so that every row has norm at most 1. The noise is an upper bound on the standard \
              deviation of what was added for privacy; where the data determine a coefficient well, less of it is left. \
              Sampling error and shrinkage are not in it."
@@ -363,10 +392,10 @@ fn coefficients(m: &mut Markup, report: &Report) {
         m.raw("<div class=\"figures\"><figure>\n").raw(&figure);
         m.element(
             "figcaption",
-            if has_noise {
-                "The largest coefficients; bars are one standard deviation of noise."
+            &if has_noise {
+                format!("The largest {what}; bars are one standard deviation of noise.")
             } else {
-                "The largest coefficients."
+                format!("The largest {what}.")
             },
         );
         m.raw("</figure></div>\n");
@@ -377,8 +406,8 @@ fn coefficients(m: &mut Markup, report: &Report) {
         .collect();
     m.raw("<details><summary>").text(&format!("Table of the {shown} largest")).raw("</summary>\n");
     m.table(
-        &format!("{shown} of {} coefficients; all of them are in the model file.", sorted.len()),
-        &["coefficient", "#value", "#noise, at most"],
+        &format!("{shown} of {} {what}; all of them are in the answer's file.", sorted.len()),
+        &[what, "#value", "#noise, at most"],
         &rows,
     );
     m.raw("</details>\n");

@@ -16,9 +16,24 @@ use serde::Serialize;
 
 pub use words::{detection_bound, number, probability};
 
+/// What kind of answer a report is about: decides its words.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The weights of a linear model.
+    LinearModel,
+    /// The mean of vectors.
+    Mean {
+        /// With probability 0.95 the l2 error is at most this.
+        error_bound: f64,
+    },
+}
+
 /// What one run released and what it is worth.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// What kind of answer it is about.
+    pub answer: Answer,
     /// `0.1.0`.
     pub software: String,
     /// The command, or a note that the library was called.
@@ -133,7 +148,7 @@ pub struct PlannedRow {
     pub steps: u64,
     /// Expected per-record gradients.
     pub gradients: f64,
-    /// Predicted excess of the mean loss, from public facts.
+    /// Predicted excess of the mean loss, from public facts; for a mean, the proved bound on its l2 error.
     pub predicted_excess_risk: f64,
     /// Certified ε at `delta`.
     pub epsilon: f64,

@@ -4,6 +4,7 @@ mod census_accuracy;
 mod dimension;
 mod geometric_median;
 mod gradient_subspace;
+mod sparse_mean;
 
 use crate::Entry;
 
@@ -13,6 +14,7 @@ pub const ALL: &[&Entry] = &[
     &geometric_median::EXACT_NOISE,
     &dimension::ENTRY,
     &gradient_subspace::ENTRY,
+    &sparse_mean::ENTRY,
     &census_accuracy::ENTRY,
 ];
 

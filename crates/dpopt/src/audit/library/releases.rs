@@ -8,10 +8,10 @@ use crate::audit::worst_cases::sums::{GradientSums, canaries};
 use crate::data::{Examples, Rows};
 use crate::mechanism::{
     ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, GridSum, L1Sum, Laplace,
-    Mechanism, SecondMoment, target_moment,
+    Mechanism, ProjectedGaussian, ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum, SparseSummer, target_moment,
 };
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
-use dpopt_noise::{Grid, NoiseSource};
+use dpopt_noise::{Grid, NoiseSource, Norm};
 use dpopt_privacy::{Event, Relation};
 
 /// Where the Gaussian rows report: the truth at μ = 1 is 4.377.
@@ -103,6 +103,21 @@ fn correlated(
         run.matched(if with { expected } else { never }, expected, draws)
     })
     .gaussian()
+}
+
+/// The sum of one vector C·e₁, or of none, in three coordinates; the projection is too wide to bind.
+fn sparse_sums(clip: SparseClip) -> [Result<Sensitive<SparseSum>, CuratorError>; 2] {
+    [false, true].map(|with| {
+        SparseSummer::new(clip).map(|mut summer| {
+            summer.add(&mut if with { vec![(0, 3.0)] } else { Vec::new() });
+            summer.finish()
+        })
+    })
+}
+
+/// What is released of the first coordinate.
+fn first(released: &Vec<(u64, f64)>) -> f64 {
+    released.iter().find(|entry| entry.0 == 0).map_or(0.0, |entry| entry.1)
 }
 
 fn laplace(
@@ -202,6 +217,18 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             [false, true].map(|with| L1Sum::of(1, 1, 1.0, grid, |_, out| out.push(present(with)))),
             |out| out[0],
         ),
+    ));
+    let projection = Projection { radius: 1e6, sparsity: 3.0 };
+    let clip = SparseClip { dimension: 3, norm: 1.0, l1_norm: 1.0, calibrated: Norm::L2, grid, dense: true };
+    let gaussian = ProjectedGaussian { noise_multiplier: 1.0, clip_norm: 1.0, grid, dimension: 3, projection };
+    for (name, dense) in [("projected Gaussian, all coordinates", true), ("projected Gaussian, drawn from the top", false)] {
+        let (event, run) = door(gaussian.clone(), sparse_sums(SparseClip { dense, ..clip }), first);
+        rows.push(LibraryAudit::new(name, "vector clipped to C, in or zeroed; its entry", Ok(event), (DELTA, TIGHT_RUNS), run).gaussian());
+    }
+    let l1 = SparseClip { calibrated: Norm::L1, ..clip };
+    rows.push(laplace(
+        ("projected Laplace", "vector clipped to l1 norm C, in or zeroed; its entry"),
+        door(ProjectedLaplace { noise_multiplier: 1.0, clip_norm: 1.0, grid, dimension: 3, projection }, sparse_sums(l1), first),
     ));
     let cell = |with: bool| [with.then_some(0)].into_iter();
     rows.push(laplace(

@@ -5,11 +5,8 @@
 use std::io::BufRead;
 
 use super::source::Source;
-use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, ROW_BYTES, ReadOptions, Stored, TableReader, Visit};
+use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ROW_BYTES, ReadOptions, Stored, TableReader, Visit};
 use crate::data::error::DataError;
-
-/// Columns are u32 and leave room for the other features of an encoder.
-const MAX_FEATURES: u64 = 1 << 31;
 
 pub(crate) struct Libsvm {
     source: Source,

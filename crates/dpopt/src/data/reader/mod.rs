@@ -25,6 +25,9 @@ pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 /// Longest row accepted, in bytes: an open quote would otherwise swallow the file.
 pub(crate) const ROW_BYTES: usize = 1 << 26;
 
+/// Largest dimension of a sparse vector: columns are u32 and leave room for the other features of an encoder.
+pub(crate) const MAX_FEATURES: u64 = 1 << 31;
+
 /// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -81,7 +84,8 @@ pub struct ReadOptions {
     pub quoting: Option<bool>,
     /// Delimited files: the separator byte. `None`: comma for CSV, tab for TSV.
     pub separator: Option<u8>,
-    /// LIBSVM: number of features D (required there).
+    /// LIBSVM: number of features D (required there). Parquet: the list columns `indices` (from 0) and `values` are one sparse
+    /// vector of that dimension.
     pub features: Option<u64>,
     /// LIBSVM: the first feature has index 0 instead of 1.
     pub zero_based: bool,
@@ -194,7 +198,7 @@ fn open_source(source: Source, format: Format, options: &ReadOptions) -> Result<
     Ok(match format {
         Format::Csv => Box::new(delimited::Delimited::open(source, b',', true, options)?),
         Format::Tsv => Box::new(delimited::Delimited::open(source, b'\t', false, options)?),
-        Format::Parquet => Box::new(parquet::Parquet::open(source)?),
+        Format::Parquet => Box::new(parquet::Parquet::open(source, options)?),
         Format::Libsvm => Box::new(libsvm::Libsvm::open(source, options)?),
     })
 }

@@ -1,17 +1,18 @@
 //! Apache Parquet with flat columns: names, types and the row count come from the file's footer, without reading rows.
+//! Two list columns `indices` and `values` are one sparse vector per row, if the number of features is declared.
 
 use std::cell::Cell;
 use std::fs::File;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::source::Source;
-use super::{BLOCK_ROWS, Block, Column, Field, Stored, TableReader, Visit, checked_names};
+use super::{BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, Visit, checked_names};
 use crate::data::error::DataError;
 
 pub(crate) struct Parquet {
@@ -19,17 +20,27 @@ pub(crate) struct Parquet {
     /// The whole file when it had to be gunzipped or came from memory.
     memory: Option<Bytes>,
     columns: Vec<Column>,
+    /// Where each column of the table is in the file.
+    places: Vec<Place>,
     rows: u64,
 }
 
+/// A column of the table in the file.
+#[derive(Clone, Copy)]
+enum Place {
+    At(usize),
+    /// Positions of `indices` and `values`, and the dimension.
+    Sparse(usize, usize, u32),
+}
+
 impl Parquet {
-    pub(crate) fn open(source: Source) -> Result<Self, DataError> {
+    pub(crate) fn open(source: Source, options: &ReadOptions) -> Result<Self, DataError> {
         let memory = match (&source, source.gunzipped()?) {
             (_, Some(bytes)) => Some(Bytes::from(bytes)),
             (Source::Memory(bytes), None) => Some(Bytes::copy_from_slice(bytes)),
             (Source::Path(_), None) => None,
         };
-        let mut table = Self { source, memory, columns: Vec::new(), rows: 0 };
+        let mut table = Self { source, memory, columns: Vec::new(), places: Vec::new(), rows: 0 };
         let damaged = || DataError::DamagedParquet { source_name: table.source.name(), reason: "its footer" };
         // the footer is public, but nothing of it is worth quoting
         let (schema, rows) = match &table.memory {
@@ -44,8 +55,29 @@ impl Parquet {
             }
         };
         let names = checked_names(schema.fields().iter().map(|f| f.name().trim().to_string()).collect())?;
-        let stored = schema.fields().iter().map(|f| stored(f.data_type()));
-        table.columns = names.into_iter().zip(stored).map(|(name, stored)| Column { name, stored }).collect();
+        let list = |wanted: &str| {
+            names.iter().zip(schema.fields()).position(|(name, field)| name == wanted && is_list(field.data_type()))
+        };
+        let pair = match (list("indices"), list("values"), options.features) {
+            (Some(indices), Some(values), Some(given)) => {
+                let features = u32::try_from(given).ok().filter(|d| *d > 0 && u64::from(*d) <= MAX_FEATURES);
+                let features = features.ok_or(DataError::FeaturesOutOfRange { given, limit: MAX_FEATURES })?;
+                Some((indices, values, features))
+            }
+            _ => None,
+        };
+        for (at, (name, field)) in names.into_iter().zip(schema.fields()).enumerate() {
+            let (column, place) = match pair {
+                Some((_, values, _)) if at == values => continue,
+                Some((indices, values, features)) if at == indices => (
+                    Column { name: "features".into(), stored: Stored::Sparse(features) },
+                    Place::Sparse(indices, values, features),
+                ),
+                _ => (Column { name, stored: stored(field.data_type()) }, Place::At(at)),
+            };
+            table.columns.push(column);
+            table.places.push(place);
+        }
         if table.columns.is_empty() {
             return Err(DataError::Empty { source_name: table.source.name() });
         }
@@ -104,6 +136,10 @@ fn guarded<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
     result.ok().flatten()
 }
 
+fn is_list(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(item) | DataType::LargeList(item) if item.data_type().is_numeric())
+}
+
 /// What a Parquet type says about a column.
 fn stored(data_type: &DataType) -> Stored {
     match data_type {
@@ -138,7 +174,7 @@ impl TableReader for Parquet {
         loop {
             let block = guarded(|| match batches.next() {
                 None => Some(None),
-                Some(Ok(batch)) => ArrowBlock::new(&batch, first_row).map(Some),
+                Some(Ok(batch)) => ArrowBlock::new(&batch, &self.places, first_row).map(Some),
                 Some(Err(_)) => None,
             });
             match block.ok_or_else(|| self.damaged("its row data"))? {
@@ -159,7 +195,56 @@ enum Values {
     Numbers(Float64Array),
     Texts(StringArray),
     Booleans(BooleanArray),
+    Sparse(SparseColumn),
     Unsupported,
+}
+
+/// Sparse vectors of a block.
+#[derive(Default)]
+struct SparseColumn {
+    entries: Vec<(u32, f32)>,
+    ends: Vec<usize>,
+    bad: Vec<Option<&'static str>>,
+}
+
+impl SparseColumn {
+    fn new(indices: &ArrayRef, values: &ArrayRef, features: u32) -> Option<Self> {
+        let whole = DataType::LargeList(Arc::new(ArrowField::new("item", DataType::Int64, true)));
+        let real = DataType::LargeList(Arc::new(ArrowField::new("item", DataType::Float32, true)));
+        // indices beyond 63 bits become nulls, which are refused below
+        let (indices, values) = (cast(indices, &whole).ok()?, cast(values, &real).ok()?);
+        let (indices, values) = (indices.as_list_opt::<i64>()?, values.as_list_opt::<i64>()?);
+        let mut column = Self::default();
+        for row in 0..indices.len() {
+            let mut bad = None;
+            if indices.is_valid(row) != values.is_valid(row) || indices.value_length(row) != values.value_length(row) {
+                bad = Some("`indices` and `values` differ in length");
+            } else if indices.is_valid(row) {
+                let (at, size) = (indices.value(row), values.value(row));
+                let (at, size) = (at.as_primitive_opt::<Int64Type>()?, size.as_primitive_opt::<Float32Type>()?);
+                for (j, v) in at.iter().zip(size) {
+                    match (j.and_then(|j| u32::try_from(j).ok()).filter(|j| *j < features), v) {
+                        (Some(j), Some(v)) if v.is_finite() => column.entries.push((j, v)),
+                        (None, _) => bad = bad.or(Some("an index is not a whole number below the declared --features")),
+                        _ => bad = bad.or(Some("a value is not a finite number")),
+                    }
+                }
+            }
+            column.ends.push(column.entries.len());
+            column.bad.push(bad);
+        }
+        Some(column)
+    }
+
+    fn row(&self, row: usize) -> Field<'_> {
+        match self.bad[row] {
+            Some(reason) => Field::Malformed(reason),
+            None => {
+                let from = if row == 0 { 0 } else { self.ends[row - 1] };
+                Field::Sparse(&self.entries[from..self.ends[row]])
+            }
+        }
+    }
 }
 
 impl Values {
@@ -188,8 +273,15 @@ struct ArrowBlock {
 }
 
 impl ArrowBlock {
-    fn new(batch: &RecordBatch, first_row: u64) -> Option<Self> {
-        let columns = batch.columns().iter().map(Values::new).collect::<Option<_>>()?;
+    fn new(batch: &RecordBatch, places: &[Place], first_row: u64) -> Option<Self> {
+        let column = |place: &Place| match *place {
+            Place::At(at) => Values::new(batch.columns().get(at)?),
+            Place::Sparse(indices, values, features) => {
+                let (indices, values) = (batch.columns().get(indices)?, batch.columns().get(values)?);
+                SparseColumn::new(indices, values, features).map(Values::Sparse)
+            }
+        };
+        let columns = places.iter().map(column).collect::<Option<_>>()?;
         Some(Self { first_row, rows: batch.num_rows(), columns })
     }
 }
@@ -212,6 +304,7 @@ impl Block for ArrowBlock {
             Some(Values::Integers(a)) if a.is_valid(row) => Field::Integer(a.value(row)),
             Some(Values::Numbers(a)) if a.is_valid(row) => Field::Number(a.value(row)),
             Some(Values::Texts(a)) if a.is_valid(row) => Field::Text(a.value(row).as_bytes().trim_ascii()),
+            Some(Values::Sparse(column)) => column.row(row),
             Some(Values::Booleans(a)) if a.is_valid(row) => Field::Text(if a.value(row) { b"true" } else { b"false" }),
             _ => Field::Missing,
         }

@@ -1,0 +1,199 @@
+//! `dpopt mean`: the private mean of sparse vectors.
+
+use crate::fit::{Outputs, command_line, failed, write_outputs};
+use crate::flags::TableFlags;
+use crate::output::{Failure, note, print, print_json, table};
+use crate::progress::Bar;
+use crate::relation::RelationFlag;
+use clap::Args;
+use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
+use dpopt::report::{number, probability};
+use dpopt_privacy::Budget;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Parquet with the list columns `indices` and `values`, LIBSVM (labels are not used), or a table of numbers; several
+    /// files are one table
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
+    /// About how many entries of a vector differ from 0: a public guess. A wrong one costs accuracy, never privacy
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    sparsity: f64,
+    /// ε of the answer
+    #[arg(long, allow_negative_numbers = true)]
+    epsilon: f64,
+    /// δ of the answer; by default 1/rows^1.1; 0 for a pure guarantee
+    #[arg(long, allow_negative_numbers = true)]
+    delta: Option<f64>,
+    /// Vectors longer than this are shrunk to it
+    #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
+    norm: f64,
+    /// Which tables are neighbours
+    #[arg(long, value_enum, default_value_t)]
+    relation: RelationFlag,
+    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
+    #[arg(long)]
+    rows: Option<u64>,
+    /// projected-gaussian or projected-laplace; by default the smaller proved error
+    #[arg(long)]
+    method: Option<String>,
+    /// Where the answer goes: index,value lines (.csv) or one object (.json); entries that are not there are 0
+    #[arg(short, long, value_name = "FILE", default_value = "mean.csv")]
+    output: PathBuf,
+    /// Also write a report as one HTML page
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Show every method with its noise and proved error; no record is read, nothing is written
+    #[arg(long, conflicts_with_all = ["report", "ledger"])]
+    explain: bool,
+    /// Machine-readable plan (with --explain)
+    #[arg(long, requires = "explain")]
+    json: bool,
+    #[command(flatten)]
+    budget_file: crate::fit::BudgetFile,
+    /// Reproducible noise for tests: NO privacy
+    #[arg(long, value_name = "N")]
+    insecure_seed: Option<u64>,
+    /// Print nothing but warnings and errors
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    reading: TableFlags,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let ledger = arguments.budget_file.open(arguments.epsilon, arguments.delta, arguments.relation.into())?;
+    let outputs = Outputs { answer: &arguments.output, report: arguments.report.as_deref() };
+    if !arguments.explain {
+        outputs.check()?;
+    }
+    let options = MeanOptions {
+        delta: arguments.delta,
+        norm: Some(arguments.norm),
+        relation: arguments.relation.into(),
+        rows: arguments.rows,
+        method: arguments.method.clone(),
+        bad_cells: arguments.reading.bad_cells(),
+        ledger,
+        insecure_seed: arguments.insecure_seed,
+        command: Some(command_line()),
+    };
+    let opened = arguments.reading.open(&arguments.data)?;
+    let estimate = MeanEstimate::new(opened, arguments.sparsity, arguments.epsilon, options).map_err(failed)?;
+    if arguments.explain {
+        let (problem, budget) = (estimate.problem().clone(), estimate.budget());
+        let candidates = estimate.explain();
+        return if arguments.json {
+            print_json(&document(&problem, budget, &candidates))
+        } else {
+            print(&explained(&problem, budget, &candidates))
+        };
+    }
+    let estimated = estimate.run_with(&Bar::new()).map_err(failed)?;
+    for warning in &estimated.report.warnings {
+        note(format!("warning: {warning}"));
+    }
+    let text = answer(arguments, &estimated)?;
+    let html = arguments.report.as_ref().map(|_| estimated.report.html());
+    write_outputs(&outputs, &text, html.as_deref())?;
+    if arguments.quiet { Ok(()) } else { print(&summary(arguments, &estimated)) }
+}
+
+/// The answer as a file.
+fn answer(arguments: &Arguments, estimated: &Estimated) -> Result<String, Failure> {
+    let json = arguments.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    if json {
+        let (indices, values): (Vec<u64>, Vec<f64>) = estimated.entries.iter().copied().unzip();
+        let document = serde_json::json!({
+            "dimension": estimated.dimension,
+            "indices": indices,
+            "values": values,
+            "error_bound": estimated.error_bound,
+            "guarantee": estimated.guarantee,
+        });
+        return serde_json::to_string(&document).map(|text| text + "\n").map_err(Failure::machine);
+    }
+    let mut text = String::from("index,value\n");
+    for (index, value) in &estimated.entries {
+        // writing to a String cannot fail
+        let _ = writeln!(text, "{index},{value}");
+    }
+    Ok(text)
+}
+
+fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
+    let g = &estimated.guarantee;
+    let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
+    let mut out = format!(
+        "mean of {} vectors with {} coordinates: {} entries differ from 0\n",
+        estimated.report.facts.rows,
+        estimated.dimension,
+        estimated.entries.len()
+    );
+    let _ = writeln!(out, "method      {method}; l2 error at most {} with probability 0.95", number(estimated.error_bound));
+    let _ = writeln!(
+        out,
+        "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}",
+        g.epsilon,
+        (g.certified_epsilon * 1e6).ceil() / 1e6,
+        probability(g.delta),
+        g.relation
+    );
+    if g.insecure_seed {
+        out.push_str("            NO privacy: the noise comes from a fixed seed\n");
+    }
+    let _ = writeln!(out, "answer      {}", arguments.output.display());
+    if let Some(path) = &arguments.report {
+        let _ = writeln!(out, "report      {}", path.display());
+    }
+    out
+}
+
+fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]) -> String {
+    let rows: Vec<Vec<String>> = candidates
+        .iter()
+        .map(|c| match &c.plan {
+            Ok(plan) => vec![
+                c.method.to_string(),
+                number(plan.noise_multiplier),
+                number(plan.noise_std),
+                number(plan.error_bound),
+                number(plan.expected_entries.ceil()),
+                format!("{:.6}", (plan.certificate.bound().upper * 1e6).ceil() / 1e6),
+                probability(plan.certificate.budget().delta()),
+                plan.certificate.bound().accountant.clone(),
+            ],
+            Err(why) => vec![c.method.to_string(), format!("not applicable: {why}")],
+        })
+        .collect();
+    let headings =
+        ["method", "#noise", "#std per entry", "#l2 error, at most", "#entries from noise", "#epsilon", "#delta", "accountant"];
+    format!(
+        "mean of {} vectors with {} coordinates, about {} of them not 0, l2 norm at most {}, {}; epsilon {}, delta {}\n\
+         no record was read\n\n{}",
+        problem.records,
+        problem.dimension,
+        problem.sparsity,
+        problem.norm,
+        problem.relation,
+        budget.epsilon(),
+        probability(budget.delta()),
+        table(&headings, &rows)
+    )
+}
+
+fn document(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]) -> serde_json::Value {
+    let rows: Vec<serde_json::Value> = candidates
+        .iter()
+        .map(|c| match &c.plan {
+            Ok(plan) => serde_json::json!({
+                "method": c.method, "noise_multiplier": plan.noise_multiplier, "noise_std": plan.noise_std,
+                "error_bound": plan.error_bound, "epsilon": plan.certificate.bound().upper, "schedule": plan.schedule,
+            }),
+            Err(why) => serde_json::json!({ "method": c.method, "not_applicable": why.to_string() }),
+        })
+        .collect();
+    serde_json::json!({ "problem": problem, "epsilon": budget.epsilon(), "delta": budget.delta(), "candidates": rows })
+}

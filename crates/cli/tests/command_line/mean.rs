@@ -1,0 +1,136 @@
+//! `dpopt mean`: the mean of sparse vectors in every form, its plan, its files, its refusals.
+
+use crate::{files, refuse, succeed};
+use arrow::array::{ArrayRef, Float32Builder, ListBuilder, UInt32Builder};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use std::fmt::Write;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+const RECORDS: u32 = 3000;
+
+/// Entries of record i: 0.8 at 3, and 0.6 at a place of its own.
+fn entries(i: u32) -> [(u32, f32); 2] {
+    [(3, 0.8), (10 + (i * 7919) % 90_000, 0.6)]
+}
+
+fn write_libsvm(file: &Path) {
+    let mut text = String::new();
+    for i in 0..RECORDS {
+        let [a, b] = entries(i);
+        writeln!(text, "0 {}:{} {}:{}", a.0 + 1, a.1, b.0 + 1, b.1).unwrap();
+    }
+    std::fs::write(file, text).unwrap();
+}
+
+fn write_parquet(file: &Path, last_index: u32) {
+    let (mut indices, mut values) = (ListBuilder::new(UInt32Builder::new()), ListBuilder::new(Float32Builder::new()));
+    for i in 0..RECORDS {
+        for (j, v) in entries(i) {
+            indices.values().append_value(if i + 1 == RECORDS && j != 3 { last_index } else { j });
+            values.values().append_value(v);
+        }
+        indices.append(true);
+        values.append(true);
+    }
+    let columns: [(&str, ArrayRef); 2] = [("indices", Arc::new(indices.finish())), ("values", Arc::new(values.finish()))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+const MEAN: [&str; 10] = ["--features", "100000", "--sparsity", "2", "--epsilon", "2", "--delta", "1e-6", "--insecure-seed", "5"];
+
+fn mean<'a>(data: &'a str, extra: &[&'a str]) -> Vec<&'a str> {
+    ["mean", data].into_iter().chain(MEAN).chain(extra.iter().copied()).collect()
+}
+
+#[test]
+fn libsvm_and_parquet_give_the_same_sparse_mean() {
+    let d = tempfile::tempdir().unwrap();
+    write_libsvm(&d.path().join("v.libsvm"));
+    write_parquet(&d.path().join("v.parquet"), entries(RECORDS - 1)[1].0);
+    let said = succeed(d.path(), &mean("v.libsvm", &["-o", "a.csv", "--report", "r.html"]));
+    assert!(said.contains("3000 vectors with 100000 coordinates") && said.contains("NO privacy"), "{said}");
+    succeed(d.path(), &mean("v.parquet", &["-o", "b.csv"]));
+    let a = std::fs::read_to_string(d.path().join("a.csv")).unwrap();
+    assert_eq!(a, std::fs::read_to_string(d.path().join("b.csv")).unwrap());
+    let lines: Vec<&str> = a.lines().collect();
+    assert_eq!(lines[0], "index,value");
+    assert!(lines.len() < 10_000, "noise on 100,000 coordinates, {} lines", lines.len());
+    let at_3: f64 = lines.iter().find_map(|l| l.strip_prefix("3,")).unwrap().parse().unwrap();
+    assert!((at_3 - 0.8).abs() < 0.05, "{at_3}");
+    let report = std::fs::read_to_string(d.path().join("r.html")).unwrap();
+    assert!(report.contains("A private mean of vectors") && report.contains("100,000 coordinates"));
+    assert!(!report.contains("linear model"), "words of another answer");
+    // the same as one JSON object
+    succeed(d.path(), &mean("v.libsvm", &["-o", "c.json", "-q"]));
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("c.json")).unwrap()).unwrap();
+    assert_eq!(json["indices"].as_array().unwrap().len() + 1, lines.len());
+    assert!(json["guarantee"]["certified_epsilon"].as_f64().unwrap() <= 2.0);
+}
+
+#[test]
+fn the_plan_is_shown_without_reading_and_methods_are_chosen_by_it() {
+    let d = tempfile::tempdir().unwrap();
+    write_libsvm(&d.path().join("v.libsvm"));
+    let shown = succeed(d.path(), &mean("v.libsvm", &["--explain"]));
+    assert!(shown.contains("no record was read") && shown.contains("projected-laplace"), "{shown}");
+    let json = succeed(d.path(), &mean("v.libsvm", &["--explain", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    // two entries per vector: the l1 norm is small, and Laplace noise the better
+    assert_eq!(json["candidates"][0]["method"], "projected-laplace");
+    let wide = succeed(d.path(), &["mean", "v.libsvm", "--features", "100000", "--sparsity", "40", "--epsilon", "1", "--explain", "--json"]);
+    let wide: serde_json::Value = serde_json::from_str(&wide).unwrap();
+    assert_eq!(wide["candidates"][0]["method"], "projected-gaussian");
+    assert_eq!(files(d.path()), ["v.libsvm"]);
+    // a pure guarantee
+    let pure = succeed(
+        d.path(),
+        &["mean", "v.libsvm", "--features", "100000", "--sparsity", "2", "--epsilon", "2", "--delta", "0"],
+    );
+    assert!(pure.contains("projected-laplace") && pure.contains("delta 0"), "{pure}");
+    // a table of numbers
+    std::fs::write(d.path().join("t.csv"), "x,y\n0.6,0.8\n0,1\n-0.5,\n").unwrap();
+    let said = succeed(d.path(), &["mean", "t.csv", "--sparsity", "2", "--epsilon", "1", "-o", "t.mean.csv"]);
+    assert!(said.contains("3 vectors with 2 coordinates"), "{said}");
+}
+
+#[test]
+fn bad_vectors_are_refused_without_their_values() {
+    let d = tempfile::tempdir().unwrap();
+    write_libsvm(&d.path().join("v.libsvm"));
+    write_parquet(&d.path().join("v.parquet"), 123_456_789);
+    let error = refuse(d.path(), &mean("v.parquet", &[]));
+    assert!(error.contains("row 3000") && !error.contains("123456789"), "{error}");
+    // counts as left out, if asked for
+    succeed(d.path(), &mean("v.parquet", &["--bad-cells", "missing", "-q"]));
+    let error = refuse(d.path(), &["mean", "v.parquet", "--sparsity", "2", "--epsilon", "1"]);
+    assert!(error.contains("--features"), "{error}");
+    std::fs::write(d.path().join("t.csv"), "x,name\n1,ann\n").unwrap();
+    let error = refuse(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1"]);
+    assert!(error.contains("name") && !error.contains("ann"), "{error}");
+    for (flag, value) in [("--sparsity", "0"), ("--norm", "-1"), ("--norm", "NaN"), ("--method", "median"), ("--epsilon", "-1")] {
+        let mut arguments = mean("v.libsvm", &[]);
+        match arguments.iter().position(|a| *a == flag) {
+            Some(at) => arguments[at + 1] = value,
+            None => arguments.extend([flag, value]),
+        }
+        refuse(d.path(), &arguments);
+    }
+    assert!(!files(d.path()).iter().any(|f| f.starts_with('.')), "{:?}", files(d.path()));
+}
+
+#[test]
+fn a_ledger_pays_for_means_too() {
+    let d = tempfile::tempdir().unwrap();
+    write_libsvm(&d.path().join("v.libsvm"));
+    let ledger = ["--ledger", "budget.jsonl", "--total-epsilon", "3", "-q"];
+    succeed(d.path(), &mean("v.libsvm", &ledger));
+    refuse(d.path(), &mean("v.libsvm", &ledger));
+    let status = succeed(d.path(), &["ledger", "budget.jsonl"]);
+    assert!(status.contains("mean of"), "{status}");
+}

@@ -1,0 +1,293 @@
+//! The private mean of sparse vectors, from a table to a report (spec 15 §1; docs/proofs/sparse-mean.md).
+
+use super::plan::{MEAN_METHODS, MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
+use super::vectors::Vectors;
+use crate::data::{BadCells, DataError, TableReader};
+use crate::mechanism::Curator;
+use crate::model::{FitError, Guarantee, LedgerFile, Stage};
+use crate::noise::NoiseSource;
+use crate::plan::{Grade, NotApplicable};
+use crate::progress::{Progress, Silent};
+use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
+use dpopt_privacy::{Budget, Relation, Unit};
+use std::time::Instant;
+
+/// Everything a mean can be told besides ε and s.
+///
+/// | field | default | meaning |
+/// |---|---|---|
+/// | `delta` | 1/n^1.1 | δ; 0 for a pure guarantee (Laplace noise) |
+/// | `norm` | 1 | longer vectors are shrunk to this l2 norm |
+/// | `relation` | zero-out | which tables are neighbours |
+/// | `rows` | counted | public number of records; required under add-or-remove, a guess there |
+/// | `method` | the smallest proved error | a name of [`MEAN_METHODS`] |
+#[derive(Clone, Debug, Default)]
+pub struct MeanOptions {
+    /// δ. `None`: 1/n^1.1.
+    pub delta: Option<f64>,
+    /// L: bound on the l2 norm of a record. `None`: 1.
+    pub norm: Option<f64>,
+    /// Which data sets are neighbours.
+    pub relation: Relation,
+    /// Public number of records.
+    pub rows: Option<u64>,
+    /// A name of [`MEAN_METHODS`].
+    pub method: Option<String>,
+    /// What to do with cells that cannot be read.
+    pub bad_cells: BadCells,
+    /// A budget kept in a file.
+    pub ledger: Option<LedgerFile>,
+    /// Reproducible noise for tests: no privacy against who knows the seed.
+    pub insecure_seed: Option<u64>,
+    /// For the report: how the run was started.
+    pub command: Option<String>,
+}
+
+/// A mean to be explained or estimated.
+///
+/// ```
+/// use dpopt::data::{Format, ReadOptions, open_bytes};
+/// use dpopt::estimate::{MeanEstimate, MeanOptions};
+///
+/// // 5000 vectors of a million coordinates with two entries each
+/// let text: String = (0..5000).map(|i| format!("0 1:0.8 {}:0.6\n", 2 + i)).collect();
+/// let options = ReadOptions { features: Some(1_000_000), ..Default::default() };
+/// let table = open_bytes(text.into_bytes(), Format::Libsvm, &options)?;
+/// let mean = MeanEstimate::new(table, 2.0, 1.0, MeanOptions::default())?.run()?;
+/// let (index, value) = mean.entries.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+/// assert!(index == 0 && (value - 0.8).abs() < 0.1);
+/// assert!(mean.entries.len() < 50_000, "sparse, though noise was added to a million coordinates");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MeanEstimate {
+    table: Box<dyn TableReader>,
+    vectors: Vectors,
+    problem: MeanProblem,
+    budget: Budget,
+    options: MeanOptions,
+}
+
+/// What an estimate releases.
+#[derive(Clone, Debug)]
+pub struct Estimated {
+    /// d.
+    pub dimension: u64,
+    /// The entries that differ from 0: (index from 0, value), by increasing index.
+    pub entries: Vec<(u64, f64)>,
+    /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this.
+    pub error_bound: f64,
+    /// What is promised.
+    pub guarantee: Guarantee,
+    /// The report.
+    pub report: Report,
+}
+
+impl MeanEstimate {
+    /// Mean of vectors of which about `sparsity` entries differ from 0. Looks at names, types and the number of rows only.
+    pub fn new(
+        table: Box<dyn TableReader>,
+        sparsity: f64,
+        epsilon: f64,
+        options: MeanOptions,
+    ) -> Result<Self, FitError> {
+        Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        if let Some(name) = &options.method
+            && !MEAN_METHODS.contains(&name.as_str())
+        {
+            return Err(FitError::Option(format!("there is no method `{name}` for means; choose one of {}", MEAN_METHODS.join(", "))));
+        }
+        let vectors = Vectors::of(&*table)?;
+        let records = match (options.rows, options.relation) {
+            (Some(rows), _) => rows,
+            (None, Relation::AddOrRemove) => {
+                return Err(FitError::Option(
+                    "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
+                ));
+            }
+            (None, _) => table.count_rows()?,
+        };
+        if records == 0 {
+            return Err(DataError::NoRows { source_name: table.name() }.into());
+        }
+        let budget = Budget::new(epsilon, options.delta.unwrap_or((records as f64).powf(-1.1).min(0.01)))?;
+        let problem = MeanProblem {
+            records,
+            dimension: vectors.dimension(),
+            sparsity,
+            norm: options.norm.unwrap_or(1.0),
+            relation: options.relation,
+        };
+        Ok(Self { table, vectors, problem, budget, options })
+    }
+
+    /// The public facts that are planned for.
+    pub fn problem(&self) -> &MeanProblem {
+        &self.problem
+    }
+
+    /// The budget, the default δ filled in.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Plans every method, the smallest proved error first. Reads no record.
+    pub fn explain(&self) -> Vec<MeanCandidate> {
+        mean_candidates(&self.problem, self.budget)
+    }
+
+    /// Estimates without showing progress.
+    pub fn run(self) -> Result<Estimated, FitError> {
+        self.run_with(&Silent)
+    }
+
+    /// Plans, charges the ledger, reads the records once, releases. Before the charge no record is read.
+    pub fn run_with(self, progress: &dyn Progress) -> Result<Estimated, FitError> {
+        let started = Instant::now();
+        let candidates = self.explain();
+        let rows: Vec<CandidateRow> = candidates.iter().map(|c| self.row(c)).collect();
+        let wanted = self.options.method.as_deref();
+        let chosen = candidates
+            .iter()
+            .position(|c| wanted.map_or(c.plan.is_ok(), |name| name == c.method))
+            .ok_or_else(|| NotApplicable::Problem("no method applies; `--explain` tells why".into()))?;
+        let plan = candidates.into_iter().nth(chosen).map(|c| c.plan);
+        let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
+        let planning = started.elapsed().as_secs_f64();
+        let noise = match self.options.insecure_seed {
+            Some(seed) => NoiseSource::insecure(seed),
+            None => NoiseSource::secure()?,
+        };
+        if let Some(file) = &self.options.ledger {
+            file.charge(self.options.relation, &format!("mean of {}", self.table.name()), &plan.certificate)?;
+        }
+        let outcome = self.release(&plan, noise, progress, rows, chosen, planning);
+        if self.options.ledger.is_some() { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
+    }
+
+    /// From here on records are read.
+    fn release(
+        &self,
+        plan: &MeanPlan,
+        noise: NoiseSource,
+        progress: &dyn Progress,
+        candidates: Vec<CandidateRow>,
+        chosen: usize,
+        planning_seconds: f64,
+    ) -> Result<Estimated, FitError> {
+        progress.start("sum of vectors", self.problem.records);
+        let mut curator = Curator::open(&plan.certificate, noise);
+        let released = plan.run(&self.problem, &mut curator, |summer| -> Result<(), FitError> {
+            self.vectors.for_each(&*self.table, self.options.bad_cells, |entries| {
+                summer.add(entries);
+                progress.tick();
+            })?;
+            Ok(())
+        })?;
+        progress.finish();
+        let entries = released.into_inner();
+        let mut guarantee = Guarantee {
+            unit: Unit::Record,
+            relation: self.problem.relation,
+            epsilon: self.budget.epsilon(),
+            delta: self.budget.delta(),
+            certified_epsilon: 0.0,
+            grade: Grade::Certified,
+            insecure_seed: self.options.insecure_seed.is_some(),
+            stages: vec![Stage::new("mean", &plan.certificate)],
+        };
+        guarantee.certified_epsilon = guarantee.epsilon_of_first(1);
+        let report = Report {
+            answer: Answer::Mean { error_bound: plan.error_bound },
+            software: env!("CARGO_PKG_VERSION").into(),
+            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
+            facts: Facts {
+                source: self.table.name(),
+                rows: self.problem.records,
+                features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),
+                target: "the vectors' mean".into(),
+                task: format!("Mean of vectors of about {} entries", self.problem.sparsity),
+                preparation: vec![format!(
+                    "Vectors longer than {} in l2 norm, or {} in l1 norm, were shrunk to that: the mean is of the shrunk ones.",
+                    number(plan.schedule.norm),
+                    number(plan.schedule.l1_norm)
+                )],
+            },
+            guarantee: guarantee.clone(),
+            releases: vec![curator.records().to_vec()],
+            candidates,
+            chosen,
+            by_name: self.options.method.is_some(),
+            schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
+            coefficients: self.coefficients(plan, &entries),
+            assumptions: self.assumptions(plan),
+            warnings: self.warnings(plan),
+            planning_seconds,
+            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+        };
+        Ok(Estimated { dimension: self.problem.dimension, entries, error_bound: plan.error_bound, guarantee, report })
+    }
+
+    fn coefficients(&self, plan: &MeanPlan, entries: &[(u64, f64)]) -> Vec<Coefficient> {
+        let names = self.vectors.names(&*self.table);
+        entries
+            .iter()
+            .map(|&(index, value)| Coefficient {
+                name: names.as_ref().and_then(|all| all.get(index as usize)).cloned().unwrap_or_else(|| index.to_string()),
+                value,
+                noise: Some(plan.noise_std),
+            })
+            .collect()
+    }
+
+    fn row(&self, candidate: &MeanCandidate) -> CandidateRow {
+        let outcome = match &candidate.plan {
+            Ok(plan) => Outcome::Planned(PlannedRow {
+                grade: Grade::Certified,
+                noise_multiplier: plan.noise_multiplier,
+                steps: 1,
+                gradients: self.problem.records as f64,
+                predicted_excess_risk: plan.error_bound,
+                epsilon: plan.certificate.bound().upper,
+                delta: plan.certificate.budget().delta(),
+                accountant: plan.certificate.bound().accountant.clone(),
+                notes: Vec::new(),
+            }),
+            Err(why) => Outcome::Refused { not_applicable: why.to_string() },
+        };
+        CandidateRow { method: candidate.method.into(), outcome }
+    }
+
+    fn assumptions(&self, plan: &MeanPlan) -> Vec<String> {
+        let mut assumptions = vec![
+            "each person has one row; dpopt cannot see who owns which row".to_string(),
+            format!("every vector's norm is at most the bound, {}: enforced in exact integers", plan.noise_bound()),
+            "noise comes from a cryptographic generator seeded by the operating system, on a public grid".into(),
+            "the sparsity, the norm bound and the dimension do not come from the records; a wrong sparsity costs accuracy only".into(),
+        ];
+        if self.budget.delta() == 0.0 {
+            assumptions.push("the noise is within 2^-170 per coordinate, in total variation, of the exact law, which a delta of 0 leaves out".into());
+        }
+        assumptions
+    }
+
+    fn warnings(&self, plan: &MeanPlan) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if plan.error_bound >= self.problem.norm {
+            warnings.push(format!(
+                "the error bound {:.3} is not below the norm bound {}: the answer 0 may be as good; use more records, a larger epsilon or \
+                 a smaller sparsity",
+                plan.error_bound, self.problem.norm
+            ));
+        }
+        if self.budget.delta() * self.problem.records as f64 > 1.0 {
+            warnings.push(format!(
+                "delta {:e} is above 1/n: a mechanism that publishes a random row outright would pass; lower it",
+                self.budget.delta()
+            ));
+        }
+        if self.options.insecure_seed.is_some() {
+            warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
+        }
+        warnings
+    }
+}

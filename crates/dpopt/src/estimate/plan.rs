@@ -1,0 +1,364 @@
+//! Plans for the mean of sparse vectors (spec 15 §1): noise, grid, projection and a proved bound on the error.
+
+use crate::Released;
+use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSummer};
+use crate::optimize::RunError;
+use crate::plan::{NotApplicable, approximate};
+use dpopt_noise::{Grid, Norm};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate, special};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Public facts about vectors whose mean is wanted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeanProblem {
+    /// n: number of records. Public under zero-out and replace-one; under add-or-remove a public guess.
+    pub records: u64,
+    /// d.
+    pub dimension: u64,
+    /// s: expected number of non-zeros of a record. Records with more are shrunk to l1 norm L·√s; a wrong s costs
+    /// accuracy, never privacy.
+    pub sparsity: f64,
+    /// L: longer records are shrunk to this l2 norm.
+    pub norm: f64,
+    /// Which data sets are neighbours.
+    pub relation: Relation,
+}
+
+/// Probability with which the stated error may be exceeded.
+pub(crate) const ERROR_CONFIDENCE: f64 = 0.05;
+
+/// Coordinates beyond which no array of all of them is kept (8 bytes each: 1 GiB).
+const MOST_DENSE: u64 = 1 << 27;
+/// Up to here an array of all coordinates costs nothing worth saving.
+const SMALL: u64 = 1 << 20;
+/// Entries of an answer beyond which a plan is refused.
+const MOST_ENTRIES: f64 = (1u64 << 27) as f64;
+
+/// A planned and certified way to estimate a mean.
+#[derive(Clone, Debug)]
+pub struct MeanPlan {
+    /// Name as in `--method`.
+    pub method: &'static str,
+    /// Noise scale over the norm bound of a record.
+    pub noise_multiplier: f64,
+    /// Standard deviation of the noise in one coordinate of the mean, before the projection.
+    pub noise_std: f64,
+    /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this (proved).
+    pub error_bound: f64,
+    /// The certified event.
+    pub certificate: Certificate,
+    /// How many coordinates of the answer are expected to differ from 0 because of noise.
+    pub expected_entries: f64,
+    /// Everything the run needs.
+    pub schedule: MeanSchedule,
+}
+
+/// All parameters, for the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct MeanSchedule {
+    /// L.
+    pub norm: f64,
+    /// L·√s.
+    pub l1_norm: f64,
+    /// Standard deviation (Gaussian) or scale (Laplace) of the noise of the *sum*.
+    pub noise_scale: f64,
+    /// log2 of the grid step.
+    pub grid_exponent: i32,
+    /// Whether all coordinates are kept in memory.
+    pub dense: bool,
+    /// The sum is projected on l2 norm n·L and l1 norm n·L·√s.
+    pub projection_radius: f64,
+}
+
+/// One row of `dpopt mean --explain`.
+pub struct MeanCandidate {
+    /// Name as in `--method`.
+    pub method: &'static str,
+    /// The plan, or why there is none.
+    pub plan: Result<MeanPlan, NotApplicable>,
+}
+
+type Planner = fn(&MeanProblem, Budget) -> Result<MeanPlan, NotApplicable>;
+
+const GAUSSIAN: &str = "projected-gaussian";
+const LAPLACE: &str = "projected-laplace";
+const PLANNERS: [(&str, Planner); 2] = [(GAUSSIAN, gaussian), (LAPLACE, laplace)];
+
+/// Names of the methods, as in `--method`.
+pub const MEAN_METHODS: [&str; PLANNERS.len()] = [PLANNERS[0].0, PLANNERS[1].0];
+
+/// Plans every method; the smallest proved error first, methods that do not apply last. Touches no record.
+pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandidate> {
+    let mut all: Vec<MeanCandidate> =
+        PLANNERS.par_iter().map(|&(method, planner)| MeanCandidate { method, plan: planner(problem, budget) }).collect();
+    let error = |c: &MeanCandidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.error_bound);
+    all.sort_by(|a, b| error(a).total_cmp(&error(b)));
+    all
+}
+
+fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
+    let refuse = |text: String| Err(NotApplicable::Problem(text));
+    if problem.records == 0 || problem.dimension == 0 {
+        return refuse("there are no records or no coordinates; check the table".into());
+    }
+    if problem.dimension > 1 << 32 {
+        return refuse(format!("{} coordinates are more than 2^32; hash the indices to fewer", problem.dimension));
+    }
+    if !(problem.norm > 0.0 && problem.norm.is_finite()) {
+        return refuse(format!("the norm bound is {}; give a positive, finite number", problem.norm));
+    }
+    if !(problem.sparsity >= 1.0 && problem.sparsity.is_finite()) {
+        return refuse(format!("the sparsity is {}; give how many entries of a vector differ from 0, at least 1", problem.sparsity));
+    }
+    Ok(())
+}
+
+impl MeanProblem {
+    fn l1_norm(&self) -> f64 {
+        self.norm * self.sparsity.min(self.dimension as f64).sqrt()
+    }
+
+    fn projection(&self) -> Projection {
+        Projection {
+            radius: self.records as f64 * self.norm,
+            sparsity: self.sparsity.min(self.dimension as f64),
+        }
+    }
+
+    /// Both lie in the projection's set.
+    fn largest_error(&self) -> f64 {
+        2.0 * self.norm
+    }
+
+    /// Whether to keep all coordinates: if they are few, if the records touch a good part of them, or if the noise does.
+    fn keep_all(&self, expected_entries: f64) -> bool {
+        let d = self.dimension as f64;
+        let touched = self.records as f64 * self.sparsity;
+        self.dimension <= SMALL || (self.dimension <= MOST_DENSE && touched.max(expected_entries) > d / 8.0)
+    }
+}
+
+/// How many of d independent noises, whose mean excess over a level t is `excess(t)` and whose tail is `tail(t)`, stay above the
+/// level at which the excesses add up to `radius`. All of them if even level 0 fits.
+fn entries_above(d: f64, radius: f64, excess: impl Fn(f64) -> f64, tail: impl Fn(f64) -> f64) -> f64 {
+    if d * excess(0.0) <= radius {
+        return d;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    while d * excess(high) > radius {
+        high *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if d * excess(middle) > radius { low = middle } else { high = middle }
+    }
+    d * tail(high)
+}
+
+fn refuse_dense_answer(problem: &MeanProblem, entries: f64) -> Result<(), NotApplicable> {
+    if entries > MOST_ENTRIES {
+        return Err(NotApplicable::Problem(format!(
+            "at this budget the projection on sparsity {} leaves noise in about {entries:.1e} coordinates; give a smaller sparsity, \
+             or hash the indices to fewer coordinates",
+            problem.sparsity
+        )));
+    }
+    Ok(())
+}
+
+/// Gaussian noise calibrated for the l2 norm; (ε, δ).
+fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplicable> {
+    check(problem)?;
+    if budget.delta() == 0.0 {
+        return Err(NotApplicable::Problem("Gaussian noise needs delta > 0".into()));
+    }
+    let (n, d) = (problem.records as f64, problem.dimension as f64);
+    let event = |z: f64| approximate(Event::gaussian(z), d);
+    let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
+    let sum_std = noise_multiplier * problem.norm;
+    let sigma = sum_std / n;
+    // spec 15 §1: half of the failure probability for each of the two bounds
+    let beta = ERROR_CONFIDENCE;
+    let whole = sigma * (d.sqrt() + (2.0 * (2.0 / beta).ln()).sqrt());
+    let projected = (2.0 * problem.l1_norm() * sigma * (2.0 * (4.0 * d / beta).ln()).sqrt()).sqrt();
+    let entries = entries_above(
+        d,
+        n * problem.l1_norm() / sum_std,
+        |t| 2.0 * (special::normal_pdf(t) - t * special::normal_cdf(-t)),
+        |t| 2.0 * special::normal_cdf(-t),
+    );
+    refuse_dense_answer(problem, entries)?;
+    Ok(MeanPlan {
+        method: GAUSSIAN,
+        noise_multiplier,
+        noise_std: sigma,
+        error_bound: whole.min(projected).min(problem.largest_error()),
+        certificate,
+        expected_entries: entries,
+        schedule: MeanSchedule {
+            norm: problem.norm,
+            l1_norm: problem.l1_norm(),
+            noise_scale: sum_std,
+            grid_exponent: grid(problem, problem.norm, sum_std).exponent(),
+            dense: problem.keep_all(entries),
+            projection_radius: problem.projection().radius,
+        },
+    })
+}
+
+/// Laplace noise calibrated for the l1 norm; pure ε.
+fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplicable> {
+    check(problem)?;
+    if problem.dimension > MOST_DENSE {
+        return Err(NotApplicable::Problem(format!(
+            "Laplace noise is drawn for every coordinate, and {} are too many; give a delta above 0 for Gaussian noise, which is not",
+            problem.dimension
+        )));
+    }
+    let (n, d) = (problem.records as f64, problem.dimension as f64);
+    let event = |b: f64| {
+        let event = Event::Laplace { noise_multiplier: b };
+        // the sampler is within 2^-170 per sample: where there is no δ to pay that from, the claim is up to it
+        if budget.delta() > 0.0 { approximate(event, d) } else { event }
+    };
+    let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
+    let scale = noise_multiplier * problem.l1_norm();
+    let b = scale / n;
+    let projected = (2.0 * problem.l1_norm() * b * (d / ERROR_CONFIDENCE).ln()).sqrt();
+    let entries = entries_above(d, n * problem.l1_norm() / scale, |t| (-t).exp(), |t| (-t).exp());
+    refuse_dense_answer(problem, entries)?;
+    Ok(MeanPlan {
+        method: LAPLACE,
+        noise_multiplier,
+        noise_std: b * std::f64::consts::SQRT_2,
+        error_bound: projected.min(problem.largest_error()),
+        certificate,
+        expected_entries: entries,
+        schedule: MeanSchedule {
+            norm: problem.norm,
+            l1_norm: problem.l1_norm(),
+            noise_scale: scale,
+            grid_exponent: grid(problem, problem.l1_norm(), scale).exponent(),
+            dense: true,
+            projection_radius: problem.projection().radius,
+        },
+    })
+}
+
+/// A record has about s non-zeros, and only those are truncated.
+fn grid(problem: &MeanProblem, clip_norm: f64, scale: f64) -> Grid {
+    Grid::for_sum(clip_norm, scale, problem.records, problem.sparsity.ceil() as usize)
+}
+
+impl MeanPlan {
+    /// Sums the records that `read` adds, and releases their projected noisy mean: (index from 0, value), by increasing index.
+    /// `curator` must have been opened for the plan's certificate.
+    pub fn run<E: From<RunError>>(
+        &self,
+        problem: &MeanProblem,
+        curator: &mut Curator,
+        read: impl FnOnce(&mut SparseSummer) -> Result<(), E>,
+    ) -> Result<Released<Vec<(u64, f64)>>, E> {
+        let mut summer = SparseSummer::new(self.clip(problem)).map_err(RunError::from)?;
+        read(&mut summer)?;
+        let sum = summer.finish();
+        let (noise_multiplier, dimension) = (self.noise_multiplier, problem.dimension);
+        let (grid, projection) = (Grid::new(self.schedule.grid_exponent), problem.projection());
+        let released = if self.method == LAPLACE {
+            let clip_norm = self.schedule.l1_norm;
+            curator.release(&ProjectedLaplace { noise_multiplier, clip_norm, grid, dimension, projection }, &sum)
+        } else {
+            let clip_norm = self.schedule.norm;
+            curator.release(&ProjectedGaussian { noise_multiplier, clip_norm, grid, dimension, projection }, &sum)
+        };
+        // never by the number of records that were read: under add-or-remove that is protected
+        let per_record = 1.0 / problem.records as f64;
+        let mean = |sum: Vec<(u64, f64)>| {
+            sum.into_iter().map(|(j, v)| (j, v * per_record)).filter(|entry| entry.1 != 0.0).collect()
+        };
+        Ok(released.map_err(RunError::from)?.map(mean))
+    }
+
+    /// How records are clipped.
+    fn clip(&self, problem: &MeanProblem) -> SparseClip {
+        SparseClip {
+            dimension: problem.dimension,
+            norm: self.schedule.norm,
+            l1_norm: self.schedule.l1_norm,
+            calibrated: if self.method == LAPLACE { Norm::L1 } else { Norm::L2 },
+            grid: Grid::new(self.schedule.grid_exponent),
+            dense: self.schedule.dense,
+        }
+    }
+
+    /// The norm that the noise was calibrated for, in words.
+    pub(crate) fn noise_bound(&self) -> String {
+        if self.method == LAPLACE {
+            format!("{} in l1 norm", self.schedule.l1_norm)
+        } else {
+            format!("{} in l2 norm", self.schedule.norm)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(records: u64, dimension: u64, sparsity: f64) -> MeanProblem {
+        MeanProblem { records, dimension, sparsity, norm: 1.0, relation: Relation::ReplaceOne }
+    }
+
+    #[test]
+    fn the_published_noise_scales() {
+        // spec 15 §1: L = 1, s = 4, n = 1000, ε = 1, δ = 1e-6: Laplace scale .004, Gaussian .00844936
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let problem = problem(1000, 100, 4.0);
+        let gaussian = gaussian(&problem, budget).unwrap();
+        assert!((gaussian.noise_std - 0.008_449_36).abs() < 2e-8, "{}", gaussian.noise_std);
+        let laplace = laplace(&problem, Budget::new(1.0, 0.0).unwrap()).unwrap();
+        // calibrated to seven digits, rounded up
+        let scale = laplace.schedule.noise_scale / 1000.0;
+        assert!((0.004..0.004 * (1.0 + 1e-6)).contains(&scale), "{scale}");
+        // half of both where a record only vanishes
+        let zero_out = MeanProblem { relation: Relation::ZeroOut, ..problem };
+        let half = super::gaussian(&zero_out, budget).unwrap();
+        assert!((half.noise_std - 0.5 * gaussian.noise_std).abs() < 2e-8);
+    }
+
+    #[test]
+    fn the_bound_is_that_of_the_lemma() {
+        // d = 20,000, s = 10, ε = 1, δ = 1e-6, n = 1024: .5282; at 2^20 the noise itself is smaller
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let at = |n| gaussian(&problem(n, 20_000, 10.0), budget).unwrap();
+        assert!((at(1024).error_bound - 0.5282).abs() < 1e-4, "{}", at(1024).error_bound);
+        let large = at(1 << 20);
+        assert!(large.error_bound < 0.0013 && large.error_bound > 0.0011, "{}", large.error_bound);
+        assert!(at(1).error_bound <= 2.0);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let pure = Budget::new(1.0, 0.0).unwrap();
+        assert!(gaussian(&problem(100, 10, 2.0), pure).is_err());
+        assert!(laplace(&problem(100, 1 << 30, 2.0), pure).is_err());
+        assert!(gaussian(&problem(1_000_000, 1 << 32, 1e9), budget).is_err(), "a dense answer");
+        assert!(gaussian(&problem(1_000_000, 1 << 32, 50.0), budget).is_ok());
+        for bad in [f64::NAN, 0.0, -1.0, f64::INFINITY] {
+            assert!(gaussian(&MeanProblem { norm: bad, ..problem(10, 10, 2.0) }, budget).is_err());
+            assert!(gaussian(&MeanProblem { sparsity: bad, ..problem(10, 10, 2.0) }, budget).is_err());
+        }
+        assert!(gaussian(&problem(0, 10, 2.0), budget).is_err());
+        let both = mean_candidates(&problem(1000, 1 << 30, 4.0), budget);
+        assert!(both[0].plan.is_ok() && both[1].plan.is_err());
+    }
+
+    #[test]
+    fn memory_is_chosen_from_public_facts() {
+        let dense = |n, d, s| gaussian(&problem(n, d, s), Budget::new(1.0, 1e-6).unwrap()).unwrap().schedule.dense;
+        assert!(dense(10, 1000, 5.0) && dense(1_000_000, 10_000_000, 50.0));
+        assert!(!dense(1000, 1_000_000_000, 50.0) && !dense(1000, 10_000_000, 5.0));
+    }
+}

@@ -1,0 +1,92 @@
+//! Records as sparse vectors: a column of sparse vectors, or the numeric columns of a table as their coordinates.
+
+use crate::data::{BadCells, DataError, Field, Stored, TableReader};
+use crate::data::{field_number, is_missing_marker};
+
+/// Where a table's vectors are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Vectors {
+    /// One column holds sparse vectors.
+    Sparse {
+        column: usize,
+        dimension: u64,
+    },
+    /// Each of these columns is a coordinate.
+    Columns(Vec<usize>),
+}
+
+impl Vectors {
+    /// From names and stored types only.
+    pub(crate) fn of(table: &dyn TableReader) -> Result<Self, DataError> {
+        let columns = table.columns();
+        let sparse = columns.iter().enumerate().find_map(|(at, c)| match c.stored {
+            Stored::Sparse(dimension) => Some(Self::Sparse { column: at, dimension: u64::from(dimension) }),
+            _ => None,
+        });
+        if let Some(found) = sparse {
+            return Ok(found);
+        }
+        for column in columns {
+            if matches!(column.stored, Stored::Text | Stored::Boolean | Stored::Sparse(_) | Stored::Unsupported(_)) {
+                return Err(DataError::NotAVector { column: column.name.clone() });
+            }
+        }
+        Ok(Self::Columns((0..columns.len()).collect()))
+    }
+
+    /// d.
+    pub(crate) fn dimension(&self) -> u64 {
+        match self {
+            Self::Sparse { dimension, .. } => *dimension,
+            Self::Columns(columns) => columns.len() as u64,
+        }
+    }
+
+    /// Names of the coordinates, where they have any.
+    pub(crate) fn names(&self, table: &dyn TableReader) -> Option<Vec<String>> {
+        match self {
+            Self::Sparse { .. } => None,
+            Self::Columns(columns) => Some(columns.iter().map(|&c| table.columns()[c].name.clone()).collect()),
+        }
+    }
+
+    /// Hands each record's non-zero entries to `visit`, in order.
+    pub(crate) fn for_each(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        mut visit: impl FnMut(&mut Vec<(u32, f64)>),
+    ) -> Result<(), DataError> {
+        let mut entries = Vec::new();
+        table.for_each_block(&mut |block| {
+            for r in 0..block.len() {
+                entries.clear();
+                let row = block.first_row() + r as u64 + 1;
+                match self {
+                    Self::Sparse { column, .. } => match block.field(r, *column) {
+                        Field::Sparse(pairs) => entries.extend(pairs.iter().map(|&(j, v)| (j, f64::from(v)))),
+                        Field::Missing => {}
+                        Field::Malformed(reason) => bad_cells.check(DataError::BadSparseRow { row, reason })?,
+                        _ => bad_cells.check(DataError::NotANumber { column: table.columns()[*column].name.clone(), row })?,
+                    },
+                    Self::Columns(columns) => {
+                        for (j, &column) in columns.iter().enumerate() {
+                            let field = block.field(r, column);
+                            match field_number(field) {
+                                Some(0.0) => {}
+                                Some(value) => entries.push((j as u32, value)),
+                                None if is_missing_marker(field) => {}
+                                None => {
+                                    let column = table.columns()[column].name.clone();
+                                    bad_cells.check(DataError::NotANumber { column, row })?;
+                                }
+                            }
+                        }
+                    }
+                }
+                visit(&mut entries);
+            }
+            Ok(())
+        })
+    }
+}
