@@ -159,6 +159,11 @@ impl<'a> Lab<'a> {
         (self.computed.load(Ordering::Relaxed), self.found.load(Ordering::Relaxed))
     }
 
+    /// The file that `--data` names, if it is one: the user's own data.
+    pub fn file(&self) -> Option<&Path> {
+        self.data.as_deref().filter(|p| p.is_file())
+    }
+
     /// The file or folder of a data set.
     ///
     /// # Errors

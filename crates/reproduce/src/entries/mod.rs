@@ -5,6 +5,7 @@ mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod sparse_mean;
+mod hard_thresholding;
 
 use crate::Entry;
 
@@ -16,6 +17,8 @@ pub const ALL: &[&Entry] = &[
     &gradient_subspace::ENTRY,
     &sparse_mean::ENTRY,
     &census_accuracy::ENTRY,
+    &hard_thresholding::RATES,
+    &hard_thresholding::TABLES,
 ];
 
 /// The entry of that name.
