@@ -18,6 +18,7 @@ from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
 from ._mean import MeanEstimator
 from ._plan import Plan, Privacy
 from ._regressors import LinearRegression, Ridge, SGDRegressor
+from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
 from ._warnings import PrivacyWarning
 from .encoders import HashingEncoder, PublicOneHot, PublicScaler
 from .ledger import Ledger
@@ -35,6 +36,6 @@ def __getattr__(name: str) -> object:
 __all__ = [
     "BudgetExceeded", "HashingEncoder", "Ledger", "LinearRegression", "LinearSVC", "LogisticRegression", "METHODS",
     "MeanEstimator", "Plan", "PrivacyError", "PrivacyWarning", "Privacy", "PublicOneHot", "PublicScaler", "Ridge",
-    "SGDClassifier", "SGDRegressor", "__version__", "accounting", "audit", "encoders", "export", "mechanisms", "plot",
+    "SGDClassifier", "SGDRegressor", "SparseLinearRegression", "SparseLogisticRegression", "__version__", "accounting", "audit", "encoders", "export", "mechanisms", "plot",
     "select", "torch",
 ]

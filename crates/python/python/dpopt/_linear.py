@@ -50,6 +50,7 @@ class PrivateLinear(PrivateEstimator):
         "gradient_decay", "gradient_rank", "distance",
         "rate_schedule", "correlation",
         "draws", "constant_time",
+        "max_features", "initial_features", "refit_share", "difference_clip", "snapshot_probability", "inner_steps",
     )  # fmt: skip
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
@@ -65,9 +66,13 @@ class PrivateLinear(PrivateEstimator):
         self, rows: int, facts: Bounding, loss: dict[str, Any], relation: str, epsilon: float, delta: float,
         compare: bool = False,
     ) -> tuple[Any, Plan]:
+        options = self._options()
+        if facts.intercept and options["max_features"] is not None:
+            # the last encoded feature: always kept, not counted
+            options["intercept"] = facts.width - 1
         return make_plan(
             rows=rows, features=facts.width, nonzeros=facts.width, row_norm=facts.whole, loss=loss, relation=relation,
-            epsilon=epsilon, delta=delta, options=self._options(), shown_features=len(facts.scale), compare=compare,
+            epsilon=epsilon, delta=delta, options=options, shown_features=len(facts.scale), compare=compare,
         )  # fmt: skip
 
     def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> Plan:
