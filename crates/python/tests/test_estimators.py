@@ -44,6 +44,7 @@ CHECKED = [
     dpopt.Ridge(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
     dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
     dpopt.MeanEstimator(**COMMON),
+    dpopt.EmbeddingClassifier(**COMMON, **SAMPLED, classes="public", embedding_dim=4),
     *DEFAULTS,
 ]
 

@@ -15,6 +15,7 @@ True
 from . import accounting, encoders, mechanisms, select
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
+from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
 from ._mean import MeanEstimator
 from ._plan import Plan, Privacy
 from ._regressors import LinearRegression, Ridge, SGDRegressor
@@ -34,8 +35,8 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "BudgetExceeded", "HashingEncoder", "Ledger", "LinearRegression", "LinearSVC", "LogisticRegression", "METHODS",
+    "BudgetExceeded", "EmbeddingClassifier", "HashingEncoder", "Ledger", "LinearRegression", "LinearSVC", "LogisticRegression", "METHODS",
     "MeanEstimator", "Plan", "PrivacyError", "PrivacyWarning", "Privacy", "PublicOneHot", "PublicScaler", "Ridge",
-    "SGDClassifier", "SGDRegressor", "SparseLinearRegression", "SparseLogisticRegression", "__version__", "accounting", "audit", "encoders", "export", "mechanisms", "plot",
+    "SGDClassifier", "SGDRegressor", "SparseLinearRegression", "SparseLogisticRegression", "TwoTowerClassifier", "TwoTowerRegressor", "__version__", "accounting", "audit", "encoders", "export", "mechanisms", "plot",
     "select", "torch",
 ]

@@ -1,0 +1,233 @@
+"""Private embedding models: sums of embeddings and two towers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ._base import keep
+from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
+from ._docs import documented
+from ._linear import Task
+from ._regressors import PrivateLinearRegressor
+from ._rows import Bounding
+
+
+class EmbeddingMixin:
+    """A vector per feature instead of a weight; trained by DP-SGD with the noise of sparse models."""
+
+    #: Embedding models have one method.
+    method = "auto"
+
+    def _model(self, facts: Bounding) -> dict[str, Any]:
+        return {"dimension": operator.index(self.embedding_dim), "seed": operator.index(self.embedding_seed)}  # type: ignore[attr-defined]
+
+    def _plan(self, rows: int, facts: Bounding, *rest: Any, **options: Any) -> Any:
+        self._embedding = {"model": self._model(facts)}
+        if self.select_rows:  # type: ignore[attr-defined]
+            self._embedding["selection"] = {"noise-ratio": self.count_noise, "level": self.count_level}  # type: ignore[attr-defined]
+        try:
+            return super()._plan(rows, facts, *rest, **options)  # type: ignore[misc]
+        finally:
+            del self._embedding
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "embedding": self._embedding}  # type: ignore[misc]
+
+    def _tables(self, facts: Bounding, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Per feature of X its numbers, in the units of X, and what every row has besides."""
+        table = weights[: facts.width * width].reshape(facts.width, width)
+        d = len(facts.scale)
+        own = table[:d] * facts.scale[:, None]
+        constant = table[d] * float(np.float32(facts.intercept)) if facts.intercept else np.zeros(width)
+        return own, constant - facts.centre @ own
+
+
+class TowerMixin(EmbeddingMixin):
+    """Score ⟨user, item⟩ + X·coef + intercept."""
+
+    def _sides(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        half = n_features // 2
+        sides = []
+        for given, default in ((self.user_features, slice(0, half)), (self.item_features, slice(half, None))):  # type: ignore[attr-defined]
+            chosen = np.zeros(n_features, dtype=bool)
+            chosen[default if given is None else given] = True
+            sides.append(chosen)
+        if not (sides[0].any() and sides[1].any()):
+            raise ValueError(
+                f"two towers need features each, but X has {n_features} feature(s); give user_features and item_features"
+            )
+        if (sides[0] & sides[1]).any():
+            raise ValueError("user_features and item_features overlap")
+        return sides[0], sides[1]
+
+    def _model(self, facts: Bounding) -> dict[str, Any]:
+        users, items = self._sides(len(facts.scale))
+        return {**super()._model(facts), "towers": {"users": _ranges(users), "items": _ranges(items)}}
+
+    def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
+        k = operator.index(self.embedding_dim)  # type: ignore[attr-defined]
+        table, constant = self._tables(facts, weights[0], k + 1)
+        users, items = self._sides(len(facts.scale))
+        # the constant of each tower comes from its own features' centres; the intercept belongs to neither
+        centre = -facts.centre[:, None] * table[:, :k]
+        self.embeddings_ = table[:, :k]
+        self._user_constant, self._item_constant = centre[users].sum(axis=0), centre[items].sum(axis=0)
+        self._users, self._items = users, items
+        self._score_scale, shift = task.scale, task.shift
+        self.coef_, self.intercept_ = table[None, :, k] * task.scale, np.array([constant[k] * task.scale + shift])
+        spread = noise[0].reshape(facts.width, k + 1)[: len(facts.scale), k]
+        self.coef_noise_std_ = (spread * facts.scale * task.scale)[None, :]
+
+    def user_vectors(self, X: Any) -> np.ndarray:
+        """The user's vector of each row (rows × embedding_dim)."""
+        X = self._check_X(X)  # type: ignore[attr-defined]
+        return X[:, self._users] @ self.embeddings_[self._users] + self._user_constant
+
+    def item_vectors(self, X: Any) -> np.ndarray:
+        """The item's vector of each row (rows × embedding_dim)."""
+        X = self._check_X(X)  # type: ignore[attr-defined]
+        return X[:, self._items] @ self.embeddings_[self._items] + self._item_constant
+
+    def _product(self, X: Any) -> np.ndarray:
+        return (self.user_vectors(X) * self.item_vectors(X)).sum(axis=1) * self._score_scale
+
+
+def _ranges(chosen: np.ndarray) -> list[tuple[int, int]]:
+    """Half-open runs of a mask."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], chosen.astype(np.int8), [0]))))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2])]
+
+
+@documented
+class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassifier):
+    """Private classifier on sums of embeddings (fastText): scores are linear in Σ x_j·E_j, a vector of `embedding_dim` numbers.
+
+    {parameters}
+        embedding_dim: numbers per feature.
+        embedding_seed: public seed of the values that embeddings start at.
+        select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
+        count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
+
+    Also ``embeddings_`` (features × embedding_dim) and ``output_`` (outputs × embedding_dim); no ``coef_``.
+
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (3000, 4)); y = (X[:, 0] > X[:, 1]).astype(int)
+    >>> model = dpopt.EmbeddingClassifier(
+    ...     epsilon=4.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], embedding_dim=4, steps=60).fit(X, y)
+    >>> model.embeddings_.shape, bool(model.score(X, y) > 0.8)
+    ((4, 4), True)
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, select_rows=False, count_noise=None,
+        count_level=None, bounds=None, row_norm=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
+        fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None,
+        clip_norm=None, momentum=None, sampling_probability=None, rate_schedule=None, insecure_seed=None,
+    ):  # fmt: skip
+        keep(self, locals())
+
+    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+        if n_classes <= 2:
+            return {"name": "logistic", "shift": 0.0}, False
+        return {"name": "softmax", "classes": int(n_classes)}, False
+
+    def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
+        k = operator.index(self.embedding_dim)
+        self.embeddings_, self._constant = self._tables(facts, weights[0], k)
+        self.output_ = weights[0][facts.width * k :].reshape(-1, k)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
+        X = self._check_X(X)
+        scores = (X @ self.embeddings_ + self._constant) @ self.output_.T
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def _named_coefficients(self) -> list[tuple[str, float, float | None]]:
+        return []
+
+
+@documented
+class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
+    """Private two-tower model of two classes: a user's vector times an item's, plus a weight per feature.
+
+    {parameters}
+        user_features, item_features: which columns of X say who and what: a slice, indices or a mask; by default the first
+            and the second half.
+        embedding_dim: numbers per feature.
+        embedding_seed: public seed of the values that embeddings start at.
+        select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
+        count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
+
+    Also ``embeddings_`` (features × embedding_dim).
+
+    >>> import numpy as np, scipy.sparse as sp, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> user, item = rng.integers(0, 20, 20000), rng.integers(0, 20, 20000)
+    >>> y = (user + item) % 2   # no linear model can tell
+    >>> X = sp.hstack([sp.eye(20, format="csr")[user], sp.eye(20, format="csr")[item]], format="csr")
+    >>> model = dpopt.TwoTowerClassifier(
+    ...     epsilon=8.0, delta=1e-6, row_norm=2**0.5, classes=[0, 1], user_features=slice(0, 20), item_features=slice(20, 40),
+    ...     embedding_dim=4, steps=150, learning_rate=8.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
+        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, classes=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        rate_schedule=None, insecure_seed=None,
+    ):  # fmt: skip
+        keep(self, locals())
+
+    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+        # one score: several classes are fitted one against the rest, which a model with one pair of towers can't be
+        if n_classes > 2:
+            raise ValueError(f"Only binary classification is supported. The type of the target is multiclass with {n_classes} classes.")
+        return {"name": "logistic", "shift": 0.0}, False
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """One score per row; positive means the second class."""
+        return self._product(X) + self._check_X(X) @ self.coef_[0] + self.intercept_[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+@documented
+class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
+    """Private two-tower model of a number, for example a rating: matrix factorisation with side features.
+
+    {parameters}
+        user_features, item_features: which columns of X say who and what: a slice, indices or a mask; by default the first
+            and the second half.
+        embedding_dim: numbers per feature.
+        embedding_seed: public seed of the values that embeddings start at.
+        select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
+        count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
+
+    Also ``embeddings_`` (features × embedding_dim).
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
+        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, target_bounds=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
+        rate_schedule=None, insecure_seed=None,
+    ):  # fmt: skip
+        keep(self, locals())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The score of each row, in the units of y."""
+        return self._product(X) + self._check_X(X) @ self.coef_ + self.intercept_
+
+
+__all__ = ["EmbeddingClassifier", "TwoTowerClassifier", "TwoTowerRegressor"]

@@ -1,0 +1,96 @@
+"""Embedding models: what they learn, that predictions are the released model, options."""
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import dpopt
+
+USERS, ITEMS = 20, 30
+BUDGET = {"epsilon": 8.0, "delta": 1e-6}
+SIDES = {"user_features": slice(0, USERS), "item_features": slice(USERS, USERS + ITEMS)}
+
+
+@pytest.fixture(scope="module")
+def likes():
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(0, USERS, 20000), rng.integers(0, ITEMS, 20000)
+    X = sp.hstack([sp.eye(USERS, format="csr")[user], sp.eye(ITEMS, format="csr")[item]], format="csr")
+    return X, (user + item) % 2
+
+
+@pytest.mark.parametrize("select_rows", [False, True])
+def test_two_towers_learn_pairs(likes, select_rows):
+    X, y = likes
+    model = dpopt.TwoTowerClassifier(
+        **BUDGET, **SIDES, row_norm=2**0.5, classes=[0, 1], embedding_dim=4, steps=150, learning_rate=8.0,
+        select_rows=select_rows, insecure_seed=1,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = clone(model).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert model.plan_.method == "embedding-sgd" and 0 < model.privacy_.epsilon <= 8.0
+    assert ("selection" in model.plan_.schedule) == select_rows
+    assert model.embeddings_.shape == (USERS + ITEMS, 4)
+    # scores are the vectors' product and the weights of single features
+    pairs = model.user_vectors(X[:5]) * model.item_vectors(X[:5])
+    assert np.allclose(model.decision_function(X[:5]), pairs.sum(axis=1) + X[:5] @ model.coef_[0] + model.intercept_[0])
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    assert "<html" in model.report()
+
+
+def test_dense_rows_with_bounds_predict_as_they_are_trained():
+    # centred features: the constants of the towers must come out right
+    rng = np.random.default_rng(1)
+    X = rng.uniform(2, 4, (30000, 4))
+    score = (X[:, 0] - 3) * (X[:, 2] - 3)
+    model = dpopt.TwoTowerRegressor(
+        **BUDGET, bounds=(2, 4), target_bounds=(-1, 1), embedding_dim=2, steps=200, learning_rate=30.0, insecure_seed=2,
+        user_features=[0, 1], item_features=[2, 3],
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, score)
+    assert model.score(X, score) > 0.5
+
+
+def test_sums_of_embeddings_tell_several_classes():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (20000, 3))
+    y = X.argmax(axis=1)
+    model = dpopt.EmbeddingClassifier(**BUDGET, bounds=(-1, 1), classes=[0, 1, 2], embedding_dim=4, steps=100).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.output_.shape == (3, 4) and np.allclose(model.predict_proba(X).sum(axis=1), 1)
+    plan = model.explain(n_rows=20000, n_features=3, n_classes=3)
+    assert [c["method"] for c in plan.candidates] == ["embedding-sgd"]
+    assert "not convex" in json.dumps(plan.chosen["warnings"])
+
+
+def test_bad_sides_are_refused(likes):
+    X, y = likes
+    for sides, message in [
+        ({"user_features": slice(0, 5), "item_features": slice(4, 9)}, "overlap"),
+        ({"user_features": slice(0, 0), "item_features": slice(4, 9)}, "need features"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            dpopt.TwoTowerClassifier(**BUDGET, row_norm=2**0.5, classes=[0, 1], **sides).fit(X, y)
+
+
+def test_rate_schedule_and_correlation_reach_the_plan():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (2000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1]}
+    falling = dpopt.SGDClassifier(**common, rate_schedule="cosine", steps=40).fit(X, y)
+    assert falling.plan_.schedule["rate_schedule"] == "cosine"
+    stream = dpopt.LogisticRegression(**common, method="dp-ftrl", correlation="tree").fit(X, y)
+    assert stream.plan_.schedule["correlation"] == "tree"
+    with pytest.raises(ValueError):
+        dpopt.SGDClassifier(**common, rate_schedule="soon").fit(X, y)
