@@ -97,7 +97,6 @@ impl From<StoredCandidate> for CandidateRow {
                 delta: c.delta,
                 accountant: c.accountant,
                 notes: c.notes,
-                notes: Vec::new(),
             }),
             (why, _) => Outcome::Refused { not_applicable: why.unwrap_or_default() },
         };
