@@ -29,6 +29,16 @@ impl IntegerShift {
         Self { square, line: (square == 1.0).then_some(1.0) }
     }
 
+    /// The largest shift of `records` records together: each moves the sums by integers of its own, so rounding comes first.
+    pub fn of_users(sensitivity: f64, dimension: Option<u64>, relation: Relation, records: u64) -> Self {
+        let (one, k) = (Self::new(sensitivity, dimension, relation), records as f64);
+        match dimension {
+            Some(1) => Self { square: one.square * k * k, line: one.line.map(|line| line * k) },
+            // unit steps of several sums need not go along one of them
+            _ => Self { square: one.square * k * k, line: one.line.filter(|_| records == 1) },
+        }
+    }
+
     /// Rényi divergence over order: |d|²/(2σ²) whatever the number of sums (their Theorem 4), rounded up.
     pub fn rho(self, sigma: f64) -> f64 {
         0.5 * (self.square / sigma / sigma) * (1.0 + 8.0 * f64::EPSILON)
@@ -51,5 +61,10 @@ mod tests {
         let replaced = IntegerShift::new(1.0, None, Relation::ReplaceOne);
         assert_eq!(replaced, IntegerShift { square: 4.0, line: None });
         assert_eq!(IntegerShift::new(2.5, Some(1), Relation::ReplaceOne).line, Some(4.0));
+        // two records of 2 steps each are 4 steps, though 2·2.66 is above 5
+        let users = |norm, d, k| IntegerShift::of_users(norm, d, Relation::ZeroOut, k);
+        assert_eq!(users(2.66, Some(1), 2), IntegerShift { square: 16.0, line: Some(4.0) });
+        assert_eq!(users(1.0, None, 2), IntegerShift { square: 4.0, line: None });
+        assert_eq!(users(1.0, None, 1), shift(1.0, None));
     }
 }

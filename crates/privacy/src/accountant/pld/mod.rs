@@ -79,7 +79,11 @@ impl Accountant for Pld {
                 worst = Some(bound);
             }
         }
-        worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))
+        let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
+        if tree::has_envelope(event) {
+            worst.lower = None;
+        }
+        Ok(worst)
     }
 
     fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
@@ -91,7 +95,11 @@ impl Accountant for Pld {
                 worst = Some(bound);
             }
         }
-        worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))
+        let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
+        if tree::has_envelope(event) {
+            worst.lower = None;
+        }
+        Ok(worst)
     }
 }
 

@@ -240,6 +240,15 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
     })
 }
 
+/// Whether a pair of `event` lies above all mechanisms of its kind without being one of them: then what the pair attains is no
+/// lower bound. So it is with integer noise on several sums, where another shift may be worst at each ε.
+pub(crate) fn has_envelope(event: &Event) -> bool {
+    match event {
+        Event::DiscreteGaussian { dimension, .. } => *dimension != Some(1),
+        other => other.children().iter().any(|child| has_envelope(child)),
+    }
+}
+
 fn discrete_gaussian(sigma: f64, shift: IntegerShift) -> Sides {
     match shift.line {
         Some(line) => Sides::symmetric(DiscreteGaussianPair::new(sigma, line)),
@@ -378,9 +387,8 @@ fn user_sides(k: u64, part: &Event, relation: Relation) -> Result<Sides, Account
             let shift = relation.sum_sensitivity() * k as f64 / noise_multiplier;
             Ok(Sides::symmetric(LaplacePair { shift: shift * (1.0 + 4.0 * U) }))
         }
-        // k vectors of norm at most C add up to a norm of at most kC
         Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
-            Ok(discrete_gaussian(*sigma, IntegerShift::new(k as f64 * sensitivity, *dimension, relation)))
+            Ok(discrete_gaussian(*sigma, IntegerShift::of_users(*sensitivity, *dimension, relation, k)))
         }
         _ => Err(unsupported(
             relation,
