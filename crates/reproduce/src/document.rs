@@ -181,6 +181,6 @@ const INTRODUCTION: &str = "# Figures and tables of the papers, computed again
 Every entry is one command: `make reproduce NAME=…` (or `dpopt-reproduce run NAME`). It prints its seed and settings, keeps
 finished trials (stop it with Ctrl-C and start it again), and writes a chart, its numbers as CSV, and the source's reported
 values beside ours with a verdict. `dpopt-reproduce list` shows all of them; `--short` takes seconds and runs in the tests.
-The rules by which a value *agrees* are fixed in the code before the run. This page is written by `dpopt-reproduce page`.
+The rules by which a value *agrees* stand in the code; where one was changed after a run was seen, the entry says so. This page is written by `dpopt-reproduce page`.
 
 ";
