@@ -52,7 +52,7 @@ def test_dense_rows_with_bounds_predict_as_they_are_trained():
     X = rng.uniform(2, 4, (30000, 4))
     score = (X[:, 0] - 3) * (X[:, 2] - 3)
     model = dpopt.TwoTowerRegressor(
-        **BUDGET, bounds=(2, 4), target_bounds=(-1, 1), embedding_dim=2, steps=200, learning_rate=30.0, insecure_seed=2,
+        **BUDGET, bounds=(2, 4), target_bounds=(-1, 1), embedding_dim=2, steps=200, learning_rate=3.0, insecure_seed=2,
         user_features=[0, 1], item_features=[2, 3],
     )  # fmt: skip
     with warnings.catch_warnings():

@@ -33,8 +33,8 @@ PARAMETERS = """Args:
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
 
     Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``
-    (:class:`dpopt.Plan`), ``noise_std_`` (of the main release), ``coef_noise_std_`` (upper bound per coefficient, NaN where
-    the method has none). All other data-dependent facts (iterations, time, losses) are deliberately not kept."""
+    (:class:`dpopt.Plan`), ``noise_std_`` (of the main release; NaN for a method that adds no noise), ``coef_noise_std_``
+    (upper bound per coefficient, NaN where the method has none). All other data-dependent facts (iterations, time, losses) are deliberately not kept."""
 
 
 def documented(cls: T) -> T:

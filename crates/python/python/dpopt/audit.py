@@ -171,8 +171,8 @@ def audit(
     claim = _claim(epsilon, delta, event, relation)
     if not stop_early:
         pairs = [(float(run(with_record)), float(run(without_record))) for _ in _counted(runs, progress)]
-        samples = (np.array(column) for column in zip(*pairs))
-        return _report(*_core.audit(*samples, *claim, 1 - confidence, 0.25))
+        present, absent = np.ascontiguousarray(np.array(pairs, dtype=float).reshape(-1, 2).T)
+        return _report(*_core.audit(present, absent, *claim, 1 - confidence, 0.25))
     bets = _core.SequentialAudit(*claim, 1 - confidence, runs)
     for _ in _counted(runs, progress):
         if bets.observe(float(run(with_record)), float(run(without_record))):
