@@ -174,12 +174,16 @@ impl MeanEstimate {
         chosen: usize,
         planning_seconds: f64,
     ) -> Result<Estimated, FitError> {
-        progress.start("sum of vectors", self.problem.records);
+        // under add-or-remove the number of records is protected: a bar that counts them would tell it
+        let counted = self.problem.relation != Relation::AddOrRemove;
+        progress.start("sum of vectors", if counted { self.problem.records } else { 1 });
         let mut curator = Curator::open(&plan.certificate, noise);
         let released = plan.run(&self.problem, &mut curator, |summer| -> Result<(), FitError> {
             self.vectors.for_each(&*self.table, self.options.bad_cells, |entries| {
                 summer.add(entries);
-                progress.tick();
+                if counted {
+                    progress.tick();
+                }
             })?;
             Ok(())
         })?;

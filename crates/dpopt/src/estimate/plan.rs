@@ -178,10 +178,12 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
-    // spec 15 §1: half of the failure probability for each of the two bounds
-    let beta = ERROR_CONFIDENCE;
-    let whole = sigma * (d.sqrt() + (2.0 * (2.0 / beta).ln()).sqrt());
-    let projected = (2.0 * problem.l1_norm() * sigma * (2.0 * (4.0 * d / beta).ln()).sqrt()).sqrt();
+    let grid = grid(problem, problem.norm, sum_std);
+    // spec 15 §1: half of the failure probability for each of the two bounds; truncation counts as noise
+    let (beta, extra) = (ERROR_CONFIDENCE, truncation(grid));
+    let whole = sigma * (d.sqrt() + (2.0 * (2.0 / beta).ln()).sqrt()) + extra * d.sqrt();
+    let largest = sigma * (2.0 * (4.0 * d / beta).ln()).sqrt() + extra;
+    let projected = (2.0 * problem.l1_norm() * largest).sqrt();
     let entries = entries_above(
         d,
         n * problem.l1_norm() / sum_std,
@@ -200,7 +202,7 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
             norm: problem.norm,
             l1_norm: problem.l1_norm(),
             noise_scale: sum_std,
-            grid_exponent: grid(problem, problem.norm, sum_std).exponent(),
+            grid_exponent: grid.exponent(),
             dense: problem.keep_all(entries),
             projection_radius: problem.projection().radius,
         },
@@ -225,7 +227,8 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
     let scale = noise_multiplier * problem.l1_norm();
     let b = scale / n;
-    let projected = (2.0 * problem.l1_norm() * b * (d / ERROR_CONFIDENCE).ln()).sqrt();
+    let grid = grid(problem, problem.l1_norm(), scale);
+    let projected = (2.0 * problem.l1_norm() * (b * (d / ERROR_CONFIDENCE).ln() + truncation(grid))).sqrt();
     let entries = entries_above(d, n * problem.l1_norm() / scale, |t| (-t).exp(), |t| (-t).exp());
     refuse_dense_answer(problem, entries)?;
     Ok(MeanPlan {
@@ -239,16 +242,23 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
             norm: problem.norm,
             l1_norm: problem.l1_norm(),
             noise_scale: scale,
-            grid_exponent: grid(problem, problem.l1_norm(), scale).exponent(),
+            grid_exponent: grid.exponent(),
             dense: true,
             projection_radius: problem.projection().radius,
         },
     })
 }
 
-/// A record has about s non-zeros, and only those are truncated.
+/// So fine that what truncation takes from a coordinate of the mean is far below the noise there. A record has about s
+/// non-zeros, and only those are truncated.
 fn grid(problem: &MeanProblem, clip_norm: f64, scale: f64) -> Grid {
-    Grid::for_sum(clip_norm, scale, problem.records, problem.sparsity.ceil() as usize)
+    Grid::for_sum(clip_norm, scale, problem.records.saturating_mul(256), problem.sparsity.ceil() as usize)
+}
+
+/// Bound on what the grid adds to the noise of a coordinate of the mean: less than a step for truncation of the mean record, one
+/// more for each of two passes that may enforce the norm, half a step of the sum for the rounded noise.
+fn truncation(grid: Grid) -> f64 {
+    4.0 * grid.step()
 }
 
 impl MeanPlan {

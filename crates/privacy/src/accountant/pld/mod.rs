@@ -80,7 +80,7 @@ impl Accountant for Pld {
             }
         }
         let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
-        if tree::has_envelope(event) {
+        if tree::has_envelope(event, relation, 1) {
             worst.lower = None;
         }
         Ok(worst)
@@ -96,7 +96,7 @@ impl Accountant for Pld {
             }
         }
         let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
-        if tree::has_envelope(event) {
+        if tree::has_envelope(event, relation, 1) {
             worst.lower = None;
         }
         Ok(worst)

@@ -292,6 +292,27 @@ fn lower_bounds_bracket_the_truth() {
     }
 }
 
+/// A pair that lies above all shifts of several integer sums shows nothing that a mechanism attains; one shift does.
+#[test]
+fn only_pairs_that_a_mechanism_has_show_lower_bounds() {
+    let lower = |sensitivity, dimension, records, relation| {
+        let one = Event::DiscreteGaussian { sigma: 3.0, sensitivity, dimension };
+        let event = Event::UserUnit { records_per_user: records, event: Box::new(one) };
+        Pld::default().bracket(&event, relation, 1e-6).unwrap().lower
+    };
+    let zero_out = Relation::ZeroOut;
+    // of two records with steps of 2, not of ⌊2·2.66⌋ = 5
+    let two = lower(2.66, Some(1), 2, zero_out).unwrap();
+    let four = lower(4.0, Some(1), 1, zero_out).unwrap();
+    assert!((two / four - 1.0).abs() < 1e-12, "{two} {four}");
+    assert!(lower(1.0, None, 1, zero_out).is_some(), "a unit step goes along one sum");
+    for (sensitivity, records, relation) in
+        [(1.0, 2, zero_out), (2.0, 1, zero_out), (1.0, 1, Relation::ReplaceOne)]
+    {
+        assert_eq!(lower(sensitivity, None, records, relation), None);
+    }
+}
+
 /// Sampling a mechanism with a δ of its own: Q keeps that much mass where P has none, at the sampled loss ln(1 − q).
 #[test]
 fn a_sampled_mechanism_keeps_the_mass_that_only_the_other_side_has() {

@@ -242,10 +242,15 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
 
 /// Whether a pair of `event` lies above all mechanisms of its kind without being one of them: then what the pair attains is no
 /// lower bound. So it is with integer noise on several sums, where another shift may be worst at each ε.
-pub(crate) fn has_envelope(event: &Event) -> bool {
+pub(crate) fn has_envelope(event: &Event, relation: Relation, records: u64) -> bool {
     match event {
-        Event::DiscreteGaussian { dimension, .. } => *dimension != Some(1),
-        other => other.children().iter().any(|child| has_envelope(child)),
+        Event::DiscreteGaussian { sensitivity, dimension, .. } => {
+            IntegerShift::of_users(*sensitivity, *dimension, relation, records).line.is_none()
+        }
+        Event::UserUnit { records_per_user, event } => {
+            has_envelope(event, relation, records.saturating_mul(*records_per_user))
+        }
+        other => other.children().iter().any(|child| has_envelope(child, relation, records)),
     }
 }
 
