@@ -279,43 +279,63 @@ fn worst_case(facts: &Problem, epsilon: f64) -> Fallible<f64> {
     Ok(public.rows * empirical(public, shares(Budget::new(epsilon, DELTA)?).mu).modulus)
 }
 
-/// Excess risk and rounds against n, d and ε with the tuning that the bound is proved for.
+/// Shifted so far that it is linear on the unit ball to 1e-4, slope 1.
+const LINEAR: Loss = Loss::Logistic { shift: 10.0 };
+
+/// The hard instance of the worst-case tuning: linear losses with a mean slope of μ/2 in one direction. Half of each row lies
+/// in that direction; the rest is uniform, of either sign in a pair of rows with one label, so that it has mean 0.
+fn hard_table(n: usize, d: usize, modulus: f64, seed: u64) -> Examples {
+    let mut stream = NoiseSource::insecure(seed).stream(Purpose::Initialisation, 0);
+    let mut examples = Examples { rows: Rows::new(d), targets: Vec::new() };
+    let half = 0.5f64.sqrt();
+    // mean slope: half·(share of + less share of -)
+    let plus = ((0.5 + 0.25 * modulus / half).min(1.0) * n as f64 / 2.0).round() as usize * 2;
+    let mut raw: Vec<f64> = Vec::new();
+    for i in 0..n {
+        match i % 2 {
+            0 => raw = (1..d).map(|_| stream.standard_normal()).collect(),
+            _ => raw.iter_mut().for_each(|x| *x = -*x),
+        }
+        let size = raw.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let rest = raw.iter().map(|x| x * half / size);
+        let mut row: Vec<(u32, f32)> = (0u32..).zip(std::iter::once(half).chain(rest).map(|x| x as f32)).collect();
+        examples.rows.push_clipped(&mut row, 1.0);
+        examples.targets.push(if i < plus { 1.0 } else { -1.0 });
+    }
+    examples
+}
+
+/// Excess risk over the best point of the unit ball, and rounds, against n, d and ε with the tuning that the bound
+/// √(2d)·G/(sn) is proved for.
 fn slopes() -> Fallible<()> {
-    let run = |n: usize, d: usize, epsilon: f64, runs: u64| -> Fallible<(f64, f64, f64)> {
-        let facts = problem(n, d, LOGISTIC, Relation::ZeroOut);
+    let run = |n: usize, d: usize, epsilon: f64| -> Fallible<(f64, f64, f64, f64)> {
+        let facts = problem(n, d, LINEAR, Relation::ZeroOut);
         let lambda = worst_case(&facts, epsilon)?;
-        let plan = choose(&facts, Budget::new(epsilon, DELTA)?, &options(OURS, Some(lambda)))?;
-        // random labels: the minimiser is near 0, so what is measured is the price of privacy d/k
-        let mut data = table(n, d, LOGISTIC, 3);
-        let mut stream = NoiseSource::insecure(4).stream(Purpose::Initialisation, 0);
-        data.targets.iter_mut().for_each(|t| *t = if stream.coin() { 1.0 } else { -1.0 });
-        let least = least_loss(&data, LOGISTIC);
-        let (mean, error) = excess(&*plan, &facts, &data, LOGISTIC, least, runs)?;
-        Ok((mean, error, plan.summary().steps as f64))
+        let plan = choose(&facts, Budget::new(epsilon, DELTA)?, &MethodOptions { shift: Some(10.0), ..options(OURS, Some(lambda)) })?;
+        let data = hard_table(n, d, lambda / n as f64, 3);
+        // by symmetry the best point of the ball lies along the first column
+        let along = |t: f64| mean_loss(&data, LINEAR, &std::iter::once(t).chain(std::iter::repeat_n(0.0, d - 1)).collect::<Vec<_>>());
+        let least = (0..=1000).map(|i| along(f64::from(i) / 1000.0)).fold(f64::INFINITY, f64::min);
+        let (mean, error) = excess(&*plan, &facts, &data, LINEAR, least, 100)?;
+        let bound = lambda / n as f64; // μR² with R = 1
+        Ok((mean, error, bound, plan.summary().steps as f64))
     };
-    println!("\nexcess risk with the worst-case tuning, ε = 1, random labels");
-    let mut by_n = Vec::new();
-    for n in [250usize, 500, 1000, 2000, 4000] {
-        let (mean, error, rounds) = run(n, 10, 1.0, 24)?;
-        println!("n {n}, d 10: {mean:.5} ± {error:.5}, {rounds} rounds");
-        by_n.push((n as f64, mean));
-    }
-    println!("slope in n: {:.3}", slope(&by_n));
-    let mut by_d = Vec::new();
-    for d in [4usize, 8, 16, 32] {
-        let (mean, error, rounds) = run(1000, d, 1.0, 24)?;
-        println!("n 1000, d {d}: {mean:.5} ± {error:.5}, {rounds} rounds");
-        by_d.push((d as f64, mean));
-    }
-    println!("slope in d: {:.3}", slope(&by_d));
-    let mut by_epsilon = Vec::new();
-    for epsilon in [0.05, 0.1, 0.2, 0.4] {
-        let (mean, error, rounds) = run(1000, 10, epsilon, 24)?;
-        println!("ε {epsilon}: {mean:.5} ± {error:.5}, {rounds} rounds");
-        by_epsilon.push((epsilon, mean));
-    }
-    println!("slope in ε: {:.3}", slope(&by_epsilon));
-    Ok(())
+    let show = |name: &str, settings: &[(usize, usize, f64)], key: fn(&(usize, usize, f64)) -> f64| -> Fallible<()> {
+        let (mut points, mut rounds_at) = (Vec::new(), Vec::new());
+        for setting in settings {
+            let &(n, d, epsilon) = setting;
+            let (mean, error, bound, rounds) = run(n, d, epsilon)?;
+            println!("n {n}, d {d}, ε {epsilon}: {mean:.5} ± {error:.5}, bound {bound:.5}, {rounds} rounds");
+            points.push((key(setting), mean));
+            rounds_at.push((key(setting), rounds));
+        }
+        println!("slope in {name}: {:.3} (rounds: {:.3})", slope(&points), slope(&rounds_at));
+        Ok(())
+    };
+    println!("\nexcess risk on hard instances with the worst-case tuning");
+    show("n", &[500, 1000, 2000, 4000].map(|n| (n, 10, 0.1)), |s| s.0 as f64)?;
+    show("d", &[4, 8, 16, 32, 64].map(|d| (1000, d, 0.1)), |s| s.1 as f64)?;
+    show("ε", &[0.05, 0.1, 0.2, 0.4].map(|e| (1000, 10, e)), |s| s.2)
 }
 
 fn speed() -> Fallible<()> {

@@ -226,8 +226,9 @@ impl DescentOptions {
         let steps = match self.steps {
             Some(0) => return Err(NotApplicable::Option("steps is 0; give at least 1".into())),
             Some(steps) => steps,
-            // fewer than 2/(1−β) steps never reach the momentum's stationary speed; beyond 400 only time is lost
-            None => (wanted as u64).max((2.0 / (1.0 - momentum)).ceil() as u64).min(400),
+            // in a steep direction momentum swings, and a swing shrinks by √β a step: 10/(1−β) steps leave e⁻⁵ of it; beyond 400
+            // only time is lost
+            None => (wanted as u64).max((10.0 / (1.0 - momentum)).ceil() as u64).min(400),
         };
         let learning_rate = match self.learning_rate {
             Some(rate) => rate,
