@@ -7,7 +7,7 @@ use dpopt::data::{Examples, Rows};
 use dpopt::loss::{Loss, sigmoid};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, Run, StepRule, Stream,
+    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RowSeats, Run, StepRule, Stream,
 };
 use dpopt::optimize::{self, Algorithm, Average, DescentOptions, NoisySgd};
 use dpopt::plan::Problem;
@@ -72,11 +72,14 @@ impl Trainer<'_> {
         for _ in 0..steps {
             self.skips.subset(self.examples.rows.len() as u64, stream, &mut batch);
             slopes.clear();
-            for &i in &batch {
-                let (indices, values) = self.examples.rows.row(i as usize);
-                let score: f64 = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
-                let y = f64::from(self.examples.targets[i as usize]);
-                slopes.push(-y * sigmoid(-y * score));
+            for group in batch.chunks(16) {
+                self.examples.rows.fetch(group);
+                for &i in group {
+                    let (indices, values) = self.examples.rows.row(i as usize);
+                    let score: f64 = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
+                    let y = f64::from(self.examples.targets[i as usize]);
+                    slopes.push(-y * sigmoid(-y * score));
+                }
             }
             for (&i, slope) in batch.iter().zip(&slopes) {
                 let (indices, values) = self.examples.rows.row(i as usize);
@@ -89,21 +92,22 @@ impl Trainer<'_> {
 
     /// The kernel of `noisy-sgd`: read, clip, scatter, noise where needed.
     fn private(&self, descent: &mut LazyIterate, quantizer: &Quantizer, steps: usize, streams: &mut [Stream; 2]) {
-        let mut batch = Vec::new();
+        let (mut batch, mut seats) = (Vec::new(), RowSeats::default());
         let [choice, noise] = streams;
         for _ in 0..steps {
             self.skips.subset(self.examples.rows.len() as u64, choice, &mut batch);
             for group in batch.chunks(16) {
+                self.examples.rows.fetch(group);
                 for &i in group {
                     descent.warm(self.examples.rows.row(i as usize).0.iter().map(|&j| j as usize));
                 }
                 for &i in group {
                     let (indices, values) = self.examples.rows.row(i as usize);
-                    let row = indices.iter().zip(values).map(|(&j, &x)| (j as usize, x));
-                    let score = descent.dot(row.clone(), noise);
+                    descent.seat(indices.iter().map(|&j| j as usize), &mut seats, noise);
+                    let score = descent.dot(&seats, values);
                     let y = f64::from(self.examples.targets[i as usize]);
                     if let Some(factor) = quantizer.row_factor(-y * sigmoid(-y * score), values) {
-                        descent.add_scaled(row, factor);
+                        descent.add_scaled(&seats, values, factor);
                     }
                 }
             }

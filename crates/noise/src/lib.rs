@@ -65,7 +65,7 @@ pub use geometric::{Geometric, ScaleError};
 pub use grid::Grid;
 pub use intersection::{project_l1_l2, project_l1_l2_dense};
 pub use laplace::{DiscreteLaplace, RoundedLaplace};
-pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, Run, StepRule, Work};
+pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, RowSeats, Run, StepRule, Work};
 pub use order_statistics::{Descending, hard_threshold, project_l1};
 pub use poisson::{PoissonSkips, ProbabilityError};
 pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};

@@ -66,6 +66,19 @@ impl Rows {
         (&self.indices[span.clone()], &self.values[span])
     }
 
+    /// Asks for the memory of some rows, all at once: rows of a random batch lie anywhere, and one by one each would be
+    /// waited for. Changes nothing but speed.
+    pub fn fetch(&self, rows: &[u64]) {
+        let mut all = 0;
+        for &i in rows {
+            let (indices, values) = self.row(i as usize);
+            // an entry per cache line
+            all = indices.iter().step_by(16).fold(all, |all, j| all ^ j);
+            all = values.iter().step_by(16).fold(all, |all, x| all ^ x.to_bits());
+        }
+        std::hint::black_box(all);
+    }
+
     /// Memory of all rows, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (8 * self.values.len() + 8 * self.offsets.len()) as u64

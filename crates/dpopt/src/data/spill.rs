@@ -28,6 +28,8 @@ pub trait Records: Sync {
     fn columns(&self) -> usize;
     /// Every row's l2 norm is at most this.
     fn norm_bound(&self) -> f64;
+    /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
+    fn fetch(&self, _: &[u64]) {}
     /// Columns, values and target of record i, in `buffer` if they have to be brought from elsewhere.
     fn record<'a>(&'a self, i: usize, buffer: &'a mut RecordBuffer) -> Result<Record<'a>, Self::Error>;
 }
@@ -54,6 +56,10 @@ impl Records for Examples {
 
     fn norm_bound(&self) -> f64 {
         self.rows.norm_bound()
+    }
+
+    fn fetch(&self, records: &[u64]) {
+        self.rows.fetch(records);
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use super::curator::{CuratorError, Mechanism, sealed};
 use super::gradient::{ClippedGradient, Scratch, Weights};
 use crate::data::{RecordBuffer, Records};
 use crate::progress::Progress;
-use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, Stream};
+use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
 use dpopt_privacy::Event;
 use std::marker::PhantomData;
 
@@ -94,6 +94,7 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
             let mut stream = noise.stream(Purpose::Touch, step);
             for group in batch.chunks(GROUP) {
                 if R::IN_MEMORY {
+                    input.fetch(group);
                     for &i in group {
                         let (columns, ..) = input.record(i as usize, &mut buffer).map_err(Into::into)?;
                         self.gradient.warm(columns, &descent);
@@ -116,7 +117,7 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
 }
 
 impl SparseGradient for ClippedGradient {
-    type Scratch = Scratch;
+    type Scratch = (Scratch, Vec<RowSeats>);
 
     fn clip_norm(&self) -> f64 {
         self.clip_norm()
@@ -126,8 +127,8 @@ impl SparseGradient for ClippedGradient {
         self.outputs() * features
     }
 
-    fn scratch(&self) -> Scratch {
-        self.scratch()
+    fn scratch(&self) -> Self::Scratch {
+        (self.scratch(), vec![RowSeats::default(); self.outputs()])
     }
 
     /// Those of a feature's first output stand for the others beside them.
@@ -143,10 +144,9 @@ impl SparseGradient for ClippedGradient {
         i: usize,
         descent: &mut LazyIterate,
         stream: &mut Stream,
-        scratch: &mut Scratch,
+        (scratch, seats): &mut Self::Scratch,
     ) -> Result<(), R::Error> {
-        let mut weights = LazyWeights { descent, stream, outputs: self.outputs() };
-        self.add_record(records, i, &mut weights, scratch)
+        self.add_record(records, i, &mut LazyWeights { descent, stream, seats }, scratch)
     }
 
     /// All outputs of a feature lie together while training; the answer is outputs × features.
@@ -160,24 +160,26 @@ impl SparseGradient for ClippedGradient {
 struct LazyWeights<'a> {
     descent: &'a mut LazyIterate,
     stream: &'a mut Stream,
-    outputs: usize,
+    /// The row's, per output.
+    seats: &'a mut [RowSeats],
 }
 
 impl Weights for LazyWeights<'_> {
     #[inline]
     fn score(&mut self, out: usize, columns: &[u32], values: &[f32]) -> f64 {
-        let k = self.outputs;
-        self.descent.dot(columns.iter().zip(values).map(|(&j, &x)| (j as usize * k + out, x)), self.stream)
+        let (k, seats) = (self.seats.len(), &mut self.seats[out]);
+        self.descent.seat(columns.iter().map(|&j| j as usize * k + out), seats, self.stream);
+        self.descent.dot(seats, values)
     }
 
+    /// After the row's score.
     #[inline]
-    fn add_scaled(&mut self, out: usize, columns: &[u32], values: &[f32], scale: f64) {
-        let k = self.outputs;
-        self.descent.add_scaled(columns.iter().zip(values).map(|(&j, &x)| (j as usize * k + out, x)), scale);
+    fn add_scaled(&mut self, out: usize, _: &[u32], values: &[f32], scale: f64) {
+        self.descent.add_scaled(&self.seats[out], values, scale);
     }
 
     #[inline]
     fn add(&mut self, out: usize, column: u32, units: i64) {
-        self.descent.add(column as usize * self.outputs + out, units);
+        self.descent.add(column as usize * self.seats.len() + out, units);
     }
 }

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 const PART: usize = 1 << 12;
 /// Gaps up to this length are looked up in a list, longer ones in a map.
 const LISTED: u32 = 1 << 12;
+/// The seat of a coordinate that no step has read since it was last brought up to date.
+const NOWHERE: u32 = u32::MAX;
 
 /// A coordinate: its state just before step `last`, and the gradient of step `last`, which is not yet applied; nor is any
 /// noise from step `last` on.
@@ -21,6 +23,57 @@ struct Cell<const P: usize> {
     state: [i128; P],
     gradient: i64,
     last: u32,
+    /// Seat in the step `last`, or [`NOWHERE`].
+    seat: u32,
+}
+
+/// What a step reads and adds, close together: a coordinate is looked up once a step in the large table, which does not fit
+/// a cache, and has a seat here from then on.
+#[derive(Default)]
+struct Seats {
+    coordinates: Vec<usize>,
+    /// The step up to which the coordinate had been brought.
+    since: Vec<u32>,
+    /// The iterate, negated, in steps of the public grid of reads.
+    values: Vec<f64>,
+    /// Gradient sums, in grid units.
+    gradients: Vec<i64>,
+    /// How many seats are taken: the vectors are longer.
+    taken: usize,
+}
+
+impl Seats {
+    /// Room for so many more.
+    #[inline]
+    fn reserve(&mut self, more: usize) {
+        let wanted = self.taken + more;
+        if self.coordinates.len() < wanted {
+            let length = wanted.next_power_of_two();
+            self.coordinates.resize(length, 0);
+            self.since.resize(length, 0);
+            self.values.resize(length, 0.0);
+            self.gradients.resize(length, 0);
+        }
+    }
+
+    /// The seat of coordinate j, for which there is room. Half of a batch's entries are new and nothing tells which: no branch.
+    #[inline]
+    fn take<const P: usize>(&mut self, j: usize, cell: &mut Cell<P>, step: u32) -> u32 {
+        let new = !cell.is_seated(step);
+        self.coordinates[self.taken] = j;
+        self.since[self.taken] = cell.last;
+        cell.seat = if new { self.taken as u32 } else { cell.seat };
+        cell.last = step;
+        self.taken += usize::from(new);
+        cell.seat
+    }
+}
+
+impl<const P: usize> Cell<P> {
+    #[inline]
+    fn is_seated(&self, step: u32) -> bool {
+        (self.last == step) & (self.seat != NOWHERE)
+    }
 }
 
 /// Looks up how to move from one step to another. Long-lived where gaps lie within a run of equal steps, so that only their
@@ -112,6 +165,7 @@ pub(super) struct Cells<const P: usize> {
     cells: Vec<Cell<P>>,
     gaps: Gaps<P>,
     normal: WideNormal,
+    seats: Seats,
     pub(super) step: u32,
     read_shift: u32,
     max_gradient: i64,
@@ -121,9 +175,10 @@ pub(super) struct Cells<const P: usize> {
 impl<const P: usize> Cells<P> {
     pub(super) fn new(dimension: usize, recursion: Recursion<P>, read_shift: u32, max_gradient: i64) -> Self {
         Self {
-            cells: vec![Cell { state: [0; P], gradient: 0, last: 0 }; dimension],
+            cells: vec![Cell { state: [0; P], gradient: 0, last: 0, seat: NOWHERE }; dimension],
             gaps: Gaps::new(recursion),
             normal: WideNormal::new(),
+            seats: Seats::default(),
             step: 0,
             read_shift,
             max_gradient,
@@ -135,23 +190,78 @@ impl<const P: usize> Cells<P> {
         self.work
     }
 
-    /// The iterate of coordinate j, negated, in steps of the public grid of reads.
+    /// Gives each of `coordinates` its seat in this step, into `seats`. Those that had none are brought up to date.
+    ///
+    /// # Panics
+    /// If a coordinate is out of range.
     #[inline]
-    pub(super) fn read(&mut self, j: usize, stream: &mut Stream) -> i64 {
-        if self.cells[j].last != self.step {
-            self.bring(j, stream);
-        }
-        rounded(self.cells[j].state[0], self.read_shift)
+    pub(super) fn seat(&mut self, coordinates: impl ExactSizeIterator<Item = usize>, seats: &mut Vec<u32>, stream: &mut Stream) {
+        let first = self.seats.taken;
+        self.seats.reserve(coordinates.len());
+        let (cells, taken) = (&mut self.cells, &mut self.seats);
+        seats.extend(coordinates.map(|j| taken.take(j, &mut cells[j], self.step)));
+        self.bring(first, stream);
     }
 
-    /// Brings coordinate j up to date.
-    fn bring(&mut self, j: usize, stream: &mut Stream) {
-        let cell = &mut self.cells[j];
-        let gap = self.gaps.get(cell.last, self.step);
-        self.work.draws += gap.draws() as u64;
-        self.work.touched += 1;
-        catch_up(cell, gap, self.max_gradient, &self.normal, stream);
-        cell.last = self.step;
+    /// The same for one coordinate.
+    #[inline]
+    pub(super) fn seat_one(&mut self, j: usize, stream: &mut Stream) -> u32 {
+        let first = self.seats.taken;
+        self.seats.reserve(1);
+        let seat = self.seats.take(j, &mut self.cells[j], self.step);
+        self.bring(first, stream);
+        seat
+    }
+
+    /// The iterate at a seat, negated, in steps of the public grid of reads.
+    #[inline]
+    pub(super) fn value(&self, seat: u32) -> f64 {
+        self.seats.values[seat as usize]
+    }
+
+    /// Adds to the gradient of this step. Saturating, not wrapping: the sum is clamped later, and a sum that wrapped would
+    /// land on the other side of the clamp. A running sum that saturates moves by no more than what one record adds.
+    #[inline]
+    pub(super) fn add(&mut self, seat: u32, units: i64) {
+        let gradient = &mut self.seats.gradients[seat as usize];
+        *gradient = gradient.saturating_add(units);
+    }
+
+    /// The seat of coordinate j in this step.
+    ///
+    /// # Panics
+    /// If it has none.
+    #[inline]
+    pub(super) fn seat_of(&self, j: usize) -> u32 {
+        let cell = &self.cells[j];
+        assert!(cell.is_seated(self.step), "a coordinate is read before its gradient is added");
+        cell.seat
+    }
+
+    /// Brings the coordinates at the seats from `first` on up to date.
+    fn bring(&mut self, first: usize, stream: &mut Stream) {
+        let Seats { coordinates, since, values, taken, .. } = &mut self.seats;
+        for seat in first..*taken {
+            let cell = &mut self.cells[coordinates[seat]];
+            let from = since[seat];
+            if from != self.step {
+                let gap = self.gaps.get(from, self.step);
+                self.work.draws += gap.draws() as u64;
+                self.work.touched += 1;
+                catch_up(cell, gap, self.max_gradient, &self.normal, stream);
+            }
+            values[seat] = rounded(cell.state[0], self.read_shift) as f64;
+        }
+    }
+
+    /// Ends the step: gradients go to the states, and all seats are free.
+    pub(super) fn end_step(&mut self) {
+        let Seats { coordinates, gradients, taken, .. } = &mut self.seats;
+        for (&j, gradient) in coordinates.iter().zip(gradients).take(*taken) {
+            self.cells[j].gradient = std::mem::take(gradient);
+        }
+        *taken = 0;
+        self.step += 1;
     }
 
     /// See [`LazyIterate::warm`](super::LazyIterate::warm).
@@ -159,18 +269,6 @@ impl<const P: usize> Cells<P> {
     pub(super) fn warm(&self, coordinates: impl Iterator<Item = usize>) {
         let last = coordinates.fold(0, |all, j| all ^ self.cells.get(j).map_or(0, |cell| cell.last));
         std::hint::black_box(last);
-    }
-
-    /// Adds to the gradient of this step. Saturating, not wrapping: the sum is clamped later, and a sum that wrapped would
-    /// land on the other side of the clamp. A running sum that saturates moves by no more than what one record adds.
-    ///
-    /// # Panics
-    /// If the coordinate was not read in this step.
-    #[inline]
-    pub(super) fn add(&mut self, j: usize, units: i64) {
-        let cell = &mut self.cells[j];
-        assert!(cell.last == self.step, "a coordinate is read before its gradient is added");
-        cell.gradient = cell.gradient.saturating_add(units);
     }
 
     /// Brings all coordinates up to date.
@@ -191,7 +289,7 @@ impl<const P: usize> Cells<P> {
             for cell in cells {
                 if let Some(gap) = &table[cell.last as usize] {
                     catch_up(cell, gap, max_gradient, normal, &mut stream);
-                    cell.last = step;
+                    (cell.last, cell.seat) = (step, NOWHERE);
                 }
             }
         });

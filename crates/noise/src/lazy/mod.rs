@@ -209,6 +209,13 @@ macro_rules! each {
     };
 }
 
+/// Where the coordinates of a sparse row are during one step of a [`LazyIterate`].
+#[derive(Clone, Debug, Default)]
+pub struct RowSeats {
+    step: u32,
+    seats: Vec<u32>,
+}
+
 /// The state of a descent from w = 0 with sparse gradients. Neither printable nor cloneable: before
 /// [`finish`](Self::finish) it is secret (it tells which coordinates the data touched).
 ///
@@ -303,8 +310,10 @@ impl LazyIterate {
     /// If j is out of range.
     #[inline]
     pub fn read(&mut self, j: usize, stream: &mut Stream) -> f64 {
-        let steps = each!(&mut self.state, cells => cells.read(j, stream));
-        steps as f64 * self.per_read
+        each!(&mut self.state, cells => {
+            let seat = cells.seat_one(j, stream);
+            cells.value(seat)
+        }) * self.per_read
     }
 
     /// Asks for the memory of coordinates that will be read soon, all at once: one by one, each would be waited for. Changes
@@ -314,27 +323,40 @@ impl LazyIterate {
         each!(&self.state, cells => cells.warm(coordinates));
     }
 
-    /// Σ v_j·(coordinate j before this step): [reads](Self::read) all coordinates of a sparse row.
+    /// [Reads](Self::read) the coordinates of a sparse row: they have their seats in `row` until the step ends.
     ///
     /// # Panics
     /// If a coordinate is out of range.
     #[inline]
-    pub fn dot(&mut self, row: impl Iterator<Item = (usize, f32)>, stream: &mut Stream) -> f64 {
-        let sum: f64 = each!(&mut self.state, cells => {
-            row.map(|(j, v)| f64::from(v) * cells.read(j, stream) as f64).sum()
+    pub fn seat(&mut self, coordinates: impl ExactSizeIterator<Item = usize>, row: &mut RowSeats, stream: &mut Stream) {
+        row.seats.clear();
+        row.step = self.step();
+        each!(&mut self.state, cells => cells.seat(coordinates, &mut row.seats, stream));
+    }
+
+    /// Σ v_j·(coordinate j before this step) over a seated row.
+    ///
+    /// # Panics
+    /// If the row was seated in another step.
+    #[inline]
+    pub fn dot(&self, row: &RowSeats, values: &[f32]) -> f64 {
+        assert_eq!(row.step, self.step(), "a row is seated again in each step");
+        let sum: f64 = each!(&self.state, cells => {
+            row.seats.iter().zip(values).map(|(&seat, &v)| f64::from(v) * cells.value(seat)).sum()
         });
         sum * self.per_read
     }
 
-    /// Adds trunc(`scale`·v_j) to coordinate j of this step's gradient sum, for a sparse row, as [`add`](Self::add) does.
+    /// Adds trunc(`scale`·v_j) to each coordinate of a seated row, as [`add`](Self::add) does.
     ///
     /// # Panics
-    /// If a coordinate was not read in this step.
+    /// If the row was seated in another step.
     #[inline]
-    pub fn add_scaled(&mut self, row: impl Iterator<Item = (usize, f32)>, scale: f64) {
+    pub fn add_scaled(&mut self, row: &RowSeats, values: &[f32], scale: f64) {
+        assert_eq!(row.step, self.step(), "a row is seated again in each step");
         each!(&mut self.state, cells => {
-            for (j, v) in row {
-                cells.add(j, (scale * f64::from(v)) as i64);
+            for (&seat, &v) in row.seats.iter().zip(values) {
+                cells.add(seat, (scale * f64::from(v)) as i64);
             }
         });
     }
@@ -347,7 +369,10 @@ impl LazyIterate {
     /// If the coordinate was not [read](Self::read) in this step.
     #[inline]
     pub fn add(&mut self, j: usize, units: i64) {
-        each!(&mut self.state, cells => cells.add(j, units));
+        each!(&mut self.state, cells => {
+            let seat = cells.seat_of(j);
+            cells.add(seat, units);
+        });
     }
 
     /// Ends the step. False, and nothing done, if all planned steps are used up.
@@ -358,7 +383,7 @@ impl LazyIterate {
             if cells.step == steps {
                 return false;
             }
-            cells.step += 1;
+            cells.end_step();
             if self.flushes.contains(&cells.step) {
                 cells.flush(stream);
             }
