@@ -40,7 +40,8 @@ pub(crate) struct Arguments {
     /// With --catalogue: only bugs whose number, and rows whose name, contains this; may be repeated
     #[arg(long, value_name = "TEXT", requires = "catalogue")]
     only: Vec<String>,
-    /// With --catalogue: write <date>.md, <date>.json and the trade-off curves (pictures/*.svg) into this directory
+    /// With --catalogue: write <date>.md, <date>.json and the trade-off curves (pictures/*.svg) into this directory; names end in
+    /// -seed-N with another seed
     #[arg(long, value_name = "DIR", requires = "catalogue")]
     write: Option<PathBuf>,
     /// The program to audit, with its arguments; the data file is appended
@@ -94,9 +95,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Where the trade-off curves go, below the directory of the pages.
-const PICTURES: &str = "pictures";
-
 /// `--catalogue`.
 fn own(arguments: &Arguments) -> Result<(), Failure> {
     let tier = if arguments.short { Tier::Short } else { Tier::Long };
@@ -109,11 +107,15 @@ fn own(arguments: &Arguments) -> Result<(), Failure> {
     };
     if let Some(directory) = &arguments.write {
         let date = today();
+        // runs with other seeds lie beside the first one
+        let seed = if arguments.seed == 1 { String::new() } else { format!("-seed-{}", arguments.seed) };
+        let pictures = format!("pictures{seed}");
         let command = if arguments.short { "dpopt audit --catalogue --short" } else { "dpopt audit --catalogue" };
         let json = serde_json::to_string_pretty(&run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")))?;
-        let mut files = vec![(format!("{date}.md"), run.markdown(&date, command, PICTURES)), (format!("{date}.json"), json)];
-        files.extend(run.pictures().map_err(Failure::machine)?.into_iter().map(|(name, svg)| (format!("{PICTURES}/{name}"), svg)));
-        std::fs::create_dir_all(directory.join(PICTURES))
+        let page = run.markdown(&date, command, &pictures);
+        let mut files = vec![(format!("{date}{seed}.md"), page), (format!("{date}{seed}.json"), json)];
+        files.extend(run.pictures().map_err(Failure::machine)?.into_iter().map(|(name, svg)| (format!("{pictures}/{name}"), svg)));
+        std::fs::create_dir_all(directory.join(&pictures))
             .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), e.kind())))?;
         for (name, text) in files {
             let path = directory.join(name);

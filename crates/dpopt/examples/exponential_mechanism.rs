@@ -1,7 +1,7 @@
 //! Where the exponential mechanism stands: by predicted and by measured risk against output perturbation, objective
 //! perturbation and noisy gradient descent at equal (ε, δ), how its risk and its rounds grow, and how long it takes.
 //!
-//! `cargo run --release -p dpopt --example exponential_mechanism -- docs/images map measured slopes speed`
+//! `cargo run --release -p dpopt --example exponential_mechanism -- docs/images map measured measured-map slopes speed`
 //! All data are made from a seed. δ = 1e-6, rows of norm 1.
 
 use dpopt::Sensitive;
@@ -27,16 +27,17 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
 fn main() -> Fallible<()> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or("give the folder for the pictures, then any of: map measured slopes speed")?;
+    let folder = arguments.next().ok_or("give the folder for the pictures, then any of: map measured measured-map slopes speed")?;
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder)?;
     for part in arguments {
         match part.as_str() {
             "map" => map(folder)?,
             "measured" => measured(folder)?,
+            "measured-map" => measured_map(folder)?,
             "slopes" => slopes()?,
             "speed" => speed()?,
-            other => return Err(format!("no part {other}; the parts are map, measured, slopes, speed").into()),
+            other => return Err(format!("no part {other}; the parts are map, measured, measured-map, slopes, speed").into()),
         }
     }
     Ok(())
@@ -127,67 +128,135 @@ const COLOURS: [(u8, u8, u8); 10] = [
     (230, 190, 90),
 ];
 
-/// Which method has the smallest predicted risk over (n, ε).
-fn map(folder: &Path) -> Fallible<()> {
-    let panels = [
-        ("labels (logistic), zero-out", LOGISTIC, Relation::ZeroOut, 20),
-        ("labels (logistic), replace-one", LOGISTIC, Relation::ReplaceOne, 20),
-        ("numbers (Huber), zero-out", Loss::Squared, Relation::ZeroOut, 20),
-        ("labels (hinge), zero-out", Loss::Hinge, Relation::ZeroOut, 20),
-    ];
-    let ns: Vec<f64> = (0..=8).map(|i| 10f64.powf(2.0 + 0.375 * f64::from(i))).collect();
-    let epsilons: Vec<f64> = (0..=8).map(|i| 10f64.powf(-2.0 + 0.375 * f64::from(i))).collect();
-    let file = folder.join("exponential-mechanism-map.svg");
-    let root = SVGBackend::new(&file, (980, 820)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let (drawing, legend) = root.split_vertically(720);
-    let mut seen = std::collections::BTreeSet::new();
-    for (area, (title, loss, relation, features)) in drawing.split_evenly((2, 2)).iter().zip(panels) {
-        let (low, step) = (2.0 - 0.1875, 0.375);
-        let mut chart = ChartBuilder::on(area)
-            .margin(12)
-            .caption(title, ("sans-serif", 16))
-            .x_label_area_size(40)
-            .y_label_area_size(56)
-            .build_cartesian_2d(low..low + 9.0 * step, (low - 4.0)..(low - 4.0 + 9.0 * step))?;
-        chart
-            .configure_mesh()
-            .disable_mesh()
-            .x_desc("rows n, d = 20")
-            .y_desc("ε")
-            .x_label_formatter(&|x| format!("{:.0}", 10f64.powf(*x)))
-            .y_label_formatter(&|y| format!("{:.2}", 10f64.powf(*y)))
-            .draw()?;
-        let mut won = 0;
-        for (i, &n) in ns.iter().enumerate() {
-            for (j, &epsilon) in epsilons.iter().enumerate() {
-                let facts = problem(n as usize, features, loss, relation);
-                let plans = candidates(&facts, Budget::new(epsilon, DELTA)?, &MethodOptions::default());
-                let best = plans
-                    .iter()
-                    .filter_map(|c| c.plan.as_ref().ok().map(|p| (c.method, p.summary().predicted_excess_risk)))
-                    .min_by(|a, b| a.1.total_cmp(&b.1));
-                let Some((method, _)) = best else { continue };
+/// A picture of which method is best over (n, ε).
+struct Map<'a> {
+    file: &'a str,
+    /// d.
+    features: usize,
+    /// log10 of the first n and of the first ε, and the width of a cell in both.
+    origin: (f64, f64),
+    width: f64,
+    cells: usize,
+    panels: &'a [(&'a str, Loss, Relation)],
+}
+
+const NOTHING: &str = "weights 0";
+
+impl Map<'_> {
+    /// Draws what `best` says of each cell, and prints how often it is [`OURS`].
+    fn draw(&self, folder: &Path, best: impl Fn(&Problem, f64) -> Fallible<Option<&'static str>>) -> Fallible<()> {
+        let file = folder.join(self.file);
+        let lines = self.panels.len() / 2;
+        let root = SVGBackend::new(&file, (980, 360 * lines as u32 + 100)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (drawing, legend) = root.split_vertically(360 * lines as i32);
+        let mut seen = std::collections::BTreeSet::new();
+        let side = self.cells as f64 * self.width;
+        let (x0, y0) = (self.origin.0 - 0.5 * self.width, self.origin.1 - 0.5 * self.width);
+        for (area, &(title, loss, relation)) in drawing.split_evenly((lines, 2)).iter().zip(self.panels) {
+            let mut chart = ChartBuilder::on(area)
+                .margin(12)
+                .caption(title, ("sans-serif", 16))
+                .x_label_area_size(40)
+                .y_label_area_size(56)
+                .build_cartesian_2d(x0..x0 + side, y0..y0 + side)?;
+            chart
+                .configure_mesh()
+                .disable_mesh()
+                .x_desc(format!("rows n, d = {}", self.features))
+                .y_desc("ε")
+                .x_label_formatter(&|x| format!("{:.0}", 10f64.powf(*x)))
+                .y_label_formatter(&|y| format!("{:.2}", 10f64.powf(*y)))
+                .draw()?;
+            let mut won = 0;
+            for (i, j) in (0..self.cells).flat_map(|i| (0..self.cells).map(move |j| (i, j))) {
+                let at = |origin: f64, k: usize| 10f64.powf(origin + self.width * k as f64);
+                let facts = problem(at(self.origin.0, i).round() as usize, self.features, loss, relation);
+                let Some(method) = best(&facts, at(self.origin.1, j))? else { continue };
                 won += usize::from(method == OURS);
                 seen.insert(method);
-                let place = METHODS.iter().position(|m| *m == method).unwrap_or(0);
-                let (r, g, b) = COLOURS[place % COLOURS.len()];
-                let (x, y) = (low + step * i as f64, low - 4.0 + step * j as f64);
-                chart.draw_series([Rectangle::new([(x, y), (x + step, y + step)], RGBColor(r, g, b).filled())])?;
+                let (x, y) = (x0 + self.width * i as f64, y0 + self.width * j as f64);
+                let cell = Rectangle::new([(x, y), (x + self.width, y + self.width)], colour(method).filled());
+                chart.draw_series([cell])?;
+            }
+            println!("{title}: {OURS} is best in {won} of {} cells", self.cells * self.cells);
+        }
+        let ink = RGBColor(40, 40, 48);
+        for (place, method) in seen.iter().enumerate() {
+            let (x, y) = (40 + 300 * (place as i32 % 3), 14 + 26 * (place as i32 / 3));
+            legend.draw(&Rectangle::new([(x, y), (x + 16, y + 16)], colour(method).filled()))?;
+            legend.draw(&Text::new((*method).to_string(), (x + 24, y + 1), ("sans-serif", 15).into_font().color(&ink)))?;
+        }
+        root.present()?;
+        Ok(())
+    }
+}
+
+fn colour(method: &str) -> RGBColor {
+    let place = METHODS.iter().position(|m| *m == method);
+    let (r, g, b) = place.map_or((225, 225, 228), |place| COLOURS[place % COLOURS.len()]);
+    RGBColor(r, g, b)
+}
+
+/// Which method has the smallest predicted risk over (n, ε).
+fn map(folder: &Path) -> Fallible<()> {
+    let map = Map {
+        file: "exponential-mechanism-map.svg",
+        features: 20,
+        origin: (2.0, -2.0),
+        width: 0.375,
+        cells: 9,
+        panels: &[
+            ("labels (logistic), zero-out", LOGISTIC, Relation::ZeroOut),
+            ("labels (logistic), replace-one", LOGISTIC, Relation::ReplaceOne),
+            ("numbers (Huber), zero-out", Loss::Squared, Relation::ZeroOut),
+            ("labels (hinge), zero-out", Loss::Hinge, Relation::ZeroOut),
+        ],
+    };
+    map.draw(folder, |facts, epsilon| {
+        let plans = candidates(facts, Budget::new(epsilon, DELTA)?, &MethodOptions::default());
+        let risks = plans.iter().filter_map(|c| c.plan.as_ref().ok().map(|p| (c.method, p.summary().predicted_excess_risk)));
+        Ok(risks.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(method, _)| method))
+    })
+}
+
+/// Which method has the smallest measured risk over (n, ε), defaults of each: 25 runs on each of four tables a cell.
+fn measured_map(folder: &Path) -> Fallible<()> {
+    let map = Map {
+        file: "exponential-mechanism-measured-map.svg",
+        features: 5,
+        origin: (2.0, -1.5),
+        width: 0.5,
+        cells: 4,
+        panels: &[
+            ("labels (logistic), zero-out, measured", LOGISTIC, Relation::ZeroOut),
+            ("labels (logistic), replace-one, measured", LOGISTIC, Relation::ReplaceOne),
+        ],
+    };
+    let methods =
+        [OURS, "objective-perturbation", "noisy-gradient-descent", "output-perturbation", "noisy-newton", "released-preconditioner"];
+    println!("\nmeasured excess, four tables of 25 runs: relation, n, ε, weights 0, then {}", methods.join(", "));
+    map.draw(folder, |facts, epsilon| {
+        let budget = Budget::new(epsilon, DELTA)?;
+        let mut sums = vec![(0.0, 0.0); methods.len() + 1];
+        for seed in 0..4 {
+            let data = table(facts.rows as usize, facts.features, facts.loss, 100 + seed);
+            let least = least_loss(&data, facts.loss);
+            sums[methods.len()].0 += 0.25 * (mean_loss(&data, facts.loss, &vec![0.0; facts.features]) - least);
+            for (sum, method) in sums.iter_mut().zip(methods) {
+                let plain = MethodOptions { method: Some(method.into()), ..Default::default() };
+                let (mean, error) = match choose(facts, budget, &plain) {
+                    Ok(plan) => excess(&*plan, facts, &data, facts.loss, least, 25)?,
+                    Err(_) => (f64::INFINITY, 0.0),
+                };
+                *sum = (sum.0 + 0.25 * mean, sum.1 + 0.0625 * error * error);
             }
         }
-        println!("{title}: {OURS} has the smallest predicted risk in {won} of 81 cells");
-    }
-    let ink = RGBColor(40, 40, 48);
-    for (k, method) in METHODS.iter().enumerate().filter(|(_, m)| seen.contains(*m)) {
-        let place = seen.iter().position(|m| m == method).unwrap_or(0) as i32;
-        let (x, y) = (40 + 300 * (place % 3), 14 + 26 * (place / 3));
-        let (r, g, b) = COLOURS[k % COLOURS.len()];
-        legend.draw(&Rectangle::new([(x, y), (x + 16, y + 16)], RGBColor(r, g, b).filled()))?;
-        legend.draw(&Text::new((*method).to_string(), (x + 24, y + 1), ("sans-serif", 15).into_font().color(&ink)))?;
-    }
-    root.present()?;
-    Ok(())
+        let cells: Vec<String> = sums.iter().map(|(mean, square)| format!("{mean:.4} ± {:.4}", square.sqrt())).collect();
+        println!("{:?} n {} ε {epsilon:.3}: {} | {}", facts.relation, facts.rows, cells[methods.len()], cells[..methods.len()].join(", "));
+        let best = sums.iter().enumerate().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(0, |(i, _)| i);
+        Ok(Some(methods.get(best).copied().unwrap_or(NOTHING)))
+    })
 }
 
 /// Measured excess risk at equal (ε, δ).
