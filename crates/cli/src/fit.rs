@@ -175,6 +175,12 @@ struct Tuning {
     /// dp-scsg-ht: how many inner steps an epoch has
     #[arg(long, value_enum, requires = "max_features")]
     inner_steps: Option<InnerStepsFlag>,
+    /// frank-wolfe: largest l1 norm of the weights
+    #[arg(long, value_name = "LAMBDA", allow_negative_numbers = true)]
+    l1_norm: Option<f64>,
+    /// frank-wolfe: all slopes are computed anew every N steps; 1 for exact gradients
+    #[arg(long, value_name = "N")]
+    refresh_every: Option<u64>,
     /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
     #[arg(long, allow_negative_numbers = true)]
     shift: Option<f64>,
@@ -283,6 +289,8 @@ impl Common {
             max_features: t.max_features,
             initial_features: t.initial_features,
             refit_share: t.refit_share,
+            l1_norm: t.l1_norm,
+            refresh_every: t.refresh_every,
             difference_clip: t.difference_clip,
             snapshot_probability: t.snapshot_probability,
             inner_steps: t.inner_steps.map(|flag| match flag {

@@ -26,6 +26,11 @@ impl<T> Sensitive<T> {
     pub(crate) fn expose(&self) -> &T {
         &self.0
     }
+
+    /// The same, to change a value that stays [`Sensitive`].
+    pub(crate) fn expose_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
 }
 
 /// A value that may leave: the output of a mechanism, or post-processing of such outputs.

@@ -64,6 +64,7 @@ const DOORS: &[(&str, &str)] = &[
     ("PerturbedObjective", "objective-perturbation, record alone"),
     ("SparseDescent", "noisy-sgd, q = 1, noise drawn lazily"),
     ("ThresholdedGaussian", "dp-gd-ht, one of 1000 features"),
+    ("VertexChoice", "frank-wolfe, all vertices seen"),
     ("SelectedRows", "embedding-sgd, chosen rows"),
 ];
 

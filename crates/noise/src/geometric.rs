@@ -117,7 +117,7 @@ impl ExponentialCoin {
 }
 
 /// 1/scale, rounded down.
-fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
+pub(crate) fn inverse(scale: f64) -> Result<Fixed<L>, ScaleError> {
     if !(2f64.powi(-6)..=2f64.powi(50)).contains(&scale) {
         return Err(ScaleError);
     }

@@ -7,7 +7,7 @@ use crate::geometric::{Geometric, ScaleError};
 use crate::stream::Stream;
 
 /// Scale Δ'/ε of a choice, rounded up, with Δ' = 2Δ in general and Δ if all scores move the same way.
-fn choice_scale(epsilon: f64, sensitivity: u64, monotone: bool) -> Result<f64, ScaleError> {
+pub(crate) fn choice_scale(epsilon: f64, sensitivity: u64, monotone: bool) -> Result<f64, ScaleError> {
     if !(epsilon.is_finite() && epsilon > 0.0) || sensitivity == 0 || sensitivity >= 1 << 50 {
         return Err(ScaleError);
     }

@@ -38,6 +38,23 @@ def test_regressor_and_sparse_input(table):
     assert (model.coef_ != 0).sum() == 2
 
 
+def test_frank_wolfe_finds_features_among_many_and_keeps_its_norm():
+    rng = np.random.default_rng(3)
+    X = sp.random(4000, 50_000, density=1e-4, format="lil", random_state=3, data_rvs=lambda n: np.full(n, 0.3))
+    y = rng.integers(0, 2, 4000)
+    X[y == 1, 7] = 1.0
+    X[y == 0, 11] = 1.0
+    model = dpopt.SparseLogisticRegression(
+        max_features=8, epsilon=4.0, delta=1e-6, row_norm=1.0, classes=[0, 1], method="frank-wolfe", l1_norm=8.0, steps=8,
+        fit_intercept=False, insecure_seed=1,
+    )  # fmt: skip
+    with pytest.warns(dpopt.PrivacyWarning):
+        model.fit(X.tocsr(), y)
+    assert np.abs(model.coef_).sum() <= 8.0 + 1e-9
+    assert {7, 11} <= set(model.get_support(indices=True).tolist()) and len(model.get_support(indices=True)) <= 8
+    assert model.score(X.tocsr(), y) > 0.95 and 0 < model.privacy_.epsilon <= 4.0
+
+
 def test_wrong_numbers_of_features_are_refused(table):
     X, y, _ = table
     for wrong in (0, 1.5, None):

@@ -21,6 +21,7 @@ mod thresholded;
 #[cfg(test)]
 mod tests;
 mod vectors;
+mod vertex;
 
 pub use above_threshold::{AboveThreshold, Comparisons};
 pub use counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
@@ -42,3 +43,4 @@ pub(crate) use sparse_descent::{SparseDescent, SparseGradient};
 pub(crate) use thresholded::{Formed, ThresholdedGaussian};
 pub use thresholded::{SparseGridSum, SparseVector};
 pub(crate) use stream::StreamPlan;
+pub(crate) use vertex::{VertexChoice, VertexFacts, VertexScores};

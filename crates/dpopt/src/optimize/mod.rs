@@ -1,6 +1,7 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
 mod descent;
+mod frank_wolfe;
 mod hard_thresholding;
 mod exponential_mechanism;
 mod objective_perturbation;
@@ -25,6 +26,7 @@ pub use descent::{
     Average, DescentOptions, DescentSchedule, DpFtrl, EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd, NoisyGradientDescent,
     NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
 };
+pub use frank_wolfe::{FrankWolfe, VertexSchedule, run_vertices};
 pub use hard_thresholding::{
     DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, OutOfConditions, RefitSchedule, SourceProblem, SparseOptions,
     Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects, VarianceOptions, VarianceReducedSchedule, geometric_constant,

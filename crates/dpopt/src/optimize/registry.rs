@@ -2,7 +2,7 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, InnerSteps, NoisyGradientDescent,
+    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
     NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared, RateSchedule, RegularizedDescent,
     ReleasedPreconditioner, SufficientStatistics, prepare,
 };
@@ -47,6 +47,10 @@ pub struct MethodOptions {
     pub snapshot_probability: Option<f64>,
     /// How many inner steps an epoch has (dp-scsg-ht).
     pub inner_steps: Option<InnerSteps>,
+    /// λ: l1 norm of the weights at most this (frank-wolfe).
+    pub l1_norm: Option<f64>,
+    /// R: all slopes are computed anew every R steps (frank-wolfe).
+    pub refresh_every: Option<u64>,
     /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
     pub intercept: Option<u32>,
     /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
@@ -84,7 +88,7 @@ fn planned<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 14] = [
+const PLANNERS: [(&str, Planner); 15] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
@@ -97,12 +101,13 @@ const PLANNERS: [(&str, Planner); 14] = [
     (DpSgdHt::NAME, planned::<DpSgdHt>),
     (DpSvrgHt::NAME, planned::<DpSvrgHt>),
     (DpScsgHt::NAME, planned::<DpScsgHt>),
+    (FrankWolfe::NAME, planned::<FrankWolfe>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),
     (RegularizedDescent::NAME, planned::<RegularizedDescent>),
 ];
 
 /// Methods that keep at most `max_features` features.
-const LIMITING: [&str; 4] = [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME];
+const LIMITING: [&str; 5] = [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME, FrankWolfe::NAME];
 
 /// Names of all methods, as in `--method`.
 pub const METHODS: [&str; PLANNERS.len()] = {

@@ -130,6 +130,21 @@ impl RiskModel {
         })
     }
 
+    /// Frank–Wolfe within ‖θ‖₁ ≤ λ in T steps; `selection` is what a chosen vertex falls short of the best, over λ. The ball
+    /// has room for the ⌊λR/s₀⌋ directions that matter most; the curvature constant is that of the first direction.
+    pub(crate) fn frank_wolfe(&self, radius: f64, steps: f64, selection: f64) -> f64 {
+        let inside = radius / self.signal.sqrt();
+        let bias: f64 = self
+            .moments
+            .iter()
+            .enumerate()
+            .map(|(j, &m)| 0.5 * self.curvature * m * self.signal * (1.0 - (inside - j as f64).clamp(0.0, 1.0)))
+            .sum();
+        let first = self.moments.first().copied().unwrap_or(0.0);
+        let constant = 2.0 * self.curvature * first * radius * radius;
+        bias + 2.0 * constant / (steps + 2.0) + radius * selection
+    }
+
     /// T steps of Newton's method with eigenvalues raised to λ0, from noisy gradients, with noise on each step.
     pub(crate) fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64, steps: f64) -> f64 {
         self.excess(|m| {

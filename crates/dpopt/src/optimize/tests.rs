@@ -180,7 +180,9 @@ fn unsuitable_problems_and_options_are_refused_with_a_reason() {
     assert!(reason(&named("sufficient-statistics"), &base, budget(1.0)).contains("squared"));
     let hinge = problem(Loss::Hinge, Relation::ZeroOut);
     assert!(reason(&named("objective-perturbation"), &hinge, budget(1.0)).contains("smoothed-hinge"));
-    assert!(reason(&MethodOptions::default(), &base, Budget::new(1.0, 0.0).unwrap()).contains("delta"));
+    let pure = Budget::new(1.0, 0.0).unwrap();
+    assert!(reason(&named("noisy-sgd"), &base, pure).contains("delta"));
+    assert_eq!(choose(&base, pure, &MethodOptions::default()).unwrap().summary().method, "frank-wolfe");
     let steps = MethodOptions { steps: Some(0), ..named("noisy-sgd") };
     assert!(reason(&steps, &base, budget(1.0)).contains("at least 1"));
     let flat = problem(Loss::SmoothedHinge { width: 0.0 }, Relation::ZeroOut);
@@ -218,7 +220,8 @@ fn data_of_another_shape_are_refused() {
 /// A method's defaults, but for a sampler of few rounds: its default takes half a minute.
 fn quick(method: &str) -> MethodOptions {
     let regularization = (method == "exponential-mechanism").then_some(2000.0);
-    MethodOptions { method: Some(method.into()), regularization, ..Default::default() }
+    let steps = (method == "frank-wolfe").then_some(40);
+    MethodOptions { method: Some(method.into()), regularization, steps, ..Default::default() }
 }
 
 #[test]

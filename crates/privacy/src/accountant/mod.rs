@@ -173,8 +173,14 @@ pub fn compare(
     all().iter().map(|a| (a.name(), a.epsilon(event, relation, delta))).collect()
 }
 
+/// Whether a choice of bounded range is part of the event.
+fn has_choice(event: &Event) -> bool {
+    matches!(event, Event::ExponentialMechanism { .. }) || event.children().iter().any(has_choice)
+}
+
 /// A closed form where there is one; else the best of the lattice, the pure and the splitting accountant; the Rényi family
-/// only when these have no number (it is never tighter than the lattice).
+/// only when these have no number (it is never tighter than a lattice of exact pairs), or where the lattice has envelopes:
+/// many choices of bounded range cost less by their exact Rényi curve.
 fn automatic(
     event: &Event,
     relation: Relation,
@@ -191,7 +197,7 @@ fn automatic(
     // where the samplers' errors leave nothing of δ at the lattice's ε, they leave nothing at a larger one
     let used_up = matches!(lattice, Err(AccountingError::Unreachable(_)))
         && event.exact(relation).is_ok_and(|exact| exact.total_variation > 0.0);
-    if found.iter().all(Result::is_err) && !used_up {
+    if (found.iter().all(Result::is_err) || has_choice(event)) && !used_up {
         found.extend(["zcdp", "rdp"].into_iter().filter_map(named).map(&ask));
     }
     // what is attained does not depend on who bounds it

@@ -83,10 +83,7 @@ fn part_cost(part: &Event, relation: Relation, order: f64) -> Result<(f64, f64),
         Event::RandomizedResponse { noise_parameter, num_buckets } => {
             closed::randomized_response(*noise_parameter, *num_buckets, order, relation) * CLOSED
         }
-        // bounded range: ε²/8-zCDP (Bun, Rogers; Dong et al. 2020)
-        Event::ExponentialMechanism { epsilon } => {
-            (order * epsilon * epsilon / 8.0).min(closed::pure(*epsilon, order)) * CLOSED
-        }
+        Event::ExponentialMechanism { epsilon } => closed::bounded_range(*epsilon, order) * CLOSED,
         Event::PermuteAndFlip { epsilon } => closed::laplace(*epsilon, order) * CLOSED,
         Event::DiscreteGaussian { sigma, sensitivity, dimension } => {
             let shift = IntegerShift::new(*sensitivity, *dimension, relation);

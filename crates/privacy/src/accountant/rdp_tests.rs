@@ -25,6 +25,44 @@ fn relations_of_one_event() {
 }
 
 #[test]
+fn choices_cost_what_their_bounded_range_costs() {
+    let choice = |epsilon: f64| Event::ExponentialMechanism { epsilon };
+    // spec 20 §2.2, and where the pure bound takes over
+    for (order, epsilon, exact) in [
+        (2.0, 1.0, 0.24022901),
+        (8.0, 1.0, 0.6354594),
+        (64.0, 1.0, 0.92551818),
+        (8.0, 4.0, 3.5720463),
+        (1.5, 0.1, 0.0018745444),
+    ] {
+        for relation in [Relation::ZeroOut, Relation::ReplaceOne, Relation::AddOrRemove] {
+            let computed = divergence(&choice(epsilon), relation, order);
+            assert!((computed / exact - 1.0).abs() < 1e-7, "{order} {epsilon}: {computed}");
+        }
+    }
+    for (order, epsilon) in [(2.0, 1e-7), (1.0001, 1e-3), (1e9, 1e-6), (3.0, 800.0), (1e12, 30.0), (1.001, 1e3)] {
+        let computed = divergence(&choice(epsilon), Relation::ZeroOut, order);
+        let limit = epsilon.min(order * epsilon * epsilon / 8.0);
+        // the largest of a grid of two-point pairs is a lower bound
+        let pairs = (1..200).map(|i| f64::from(i) / 200.0 * epsilon).map(|t| {
+            let ln_p = -t + (-(t - epsilon).exp_m1()).ln() - (-(-epsilon).exp_m1()).ln();
+            let rest = (-ln_p.exp()).ln_1p();
+            crate::special::log_add_exp(ln_p + order * t, rest + order * (t - epsilon)) / (order - 1.0)
+        });
+        let most = pairs.fold(0.0, f64::max);
+        // the grid's own rounding: a few ulps of 1 and of the exponents, over α − 1
+        let rounding = 1e-15 * (1.0 + order * epsilon) / (order - 1.0);
+        assert!(computed <= limit * 1.000001 && computed >= most - rounding, "{order} {epsilon}: {computed} {most} {limit}");
+        assert!(computed > 0.2 * limit, "{order} {epsilon}: {computed} of {limit}");
+    }
+    // spec 20 §2.2, ε at δ = 1e-6 by this curve, and §4: what a choice may cost in 400 steps of Frank–Wolfe
+    for (count, epsilon, total) in [(10, 0.5, 3.632), (100, 0.1, 2.400), (100, 0.3, 8.224), (1000, 0.05, 4.007), (400, 0.0221054, 1.0009)] {
+        let bound = RdpAccountant.epsilon(&choice(epsilon).self_composed(count), Relation::ZeroOut, 1e-6).unwrap().upper;
+        assert!((bound / total - 1.0).abs() < 1e-3, "{count} {epsilon}: {bound}");
+    }
+}
+
+#[test]
 fn composition_is_additive() {
     let step = Event::gaussian(1.0).poisson_sampled(0.01);
     let event = Event::composed(vec![step.clone().self_composed(1000), Event::laplace(10.0)]);

@@ -1,4 +1,4 @@
-"""Private linear models with at most k features, by iterative hard thresholding."""
+"""Private linear models with at most k features, by iterative hard thresholding or Frank–Wolfe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SPARSE_PARAMETERS = """    max_features: k, the largest number of features with 
             A public choice: never the number that looks best on these records.
         initial_features: features kept after the first step; falls to `max_features` over the first half of the steps.
         refit_share: share of the budget for fitting the chosen features again. None: 0.5; 0: no second fit.
-        difference_clip, snapshot_probability, inner_steps: of ``dp-svrg-ht`` and ``dp-scsg-ht``."""
+        difference_clip, snapshot_probability, inner_steps: of ``dp-svrg-ht`` and ``dp-scsg-ht``.
+        l1_norm, refresh_every: of ``frank-wolfe``: largest l1 norm of the coefficients, and after how many steps all slopes are
+            computed anew."""
 
 
 def _sparse(cls: Any) -> Any:
@@ -60,6 +62,7 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
+        l1_norm=None, refresh_every=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip
@@ -90,6 +93,7 @@ class SparseLinearRegression(_Support, PrivateLinearRegressor):
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
+        l1_norm=None, refresh_every=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip

@@ -10,6 +10,7 @@ mod comparisons;
 mod correlated;
 mod embeddings;
 mod floating;
+mod frank_wolfe;
 mod gaussian;
 mod gibbs;
 mod grid_sum;
@@ -150,6 +151,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(comparisons::bugs());
     bugs.extend(linear::bugs());
     bugs.extend(hard_thresholding::bugs());
+    bugs.extend(frank_wolfe::bugs());
     bugs.extend(gibbs::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());

@@ -28,6 +28,7 @@
 mod choices;
 mod hard_thresholding;
 mod embeddings;
+mod frank_wolfe;
 pub(in crate::audit) mod gibbs;
 mod methods;
 mod one_run;
@@ -36,6 +37,7 @@ mod search;
 mod streams;
 
 pub use super::tier::Tier;
+pub(in crate::audit) use frank_wolfe::vertices;
 
 use super::attack::{CHUNK, Options, Pair, Report, Verdict, audit};
 use super::draws::Draws;
@@ -206,6 +208,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(search::audits());
     rows.extend(methods::audits());
     rows.extend(hard_thresholding::audits());
+    rows.extend(frank_wolfe::audits());
     rows.extend(embeddings::audits());
     rows.extend(gibbs::audits());
     rows.extend(streams::audits());

@@ -166,7 +166,7 @@ fn only_methods_that_limit_features_apply_when_few_are_asked_for() {
     let options = MethodOptions { max_features: Some(5), ..Default::default() };
     let all = candidates(&problem, budget(1.0), &options);
     for c in &all {
-        assert_eq!(c.plan.is_ok(), c.method.ends_with("-ht"), "{}", c.method);
+        assert_eq!(c.plan.is_ok(), c.method.ends_with("-ht") || c.method == "frank-wolfe", "{}", c.method);
     }
     assert!(choose(&problem, budget(1.0), &options).unwrap().summary().method.ends_with("-ht"));
     let named = MethodOptions { method: Some("noisy-sgd".into()), ..options.clone() };

@@ -103,6 +103,31 @@ pub(super) fn pure(epsilon: f64, order: f64) -> f64 {
     (value / (order - 1.0)).clamp(0.0, epsilon)
 }
 
+/// The largest divergence of a pair whose loss lies in an interval of length ε (Dong, Durfee, Rogers 2020; spec 20 §2.2): the
+/// loss takes the two ends t and t − ε, and the worst t is known. Never above αε²/8.
+pub(super) fn bounded_range(epsilon: f64, order: f64) -> f64 {
+    if epsilon == 0.0 {
+        return 0.0;
+    }
+    let above = order - 1.0;
+    let quadratic = order * epsilon * epsilon / 8.0;
+    // the worst upper end: e^t = (α−1)(1 − e^(−αε))/(α(e^(−ε) − e^(−αε)))
+    let ln_share = |x: f64| (-(-x).exp_m1()).ln();
+    let below = (ln_share(above * epsilon) - ln_share(order * epsilon) - (-1.0 / order).ln_1p()).clamp(0.0, epsilon);
+    let t = epsilon - below;
+    // Q-probability of the upper end: (e^(−t) − e^(−ε))/(1 − e^(−ε))
+    let ln_upper = below.exp_m1().ln() - epsilon - ln_share(epsilon);
+    let upper = ln_upper.exp().min(1.0);
+    let moment = if order * epsilon < 1.0 {
+        (upper * (order * t).exp_m1() + (1.0 - upper) * (-order * below).exp_m1()).ln_1p()
+    } else {
+        log_add_exp(ln_upper + order * t, (-upper).ln_1p() - order * below)
+    };
+    // the two ends cancel to first order: what is left of the rounding of αε against α(α − 1)ε²/8
+    let rounding = 1.0 + 64.0 * f64::EPSILON * (1.0 + 1.0 / (above * epsilon));
+    (moment / above * rounding).clamp(0.0, epsilon.min(quadratic))
+}
+
 /// Randomized response over k buckets.
 pub(super) fn randomized_response(p: f64, k: u64, order: f64, relation: Relation) -> f64 {
     let atoms = randomized_response_atoms(p, k, relation);
