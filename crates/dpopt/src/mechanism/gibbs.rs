@@ -6,7 +6,7 @@ use crate::data::Examples;
 use crate::loss::Loss;
 use crate::optimize::solver::{Objective, minimise};
 use crate::sampler::potential::GlmPotential;
-use crate::sampler::{Chain, Domain, Oracle};
+use crate::sampler::{Chain, Domain, Oracle, Tally};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::Event;
 
@@ -79,6 +79,13 @@ impl Mechanism for GibbsDraw {
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+        Ok(self.walk(input, noise).0)
+    }
+}
+
+impl GibbsDraw {
+    /// The answer, and what it cost: the latter depends on the records unless the oracle takes constant time.
+    pub(crate) fn walk(&self, input: &Examples, noise: &mut NoiseSource) -> (Vec<f64>, Tally) {
         let origin = self.origin(input);
         let potential =
             GlmPotential::new(&input.rows, &input.targets, self.loss, self.target_bound, self.scale, &origin);
@@ -92,18 +99,16 @@ impl Mechanism for GibbsDraw {
             grid: self.grid,
         };
         let start = vec![0.0; origin.len()];
-        let (last, _) = chain.run(&potential, &start, &mut noise.stream(Purpose::Sampling, 0));
+        let (last, tally) = chain.run(&potential, &start, &mut noise.stream(Purpose::Sampling, 0));
         // out of proposals: the public centre; the chance of that is part of the certificate
-        let Ok(last) = last else { return Ok(self.centre.clone()) };
+        let Ok(last) = last else { return (self.centre.clone(), tally) };
         let mut answer: Vec<f64> = last.iter().zip(&origin).map(|(v, o)| v + o).collect();
         if !matches!(self.domain, Domain::Whole { .. }) {
             self.domain.project(&mut answer); // a grid point may lie outside by a rounding
         }
-        Ok(answer)
+        (answer, tally)
     }
-}
 
-impl GibbsDraw {
     /// Where the coordinates of the chain begin: a grid point.
     fn origin(&self, input: &Examples) -> Vec<f64> {
         match self.start {

@@ -215,6 +215,28 @@ fn constant_time_takes_the_same_number_of_passes_and_has_the_same_law() {
     assert!(distance < 2.0 * kolmogorov_limit(n as usize), "{distance}");
 }
 
+/// Somebody who counts evaluations tells clear records from contradictory ones, but for constant time.
+#[test]
+fn only_constant_time_hides_the_records_from_a_clock() {
+    let facts = problem(30, 1, LOGISTIC);
+    let mut clear = examples(30, 1, 7);
+    clear.targets = (0..30).map(|i| clear.rows.row(i).1[0].signum()).collect();
+    let mut contradictory = clear.clone();
+    contradictory.targets.iter_mut().step_by(2).for_each(|y| *y = -*y);
+    let options = ExponentialMechanism { regularization: Some(2.0), shift: Some(0.0), ..ExponentialMechanism::default() };
+    let passes = |options: &ExponentialMechanism, data: &Examples| -> Vec<(u64, u64)> {
+        let mechanism = options.plan(&facts, budget(2.0)).unwrap().schedule.mechanism(&facts);
+        let walks = (0..10).map(|seed| mechanism.walk(data, &mut NoiseSource::insecure(seed)).1);
+        walks.map(|tally| (tally.values, tally.gradients)).collect()
+    };
+    let mean = |passes: &[(u64, u64)]| passes.iter().map(|p| p.0 as f64).sum::<f64>() / passes.len() as f64;
+    let free = [passes(&options, &clear), passes(&options, &contradictory)];
+    assert!((mean(&free[0]) / mean(&free[1]) - 1.0).abs() > 0.02, "{free:?}");
+    let constant = ExponentialMechanism { constant_time: true, ..options };
+    let both = [passes(&constant, &clear), passes(&constant, &contradictory)].concat();
+    assert!(both.iter().all(|p| *p == both[0]) && both[0].0 > 0, "{both:?}");
+}
+
 #[test]
 fn draws_share_the_budget() {
     let facts = problem(200, 2, LOGISTIC);
