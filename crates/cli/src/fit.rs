@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use dpopt::mechanism::Correlation;
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{EmbeddingRequest, Fit, FitError, FitOptions, LedgerFile, StageShares};
-use dpopt::optimize::{EmbeddingOptions, InnerSteps, MethodOptions, RateSchedule, Selection, candidates};
+use dpopt::optimize::{AdaptiveOptions, AdaptiveRule, Domain, EmbeddingOptions, InnerSteps, MethodOptions, Moments, RateSchedule, Selection, Subspace, candidates};
 use dpopt::output::write_all_atomically;
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
@@ -72,6 +72,9 @@ struct ModelFlags {
     /// Public seed of the values that embeddings start at
     #[arg(long, value_name = "N", default_value_t = 0)]
     embedding_seed: u64,
+    /// Adaptive steps instead of momentum; --moments, --public-moments and the domain flags apply then
+    #[arg(long, value_enum)]
+    embedding_update: Option<UpdateFlag>,
     /// Train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse
     #[arg(long)]
     select_rows: bool,
@@ -95,6 +98,17 @@ enum ModelFlag {
     TwoTower,
 }
 
+/// `--embedding-update`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum UpdateFlag {
+    /// One adaptive rate, as pasan
+    Scalar,
+    /// A rate per weight, as pagan
+    Diagonal,
+    /// As dp-adam
+    Adam,
+}
+
 impl ModelFlags {
     fn request(&self) -> Result<Option<EmbeddingRequest>, Failure> {
         let towers = !(self.user_columns.is_empty() && self.item_columns.is_empty());
@@ -107,6 +121,9 @@ impl ModelFlags {
             ModelFlag::Linear if self.select_rows => {
                 return Err(usage("--select-rows is for embedding models; add --model embedding or --model two-tower"));
             }
+            ModelFlag::Linear if self.embedding_update.is_some() => {
+                return Err(usage("--embedding-update is for embedding models; for linear ones choose --method pagan, pasan or dp-adam"));
+            }
             ModelFlag::Linear => return Ok(None),
             ModelFlag::Embedding => None,
         };
@@ -116,6 +133,11 @@ impl ModelFlags {
             towers,
             seed: self.embedding_seed,
             selection: self.select_rows.then_some(selection),
+            update: self.embedding_update.map(|flag| match flag {
+                UpdateFlag::Scalar => AdaptiveRule::Scalar,
+                UpdateFlag::Diagonal => AdaptiveRule::Diagonal,
+                UpdateFlag::Adam => AdaptiveRule::Adam,
+            }),
         }))
     }
 }
@@ -184,12 +206,100 @@ struct Tuning {
     /// Shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities
     #[arg(long, allow_negative_numbers = true)]
     shift: Option<f64>,
+    /// pasan, pagan, dp-adam, dp-adagrad: where the shape of clip and noise comes from [default: private for pasan and pagan, else none]
+    #[arg(long, value_enum)]
+    moments: Option<MomentsFlag>,
+    /// Public root mean squares of the encoded features, one number per line in the order of the weights: the shape of clip and noise
+    #[arg(long, value_name = "FILE", conflicts_with = "moments")]
+    public_moments: Option<PathBuf>,
+    /// pdp-sgd: project on the K leading directions of the features, released for a share of the budget
+    #[arg(long, value_name = "K", conflicts_with = "subspace_first")]
+    subspace_rank: Option<usize>,
+    /// pdp-sgd: project on the first K encoded features, publicly known to matter most
+    #[arg(long, value_name = "K")]
+    subspace_first: Option<usize>,
+    /// --moments private, --subspace-rank: share of the budget for moments or directions
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    moment_share: Option<f64>,
+    /// --moments private-halving: public bound r on the features' moment ratio, 1 for bounded or Gaussian ones
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    moment_ratio: Option<f64>,
+    /// pasan, pagan, dp-adam, dp-adagrad: every weight stays within ±R
+    #[arg(long, value_name = "R", conflicts_with = "ball_radius", allow_negative_numbers = true)]
+    box_radius: Option<f64>,
+    /// pasan, pagan, dp-adam, dp-adagrad: the weights' norm stays within R
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    ball_radius: Option<f64>,
+    /// dp-adam: decay of the mean of squared gradients
+    #[arg(long, allow_negative_numbers = true)]
+    second_momentum: Option<f64>,
+    /// pasan, pagan, dp-adam, dp-adagrad: clip to the nearest point of the ellipsoid instead of radially (slow)
+    #[arg(long)]
+    euclidean_clip: bool,
     /// exponential-mechanism: draws that share the budget; the answer is their mean
     #[arg(long)]
     draws: Option<u64>,
     /// exponential-mechanism: as many evaluations whatever the data, at many times the cost
     #[arg(long)]
     constant_time: bool,
+}
+
+/// `--moments`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MomentsFlag {
+    /// A release of the features' mean squares before the first step
+    Private,
+    /// Round by round from the largest down: for features with light tails
+    PrivateHalving,
+    /// From the gradients released so far
+    Running,
+    /// None: the same noise for every weight
+    None,
+}
+
+impl Tuning {
+    fn adaptive(&self) -> Result<AdaptiveOptions, Failure> {
+        let chosen = self.moments.map(|flag| match flag {
+            MomentsFlag::Private => Moments::Private,
+            MomentsFlag::PrivateHalving => Moments::PrivateHalving,
+            MomentsFlag::Running => Moments::Running,
+            MomentsFlag::None => Moments::None,
+        });
+        let moments = match &self.public_moments {
+            Some(path) => Some(Moments::Public { spreads: numbers(path)? }),
+            None => chosen,
+        };
+        let domain = match (self.box_radius, self.ball_radius) {
+            (Some(radius), _) => Some(Domain::Box { radius }),
+            (None, Some(radius)) => Some(Domain::Ball { radius }),
+            (None, None) => None,
+        };
+        Ok(AdaptiveOptions {
+            moments,
+            subspace: match (self.subspace_rank, self.subspace_first) {
+                (Some(rank), _) => Some(Subspace::Private { rank }),
+                (None, Some(rank)) => Some(Subspace::Coordinates { rank }),
+                (None, None) => None,
+            },
+            moment_share: self.moment_share,
+            moment_ratio: self.moment_ratio,
+            domain,
+            euclidean_clip: self.euclidean_clip,
+            second_momentum: self.second_momentum,
+            lazy: None,
+        })
+    }
+}
+
+/// A public file with one number per line.
+fn numbers(path: &Path) -> Result<Vec<f64>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| usage(format!("{}: {e}", path.display())))?;
+    text.lines()
+        .map(str::trim)
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(i, line)| line.parse().map_err(|_| usage(format!("{}: line {} is not a number", path.display(), i + 1))))
+        .collect()
 }
 
 /// `--inner-steps`.
@@ -274,9 +384,9 @@ enum Task {
 }
 
 impl Common {
-    fn method(&self) -> MethodOptions {
+    fn method(&self) -> Result<MethodOptions, Failure> {
         let t = &self.tuning;
-        MethodOptions {
+        Ok(MethodOptions {
             method: (self.method != "auto").then(|| self.method.clone()),
             steps: t.steps,
             learning_rate: t.learning_rate,
@@ -306,7 +416,8 @@ impl Common {
             distance: t.distance,
             draws: t.draws,
             constant_time: t.constant_time.then_some(true),
-        }
+            adaptive: t.adaptive()?,
+        })
     }
 
     fn fit(&self, data: &[PathBuf], ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
@@ -326,7 +437,7 @@ impl Common {
             relation: self.relation.into(),
             schema,
             shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
-            method: self.method(),
+            method: self.method()?,
             embedding: self.form.request()?,
             regression: self.task == Some(Task::Regression),
             rows: self.rows,
@@ -565,7 +676,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     };
     let relation = Relation::from(common.relation);
     let problem = Problem { rows, features, nonzeros: features, row_norm: 1.0, loss, relation };
-    let mut method = common.method();
+    let mut method = common.method()?;
     method.embedding = match common.form.request()? {
         Some(asked) if asked.towers.is_some() => {
             return Err(usage("a two-tower model needs a table that says which features are whose"));
@@ -573,6 +684,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         Some(asked) => Some(EmbeddingOptions {
             model: Embedding { dimension: asked.dimension, towers: None, seed: asked.seed },
             selection: asked.selection,
+            update: asked.update,
         }),
         None => None,
     };

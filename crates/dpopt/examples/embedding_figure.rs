@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let train = Sensitive::new(train);
     let towers = Towers { users: vec![(1, 1 + USERS)], items: vec![(1 + USERS, 1 + USERS + ITEMS)] };
     let model = Embedding { dimension: DIMENSION, towers: Some(towers), seed: 0 };
-    let embedding = |selection| Some(EmbeddingOptions { model: model.clone(), selection });
+    let embedding = |selection| Some(EmbeddingOptions { model: model.clone(), selection, update: None });
     let forms = [
         ("linear", RGBColor(150, 150, 158), None),
         ("two towers", RGBColor(31, 90, 170), embedding(None)),

@@ -19,4 +19,4 @@ mod store;
 
 pub use entry::{Compared, Entry, Fidelity, Holds, Outcome, Table, Verdict, cell};
 pub use lab::{Failure, Lab, Scale, Trial};
-pub use statistics::Summary;
+pub use statistics::{Median, Summary};

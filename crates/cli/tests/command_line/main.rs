@@ -1,6 +1,7 @@
 //! The real binary, as a user runs it.
 
 mod account;
+mod adaptive;
 mod bad_input;
 mod embeddings;
 mod explain;

@@ -39,7 +39,9 @@ pub trait Records: Sync {
 pub struct RecordBuffer {
     bytes: Vec<u8>,
     indices: Vec<u32>,
-    values: Vec<f32>,
+    pub(super) values: Vec<f32>,
+    /// For records that are seen through others.
+    pub(super) inner: Option<Box<RecordBuffer>>,
 }
 
 impl Records for Examples {

@@ -29,6 +29,8 @@ pub(crate) struct EmbeddingGradient {
     /// Length of all vectors here: at least the number of weights.
     pub(crate) length: usize,
     pub(crate) quantizer: Quantizer,
+    /// √C per weight: gradients are clipped and summed in units in which the ellipsoid of C is a ball. Empty for a ball.
+    pub(crate) scales: Vec<f64>,
 }
 
 /// Buffers of one record.
@@ -52,7 +54,7 @@ impl EmbeddingGradient {
     ) -> Result<Self, CuratorError> {
         let quantizer =
             Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
-        Ok(Self { model: model.clone(), loss, features, row_norm, length, quantizer })
+        Ok(Self { model: model.clone(), loss, features, row_norm, length, quantizer, scales: Vec::new() })
     }
 
     fn outputs(&self) -> usize {
@@ -90,6 +92,11 @@ impl EmbeddingGradient {
         self.model.backward((columns, values), pass);
         // columns of a row are distinct, so are its places: the norm of the entries is that of the gradient
         let places = self.model.places(columns, d, outputs);
+        if !self.scales.is_empty() {
+            for (g, at) in pass.gradient.iter_mut().zip(self.model.places(columns, d, outputs)) {
+                *g *= self.scales[at];
+            }
+        }
         match self.quantizer.vector_factor(&pass.gradient) {
             Some(factor) => entries.extend(places.zip(pass.gradient.iter().map(|g| (factor * g) as i64))),
             None => {

@@ -3,7 +3,7 @@
 use super::FitError;
 use crate::data::Encoder;
 use crate::loss::embedding::{Embedding, Towers};
-use crate::optimize::{EmbeddingOptions, Selection};
+use crate::optimize::{AdaptiveRule, EmbeddingOptions, Selection};
 
 /// An embedding model over the columns of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,11 +18,13 @@ pub struct EmbeddingRequest {
     pub seed: u64,
     /// Train on privately chosen rows only.
     pub selection: Option<Selection>,
+    /// Adaptive steps.
+    pub update: Option<AdaptiveRule>,
 }
 
 impl Default for EmbeddingRequest {
     fn default() -> Self {
-        Self { dimension: 16, towers: None, seed: 0, selection: None }
+        Self { dimension: 16, towers: None, seed: 0, selection: None, update: None }
     }
 }
 
@@ -35,7 +37,7 @@ impl EmbeddingRequest {
             None => None,
         };
         let model = Embedding { dimension: self.dimension, towers, seed: self.seed };
-        Ok(EmbeddingOptions { model, selection: self.selection })
+        Ok(EmbeddingOptions { model, selection: self.selection, update: self.update })
     }
 }
 

@@ -23,7 +23,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 /// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
-const STREAMING: [&str; 4] = ["noisy-sgd", "dp-ftrl", "dp-sgd-ht", "dp-gd-ht"];
+const STREAMING: [&str; 8] = ["noisy-sgd", "dp-ftrl", "dp-sgd-ht", "dp-gd-ht", "pagan", "pasan", "dp-adagrad", "dp-adam"];
 /// The one that is taken where few features are asked for.
 const STREAMING_SPARSE: &str = "dp-sgd-ht";
 
@@ -210,7 +210,7 @@ impl Fit {
         if let Some(asked) = &options.embedding {
             // what the columns do not settle; the towers follow when the layout is known
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
-            options.method.embedding = Some(EmbeddingOptions { model, selection: asked.selection });
+            options.method.embedding = Some(EmbeddingOptions { model, selection: asked.selection, update: asked.update });
         }
         check_name(&options.method)?;
         if options.memory.is_some() && options.method.embedding.is_none() {

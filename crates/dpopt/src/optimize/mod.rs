@@ -1,5 +1,6 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
+mod adaptive;
 mod descent;
 mod frank_wolfe;
 mod hard_thresholding;
@@ -22,8 +23,12 @@ mod audits;
 #[cfg(test)]
 mod tests;
 
+pub use adaptive::{
+    Adaptive, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease,
+    MomentSchedule, Moments, Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, Subspace, SubspaceSchedule,
+};
 pub use descent::{
-    Average, DescentOptions, DescentSchedule, DpFtrl, EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd, NoisyGradientDescent,
+    AdaptiveRule, Average, DescentOptions, DescentSchedule, Domain, DpFtrl, EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd, NoisyGradientDescent,
     NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
 };
 pub use frank_wolfe::{FrankWolfe, VertexSchedule, run_vertices};

@@ -2,8 +2,8 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    Algorithm, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
-    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Prepared, RateSchedule, RegularizedDescent,
+    AdaptiveOptions, Algorithm, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
+    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Prepared, RateSchedule, RegularizedDescent,
     ReleasedPreconditioner, SufficientStatistics, prepare,
 };
 use crate::mechanism::Correlation;
@@ -63,6 +63,8 @@ pub struct MethodOptions {
     pub distance: Option<f64>,
     /// An embedding model instead of a linear one.
     pub embedding: Option<EmbeddingOptions>,
+    /// Ellipsoid, domain and clip of the adaptive methods.
+    pub adaptive: AdaptiveOptions,
     /// Draws of the exponential mechanism that share the budget; the answer is their mean.
     pub draws: Option<u64>,
     /// The exponential mechanism evaluates the same number of losses whatever the data, at many times the cost.
@@ -88,7 +90,7 @@ fn planned<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 15] = [
+const PLANNERS: [(&str, Planner); 20] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
@@ -104,6 +106,11 @@ const PLANNERS: [(&str, Planner); 15] = [
     (FrankWolfe::NAME, planned::<FrankWolfe>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),
     (RegularizedDescent::NAME, planned::<RegularizedDescent>),
+    (Pagan::NAME, planned::<Pagan>),
+    (Pasan::NAME, planned::<Pasan>),
+    (DpAdaGrad::NAME, planned::<DpAdaGrad>),
+    (DpAdam::NAME, planned::<DpAdam>),
+    (PdpSgd::NAME, planned::<PdpSgd>),
 ];
 
 /// Methods that keep at most `max_features` features.

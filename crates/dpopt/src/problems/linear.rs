@@ -4,6 +4,7 @@
 //! On the unit l2 ball, and on the box [−1, 1]^d, minimisers, minima and excess risks are known in closed form, for the
 //! drawn records and for the law behind them. A record's gradient is −s for every x, so ‖s‖ is its Lipschitz constant.
 
+use crate::data::{Examples, Rows};
 use dpopt_noise::{NoiseSource, Purpose, Stream};
 
 /// Records of linear losses and the mean of their law.
@@ -38,6 +39,18 @@ impl LinearLosses {
         let means: Vec<f64> = scales.iter().map(|_| 2.0 * stream.uniform() - 1.0).collect();
         let lipschitz = crate::geometry::norm(scales);
         Self::signs(records, scales, &means, lipschitz, &mut stream)
+    }
+
+    /// Coordinates ±σ_j with mean ±b_j·σ_j, the sign of the mean drawn: `bias` in [0, 1] makes signs as hard to tell as one likes.
+    /// With σ equal on one bucket of coordinates and tiny elsewhere this is G3 of spec 14 §9 ([`bucket`]).
+    ///
+    /// # Panics
+    /// If there is not one bias per scale.
+    pub fn signs_with_bias(records: usize, scales: &[f64], bias: &[f64], seed: u64) -> Self {
+        assert_eq!(scales.len(), bias.len(), "one bias per coordinate");
+        let mut stream = source(seed);
+        let means: Vec<f64> = bias.iter().map(|b| b.clamp(0.0, 1.0) * if stream.coin() { 1.0 } else { -1.0 }).collect();
+        Self::signs(records, scales, &means, crate::geometry::norm(scales), &mut stream)
     }
 
     /// `core` records of [`random_signs`](Self::random_signs), each `copies` times, padded to `records` by records that
@@ -141,6 +154,19 @@ impl LinearLosses {
         &self.rows[i * self.dimension..(i + 1) * self.dimension]
     }
 
+    /// The records as examples whose gradient under [`Loss::Absolute`](crate::loss::Loss::Absolute) is −s at every point of
+    /// reach: targets beyond all scores.
+    pub fn examples(&self) -> Examples {
+        let mut examples = Examples { rows: Rows::new(self.dimension), targets: Vec::with_capacity(self.records()) };
+        for i in 0..self.records() {
+            let mut entries: Vec<(u32, f32)> = (0u32..).zip(self.row(i)).map(|(j, v)| (j, *v)).collect();
+            // f32 entries: a hair more than the bound of the exact ones
+            examples.rows.push_clipped(&mut entries, self.lipschitz * (1.0 + 1e-6));
+            examples.targets.push(1e30);
+        }
+        examples
+    }
+
     /// Bound on every record's ‖s‖₂.
     pub fn lipschitz(&self) -> f64 {
         self.lipschitz
@@ -181,6 +207,11 @@ impl LinearLosses {
     pub fn population_excess_on_box(&self, x: &[f64]) -> f64 {
         crate::geometry::l1_norm(&self.law) - dot(x, &self.law)
     }
+}
+
+/// Scales of a single bucket: `size` on the first `count` of `dimension` coordinates, `rest` elsewhere (spec 14 §9, G3).
+pub fn bucket(dimension: usize, count: usize, size: f64, rest: f64) -> Vec<f64> {
+    (0..dimension).map(|j| if j < count { size } else { rest }).collect()
 }
 
 /// s-sparse points of {0, 1/√s}^d whose pairwise l2 distance is at least 1/√2: the packing of the pure-DP lower bound
@@ -258,6 +289,24 @@ mod tests {
         // sigma and shift of the worked example d = 10, k = 1000, G = 1
         let h = LinearLosses::hidden_signs(10, 10, 1000, 1.0, 4.0, 1);
         assert!(h.law().iter().all(|m| (m.abs() - 0.0157917).abs() < 1e-6));
+    }
+
+    #[test]
+    fn a_bucket_holds_all_that_can_be_learned() {
+        let scales = bucket(20, 4, 0.5, 1e-6);
+        let l = LinearLosses::signs_with_bias(4000, &scales, &[0.3; 20], 3);
+        assert!(l.law().iter().zip(&scales).all(|(m, s)| (m.abs() - 0.3 * s).abs() < 1e-12));
+        let best: Vec<f64> = l.mean().iter().enumerate().map(|(j, m)| if j < 4 { m.signum() } else { 0.0 }).collect();
+        assert!(l.excess_on_box(&best) <= 16.0 * 1e-6);
+        // its examples have the gradient −s wherever the weights are
+        let examples = l.examples();
+        let loss = crate::loss::Loss::Absolute;
+        for score in [-1e6, 0.0, 1e6] {
+            assert_eq!(loss.scalar_slope(score, f64::from(examples.targets[0])), -1.0);
+        }
+        let (columns, values) = examples.rows.row(7);
+        assert_eq!(columns.len(), 20);
+        assert!(values.iter().zip(l.row(7)).all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs()));
     }
 
     #[test]

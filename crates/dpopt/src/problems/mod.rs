@@ -19,6 +19,6 @@ mod value_queries;
 
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
-pub use linear::{LinearLosses, sparse_packing};
+pub use linear::{LinearLosses, bucket, sparse_packing};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
 pub use value_queries::ValueQueries;

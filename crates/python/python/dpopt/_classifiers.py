@@ -167,6 +167,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None,
         shift=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        moments=None, moment_share=None, domain=None, second_momentum=None,
         draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
@@ -199,6 +200,7 @@ class LinearSVC(PrivateLinearClassifier):
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        moments=None, moment_share=None, domain=None, second_momentum=None,
         draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
@@ -230,6 +232,7 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        moments=None, moment_share=None, domain=None, second_momentum=None,
         draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())

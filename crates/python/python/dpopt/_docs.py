@@ -28,6 +28,12 @@ PARAMETERS = """Args:
         rate_schedule: of descents: ``"constant"`` (the default), ``"linear"``, ``"cosine"`` or ``"inverse-sqrt"``.
         correlation: of ``method="dp-ftrl"``: ``"blt"``, ``"banded"``, ``"tree"`` or ``"independent"``; by default the better of
             the first two.
+        moments: of the adaptive methods (``"pagan"``, ``"pasan"``, ``"dp-adam"``, ``"dp-adagrad"``): the shape of clip and noise.
+            ``"private"`` releases the features' mean squares first (`moment_share` of the budget, a tenth by default),
+            ``"private-halving"`` round by round, ``"running"`` takes them from released gradients, ``"none"`` a ball; or an
+            array of public root mean squares, one per feature, in the units of X (around the middle of `bounds`).
+        domain: of the adaptive methods: ``("box", r)`` or ``("ball", r)`` for the weights of bounded rows.
+        second_momentum: β₂ of ``"dp-adam"``.
         draws, constant_time: of ``method="exponential-mechanism"``: draws that share the budget, and as much work whatever
             the data.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.

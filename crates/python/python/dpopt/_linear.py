@@ -63,11 +63,34 @@ class PrivateLinear(PrivateEstimator):
         options["method"] = None if self.method == "auto" else self.method
         return options
 
+    def _adaptive(self, facts: Bounding) -> dict[str, Any]:
+        """Ellipsoid and domain of the adaptive methods."""
+        moments, domain = getattr(self, "moments", None), getattr(self, "domain", None)
+        options: dict[str, Any] = {}
+        if isinstance(moments, str):
+            options["moments"] = {"from": moments}
+        elif moments is not None:
+            spreads = np.asarray(moments, dtype=float).ravel()
+            if len(spreads) != len(facts.scale):
+                raise ValueError(f"moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each")
+            encoded = list(spreads * facts.scale) + ([float(facts.intercept)] if facts.intercept else [])
+            options["moments"] = {"from": "public", "spreads": encoded}
+        if domain is not None:
+            try:
+                form, radius = domain
+            except (TypeError, ValueError):
+                raise ValueError('domain must be ("box", radius) or ("ball", radius)') from None
+            options["domain"] = {"form": form, "radius": float(radius)}
+        for name in ("moment_share", "second_momentum"):
+            if getattr(self, name, None) is not None:
+                options[name.replace("_", "-")] = float(getattr(self, name))
+        return options
+
     def _plan(
         self, rows: int, facts: Bounding, loss: dict[str, Any], relation: str, epsilon: float, delta: float,
         compare: bool = False,
     ) -> tuple[Any, Plan]:
-        options = self._options()
+        options = {**self._options(), "adaptive": self._adaptive(facts)}
         if facts.intercept and options["max_features"] is not None:
             # the last encoded feature: always kept, not counted
             options["intercept"] = facts.width - 1

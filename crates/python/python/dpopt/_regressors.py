@@ -85,6 +85,7 @@ class LinearRegression(PrivateLinearRegressor):
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        moments=None, moment_share=None, domain=None, second_momentum=None,
         draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
@@ -111,6 +112,7 @@ class Ridge(PrivateLinearRegressor):
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        moments=None, moment_share=None, domain=None, second_momentum=None,
         draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
@@ -144,6 +146,7 @@ class SGDRegressor(PrivateLinearRegressor):
         intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None, clip_norm=None,
         momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
+        moments=None, moment_share=None, domain=None, second_momentum=None,
         draws=None, constant_time=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())

@@ -3,8 +3,8 @@
 
 mod paper;
 mod rates;
-mod records;
 
+use super::records::{self, DataSet, Fold};
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Verdict, cell};
 use dpopt::Sensitive;
 use dpopt::data::Examples;
@@ -17,7 +17,6 @@ use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use paper::{Noise, PaperMethod};
-use records::{DataSet, Fold};
 use serde::{Deserialize, Serialize};
 
 /// Slopes in n and ε, and the noise floor.

@@ -1,11 +1,13 @@
 //! All figures and tables; one file each.
 
+mod adaptive;
 mod census_accuracy;
 mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod sparse_mean;
 mod hard_thresholding;
+mod records;
 
 use crate::Entry;
 
@@ -19,6 +21,9 @@ pub const ALL: &[&Entry] = &[
     &census_accuracy::ENTRY,
     &hard_thresholding::RATES,
     &hard_thresholding::TABLES,
+    &adaptive::SYNTHETIC,
+    &adaptive::LOWER_BOUNDS,
+    &adaptive::TABLES,
 ];
 
 /// The entry of that name.

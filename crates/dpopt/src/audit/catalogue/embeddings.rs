@@ -84,6 +84,8 @@ fn counts_not_accounted() -> PlantedBug {
                 selection: Some(Selection { noise_ratio: Some(1.0), ..Selection::default() }),
                 sampling_probability: Some(1.0),
                 lazy: None,
+                update: None,
+                adaptive: Default::default(),
                 descent,
             };
             let worlds = [false, true].map(|with| one_row(4, 1, with));

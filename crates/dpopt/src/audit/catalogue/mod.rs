@@ -6,6 +6,7 @@
 //! of the stated size must reject the mistake in at least 99 % of the seeds and never reject the correct code. Mistakes
 //! that sampling can't see are caught by looking: support membership, exact sensitivities, laws, the curator's refusals.
 
+mod adaptive;
 mod comparisons;
 mod correlated;
 mod embeddings;
@@ -152,6 +153,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(linear::bugs());
     bugs.extend(hard_thresholding::bugs());
     bugs.extend(frank_wolfe::bugs());
+    bugs.extend(adaptive::bugs());
     bugs.extend(gibbs::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());

@@ -20,7 +20,7 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 fn sgd(model: &Embedding, lazy: bool, selection: Option<Selection>) -> EmbeddingSgd {
     let mut descent = descent(4).descent;
     (descent.clip_norm, descent.learning_rate) = (Some(0.01), Some(1e-6));
-    EmbeddingSgd { model: model.clone(), selection, sampling_probability: Some(1.0), lazy: Some(lazy), descent }
+    EmbeddingSgd { model: model.clone(), selection, sampling_probability: Some(1.0), lazy: Some(lazy), update: None, adaptive: Default::default(), descent }
 }
 
 fn subject(sgd: EmbeddingSgd, features: usize, worlds: [Sensitive<Examples>; 2]) -> Subject<EmbeddingSgd> {

@@ -25,6 +25,7 @@
 //!    the pairs of runs N that expected counts need; measure with `cargo test --release --test audit`.
 //! 6. One line each in `docs/audit.md`; the test says which is missing.
 
+mod adaptive;
 mod choices;
 mod hard_thresholding;
 mod embeddings;
@@ -209,6 +210,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(methods::audits());
     rows.extend(hard_thresholding::audits());
     rows.extend(frank_wolfe::audits());
+    rows.extend(adaptive::audits());
     rows.extend(embeddings::audits());
     rows.extend(gibbs::audits());
     rows.extend(streams::audits());

@@ -4,6 +4,7 @@
 //! describes, the latter with one that it does not. A bug that is a wrong parameter, a wrong event or a wrong use of real
 //! code needs no switch in that code, so nothing here can be switched on in a build that users have.
 
+pub(super) mod adaptive;
 pub(super) mod choices;
 pub(super) mod comparisons;
 pub(super) mod embeddings;

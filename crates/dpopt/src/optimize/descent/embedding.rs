@@ -7,11 +7,12 @@
 use super::lazy;
 use super::selection::{self, Selection, SelectionSchedule};
 use super::stochastic::NoisySgd;
-use super::{DescentOptions, DescentSchedule, descend};
+use super::{AdaptiveRule, AdaptiveUpdate, DescentOptions, DescentSchedule, descend, descend_by};
 use crate::Released;
 use crate::data::{Records, SpilledExamples};
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{EmbeddingGradient, Gaussian};
+use crate::optimize::adaptive::{AdaptiveOptions, AdaptiveSchedule, DpAdam, Moments, Pagan, Pasan};
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use dpopt_noise::Grid;
@@ -29,6 +30,10 @@ pub struct EmbeddingSgd {
     pub sampling_probability: Option<f64>,
     /// Whether the noise of untouched weights is drawn lazily. Default: if that costs less.
     pub lazy: Option<bool>,
+    /// Adaptive steps instead of momentum, with ellipsoid and domain. Default: none.
+    pub update: Option<AdaptiveRule>,
+    /// Of an adaptive update.
+    pub adaptive: AdaptiveOptions,
     /// What every descent has. Momentum is .95 by default, but 0 with a choice of rows or a given rate; steps: four times
     /// those of a linear model, since vectors have to grow before their products tell anything.
     pub descent: DescentOptions,
@@ -43,6 +48,9 @@ pub struct EmbeddingOptions {
     /// Private choice of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
+    /// Adaptive steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<AdaptiveRule>,
 }
 
 /// The schedule of DP-SGD for embeddings.
@@ -56,6 +64,9 @@ pub struct EmbeddingSchedule {
     /// Private choice of rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionSchedule>,
+    /// Adaptive steps, and where their ellipsoid comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<AdaptiveSchedule>,
 }
 
 impl From<&MethodOptions> for EmbeddingSgd {
@@ -66,6 +77,8 @@ impl From<&MethodOptions> for EmbeddingSgd {
             model: asked.map_or(Embedding { dimension: 16, towers: None, seed: 0 }, |e| e.model),
             sampling_probability: o.sampling_probability,
             lazy: None,
+            update: o.embedding.as_ref().and_then(|e| e.update),
+            adaptive: o.adaptive.clone(),
             descent: o.into(),
         }
     }
@@ -93,6 +106,9 @@ impl Algorithm for EmbeddingSgd {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
         self.model.check(problem.features, &problem.loss).map_err(NotApplicable::Option)?;
         let linear = linearised(&self.model, problem);
+        if let Some(rule) = self.update {
+            return self.plan_adaptive(rule, &linear, problem, budget);
+        }
         let descent = self.descent_of(&linear, budget)?;
         let (plan, selection) = match &self.selection {
             Some(selection) => {
@@ -108,7 +124,7 @@ impl Algorithm for EmbeddingSgd {
         let mut summary = plan.summary;
         summary.method = Self::NAME;
         summary.warnings.push(NOT_CONVEX.into());
-        Ok(Plan { schedule: EmbeddingSchedule { descent: plan.schedule, model: self.model.clone(), selection }, summary })
+        Ok(Plan { schedule: EmbeddingSchedule { descent: plan.schedule, model: self.model.clone(), selection, adaptive: None }, summary })
     }
 
     fn run(&self, plan: &Plan<EmbeddingSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
@@ -130,6 +146,38 @@ const MORE_STEPS: u64 = 4;
 const BOLDER_RATE: f64 = 8.0;
 
 impl EmbeddingSgd {
+    /// The plan of an adaptive method on the linear model near the start, moments on the features of the records.
+    fn plan_adaptive(
+        &self,
+        rule: AdaptiveRule,
+        linear: &Problem,
+        problem: &Problem,
+        budget: Budget,
+    ) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
+        if self.selection.is_some() || self.adaptive.subspace.is_some() || self.adaptive.euclidean_clip {
+            return Err(NotApplicable::Option(
+                "adaptive steps of an embedding move all rows and clip radially: leave out the choice of rows, the subspace and the \
+                 Euclidean clip"
+                    .into(),
+            ));
+        }
+        let lazy = self.lazy.or(self.adaptive.lazy);
+        // moments of features say nothing about which rows matter unless somebody asks
+        let moments = self.adaptive.moments.clone().or(Some(Moments::None));
+        let options = AdaptiveOptions { lazy, moments, ..self.adaptive.clone() };
+        let (q, descent) = (self.sampling_probability, self.descent.clone());
+        let plan = match rule {
+            AdaptiveRule::Scalar => Pasan::new(q, options, descent).plan_for(linear, problem, budget),
+            AdaptiveRule::Diagonal => Pagan::new(q, options, descent).plan_for(linear, problem, budget),
+            AdaptiveRule::Adam => DpAdam::new(q, options, descent).plan_for(linear, problem, budget),
+        }?;
+        let mut summary = plan.summary;
+        summary.method = Self::NAME;
+        summary.warnings.push(NOT_CONVEX.into());
+        let (descent, adaptive) = (plan.schedule.descent.clone(), Some(plan.schedule));
+        Ok(Plan { schedule: EmbeddingSchedule { descent, model: self.model.clone(), selection: None, adaptive }, summary })
+    }
+
     /// Fills in what the linear model near the start would choose too cautiously.
     fn descent_of(&self, linear: &Problem, budget: Budget) -> Result<DescentOptions, NotApplicable> {
         // a rate that somebody chose was chosen for plain steps
@@ -150,11 +198,15 @@ impl EmbeddingSgd {
 
 fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Released<Solution>, RunError> {
     let Run { problem, examples, curator, progress } = run;
-    let EmbeddingSchedule { descent: schedule, model, selection } = &plan.schedule;
+    let EmbeddingSchedule { descent: schedule, model, selection, adaptive } = &plan.schedule;
     let linear = linearised(model, problem);
     let grid = Grid::new(schedule.grid_exponent);
     let facts = (problem.features, problem.row_norm);
     let gradient = EmbeddingGradient::new((model, schedule.loss), facts, linear.weights(), schedule.clip_norm, grid)?;
+    if let Some(adaptive) = adaptive {
+        let run = Run { problem, examples, curator, progress };
+        return run_adaptive(adaptive, &linear, gradient, run);
+    }
     if let Some(selection) = selection {
         let run = Run { problem, examples, curator, progress };
         return selection::run(schedule, selection, &gradient, run);
@@ -180,9 +232,40 @@ fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Re
     Ok(moved.map(|moved| gradient.started(moved).into()))
 }
 
+/// Adaptive steps; the row of a feature has the scale of the feature, the dense part has scale 1.
+fn run_adaptive<R: Records>(
+    adaptive: &AdaptiveSchedule,
+    linear: &Problem,
+    mut gradient: EmbeddingGradient,
+    run: Run<'_, R>,
+) -> Result<Released<Solution>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
+    let schedule = &adaptive.descent;
+    let (width, length) = (gradient.model.width(), gradient.length);
+    let mut units = adaptive.units(problem, examples, curator, length, |scales| {
+        let rows = scales.iter().flat_map(|s| std::iter::repeat_n(*s, width));
+        rows.chain(std::iter::repeat(1.0)).take(length).collect()
+    })?;
+    gradient.scales.clone_from(&units.scales);
+    let grid = Grid::new(schedule.grid_exponent);
+    let mechanism = Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, length, "batch gradient");
+    let mut update = AdaptiveUpdate::new(adaptive.step(linear), length, |step| schedule.rate(step));
+    let records = examples.expose().len();
+    let moved = descend_by(&mut update, schedule, linear, progress, EmbeddingSgd::NAME, |moved| {
+        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+        let sum = gradient.sum_batch(examples, batch, moved).map_err(Into::into)?;
+        let noisy = curator.release(&mechanism, &sum)?.map(|noisy| units.gradient(noisy, schedule.noise_std));
+        if gradient.scales != units.scales {
+            gradient.scales.clone_from(&units.scales);
+        }
+        Ok(noisy)
+    })?;
+    Ok(moved.map(|solution| gradient.started(solution.weights).into()))
+}
+
 impl EmbeddingSchedule {
     /// Whether the noise of untouched weights is drawn lazily.
     pub fn is_lazy(&self) -> bool {
-        self.selection.is_none() && self.descent.is_lazy()
+        self.selection.is_none() && self.adaptive.is_none() && self.descent.is_lazy()
     }
 }

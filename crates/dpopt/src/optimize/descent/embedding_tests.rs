@@ -5,7 +5,7 @@ use crate::Sensitive;
 use crate::data::{Examples, Rows};
 use crate::loss::embedding::{Embedding, Towers};
 use crate::mechanism::{Curator, joint_multiplier};
-use crate::optimize::{Algorithm, Run};
+use crate::optimize::{Algorithm, Moments, Run};
 use crate::progress::Silent;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::{Relation, accountant};
@@ -59,7 +59,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
 
 fn sgd(model: &Embedding, steps: u64, rate: f64) -> EmbeddingSgd {
     let descent = DescentOptions { steps: Some(steps), learning_rate: Some(rate), ..Default::default() };
-    EmbeddingSgd { model: model.clone(), selection: None, sampling_probability: Some(0.3), lazy: None, descent }
+    EmbeddingSgd { model: model.clone(), selection: None, sampling_probability: Some(0.3), lazy: None, update: None, adaptive: Default::default(), descent }
 }
 
 fn fit(sgd: &EmbeddingSgd, problem: &Problem, examples: &Examples, budget: (f64, f64), seed: u64) -> Vec<f64> {
@@ -219,4 +219,33 @@ fn sums_of_embeddings_learn_several_classes() {
     let weights = fit(&EmbeddingSgd { lazy: Some(true), ..sgd(&model, 150, 4.0) }, &problem, &examples, (8.0, 1e-6), 5);
     let right = accuracy(&model, &weights, &examples, loss);
     assert!(right > 0.75, "{right}");
+}
+
+#[test]
+fn adaptive_steps_learn_embeddings_in_balls_and_ellipsoids() {
+    let (examples, model) = likes(20_000, 20, 20);
+    let problem = problem(&examples, LOGISTIC);
+    let adaptive = |moments| crate::optimize::AdaptiveOptions { moments, ..Default::default() };
+    let with = |update, moments, rate| {
+        let base = sgd(&model, 150, rate);
+        EmbeddingSgd { update: Some(update), adaptive: adaptive(moments), ..base }
+    };
+    for (update, moments, rate) in [
+        (AdaptiveRule::Diagonal, None, 0.1),
+        (AdaptiveRule::Diagonal, Some(Moments::Private), 0.1),
+        (AdaptiveRule::Diagonal, Some(Moments::Running), 0.1),
+        (AdaptiveRule::Scalar, None, 1.0),
+        (AdaptiveRule::Adam, None, 0.02),
+    ] {
+        let weights = fit(&with(update, moments.clone(), rate), &problem, &examples, (8.0, 1e-6), 5);
+        let right = accuracy(&model, &weights, &examples, LOGISTIC);
+        println!("{update:?} {moments:?}: {right}");
+        assert!(right > 0.85, "{update:?} {moments:?}: {right}");
+    }
+    // what would need the noise of all weights at each step refuses to draw it later, and chosen rows do not go with it
+    let budget = Budget::new(8.0, 1e-6).unwrap();
+    let refused = |sgd: EmbeddingSgd| sgd.plan(&problem, budget).err().map(|e| e.to_string()).unwrap_or_default();
+    let base = with(AdaptiveRule::Diagonal, None, 0.1);
+    assert!(refused(EmbeddingSgd { lazy: Some(true), ..base.clone() }).contains("lazily"));
+    assert!(refused(EmbeddingSgd { selection: Some(Selection::default()), ..base }).contains("choice of rows"));
 }

@@ -10,12 +10,15 @@ mod lazy;
 mod selection;
 mod stochastic;
 mod streaming;
+mod update;
 
 pub use embedding::{EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd};
 pub use full_batch::NoisyGradientDescent;
 pub use selection::{Selection, SelectionSchedule};
 pub use stochastic::NoisySgd;
 pub use streaming::{DpFtrl, StreamSchedule};
+pub use update::{AdaptiveRule, Domain};
+pub(crate) use update::{AdaptiveStep, AdaptiveUpdate, HeavyBall, Update, Watched};
 
 use super::planning::{check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
@@ -363,23 +366,32 @@ pub(crate) fn descend(
     problem: &Problem,
     progress: &dyn Progress,
     name: &str,
+    noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
+) -> Result<Released<Solution>, RunError> {
+    descend_by(&mut HeavyBall::new(schedule, problem), schedule, problem, progress, name, noisy_sum)
+}
+
+/// The same with any update.
+pub(crate) fn descend_by(
+    update: &mut dyn Update,
+    schedule: &DescentSchedule,
+    problem: &Problem,
+    progress: &dyn Progress,
+    name: &str,
     mut noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
 ) -> Result<Released<Solution>, RunError> {
     let dimension = problem.weights();
     let per_record = schedule.per_record(problem);
-    let (mut weights, mut velocity, mut mean) = (vec![0.0; dimension], vec![0.0; dimension], vec![0.0; dimension]);
+    let (mut weights, mut gradient, mut mean) = (vec![0.0; dimension], vec![0.0; dimension], vec![0.0; dimension]);
     let first_averaged = schedule.first_averaged();
     let share = 1.0 / (schedule.steps - first_averaged) as f64;
     progress.start(name, schedule.steps);
     for step in 0..schedule.steps {
         let noisy = noisy_sum(&weights)?;
-        let (rate, decay) = (schedule.rate(step), schedule.decay(problem, step));
-        for (((w, v), m), g) in weights.iter_mut().zip(&mut velocity).zip(&mut mean).zip(noisy.get()) {
-            *v = schedule.momentum * *v + g * per_record;
-            *w = decay * *w - rate * *v;
-            if step >= first_averaged {
-                *m += share * *w;
-            }
+        gradient.iter_mut().zip(noisy.get()).for_each(|(g, sum)| *g = sum * per_record);
+        update.apply(step, &mut weights, &gradient);
+        if step >= first_averaged {
+            mean.iter_mut().zip(&weights).for_each(|(m, w)| *m += share * w);
         }
         progress.tick();
     }

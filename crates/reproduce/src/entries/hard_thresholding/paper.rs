@@ -1,6 +1,6 @@
 //! The paper's algorithms with plain floating-point noise: its Algorithms 1 and 2, for comparison. Not private.
 
-use super::records::{DataSet, Fold};
+use super::super::records::{DataSet, Fold};
 use super::{DELTA, LOGISTIC, Score, validation_loss};
 use crate::Failure;
 use dpopt::data::Examples;

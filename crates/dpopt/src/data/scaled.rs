@@ -1,0 +1,74 @@
+//! Records with every feature multiplied by a public factor: coordinates in which an ellipsoid is a ball (spec 14 §4).
+//!
+//! ‖g‖_C = √Σ C_j·g_j² is the l2 norm of √C_j·g_j. With features multiplied by s_j = √C_j and weights divided by s_j scores stay
+//! what they are, and gradients come out multiplied by s_j. So one isotropic clip, grid and noise serve every diagonal C.
+
+use super::spill::{Record, RecordBuffer, Records};
+
+/// Records as they look after a public change of units.
+pub(crate) struct ScaledRecords<'a, R> {
+    records: &'a R,
+    scales: &'a [f64],
+    norm_bound: f64,
+}
+
+impl<'a, R: Records> ScaledRecords<'a, R> {
+    /// Features multiplied by `scales`, one for each.
+    ///
+    /// # Panics
+    /// If there is not one scale per feature (a bug of the caller, never of the data).
+    pub(crate) fn new(records: &'a R, scales: &'a [f64]) -> Self {
+        assert_eq!(records.columns(), scales.len(), "one scale per feature");
+        let largest = scales.iter().copied().fold(0.0, f64::max);
+        Self { records, scales, norm_bound: records.norm_bound() * largest }
+    }
+}
+
+impl<R: Records> Records for ScaledRecords<'_, R> {
+    type Error = R::Error;
+    const IN_MEMORY: bool = R::IN_MEMORY;
+
+    fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.records.columns()
+    }
+
+    fn norm_bound(&self) -> f64 {
+        self.norm_bound
+    }
+
+    fn record<'b>(&'b self, i: usize, buffer: &'b mut RecordBuffer) -> Result<Record<'b>, R::Error> {
+        let RecordBuffer { values: scaled, inner, .. } = buffer;
+        let (indices, values, target) = self.records.record(i, inner.get_or_insert_default())?;
+        scaled.clear();
+        scaled.extend(indices.iter().zip(values).map(|(&j, &x)| (f64::from(x) * self.scales[j as usize]) as f32));
+        Ok((indices, scaled, target))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Examples, Rows, SpilledExamples};
+
+    #[test]
+    fn memory_and_disk_are_scaled_alike() {
+        let mut rows = Rows::new(3);
+        rows.push_clipped(&mut [(0, 0.5), (2, -0.25)], 1.0);
+        rows.push_zero();
+        let examples = Examples { rows, targets: vec![1.0, -1.0] };
+        let mut spilled = SpilledExamples::new(3).unwrap();
+        spilled.append(&examples).unwrap();
+        let scales = [4.0, 1.0, 0.5];
+        let (memory, disk) = (ScaledRecords::new(&examples, &scales), ScaledRecords::new(&spilled, &scales));
+        assert_eq!((memory.len(), memory.columns(), memory.norm_bound()), (2, 3, 4.0));
+        for i in 0..2 {
+            let (mut a, mut b) = (RecordBuffer::default(), RecordBuffer::default());
+            assert_eq!(memory.record(i, &mut a).unwrap(), disk.record(i, &mut b).unwrap());
+        }
+        assert_eq!(memory.record(0, &mut RecordBuffer::default()).unwrap(), (&[0u32, 2][..], &[2.0f32, -0.125][..], 1.0));
+    }
+}

@@ -1,0 +1,474 @@
+//! Private adaptive gradients: PASAN and PAGAN, Adam and AdaGrad on released gradients (spec 14).
+//!
+//! Each record's gradient is clipped to an ellipsoid {‖g‖_C ≤ B} and gets noise of the same shape, N(0, z²B²C⁻¹): large where
+//! gradients are large, small where they are small. In coordinates √C_j·g_j the ellipsoid is a ball, so the mechanism and the
+//! event are those of DP-SGD for *any* C that is public or was released before. Step sizes, Adam's means, momentum and
+//! projections read released gradients only.
+//!
+//! All of them need the noise of every weight at every step, so none can draw it lazily.
+
+#[cfg(test)]
+mod analysis;
+mod geometry;
+mod moments;
+mod subspace;
+#[cfg(test)]
+mod tests;
+
+pub use geometry::{MomentSchedule, Moments};
+pub use moments::MomentRelease;
+pub use subspace::{Subspace, SubspaceSchedule};
+
+use super::descent::{
+    AdaptiveRule, AdaptiveStep, AdaptiveUpdate, DescentOptions, DescentSchedule, Domain, Releases, Watched, descend_by,
+};
+use super::planning::{approximate, gaussian_mu, in_range, positive};
+use super::risk::RiskModel;
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::Released;
+use crate::data::{Examples, Records, ScaledRecords, SpilledExamples};
+use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, CuratorError, Gaussian, PoissonBatch};
+use crate::plan::{NotApplicable, Plan, Problem};
+use crate::Sensitive;
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Event};
+use geometry::Units;
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+
+/// What a user can fix of an adaptive method, besides what every descent has. `None` means: the method's default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AdaptiveOptions {
+    /// Where the shape of the ellipsoid comes from. Default: a private release for `pasan` and `pagan`, none for the others.
+    pub moments: Option<Moments>,
+    /// Project released gradients on few directions. Default: `pdp-sgd` on 20 that are released first, the others on none.
+    pub subspace: Option<Subspace>,
+    /// Share of the budget (of μ²) for private moments, or for a private subspace, in [0.001, 0.5]. Default 0.1.
+    pub moment_share: Option<f64>,
+    /// r ≥ 1 of [`Moments::PrivateHalving`]. Default 1.
+    pub moment_ratio: Option<f64>,
+    /// Where the weights may lie. Default: anywhere.
+    pub domain: Option<Domain>,
+    /// Clip to the nearest point of the ellipsoid in l2, as the source defines it, instead of radially: its bound on the bias
+    /// does not hold then. Slow.
+    pub euclidean_clip: bool,
+    /// β₂ of Adam in [0, 1). Default 0.999.
+    pub second_momentum: Option<f64>,
+    /// Refused if true: these methods read the noise of all weights at each step.
+    pub lazy: Option<bool>,
+}
+
+/// One of the methods here: a name and a rule.
+pub trait Kind: Clone + Send + Sync + 'static {
+    /// Name as in `--method`.
+    const NAME: &'static str;
+    /// How steps adapt.
+    const RULE: AdaptiveRule;
+    /// √C ∝ σ^−e for the moments σ: ½ where one rate serves all weights, ⅔ where each has its own.
+    const EXPONENT: f64;
+    /// β of momentum if none is given.
+    const MOMENTUM: f64;
+    /// Whether moments are released if nothing else is said.
+    const PRIVATE_MOMENTS: bool;
+    /// Directions of a private subspace if nothing else is said.
+    const SUBSPACE: Option<usize> = None;
+}
+
+macro_rules! kinds {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident, $alias:ident, $name:literal, $rule:ident, $exponent:expr, $momentum:expr, $moments:expr, $subspace:expr;
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $kind;
+
+        impl Kind for $kind {
+            const NAME: &'static str = $name;
+            const RULE: AdaptiveRule = AdaptiveRule::$rule;
+            const EXPONENT: f64 = $exponent;
+            const MOMENTUM: f64 = $momentum;
+            const PRIVATE_MOMENTS: bool = $moments;
+            const SUBSPACE: Option<usize> = $subspace;
+        }
+
+        $(#[$doc])*
+        pub type $alias = Adaptive<$kind>;
+    )*};
+}
+
+kinds! {
+    /// PASAN: SGD with one adaptive rate and adaptive noise.
+    PasanKind, Pasan, "pasan", Scalar, 0.5, 0.0, true, None;
+    /// PAGAN: AdaGrad with adaptive noise.
+    PaganKind, Pagan, "pagan", Diagonal, 2.0 / 3.0, 0.0, true, None;
+    /// Adam on noisy gradients.
+    DpAdamKind, DpAdam, "dp-adam", Adam, 2.0 / 3.0, 0.9, false, None;
+    /// AdaGrad on noisy gradients: PAGAN in a ball.
+    DpAdaGradKind, DpAdaGrad, "dp-adagrad", Diagonal, 2.0 / 3.0, 0.0, false, None;
+    /// PDP-SGD: one adaptive rate, noisy gradients projected on the leading directions of the features.
+    PdpSgdKind, PdpSgd, "pdp-sgd", Scalar, 0.5, 0.0, false, Some(20);
+}
+
+/// An adaptive method with its options.
+#[derive(Clone, Debug)]
+pub struct Adaptive<K> {
+    /// q in (0, 1]. Default 0.1.
+    pub sampling_probability: Option<f64>,
+    /// Ellipsoid, domain, clip.
+    pub adaptive: AdaptiveOptions,
+    /// What every descent has. The learning rate is α; with every step about α/√t (Adam: α) long, its default depends on
+    /// the loss and the row norm only.
+    pub descent: DescentOptions,
+    kind: PhantomData<K>,
+}
+
+impl<K> Default for Adaptive<K> {
+    fn default() -> Self {
+        Self { sampling_probability: None, adaptive: AdaptiveOptions::default(), descent: DescentOptions::default(), kind: PhantomData }
+    }
+}
+
+impl<K> Adaptive<K> {
+    /// With the given options.
+    pub fn new(sampling_probability: Option<f64>, adaptive: AdaptiveOptions, descent: DescentOptions) -> Self {
+        Self { sampling_probability, adaptive, descent, kind: PhantomData }
+    }
+}
+
+impl<K> From<&MethodOptions> for Adaptive<K> {
+    fn from(o: &MethodOptions) -> Self {
+        Self::new(o.sampling_probability, o.adaptive.clone(), o.into())
+    }
+}
+
+/// The schedule of an adaptive method.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdaptiveSchedule {
+    /// Steps, clip norm B, noise in units of the ellipsoid.
+    #[serde(flatten)]
+    pub descent: DescentSchedule,
+    /// How steps adapt.
+    pub rule: AdaptiveRule,
+    /// β₂ of Adam.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_momentum: Option<f64>,
+    /// Where the weights lie.
+    pub domain: Domain,
+    /// Whether the clip is the Euclidean projection.
+    pub euclidean_clip: bool,
+    /// Where the ellipsoid comes from.
+    pub moments: MomentSchedule,
+    /// √C ∝ σ^−exponent.
+    pub exponent: f64,
+    /// Where gradients are projected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subspace: Option<SubspaceSchedule>,
+}
+
+/// Steps that are taken without being asked for.
+const STEPS: u64 = 400;
+
+impl<K: Kind> Adaptive<K> {
+    /// α if none is given: weights of rows of norm R have the size of a useful score over R.
+    fn default_rate(problem: &Problem, steps: u64) -> f64 {
+        let reach = super::descent::tolerable_noise(problem.loss) / problem.row_norm;
+        match K::RULE {
+            // every weight moves by α/√t at most: 2α√T in all if its gradients agree
+            AdaptiveRule::Diagonal => RATE_SHARE * reach,
+            // all of them together move by that
+            AdaptiveRule::Scalar => RATE_SHARE * reach * (problem.weights() as f64).sqrt(),
+            AdaptiveRule::Adam => RATE_SHARE * reach / (steps as f64).sqrt(),
+        }
+    }
+
+    fn moments(&self, problem: &Problem, budget: Budget) -> Result<MomentSchedule, NotApplicable> {
+        let share = in_range("the moments' share", self.adaptive.moment_share.unwrap_or(0.1), 1e-3, 0.5)?;
+        let ratio = in_range("the moment ratio", self.adaptive.moment_ratio.unwrap_or(1.0), 1.0, 100.0)?;
+        let mu = share.sqrt() * gaussian_mu(problem, budget)?;
+        let settled = |release: Option<MomentRelease>| match release {
+            Some(release) => MomentSchedule::Private { release, share },
+            None => MomentSchedule::None {
+                because: Some("so few records would hide the moments in noise: nothing is spent on them".into()),
+            },
+        };
+        Ok(match &self.adaptive.moments {
+            Some(Moments::None) => MomentSchedule::None { because: None },
+            None if !K::PRIVATE_MOMENTS => MomentSchedule::None { because: None },
+            Some(Moments::Public { spreads }) => geometry::public(spreads, K::EXPONENT, problem)?,
+            Some(Moments::Running) => MomentSchedule::Running,
+            Some(Moments::Private) | None => settled(MomentRelease::direct(problem, mu)),
+            Some(Moments::PrivateHalving) => settled(MomentRelease::halving(problem, mu, ratio)),
+        })
+    }
+
+    fn subspace(&self, problem: &Problem, budget: Budget) -> Result<Option<SubspaceSchedule>, NotApplicable> {
+        let usual = K::SUBSPACE.map(|rank| Subspace::Private { rank: rank.min(problem.features) });
+        let Some(subspace) = self.adaptive.subspace.clone().or(usual) else { return Ok(None) };
+        let share = in_range("the subspace's share", self.adaptive.moment_share.unwrap_or(0.1), 1e-3, 0.5)?;
+        SubspaceSchedule::plan(&subspace, problem, share.sqrt() * gaussian_mu(problem, budget)?).map(Some)
+    }
+
+    /// As [`Algorithm::run`], with a look at the weights after each step; they are released.
+    pub fn run_watched(
+        &self,
+        plan: &Plan<AdaptiveSchedule>,
+        run: Run<'_>,
+        look: &mut dyn FnMut(u64, &[f64]),
+    ) -> Result<Released<Solution>, RunError> {
+        let examples = run.examples;
+        self::run::<K, _>(plan, run, Some(examples), look)
+    }
+}
+
+/// α over the size of weights.
+const RATE_SHARE: f64 = 0.25;
+
+impl<K: Kind> Algorithm for Adaptive<K> {
+    type Schedule = AdaptiveSchedule;
+    const NAME: &'static str = K::NAME;
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
+        self.plan_for(problem, problem, budget)
+    }
+
+    fn run(&self, plan: &Plan<AdaptiveSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        self.run_watched(plan, run, &mut |_, _| {})
+    }
+
+    fn run_spilled(
+        &self,
+        plan: &Plan<AdaptiveSchedule>,
+        run: Run<'_, SpilledExamples>,
+    ) -> Result<Released<Solution>, RunError> {
+        if plan.schedule.euclidean_clip || plan.schedule.subspace.as_ref().is_some_and(|s| s.event().is_some()) {
+            return Err(RunError::InMemory { method: K::NAME });
+        }
+        self::run::<K, _>(plan, run, None, &mut |_, _| {})
+    }
+}
+
+impl<K: Kind> Adaptive<K> {
+    /// Plans descent on `problem`, whose records have the features of `features`: the same for linear models, fewer than weights
+    /// for embeddings.
+    pub(crate) fn plan_for(
+        &self,
+        problem: &Problem,
+        features: &Problem,
+        budget: Budget,
+    ) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
+        if self.adaptive.lazy == Some(true) {
+            return Err(NotApplicable::Option(format!(
+                "{} can't draw noise lazily: the length of its steps depends on the noisy gradient of every weight at every \
+                 step; take noisy-sgd, or leave lazy out",
+                K::NAME
+            )));
+        }
+        let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
+        let steps = self.descent.steps.unwrap_or(STEPS);
+        let second_momentum = in_range("the second momentum", self.adaptive.second_momentum.unwrap_or(0.999), 0.0, 0.999_999)?;
+        let domain = self.adaptive.domain.unwrap_or_default();
+        if let Domain::Box { radius } | Domain::Ball { radius } = domain {
+            positive("the radius of the domain", radius)?;
+        }
+        super::planning::check_problem(problem)?;
+        let filled = DescentOptions {
+            steps: Some(steps),
+            learning_rate: Some(self.descent.learning_rate.unwrap_or_else(|| Self::default_rate(problem, steps))),
+            momentum: Some(self.descent.momentum.unwrap_or(K::MOMENTUM)),
+            ..self.descent.clone()
+        };
+        let recipe = filled.recipe(problem, budget)?;
+        let moments = self.moments(features, budget)?;
+        let subspace = self.subspace(features, budget)?;
+        if matches!(moments, MomentSchedule::Private { .. }) && subspace.as_ref().is_some_and(|s| s.event().is_some()) {
+            return Err(NotApplicable::Option("private moments and a private subspace would both be paid for; choose one".into()));
+        }
+        // one subset of n per step (fewer than 42 + n exact comparisons), one rounded Gaussian per weight and step
+        let mut samples = steps as f64 * (problem.rows as f64 + 42.0 + problem.weights() as f64);
+        let mut assumptions = vec!["each record enters each batch independently and secretly: drawn by the curator".to_string()];
+        let (mut before, mut passes) = (Vec::new(), 0.0);
+        match &moments {
+            MomentSchedule::Private { release, .. } => {
+                before.push(release.event());
+                samples += release.samples(features.features);
+                passes = release.passes();
+                assumptions.push("squares of features are truncated and clipped as one vector: enforced in exact integers".into());
+            }
+            MomentSchedule::Public { .. } => assumptions.push("the given moments of features are public: not checked".into()),
+            MomentSchedule::None { .. } | MomentSchedule::Running => {}
+        }
+        if let Some(subspace) = &subspace {
+            before.extend(subspace.event());
+            samples += subspace.samples(features.features);
+            match subspace.event() {
+                Some(_) => assumptions.push("each record's outer product has bounded norm: enforced in exact integers".into()),
+                None => assumptions.push("the directions that gradients are projected on are public: not checked".into()),
+            }
+        }
+        let releases = Releases {
+            method: K::NAME,
+            sampling_probability: q,
+            event: |z: f64| {
+                let descent = Event::gaussian(z).poisson_sampled(q).self_composed(steps);
+                let all = before.iter().cloned().chain([descent]).collect();
+                approximate(Event::composed(all), samples)
+            },
+            assumptions,
+            noise_drawn: "at each step: the length of a step depends on the noisy gradient of every weight".into(),
+        };
+        let schedule = recipe.schedule;
+        let plan = recipe.plan(problem, budget, releases)?;
+        let (descent, mut summary) = (plan.schedule, plan.summary);
+        let n = problem.rows as f64;
+        summary.gradients += passes * n;
+        summary.weight_noise = None;
+        // in directions where noise decides, steps α/√Σĝ² are steps α/(τ√t): their learning time and what noise leaves
+        let noise = gradient_noise(&descent, problem);
+        let t = steps as f64;
+        let rate = descent.learning_rate * schedule.mean(steps);
+        let time = match K::RULE {
+            AdaptiveRule::Diagonal => 2.0 * rate * t.sqrt() / noise,
+            AdaptiveRule::Scalar => 2.0 * rate * t.sqrt() / (noise * (problem.weights() as f64).sqrt()),
+            AdaptiveRule::Adam => rate * t / noise,
+        };
+        summary.predicted_excess_risk = RiskModel::of(problem)
+            .clipped(descent.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+            .learning_time(time, time * noise / t.sqrt());
+        if let MomentSchedule::None { because: Some(because) } = &moments {
+            summary.warnings.push(format!("isotropic noise: {because}"));
+        }
+        let second_momentum = (K::RULE == AdaptiveRule::Adam).then_some(second_momentum);
+        let (euclidean_clip, exponent) = (self.adaptive.euclidean_clip, K::EXPONENT);
+        let schedule = AdaptiveSchedule { descent, rule: K::RULE, second_momentum, domain, euclidean_clip, moments, exponent, subspace };
+        Ok(Plan { schedule, summary })
+    }
+}
+
+impl AdaptiveSchedule {
+    /// The ellipsoid that the first step clips to, after the moments have been released. `expand` makes scales of `length` out
+    /// of those of the features.
+    pub(crate) fn units<R: Records>(
+        &self,
+        problem: &Problem,
+        examples: &Sensitive<R>,
+        curator: &mut Curator,
+        length: usize,
+        expand: impl FnOnce(Vec<f64>) -> Vec<f64>,
+    ) -> Result<Units, RunError> {
+        Ok(match &self.moments {
+            MomentSchedule::None { .. } => Units::new(Vec::new()),
+            MomentSchedule::Public { scales, .. } => Units::new(expand(scales.clone())),
+            MomentSchedule::Private { release, .. } => {
+                Units::new(expand(geometry::scales(&release.run(problem, examples, curator)?, self.exponent)))
+            }
+            MomentSchedule::Running => Units::running(length, self.exponent),
+        })
+    }
+
+    pub(crate) fn step(&self, problem: &Problem) -> AdaptiveStep {
+        AdaptiveStep {
+            rule: self.rule,
+            momentum: self.descent.momentum,
+            second_momentum: self.second_momentum.unwrap_or(0.0),
+            regularization: self.descent.regularization / problem.rows as f64,
+            domain: self.domain,
+        }
+    }
+}
+
+fn run<K: Kind, R: Records>(
+    plan: &Plan<AdaptiveSchedule>,
+    run: Run<'_, R>,
+    in_memory: Option<&Sensitive<Examples>>,
+    look: &mut dyn FnMut(u64, &[f64]),
+) -> Result<Released<Solution>, RunError> {
+    let Run { problem, examples, curator, progress } = run;
+    let s = &plan.schedule;
+    let schedule = &s.descent;
+    let grid = Grid::new(schedule.grid_exponent);
+    let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+    let mechanism = Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
+    let mut units = s.units(problem, examples, curator, problem.features, |scales| scales)?;
+    let projection = s.subspace.as_ref().map(|subspace| subspace.open(problem, in_memory, curator)).transpose()?;
+    let update = AdaptiveUpdate::new(s.step(problem), problem.weights(), |step| schedule.rate(step));
+    let mut update = Watched { update, look };
+    let records = examples.expose().len();
+    let answer = descend_by(&mut update, schedule, problem, progress, K::NAME, |weights| {
+        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+        let noisy = if units.scales.is_empty() && !s.euclidean_clip {
+            let sum = gradient.sum_batch_of(examples, batch, weights).map_err(Into::<CuratorError>::into)?;
+            curator.release(&mechanism, &sum)?
+        } else {
+            let weights = units.weights(weights);
+            let ones = vec![1.0; if units.scales.is_empty() { problem.features } else { 0 }];
+            let scales = if ones.is_empty() { &units.scales } else { &ones };
+            let scaled = Sensitive::new(ScaledRecords::new(examples.expose(), scales));
+            let sum = if s.euclidean_clip {
+                nearest_points(schedule, grid, &scaled, scales, batch, &weights)?
+            } else {
+                gradient.sum_batch_of(&scaled, batch, &weights).map_err(Into::<CuratorError>::into)?
+            };
+            curator.release(&mechanism, &sum)?
+        };
+        Ok(noisy.map(|noisy| {
+            let mut plain = units.gradient(noisy, schedule.noise_std);
+            if let Some(projection) = &projection {
+                projection.apply(&mut plain, problem.features);
+            }
+            plain
+        }))
+    })?;
+    // noise of the mechanism, and of the choice of the batch
+    let std = gradient_noise(schedule, problem);
+    let noise = units.noise(update.update.reach().map(|factor| factor * std));
+    Ok(answer.map(|mut solution| {
+        // a mean of points of the domain lies in it up to rounding
+        s.domain.keep(&mut solution.weights);
+        Solution { noise: Some(noise), ..solution }
+    }))
+}
+
+/// Standard deviation of an entry of the mean gradient in the units of the clip: of the mechanism's noise and of the choice
+/// of the batch, the latter for gradients at the clip norm that point anywhere.
+fn gradient_noise(schedule: &DescentSchedule, problem: &Problem) -> f64 {
+    let (q, n) = (schedule.sampling_probability, problem.rows as f64);
+    let choice = schedule.clip_norm * ((1.0 - q) / (q * n) / problem.weights() as f64).sqrt();
+    (schedule.noise_std / (q * n)).hypot(choice)
+}
+
+/// Σ of gradients projected on the ellipsoid in the l2 norm of the *original* coordinates. In those of `scaled` the projection
+/// divides coordinate j by 1 + ν·s_j²; Newton comes from outside, and the clip of the sum, which is radial here, has the last
+/// word. Records that can't be read count as zero contributions: this path is for records in memory, which always can.
+fn nearest_points<R: Records>(
+    schedule: &DescentSchedule,
+    grid: Grid,
+    scaled: &Sensitive<ScaledRecords<'_, R>>,
+    scales: &[f64],
+    batch: PoissonBatch,
+    weights: &[f64],
+) -> Result<Sensitive<crate::mechanism::GridSum>, CuratorError> {
+    let (records, loss) = (scaled.expose(), schedule.loss);
+    let sampled = batch.records().to_vec();
+    let d = scales.len();
+    let shape: Vec<f64> = (0..weights.len()).map(|at| (scales[at % d] / schedule.clip_norm).powi(2)).collect();
+    ClippedVectors::new(schedule.clip_norm, grid)?.sum_batch(batch, sampled.len(), weights.len(), |i, out| {
+        let mut buffer = crate::data::RecordBuffer::default();
+        let Ok((columns, values, target)) = records.record(sampled[i] as usize, &mut buffer) else { return };
+        let Some(target) = loss.usable_target(f64::from(target), f64::MAX) else { return };
+        let score = |line: &[f64]| columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();
+        let scores: Vec<f64> = weights.chunks_exact(d).map(score).collect();
+        let mut slope = vec![0.0; scores.len()];
+        loss.slope(&scores, target, &mut slope);
+        if slope.iter().any(|c| !c.is_finite()) {
+            return;
+        }
+        out.resize(weights.len(), 0.0);
+        for (line, c) in out.chunks_exact_mut(d).zip(&slope) {
+            columns.iter().zip(values).for_each(|(&j, &x)| line[j as usize] = c * f64::from(x) / scales[j as usize]);
+        }
+        crate::geometry::project_ellipsoid(out, &shape);
+        out.iter_mut().enumerate().for_each(|(at, g)| *g *= scales[at % d]);
+    })
+}

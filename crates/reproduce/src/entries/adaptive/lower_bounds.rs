@@ -1,0 +1,179 @@
+//! Rates of linear losses on the box (spec 14 §9): signals that the noise hides best, excess risks with their slopes.
+//!
+//! With noise of standard deviation τ_j on the mean of coordinate j no method tells the sign of a mean below τ_j, so the worst
+//! instance for a shape of the noise has |z̄_j| = min(σ_j, τ_j): its excess is of the order Σ τ_j. That is B·ΣC_j^−1/2/(nε) on the box.
+
+use super::{DELTA, train};
+use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
+use dpopt::Sensitive;
+use dpopt::loss::Loss;
+use dpopt::optimize::{AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, MomentSchedule, Moments, Pagan, PaganKind};
+use dpopt::plan::Problem;
+use dpopt::privacy::{Budget, Relation};
+use dpopt::problems::LinearLosses;
+use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
+use serde::Serialize;
+
+#[derive(Clone, Debug, Serialize)]
+struct Setting {
+    rows: usize,
+    epsilon: f64,
+    /// a of σ_j = j^−a.
+    decay: f64,
+    /// Noise in the shape σ^2/3, or in that of a ball.
+    ellipsoid: bool,
+    features: usize,
+}
+
+/// Spreads of single-bucket instances (G3) and of profiles.
+fn spreads(setting: &Setting) -> Vec<f64> {
+    (1..=setting.features).map(|j| (j as f64).powf(-setting.decay)).collect()
+}
+
+/// Excess empirical risk on the box.
+fn excess(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
+    let sigma = spreads(setting);
+    let length = sigma.iter().map(|s| s * s).sum::<f64>().sqrt();
+    let problem = Problem {
+        rows: setting.rows as u64,
+        features: setting.features,
+        nonzeros: setting.features,
+        row_norm: length * (1.0 + 1e-6),
+        loss: Loss::Absolute,
+        relation: Relation::ZeroOut,
+    };
+    let moments = if setting.ellipsoid { Moments::Public { spreads: sigma.clone() } } else { Moments::None };
+    let adaptive =
+        AdaptiveOptions { moments: Some(moments), domain: Some(Domain::Box { radius: 1.0 }), ..AdaptiveOptions::default() };
+    // every gradient has the same norm in the ellipsoid, that of the ball: the clip changes nothing
+    let descent = DescentOptions {
+        steps: Some(32),
+        learning_rate: Some(0.5),
+        clip_norm: Some(length * (1.0 + 1e-6)),
+        average: Average::Last,
+        ..DescentOptions::default()
+    };
+    let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
+    let plan = Pagan::new(Some(1.0), adaptive.clone(), descent.clone()).plan(&problem, budget).map_err(Failure::of)?;
+    let noise = plan.schedule.descent.noise_std / (setting.rows as f64 * 32f64.sqrt());
+    let scales = match &plan.schedule.moments {
+        MomentSchedule::Public { scales, .. } => scales.clone(),
+        _ => vec![1.0; setting.features],
+    };
+    let bias: Vec<f64> = sigma.iter().zip(&scales).map(|(s, c)| (noise / c / s).min(1.0)).collect();
+    let losses = LinearLosses::signs_with_bias(setting.rows, &sigma, &bias, trial.seed);
+    let data = Sensitive::new(losses.examples());
+    let answer = train::<PaganKind>((1.0, adaptive, descent), (&problem, &data), setting.epsilon, trial, &mut |_, _| {})?;
+    Ok(losses.excess_on_box(&answer))
+}
+
+/// B·ΣC_j^−1/2 for B² = ΣC_jσ_j².
+fn predicted(setting: &Setting) -> f64 {
+    let sigma = spreads(setting);
+    if setting.ellipsoid {
+        sigma.iter().map(|s| s.powf(2.0 / 3.0)).sum::<f64>().powf(1.5)
+    } else {
+        setting.features as f64 * sigma.iter().map(|s| s * s).sum::<f64>().sqrt()
+    }
+}
+
+pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
+    let features = lab.pick(10, 100);
+    let rows: Vec<usize> = lab.pick(vec![2000, 4000], vec![4000, 8000, 16_000, 32_000, 64_000]);
+    let epsilons: Vec<f64> = lab.pick(vec![0.5, 1.0], vec![0.25, 0.5, 1.0, 2.0]);
+    let decays: Vec<f64> = lab.pick(vec![0.0, 1.5], vec![0.0, 0.5, 1.0, 1.5, 2.0]);
+    let (middle, repeats) = (lab.pick(2000, 16_000), lab.pick(2, 10));
+    lab.setting("d", features)?;
+    lab.setting("n at epsilon = 1, a = 3/2", &rows)?;
+    lab.setting("epsilon at the middle n", (&epsilons, middle))?;
+    lab.setting("profiles a of σ = j^-a", &decays)?;
+    lab.setting("repeats", repeats)?;
+    let both = |settings: &mut dyn Iterator<Item = (usize, f64, f64)>| -> Vec<Setting> {
+        settings
+            .flat_map(|(rows, epsilon, decay)| {
+                [true, false].map(|ellipsoid| Setting { rows, epsilon, decay, ellipsoid, features })
+            })
+            .collect()
+    };
+    let in_rows = both(&mut rows.iter().map(|&n| (n, 1.0, 1.5)));
+    let in_epsilon = both(&mut epsilons.iter().map(|&e| (middle, e, 1.5)));
+    let in_decay = both(&mut decays.iter().map(|&a| (middle, 1.0, a)));
+    let all: Vec<Setting> = in_rows.iter().chain(&in_epsilon).chain(&in_decay).cloned().collect();
+    let results: Vec<Summary> =
+        lab.trials("excess", &all, repeats, |s, trial| excess(s, trial))?.into_iter().map(Summary::of).collect();
+    let mut table = Table::new("excess", ["n", "epsilon", "a", "noise", "excess", "sd", "predicted order"]);
+    for (s, r) in all.iter().zip(&results) {
+        let shape = if s.ellipsoid { "ellipsoid" } else { "ball" };
+        table.row([
+            s.rows.to_string(),
+            s.epsilon.to_string(),
+            s.decay.to_string(),
+            shape.into(),
+            cell(r.mean),
+            cell(r.sd),
+            cell(predicted(s)),
+        ]);
+    }
+    let (first, rest) = results.split_at(in_rows.len());
+    let (second, third) = rest.split_at(in_epsilon.len());
+    let series = |settings: &[Setting], results: &[Summary], ellipsoid: bool, x: &dyn Fn(&Setting) -> f64| {
+        let points: Vec<_> =
+            settings.iter().zip(results).filter(|(s, _)| s.ellipsoid == ellipsoid).map(|(s, r)| r.at(x(s))).collect();
+        Series::band(if ellipsoid { "PAGAN, C = σ^-4/3" } else { "PAGAN, A = I" }, points)
+    };
+    let mut compared = Vec::new();
+    let mut panels = Vec::new();
+    for (title, axis, settings, results, x) in [
+        ("ε = 1, a = 3/2", "n", &in_rows, first, &(|s: &Setting| s.rows as f64) as &dyn Fn(&Setting) -> f64),
+        ("n in the middle, a = 3/2", "ε", &in_epsilon, second, &|s: &Setting| s.epsilon),
+    ] {
+        let mut panel = Panel::new(title, Axis::log(axis), Axis::log("excess risk on the box"));
+        for ellipsoid in [true, false] {
+            let fitted = series(settings, results, ellipsoid, x).fitted(0.0..=1e9);
+            let slope = log_log_slope(fitted.points.iter().map(|p| (p.x, p.y))).ok_or_else(|| Failure::of("no slope"))?.slope;
+            compared.push(Compared::near(format!("slope of the excess in {axis}, {}", fitted.name), -1.0, slope, 0.15));
+            panel = panel.with(fitted);
+        }
+        panels.push(panel);
+    }
+    let mut profile = Panel::new("ε = 1, n in the middle", Axis::linear("a of σ = j^-a"), Axis::log("excess risk on the box"));
+    for ellipsoid in [true, false] {
+        profile = profile.with(series(&in_decay, third, ellipsoid, &|s: &Setting| s.decay));
+    }
+    panels.push(profile);
+    for (pair, both) in in_decay.chunks_exact(2).zip(third.chunks_exact(2)) {
+        let (gain, expected) = (both[1].mean / both[0].mean, predicted(&pair[1]) / predicted(&pair[0]));
+        compared.push(Compared {
+            what: format!("excess with isotropic noise over that with the ellipsoid, a = {}", pair[0].decay),
+            reported: format!("{expected:.2}"),
+            ours: format!("{gain:.2}"),
+            // an order of magnitude is predicted; signals are cut at σ where noise exceeds it
+            agrees: Some((0.5..=1.5).contains(&(gain / expected))),
+        });
+    }
+    let slopes: Vec<&str> = compared.iter().filter(|c| c.what.starts_with("slope")).map(|c| c.ours.as_str()).collect();
+    let gains: Vec<String> = compared
+        .iter()
+        .filter(|c| c.what.starts_with("excess"))
+        .map(|c| format!("{} ({} predicted)", c.ours, c.reported))
+        .collect();
+    let sentence = format!(
+        "Slopes of the excess risk: {} in n (ellipsoid, ball), {} in ε. Isotropic noise costs, for a = {decays:?}, {} times the excess of noise in the shape of \
+         the features.",
+        slopes[..2].join(" and "),
+        slopes[2..].join(" and "),
+        gains.join(", "),
+    );
+    Ok(Outcome {
+        verdict: Verdict::of_checks(&compared, sentence),
+        tables: vec![table],
+        charts: vec![("figure".into(), Chart::of(panels))],
+        compared,
+        notes: vec![
+            "Each shape of noise meets its own worst instance: means of ±min(σ_j, τ_j), τ_j the noise of the mean of coordinate j. On instances with means far above \
+             the noise (uniform biases) the excess falls like 1/n² and says little about the bound."
+                .into(),
+            "32 full-batch steps of size 0.5 for every setting, no tuning.".into(),
+        ],
+    })
+}
