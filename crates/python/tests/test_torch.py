@@ -44,6 +44,43 @@ def test_training_learns_within_its_budget():
     assert [(r["label"], r["count"]) for r in private.releases] == [("batch gradient", 60)]
 
 
+def test_clip_and_noise_take_the_shape_of_an_ellipsoid():
+    model, inner = linear()
+    scales = [torch.tensor([[1.0, 10.0, 100.0]]), 1.0]
+    private = PrivateOptimizer(
+        inner, dataset_size=100, sampling_probability=1.0, steps=400, clip_norm=1.0, noise_multiplier=8.0, delta=1e-6,
+        scales=scales, insecure_seed=1,
+    )  # fmt: skip
+    sums = []
+    for k in range(400):
+        # one record far along the last weight's axis: clipped to 1/100 there
+        g = [torch.tensor([[[0.0, 0.0, 1e6]]]), torch.zeros(1, 1)] if k % 2 else None
+        private.step(g)
+        sums.append(model.weight.grad.numpy().ravel() * 100)
+    sums = np.array(sums)
+    # 400 draws: the standard deviation is off by 1/sqrt(800), six of them
+    for j, scale in enumerate([1.0, 10.0, 100.0]):
+        assert abs(sums[:, j].std() * scale / 8.0 - 1) < 6 / np.sqrt(800) + 0.01
+    # 1/100 against noise of 8/100/sqrt(200) in both halves
+    assert abs((sums[1::2, 2].mean() - sums[::2, 2].mean()) - 0.01) < 6 * 0.08 * np.sqrt(2 / 200)
+    with pytest.raises(ValueError, match="positive and finite"):
+        private.scales = [torch.zeros(1, 3), 1.0]
+    with pytest.raises(ValueError, match="1 scales were given for 2"):
+        private.scales = [1.0]
+
+
+def test_ellipsoids_follow_public_moments():
+    squares = [torch.tensor([[1.0, 1e-2, 0.0]]), torch.tensor([1e-4])]
+    scales = dpopt.torch.ellipsoid(squares)
+    assert [tuple(s.shape) for s in scales] == [(1, 3), (1,)]
+    total = sum(float((s**2 * v).sum()) for s, v in zip(scales, squares))
+    assert abs(total - 1) < 1e-12
+    # sigma .1 against 1: 10^(2/3)
+    assert abs(float(scales[0][0, 1] / scales[0][0, 0]) - 10 ** (2 / 3)) < 1e-6  # float32 moments
+    with pytest.raises(ValueError, match="not all 0"):
+        dpopt.torch.ellipsoid([torch.zeros(3)])
+
+
 def test_a_step_is_the_clipped_sum_plus_noise():
     model, inner = linear()
     private = PrivateOptimizer(

@@ -43,6 +43,8 @@ class PrivateOptimizer:
         relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
         budget: a :class:`dpopt.Ledger`, charged when the optimizer is made (needs `epsilon`).
         insecure_seed: reproducible noise for tests.
+        scales: √C per parameter (a tensor of its shape, or a number), for a clip ‖g‖_C ≤ `clip_norm` and noise of that shape: from
+            public moments (:func:`ellipsoid`), or from released gradients. Default: a ball. Privacy does not depend on it.
 
     Attributes:
         noise_multiplier, privacy_: what is added, and what all planned steps cost.
@@ -62,6 +64,7 @@ class PrivateOptimizer:
         relation: str = "zero-out",
         budget: Ledger | None = None,
         insecure_seed: int | None = None,
+        scales: Sequence[Any] | None = None,
     ) -> None:
         if (epsilon is None) == (noise_multiplier is None):
             raise ValueError("give either epsilon (the noise is then found) or noise_multiplier")
@@ -78,13 +81,13 @@ class PrivateOptimizer:
         self.planned_steps = int(steps)
         self.steps_taken = 0
         self._dimension = sum(p.numel() for p in self._parameters())
+        self.scales = scales
         relation = accounting._relation(relation)
         error = self.planned_steps * self._dimension * GAUSSIAN_SAMPLER_ERROR
 
         def event(z: float) -> accounting.DpEvent:
-            one: accounting.DpEvent = accounting.GaussianDpEvent(z)
-            if self.sampling_probability < 1:
-                one = accounting.PoissonSampledDpEvent(self.sampling_probability, one)
+            # also for probability 1: the curator charges the batch as the Poisson sample that it is
+            one: accounting.DpEvent = accounting.PoissonSampledDpEvent(self.sampling_probability, accounting.GaussianDpEvent(z))
             return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, self.planned_steps))
 
         if epsilon is not None:
@@ -112,6 +115,31 @@ class PrivateOptimizer:
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
+
+    @property
+    def scales(self) -> Any:
+        """√C, one number per entry of all parameters; None for a ball. May be set between steps, from public knowledge or from what
+        was released (``p.grad``), never from per-sample gradients."""
+        return self._scales
+
+    @scales.setter
+    def scales(self, given: Any) -> None:
+        if given is None:
+            self._scales: np.ndarray | None = None
+            return
+        parameters = self._parameters()
+        if len(given) != len(parameters):
+            raise ValueError(f"{len(given)} scales were given for {len(parameters)} parameters")
+        parts = []
+        for p, s in zip(parameters, given):
+            tensor = _torch.as_tensor(s, dtype=_torch.float64).detach().cpu()
+            if tensor.ndim and tensor.shape != p.shape:
+                raise ValueError("a scale must be a number or have the shape of its parameter")
+            parts.append(np.broadcast_to(tensor.numpy().ravel(), (p.numel(),)))
+        scales = np.concatenate(parts)
+        if not (np.isfinite(scales).all() and (scales > 0).all()):
+            raise ValueError("scales must be positive and finite: a weight without scale would get no noise")
+        self._scales = scales
 
     @property
     def releases(self) -> list[dict[str, Any]]:
@@ -143,6 +171,7 @@ class PrivateOptimizer:
         given = [_torch.cat(list(g)) if isinstance(g, (list, tuple)) else g for g in given]
         batch = next((len(g) for g in given if g is not None), 0)
         blocks = []
+        start = 0
         for p, g in zip(parameters, given):
             if g is not None and tuple(g.shape[1:]) != tuple(p.shape):
                 raise ValueError("a per-sample gradient must have the shape batch × parameter shape")
@@ -150,7 +179,12 @@ class PrivateOptimizer:
             flat = _torch.zeros(batch, p.numel()) if g is None else g.detach().reshape(len(g), -1).cpu()
             if flat.dtype not in (_torch.float32, _torch.float64):
                 flat = flat.to(_torch.float32)
-            blocks.append(flat.numpy())
+            block = flat.numpy()
+            if self._scales is not None:
+                # coordinates in which the ellipsoid is a ball: the clip and the noise below are those of a ball
+                block = block * self._scales[start : start + p.numel()].astype(block.dtype)
+            start += p.numel()
+            blocks.append(block)
         return blocks
 
     def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
@@ -166,6 +200,8 @@ class PrivateOptimizer:
             )
         total = self._training.step(self._blocks(per_sample_gradients))
         self.steps_taken += 1
+        if self._scales is not None:
+            total = total / self._scales
         # divided by the *expected* batch size, which is public; the drawn one is not
         mean = _torch.from_numpy(total / (self.sampling_probability * self.dataset_size))
         start = 0
@@ -175,4 +211,22 @@ class PrivateOptimizer:
         self.optimizer.step()
 
 
-__all__ = ["PrivateOptimizer"]
+def ellipsoid(squares: Sequence[Any], *, exponent: float = 2 / 3) -> list[Any]:
+    """Scales √C ∝ σ^−exponent for :class:`PrivateOptimizer` from *public* mean squares σ² of gradients, one tensor per parameter.
+
+    Exponent 2/3 (C = σ^−4/3) is best for steps with a rate per weight (AdaGrad: PAGAN), 1/2 for one rate (PASAN). σ is floored at a
+    thousandth of its positive median and the spread of C limited to 10⁶; ΣCσ² = 1, so that clip norms have scale 1.
+    """
+    flat = _torch.cat([_torch.as_tensor(s, dtype=_torch.float64).reshape(-1) for s in squares])
+    if not bool(_torch.isfinite(flat).all()) or bool((flat < 0).any()) or not bool((flat > 0).any()):
+        raise ValueError("mean squares must be finite, at least 0, and not all 0")
+    sigma = flat.sqrt()
+    floor = 1e-3 * sigma[sigma > 0].median()
+    scales = sigma.clamp_min(float(floor)).pow(-exponent)
+    scales = scales.clamp_max(float(scales.min()) * 1e3)
+    scales = scales / (scales.pow(2) * flat).sum().sqrt()
+    parts = scales.split([_torch.as_tensor(s).numel() for s in squares])
+    return [part.reshape(_torch.as_tensor(s).shape) for part, s in zip(parts, squares)]
+
+
+__all__ = ["PrivateOptimizer", "ellipsoid"]

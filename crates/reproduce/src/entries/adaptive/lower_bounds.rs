@@ -6,11 +6,11 @@
 use super::{DELTA, train};
 use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
+use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
 use dpopt::optimize::{AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, MomentSchedule, Moments, Pagan, PaganKind};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
-use dpopt::problems::LinearLosses;
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use serde::Serialize;
 
@@ -61,10 +61,36 @@ fn excess(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         _ => vec![1.0; setting.features],
     };
     let bias: Vec<f64> = sigma.iter().zip(&scales).map(|(s, c)| (noise / c / s).min(1.0)).collect();
-    let losses = LinearLosses::signs_with_bias(setting.rows, &sigma, &bias, trial.seed);
-    let data = Sensitive::new(losses.examples());
+    let (data, mean) = balanced(setting.rows, &sigma, &bias, trial);
+    let data = Sensitive::new(data);
     let answer = train::<PaganKind>((1.0, adaptive, descent), (&problem, &data), setting.epsilon, trial, &mut |_, _| {})?;
-    Ok(losses.excess_on_box(&answer))
+    Ok(mean.iter().zip(&answer).map(|(m, x)| m.abs() - m * x).sum())
+}
+
+/// Coordinates ±σ_j whose mean over the records is ±b_jσ_j up to one record, the sign drawn, and that mean. Independent signs
+/// would have sampling errors σ_j/√n, far above the noise that is to hide the mean.
+fn balanced(rows: usize, sigma: &[f64], bias: &[f64], trial: Trial) -> (Examples, Vec<f64>) {
+    let mut stream = trial.stream();
+    let drawn: Vec<(usize, usize)> = bias
+        .iter()
+        .map(|b| {
+            let b = if stream.coin() { *b } else { -b };
+            let positive = (0.5 * (1.0 + b) * rows as f64).round() as usize;
+            (positive, stream.below(rows as u64) as usize)
+        })
+        .collect();
+    let bound = sigma.iter().map(|s| s * s).sum::<f64>().sqrt() * (1.0 + 1e-6);
+    // a target beyond all scores: the gradient of the absolute loss is −s everywhere
+    let mut examples = Examples { rows: Rows::new(sigma.len()), targets: vec![1e30; rows] };
+    for i in 0..rows {
+        let mut entries: Vec<(u32, f32)> = (0u32..)
+            .zip(sigma.iter().zip(&drawn))
+            .map(|(j, (s, (positive, shift)))| (j, if (i + shift) % rows < *positive { *s as f32 } else { -*s as f32 }))
+            .collect();
+        examples.rows.push_clipped(&mut entries, bound);
+    }
+    let mean = sigma.iter().zip(&drawn).map(|(s, (positive, _))| s * (2.0 * *positive as f64 / rows as f64 - 1.0)).collect();
+    (examples, mean)
 }
 
 /// B·ΣC_j^−1/2 for B² = ΣC_jσ_j².
@@ -172,6 +198,9 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         notes: vec![
             "Each shape of noise meets its own worst instance: means of ±min(σ_j, τ_j), τ_j the noise of the mean of coordinate j. On instances with means far above \
              the noise (uniform biases) the excess falls like 1/n² and says little about the bound."
+                .into(),
+            "A first version drew the signs independently: their sampling error, far above the noise of the ellipsoid, made slopes of -1.28 and gains up to three times \
+             the predicted ones. The rules of agreement are unchanged."
                 .into(),
             "32 full-batch steps of size 0.5 for every setting, no tuning.".into(),
         ],
