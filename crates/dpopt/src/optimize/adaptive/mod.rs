@@ -324,14 +324,17 @@ impl<K: Kind> Adaptive<K> {
         let n = problem.rows as f64;
         summary.gradients += passes * n;
         summary.weight_noise = None;
-        // in directions where noise decides, steps α/√Σĝ² are steps α/(τ√t): their learning time and what noise leaves
+        // Σ of squared gradients of a weight after T steps: noise, and a signal of a share of the clip norm that fades like t^−1/4.
+        // Steps α/√Σĝ² then make a learning time, and leave noise, like those of descent
         let noise = gradient_noise(&descent, problem);
         let t = steps as f64;
         let rate = descent.learning_rate * schedule.mean(steps);
+        let signal = descent.clip_norm / (problem.weights() as f64).sqrt() * t.powf(-0.25);
+        let size = noise.hypot(signal);
         let time = match K::RULE {
-            AdaptiveRule::Diagonal => 2.0 * rate * t.sqrt() / noise,
-            AdaptiveRule::Scalar => 2.0 * rate * t.sqrt() / (noise * (problem.weights() as f64).sqrt()),
-            AdaptiveRule::Adam => rate * t / noise,
+            AdaptiveRule::Diagonal => 2.0 * rate * t.sqrt() / size,
+            AdaptiveRule::Scalar => 2.0 * rate * t.sqrt() / (size * (problem.weights() as f64).sqrt()),
+            AdaptiveRule::Adam => rate * t / size,
         };
         summary.predicted_excess_risk = RiskModel::of(problem)
             .clipped(descent.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))

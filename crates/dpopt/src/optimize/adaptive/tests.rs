@@ -314,3 +314,22 @@ fn a_projected_descent_moves_in_its_subspace_only() {
     let rest = crate::geometry::norm(&leading[1..]);
     assert!(leading[0].abs() > 5.0 * rest, "{leading:?}");
 }
+
+#[test]
+fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
+    // 5 million rows: hardly any noise; a prediction from the noise alone would promise the moon
+    let problem = Problem {
+        rows: 5_000_000,
+        features: 1000,
+        nonzeros: 1000,
+        row_norm: 1.0,
+        loss: Loss::Softmax { classes: 10 },
+        relation: Relation::ZeroOut,
+    };
+    let risk = |name: &str| {
+        let options = MethodOptions { method: Some(name.into()), ..MethodOptions::default() };
+        crate::optimize::named(&problem, budget(1.0), &options).unwrap().plan.unwrap().summary().predicted_excess_risk
+    };
+    let (adaptive, plain) = (risk("pagan"), risk("noisy-sgd"));
+    assert!(adaptive > 0.5 * plain, "{adaptive} {plain}");
+}
