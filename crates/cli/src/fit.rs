@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use dpopt::mechanism::Correlation;
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{EmbeddingRequest, Fit, FitError, FitOptions, LedgerFile, StageShares};
-use dpopt::optimize::{AdaptiveOptions, AdaptiveRule, Domain, EmbeddingOptions, InnerSteps, MethodOptions, Moments, RateSchedule, Selection, Subspace, candidates};
+use dpopt::optimize::{AdaptiveOptions, AdaptiveRule, Domain, EmbeddingOptions, InnerSteps, MethodOptions, Moments, RateSchedule, Regime, Regimes, Selection, Subspace, candidates};
 use dpopt::output::write_all_atomically;
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
@@ -176,7 +176,7 @@ struct Tuning {
     /// regularized-descent: features are publicly known to lie in R directions
     #[arg(long, value_name = "R", conflicts_with = "gradient_decay")]
     gradient_rank: Option<u64>,
-    /// regularized-descent: public guess of the norm of the best weights
+    /// Public guess of the norm of the best weights (regularized-descent, sparse-output-perturbation)
     #[arg(long, value_name = "D", allow_negative_numbers = true)]
     distance: Option<f64>,
     /// At most this many features with a weight that is not zero (the intercept not counted)
@@ -743,7 +743,26 @@ fn shown(e: &Explained, read: &str) -> String {
             row.notes.iter().for_each(|note| out.push_str(&format!("\n{}: {note}\n", candidate.method)));
         }
     }
+    if let Some(regime) = regime(e) {
+        out.push_str(&format!("\n{regime}\n"));
+    }
     out
+}
+
+/// Where sparse rows put a problem, if a row has fewer entries than there are features (spec 15 §10).
+fn regime(e: &Explained) -> Option<String> {
+    let p = &e.problem;
+    let budget = Budget::new(e.model_epsilon, e.model_delta).ok().filter(|_| p.nonzeros < p.features)?;
+    let borders = Regimes::of(p, budget);
+    let (enough, dense) = (number(borders.enough), number(borders.dense));
+    Some(match borders.at(p.rows as f64) {
+        Regime::TooFew => format!("regime: too few rows; nothing is proved to beat the answer 0 below {enough}"),
+        Regime::Sparse => format!(
+            "regime: sparse; from {enough} to {dense} rows the worst-case error of sparse methods grows with ln d, that of others with √d: \
+             without --method one of the former is taken"
+        ),
+        Regime::Dense => format!("regime: dense; from {dense} rows on noise in every weight costs less than a sparse answer"),
+    })
 }
 
 /// Exit code 1 for the machine's failures, 2 for everything the user can mend.

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
     #[arg(long)]
     rows: Option<u64>,
-    /// projected-gaussian or projected-laplace; by default the smaller proved error
+    /// projected-gaussian, projected-laplace or l1-recovery; by default the smallest proved error
     #[arg(long)]
     method: Option<String>,
     /// Where the answer goes: index,value lines (.csv) or one object (.json); entries that are not there are 0

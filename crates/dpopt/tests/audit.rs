@@ -62,6 +62,8 @@ const DOORS: &[(&str, &str)] = &[
     ("BestRun", "private search"),
     ("GibbsDraw", "exponential-mechanism, linear loss"),
     ("PerturbedObjective", "objective-perturbation, record alone"),
+    ("ProjectedGradients", "gradients of a batch and its halves"),
+    ("SketchedGaussian", "sum behind a random projection"),
     ("SparseDescent", "noisy-sgd, q = 1, noise drawn lazily"),
     ("ThresholdedGaussian", "dp-gd-ht, one of 1000 features"),
     ("VertexChoice", "frank-wolfe, all vertices seen"),

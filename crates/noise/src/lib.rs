@@ -51,6 +51,7 @@ mod poisson;
 mod quantize;
 mod repetitions;
 mod selection;
+mod sketch;
 mod source;
 mod stream;
 #[cfg(test)]
@@ -73,6 +74,7 @@ pub use poisson::{PoissonSkips, ProbabilityError};
 pub use quantize::{Norm, QuantizeError, Quantizer, quantize_l1, quantize_l2, quantize_linf};
 pub use repetitions::{Repetitions, RepetitionsError};
 pub use selection::{ExponentialChoice, NoisyMax};
+pub use sketch::{SKETCH_EXPONENT, Sketch};
 pub use source::{EntropyError, NoiseSource, Purpose};
 pub use stream::{Parts, Stream};
 

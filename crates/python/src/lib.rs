@@ -13,6 +13,7 @@ mod ledger;
 mod release;
 mod report;
 mod search;
+mod sparse_mean;
 mod training;
 
 /// The module `dpopt._core`.
@@ -38,7 +39,9 @@ mod _core {
     #[pymodule_export]
     use crate::report::report_html;
     #[pymodule_export]
-    use crate::search::{best_run, repetition_law, repetitions};
+    use crate::search::{repetition_law, repetitions, select_best};
+    #[pymodule_export]
+    use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
     #[pymodule_export]
     use crate::training::Training;
 

@@ -4,8 +4,7 @@ use crate::accounting::json;
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use crate::release::Price;
-use dpopt::Sensitive;
-use dpopt::mechanism::{BestRun, Curator, Run};
+use dpopt::mechanism::{Curator, CuratorError, Run, Scored};
 use dpopt::noise::{Purpose, Repetitions};
 use pyo3::prelude::*;
 
@@ -28,15 +27,31 @@ pub(crate) fn repetitions(shape: f64, mean: f64, seed: Option<u64>) -> PyResult<
     Ok(law(shape, mean)?.sample(&mut noise(seed)?.stream(Purpose::Selection, 0)))
 }
 
-/// Index of the best of all runs (noisy score, tie breaker), released once for the price of the search; and the record.
+/// What ended a search: a refusal of the curator, or an exception of a run.
+struct Stop(PyErr);
+
+impl From<CuratorError> for Stop {
+    fn from(why: CuratorError) -> Self {
+        Self(refused(why))
+    }
+}
+
+/// The search itself: `run(k)` -> (noisy score, tie breaker) is called a secret number of times; the index of the best, released
+/// once for the price of the search, and the record. Charged before the first run.
 #[pyfunction]
-pub(crate) fn best_run(py: Python<'_>, runs: Vec<(f64, u64)>, price: Price) -> PyResult<(usize, String, String)> {
-    py.detach(|| {
-        let certificate = price.certificate()?;
-        // nothing is drawn here: the runs' noise is inside them
-        let mut curator = Curator::open(&certificate, noise(Some(0))?);
-        let runs = Sensitive::new(runs.into_iter().map(|(score, tie)| Run { score, tie }).collect());
-        let best = curator.release(&BestRun::new(certificate.event().clone()), &runs).map_err(refused)?;
-        Ok((best.into_inner(), json(certificate.bound())?, json(&curator.records())?))
-    })
+pub(crate) fn select_best(
+    shape: f64,
+    mean: f64,
+    run: Bound<'_, PyAny>,
+    price: Price,
+    seed: Option<u64>,
+) -> PyResult<(usize, String, String)> {
+    let (law, certificate) = (law(shape, mean)?, price.certificate()?);
+    let mut curator = Curator::open(&certificate, noise(seed)?);
+    let best = curator.select(certificate.event(), &law, |k| {
+        let (score, tie) = run.call1((k,)).and_then(|pair| pair.extract::<(f64, u64)>()).map_err(Stop)?;
+        Ok::<_, Stop>(Scored { run: Run { score, tie }, output: k as usize })
+    });
+    let best = best.map_err(|Stop(why)| why)?.into_inner();
+    Ok((best, json(certificate.bound())?, json(&curator.records())?))
 }

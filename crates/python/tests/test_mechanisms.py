@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import dpopt
 from dpopt import accounting, audit, mechanisms
@@ -131,3 +132,29 @@ def test_audit_of_an_event():
     rng = np.random.default_rng(1)
     report = audit.audit_samples(rng.normal(1, 2, 5000), rng.normal(0, 2, 5000), event="gaussian(2)", delta=1e-5)
     assert not report.violated and np.isfinite(report.claimed)
+
+
+def test_a_sparse_mean_keeps_what_rows_share_and_drops_noise():
+    rng = np.random.default_rng(0)
+    n, d, s = 4000, 200_000, 5
+    columns = np.concatenate([np.full((n, 1), 7), rng.integers(8, d, (n, s - 1))], axis=1)
+    X = scipy.sparse.csr_array((np.full(n * s, s**-0.5), columns.ravel(), np.arange(0, n * s + 1, s)), shape=(n, d))
+    ledger = dpopt.Ledger(1.0, 1e-6)
+    mean = mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, ledger=ledger, insecure_seed=1)
+    assert ledger.remaining[0] < 1e-9 and mean.bound.upper <= 1.0
+    assert mean.value.shape == (1, d) and np.asarray(mean).shape == (d,)
+    # the bound is proved with probability 0.95, and far from tight
+    error = np.linalg.norm(np.asarray(mean) - np.asarray(X.mean(axis=0)).ravel())
+    assert error <= mean.error_bound < 1
+    assert abs(mean.value[0, 7] - s**-0.5) < 0.1
+    # without the projection the error would be noise_std * sqrt(d)
+    plan = next(p for p in mechanisms.sparse_mean_plans(n, d, s, epsilon=1.0, delta=1e-6) if p["method"] == mean.method)
+    assert error < 0.5 * plan["noise_std"] * d**0.5
+    with pytest.raises(dpopt.BudgetExceeded):
+        mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, ledger=ledger)
+    pure = mechanisms.sparse_mean(X[:, :100], s, epsilon=1.0, delta=0.0, insecure_seed=1)
+    assert pure.method == "projected-laplace" and pure.bound.accountant == "pure"
+    with pytest.raises(dpopt.PrivacyError, match="projected-gaussian"):
+        mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, method="l1-recovery")
+    with pytest.raises(ValueError, match="choose one of"):
+        mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, method="median")

@@ -124,6 +124,20 @@ impl Rows {
         self.offsets.push(self.values.len());
     }
 
+    /// The same rows, each scaled down to l1 norm at most `max_norm` (rounding toward zero): where a sensitivity rests on
+    /// the number of non-zeros, this is what enforces it.
+    pub(crate) fn within_l1(&self, max_norm: f64) -> Rows {
+        let mut rows = self.clone();
+        for span in self.offsets.windows(2) {
+            let row = &mut rows.values[span[0]..span[1]];
+            let size = row.iter().map(|&v| f64::from(v.abs())).sum::<f64>() * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON);
+            if size > max_norm {
+                scale_toward_zero(row, max_norm / size * (1.0 - 2f64.powi(-40)));
+            }
+        }
+        rows
+    }
+
     /// Appends all rows of `other`.
     ///
     /// # Panics
@@ -166,11 +180,15 @@ fn enforce_norm(row: &mut [f32], max_norm: f64) {
         }
         // strictly below 1, so that every pass makes progress
         let factor = (max_norm / upper).min(1.0 - 2f64.powi(-40));
-        for value in row.iter_mut() {
-            let scaled = f64::from(*value) * factor;
-            let nearest = scaled as f32;
-            *value = if f64::from(nearest).abs() > scaled.abs() { toward_zero(nearest) } else { nearest };
-        }
+        scale_toward_zero(row, factor);
+    }
+}
+
+fn scale_toward_zero(row: &mut [f32], factor: f64) {
+    for value in row.iter_mut() {
+        let scaled = f64::from(*value) * factor;
+        let nearest = scaled as f32;
+        *value = if f64::from(nearest).abs() > scaled.abs() { toward_zero(nearest) } else { nearest };
     }
 }
 
@@ -237,6 +255,17 @@ mod tests {
             let square = max_norm * max_norm;
             let error = f64::mul_add(max_norm, max_norm, -square);
             prop_assert!((high - square) + (low - error) <= 0.0, "{high} {low} {square} {error}");
+        }
+
+        #[test]
+        fn the_l1_bound_holds_for_every_row(values in prop::collection::vec(-1e3f32..1e3, 1..60), max_norm in 1e-3f64..100.0) {
+            let mut rows = Rows::new(60);
+            let mut entries: Vec<(u32, f32)> = values.iter().enumerate().map(|(i, &v)| (i as u32, v)).collect();
+            rows.push_clipped(&mut entries, 1e5);
+            let before: f64 = rows.row(0).1.iter().map(|v| f64::from(v.abs())).sum();
+            // sums of f32 in f64: exact enough to compare at 1e-12
+            let after: f64 = rows.within_l1(max_norm).row(0).1.iter().map(|v| f64::from(v.abs())).sum();
+            prop_assert!(after <= max_norm * (1.0 + 1e-14) && after >= before.min(max_norm) * (1.0 - 1e-5));
         }
 
         #[test]

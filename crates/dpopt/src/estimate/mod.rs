@@ -2,6 +2,7 @@
 
 mod mean;
 mod plan;
+mod sketched;
 mod vectors;
 
 pub use mean::{Estimated, MeanEstimate, MeanOptions};

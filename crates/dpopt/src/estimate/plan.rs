@@ -1,5 +1,6 @@
-//! Plans for the mean of sparse vectors (spec 15 §1): noise, grid, projection and a proved bound on the error.
+//! Plans for the mean of sparse vectors (spec 15 §1 and §2): noise, grid, projection and a proved bound on the error.
 
+use super::sketched::{self, l1_recovery};
 use crate::Released;
 use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSummer};
 use crate::optimize::RunError;
@@ -69,6 +70,9 @@ pub struct MeanSchedule {
     pub dense: bool,
     /// The sum is projected on l2 norm n·L and l1 norm n·L·√s.
     pub projection_radius: f64,
+    /// m: rows of the random matrix (l1-recovery).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sketch_rows: Option<u64>,
 }
 
 /// One row of `dpopt mean --explain`.
@@ -83,10 +87,11 @@ type Planner = fn(&MeanProblem, Budget) -> Result<MeanPlan, NotApplicable>;
 
 const GAUSSIAN: &str = "projected-gaussian";
 const LAPLACE: &str = "projected-laplace";
-const PLANNERS: [(&str, Planner); 2] = [(GAUSSIAN, gaussian), (LAPLACE, laplace)];
+pub(super) const L1_RECOVERY: &str = "l1-recovery";
+const PLANNERS: [(&str, Planner); 3] = [(GAUSSIAN, gaussian), (LAPLACE, laplace), (L1_RECOVERY, l1_recovery)];
 
 /// Names of the methods, as in `--method`.
-pub const MEAN_METHODS: [&str; PLANNERS.len()] = [PLANNERS[0].0, PLANNERS[1].0];
+pub const MEAN_METHODS: [&str; PLANNERS.len()] = [PLANNERS[0].0, PLANNERS[1].0, PLANNERS[2].0];
 
 /// Plans every method; the smallest proved error first, methods that do not apply last. Touches no record.
 pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandidate> {
@@ -97,7 +102,7 @@ pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandida
     all
 }
 
-fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
+pub(super) fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
     let refuse = |text: String| Err(NotApplicable::Problem(text));
     if problem.records == 0 || problem.dimension == 0 {
         return refuse("there are no records or no coordinates; check the table".into());
@@ -115,11 +120,11 @@ fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
 }
 
 impl MeanProblem {
-    fn l1_norm(&self) -> f64 {
+    pub(super) fn l1_norm(&self) -> f64 {
         self.norm * self.sparsity.min(self.dimension as f64).sqrt()
     }
 
-    fn projection(&self) -> Projection {
+    pub(super) fn projection(&self) -> Projection {
         Projection {
             radius: self.records as f64 * self.norm,
             sparsity: self.sparsity.min(self.dimension as f64),
@@ -127,12 +132,12 @@ impl MeanProblem {
     }
 
     /// Both lie in the projection's set.
-    fn largest_error(&self) -> f64 {
+    pub(super) fn largest_error(&self) -> f64 {
         2.0 * self.norm
     }
 
     /// Whether to keep all coordinates: if they are few, if the records touch a good part of them, or if the noise does.
-    fn keep_all(&self, expected_entries: f64) -> bool {
+    pub(super) fn keep_all(&self, expected_entries: f64) -> bool {
         let d = self.dimension as f64;
         let touched = self.records as f64 * self.sparsity;
         self.dimension <= SMALL || (self.dimension <= MOST_DENSE && touched.max(expected_entries) > d / 8.0)
@@ -205,6 +210,7 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
             grid_exponent: grid.exponent(),
             dense: problem.keep_all(entries),
             projection_radius: problem.projection().radius,
+            sketch_rows: None,
         },
     })
 }
@@ -245,6 +251,7 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
             grid_exponent: grid.exponent(),
             dense: true,
             projection_radius: problem.projection().radius,
+            sketch_rows: None,
         },
     })
 }
@@ -275,7 +282,9 @@ impl MeanPlan {
         let sum = summer.finish();
         let (noise_multiplier, dimension) = (self.noise_multiplier, problem.dimension);
         let (grid, projection) = (Grid::new(self.schedule.grid_exponent), problem.projection());
-        let released = if self.method == LAPLACE {
+        let released = if let Some(rows) = self.schedule.sketch_rows {
+            curator.release(&sketched::mechanism(self, rows, problem), &sum)
+        } else if self.method == LAPLACE {
             let clip_norm = self.schedule.l1_norm;
             curator.release(&ProjectedLaplace { noise_multiplier, clip_norm, grid, dimension, projection }, &sum)
         } else {
@@ -362,7 +371,7 @@ mod tests {
         }
         assert!(gaussian(&problem(0, 10, 2.0), budget).is_err());
         let both = mean_candidates(&problem(1000, 1 << 30, 4.0), budget);
-        assert!(both[0].plan.is_ok() && both[1].plan.is_err());
+        assert!(both[0].plan.is_ok() && both[1].plan.is_err() && both[2].plan.is_err());
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub enum Loss {
         /// Half width > 0.
         width: f64,
     },
+    /// 1/(1 + exp(y·s)), y in {-1, 1}: smooth and bounded, *not convex*. For methods that need no convexity.
+    Sigmoid,
 }
 
 /// What holds for every score and target.
@@ -48,7 +50,7 @@ pub struct LossFacts {
     pub lipschitz: Option<f64>,
     /// Upper bound on the curvature (largest eigenvalue of the Hessian in the scores); `None` if it has jumps.
     pub smoothness: Option<f64>,
-    /// All losses here are convex in the scores.
+    /// Whether the loss is convex in the scores.
     pub convex: bool,
     /// What objective perturbation may rely on, if anything.
     pub link: Option<GlmLink>,
@@ -77,8 +79,10 @@ impl Loss {
                 let smoothness = 0.5 / width;
                 (Some(1.0), Some(smoothness), Some(GlmLink::Smooth { smoothness }))
             }
+            // σ' ≤ 1/4, |σ''| ≤ 1/(6√3)
+            Self::Sigmoid => (Some(0.25), Some(1.0 / (6.0 * 3f64.sqrt())), None),
         };
-        LossFacts { lipschitz, smoothness, convex: true, link }
+        LossFacts { lipschitz, smoothness, convex: *self != Self::Sigmoid, link }
     }
 
     /// The target that the facts above assume: ±1, a class index, or a number within ±`bound`. `None` if `target` is not
@@ -96,7 +100,7 @@ impl Loss {
             return None;
         }
         match *self {
-            Self::Logistic { .. } | Self::Hinge | Self::SmoothedHinge { .. } => {
+            Self::Logistic { .. } | Self::Hinge | Self::SmoothedHinge { .. } | Self::Sigmoid => {
                 Some(if target > 0.0 { 1.0 } else { -1.0 })
             }
             Self::Softmax { classes } => (target >= 0.0 && target < f64::from(classes)).then_some(target.floor()),
@@ -138,6 +142,7 @@ impl Loss {
                 if r <= threshold { 0.5 * r * r } else { threshold * (r - 0.5 * threshold) }
             }
             Self::Hinge => (1.0 - target * score).max(0.0),
+            Self::Sigmoid => sigmoid(-target * score),
             Self::SmoothedHinge { width } => {
                 let gap = 1.0 - target * score;
                 if gap <= -width {
@@ -172,6 +177,10 @@ impl Loss {
                     0.0
                 }
             }
+            Self::Sigmoid => {
+                let p = sigmoid(-target * score);
+                -target * p * (1.0 - p)
+            }
             Self::SmoothedHinge { width } => {
                 let gap = 1.0 - target * score;
                 -target * ((gap + width) / (2.0 * width)).clamp(0.0, 1.0)
@@ -189,6 +198,11 @@ impl Loss {
             Self::Softmax { .. } => f64::NAN,
             Self::Squared => 1.0,
             Self::Absolute | Self::Hinge => 0.0,
+            // negative where the loss is flat above: it is not convex
+            Self::Sigmoid => {
+                let p = sigmoid(-target * score);
+                p * (1.0 - p) * (1.0 - 2.0 * p)
+            }
             Self::Huber { threshold } => f64::from((score - target).abs() <= threshold),
             Self::SmoothedHinge { width } => {
                 if (1.0 - target * score).abs() < width {
@@ -225,7 +239,8 @@ fn log_sum_exp(scores: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    const SCALAR: [Loss; 7] = [
+    const SCALAR: [Loss; 8] = [
+        Loss::Sigmoid,
         Loss::Logistic { shift: 0.0 },
         Loss::Logistic { shift: 2.0 },
         Loss::Squared,
@@ -247,7 +262,8 @@ mod tests {
                 assert!((slope - numeric).abs() < 1e-5, "{loss:?} at {s}: {slope} {numeric}");
                 assert!(facts.lipschitz.is_none_or(|l| slope.abs() <= l));
                 let curvature = loss.scalar_curvature(s, y);
-                assert!(curvature >= 0.0 && facts.smoothness.is_none_or(|b| curvature <= b));
+                assert!(!facts.convex || curvature >= 0.0);
+                assert!(facts.smoothness.is_none_or(|b| curvature.abs() <= b));
             }
         }
     }

@@ -138,6 +138,9 @@ pub enum ChoiceLaw {
     PermuteAndFlip,
     /// The exponential mechanism. Event: `ExponentialMechanism(ε)`.
     Exponential,
+    /// Report-noisy-max with discrete Laplace noise of scale 2Δ/ε, ties to the first. Event: `ApproxDp(ε, 0)`. Never better
+    /// than permute-and-flip; for comparison.
+    NoisyMaximum,
 }
 
 /// Index of a good candidate by integer scores, one of which moves by at most `sensitivity` with one record.
@@ -179,6 +182,7 @@ impl Mechanism for Choice {
     fn event(&self) -> Event {
         match self.law {
             ChoiceLaw::PermuteAndFlip => Event::PermuteAndFlip { epsilon: self.epsilon },
+            ChoiceLaw::NoisyMaximum => Event::ApproxDp { epsilon: self.epsilon, delta: 0.0 },
             ChoiceLaw::Exponential => Event::ExponentialMechanism { epsilon: self.epsilon },
         }
     }
@@ -202,6 +206,16 @@ impl Mechanism for Choice {
             ChoiceLaw::Exponential => ExponentialChoice::new(self.epsilon, self.sensitivity, self.monotone)
                 .map_err(scale)?
                 .choose(&input.values, &mut stream),
+            ChoiceLaw::NoisyMaximum => {
+                let change = (if self.monotone { self.sensitivity } else { 2 * self.sensitivity }) as f64;
+                let scale = (change / self.epsilon).next_up().ceil();
+                // beyond 2^63 units the noise could not be added
+                let scale = if scale < 2f64.powi(50) { scale as u64 } else { 0 };
+                let noise = DiscreteLaplace::new(scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+                let noisy = input.values.iter().map(|&v| i128::from(v) + i128::from(noise.sample(&mut stream)));
+                // the first of several maxima
+                noisy.enumerate().max_by_key(|(index, value)| (*value, std::cmp::Reverse(*index))).map(|(index, _)| index)
+            }
         };
         chosen.ok_or(CuratorError::Shape)
     }
@@ -235,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_clear_winner_is_chosen_and_nothing_is_chosen_from_nothing() {
-        for law in [ChoiceLaw::PermuteAndFlip, ChoiceLaw::Exponential] {
+        for law in [ChoiceLaw::PermuteAndFlip, ChoiceLaw::Exponential, ChoiceLaw::NoisyMaximum] {
             let choice = Choice::new(law, 1.0, 1, true, Relation::ZeroOut).unwrap();
             let mut curator = Curator::for_event(&choice.event(), NoiseSource::insecure(1));
             assert_eq!(curator.release(&choice, &Counts::declared(vec![], 1.0)), Err(CuratorError::Shape));

@@ -8,10 +8,10 @@
 use super::above_threshold::{AboveThreshold, Comparisons};
 use super::stream::{GradientStream, StreamPlan};
 use crate::{Released, Sensitive};
-use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
+use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::convert::Infallible;
 use thiserror::Error;
@@ -111,7 +111,7 @@ pub struct ReleaseRecord {
     pub label: &'static str,
     /// Its event.
     pub event: Event,
-    /// How often in a row.
+    /// How often.
     pub count: u64,
 }
 
@@ -121,11 +121,46 @@ struct Allowance {
     remaining: u64,
 }
 
-/// Which batch of which probability; made by [`Curator::poisson_sample`].
+/// Which batch, and how it was drawn; made by [`Curator::poisson_sample`] and [`Curator::fixed_sample`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchId {
     number: u64,
-    sampling_probability: f64,
+    sampling: Sampling,
+}
+
+/// How a batch was drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sampling {
+    Poisson { probability: f64 },
+    WithoutReplacement { records: u64, size: u64 },
+}
+
+impl Sampling {
+    /// `event` on such a batch.
+    fn of(self, event: Event) -> Event {
+        match self {
+            Self::Poisson { probability } => event.poisson_sampled(probability),
+            Self::WithoutReplacement { records, size } => event.sampled_without_replacement(records, size),
+        }
+    }
+}
+
+/// A uniformly random set of records of public size, in uniformly random order: a part of it that is chosen by position is
+/// a uniformly random part. Neither cloneable nor readable.
+pub struct FixedBatch {
+    id: BatchId,
+    records: Vec<u64>,
+}
+
+impl FixedBatch {
+    pub(super) fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// Indices of the records, in random order.
+    pub(super) fn records(&self) -> &[u64] {
+        &self.records
+    }
 }
 
 /// A Poisson sample of the records: each is in it with probability q, independently and secretly.
@@ -178,6 +213,9 @@ impl Seen {
     }
 }
 
+/// Kinds of releases that may alternate and still be counted in one line each.
+const KINDS: usize = 64;
+
 impl Curator {
     /// Opens a run for a certified event. A file ledger must have been charged before.
     pub fn open(certificate: &Certificate, noise: NoiseSource) -> Self {
@@ -206,14 +244,38 @@ impl Curator {
         let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut chosen = Vec::new();
         skips.subset(records as u64, &mut stream, &mut chosen);
-        Ok(PoissonBatch { id: self.next_batch(sampling_probability), records: chosen, drawn_here: true })
+        Ok(PoissonBatch { id: self.next_batch(Sampling::Poisson { probability: sampling_probability }), records: chosen, drawn_here: true })
     }
 
-    fn next_batch(&mut self, sampling_probability: f64) -> BatchId {
+    /// Draws `size` of the records `0..records` without replacement, in random order, for exactly one release.
+    ///
+    /// # Errors
+    /// If there are fewer records than asked for.
+    pub fn fixed_sample(&mut self, records: usize, size: usize) -> Result<FixedBatch, CuratorError> {
+        if size == 0 || size > records {
+            return Err(CuratorError::Shape);
+        }
+        let mut stream = self.noise.stream(Purpose::Batch, self.batches);
+        // the first `size` steps of Fisher and Yates, on the moved places only
+        let mut moved: HashMap<u64, u64> = HashMap::with_capacity(2 * size);
+        let chosen = (0..size as u64)
+            .map(|i| {
+                let j = i + stream.below(records as u64 - i);
+                let at_j = moved.get(&j).copied().unwrap_or(j);
+                let at_i = moved.get(&i).copied().unwrap_or(i);
+                moved.insert(j, at_i);
+                at_j
+            })
+            .collect();
+        let sampling = Sampling::WithoutReplacement { records: records as u64, size: size as u64 };
+        Ok(FixedBatch { id: self.next_batch(sampling), records: chosen })
+    }
+
+    fn next_batch(&mut self, sampling: Sampling) -> BatchId {
         let number = self.batches;
         self.batches += 1;
         self.unused.insert(number);
-        BatchId { number, sampling_probability }
+        BatchId { number, sampling }
     }
 
     /// [`poisson_sample`](Self::poisson_sample) for a training loop outside this library, which has to load the records:
@@ -231,7 +293,7 @@ impl Curator {
     /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
     /// `sampling_probability`, independently of everything else; the guarantee rests on that.
     pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
-        PoissonBatch { id: self.next_batch(sampling_probability), records: Vec::new(), drawn_here: false }
+        PoissonBatch { id: self.next_batch(Sampling::Poisson { probability: sampling_probability }), records: Vec::new(), drawn_here: false }
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.
@@ -247,7 +309,7 @@ impl Curator {
             if !self.unused.contains(&batch.number) {
                 return Err(CuratorError::BatchUsed { label: mechanism.label() });
             }
-            event = event.poisson_sampled(batch.sampling_probability);
+            event = batch.sampling.of(event);
         }
         self.charge(&event, mechanism.label())?;
         if let Some(batch) = batch {
@@ -273,6 +335,12 @@ impl Curator {
     pub fn compare(&mut self, plan: &AboveThreshold) -> Result<Comparisons, CuratorError> {
         self.charge(&plan.event(), "answers of above-threshold")?;
         Ok(plan.start(self.noise.stream(Purpose::Selection, 0)))
+    }
+
+    /// Charges a release whose mechanism runs outside [`release`](Self::release), and gives it its randomness.
+    pub(super) fn begin(&mut self, event: &Event, label: &'static str, purpose: Purpose) -> Result<Stream, CuratorError> {
+        self.charge(event, label)?;
+        Ok(self.noise.stream(purpose, 0))
     }
 
     /// What has been released so far.
@@ -310,9 +378,11 @@ impl Curator {
             }
         }
         self.allowances = left;
-        match self.records.last_mut() {
-            Some(last) if last.label == label && last.event == *event => last.count += 1,
-            _ => self.records.push(ReleaseRecord { label, event: event.clone(), count: 1 }),
+        // releases that alternate share their lines: a report with one line for each of thousands says less, slowly
+        let known = self.records.iter_mut().rev().take(KINDS).find(|r| r.label == label && r.event == *event);
+        match known {
+            Some(known) => known.count += 1,
+            None => self.records.push(ReleaseRecord { label, event: event.clone(), count: 1 }),
         }
         Ok(())
     }

@@ -28,6 +28,11 @@ impl BestRun {
     pub fn new(event: Event) -> Self {
         Self { event }
     }
+
+    /// The rule: the higher score, ties by the larger number.
+    pub(super) fn better(a: &Run, b: &Run) -> bool {
+        a.score.total_cmp(&b.score).then(a.tie.cmp(&b.tie)).is_gt()
+    }
 }
 
 impl sealed::Sealed for BestRun {}

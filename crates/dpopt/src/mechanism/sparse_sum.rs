@@ -25,7 +25,39 @@ pub struct SparseSum {
     dimension: u64,
     norm: Norm,
     clip_norm: f64,
+    /// Exact bound on the l1 norm of every record.
+    l1_norm: f64,
     grid: Grid,
+}
+
+impl SparseSum {
+    /// Exact bound on the l1 norm of every record.
+    pub(super) fn l1_norm(&self) -> f64 {
+        self.l1_norm
+    }
+
+    /// Coordinates that differ from 0, by increasing index.
+    pub(super) fn for_each_nonzero(&self, mut visit: impl FnMut(u64, i64)) {
+        match &self.units {
+            Units::Dense(all) => {
+                for (j, &units) in all.iter().enumerate().filter(|entry| *entry.1 != 0) {
+                    visit(j as u64, units);
+                }
+            }
+            Units::Touched(some) => some.iter().filter(|entry| entry.1 != 0).for_each(|&(j, units)| visit(j, units)),
+        }
+    }
+
+    /// Whether a mechanism calibrated for records with `norm` at most `clip_norm` may read it.
+    pub(super) fn check(&self, norm: Norm, clip_norm: f64, grid: Grid, dimension: u64) -> Result<(), CuratorError> {
+        if self.norm != norm || self.grid != grid || self.dimension != dimension {
+            return Err(CuratorError::Shape);
+        }
+        if self.clip_norm > clip_norm {
+            return Err(CuratorError::Sensitivity { input: self.clip_norm, mechanism: clip_norm });
+        }
+        Ok(())
+    }
 }
 
 /// Where every record lies after its clip, and on which grid.
@@ -49,6 +81,8 @@ pub struct SparseClip {
 pub struct SparseSummer {
     clip: SparseClip,
     quantizer: Quantizer,
+    /// The l1 bound in steps of the grid.
+    l1_units: u64,
     dense: Vec<i64>,
     /// Sums so far by increasing index, and what came since, if not dense.
     touched: Vec<(u64, i64)>,
@@ -74,6 +108,8 @@ impl SparseSummer {
         Ok(Self {
             clip,
             quantizer,
+            // a float beyond 2^64 stays at the largest integer
+            l1_units: (clip.l1_norm / clip.grid.step()).floor() as u64,
             dense: vec![0; cells],
             touched: Vec::new(),
             fresh: Vec::new(),
@@ -91,6 +127,7 @@ impl SparseSummer {
         shrink(entries, self.clip.norm, |size| size * size, f64::sqrt);
         shrink(entries, self.clip.l1_norm, |size| size, |sum| sum);
         self.quantizer.quantize_sparse(entries, &mut self.merged, &mut self.units);
+        within_l1(&mut self.units, self.l1_units);
         if self.clip.dense {
             for (&index, &units) in self.merged.iter().zip(&self.units) {
                 let cell = &mut self.dense[index as usize];
@@ -129,14 +166,14 @@ impl SparseSummer {
     /// The sum.
     pub fn finish(mut self) -> Sensitive<SparseSum> {
         let SparseClip { dimension, calibrated: norm, grid, .. } = self.clip;
-        let clip_norm = self.quantizer.clip_norm();
+        let (clip_norm, l1_norm) = (self.quantizer.clip_norm(), self.clip.l1_norm);
         let units = if self.clip.dense {
             Units::Dense(self.dense)
         } else {
             self.settle();
             Units::Touched(self.touched)
         };
-        Sensitive::new(SparseSum { units, dimension, norm, clip_norm, grid })
+        Sensitive::new(SparseSum { units, dimension, norm, clip_norm, l1_norm, grid })
     }
 }
 
@@ -155,6 +192,18 @@ fn merge(entries: &mut Vec<(u32, f64)>) {
         if !entry.1.is_finite() {
             entry.1 = 0.0;
         }
+    }
+}
+
+/// Takes what rounding may have left above the l1 bound from the last entries: every entry shrinks or stays, and so does the l2
+/// norm.
+fn within_l1(units: &mut [i64], bound: u64) {
+    let mut left = bound;
+    for cell in units {
+        let kept = cell.unsigned_abs().min(left);
+        left -= kept;
+        // at most |cell|, so it fits
+        *cell = if *cell < 0 { (kept as i64).wrapping_neg() } else { kept as i64 };
     }
 }
 
@@ -179,16 +228,6 @@ pub struct Projection {
     pub radius: f64,
     /// s.
     pub sparsity: f64,
-}
-
-fn check(input: &SparseSum, norm: Norm, clip_norm: f64, grid: Grid, dimension: u64) -> Result<(), CuratorError> {
-    if input.norm != norm || input.grid != grid || input.dimension != dimension {
-        return Err(CuratorError::Shape);
-    }
-    if input.clip_norm > clip_norm {
-        return Err(CuratorError::Sensitivity { input: input.clip_norm, mechanism: clip_norm });
-    }
-    Ok(())
 }
 
 /// N(0, (z·L)²), rounded to the grid, on every coordinate of a sum of vectors of l2 norm at most L; then the projection. The
@@ -222,7 +261,7 @@ impl Mechanism for ProjectedGaussian {
     }
 
     fn check(&self, input: &SparseSum) -> Result<(), CuratorError> {
-        check(input, Norm::L2, self.clip_norm, self.grid, self.dimension)
+        input.check(Norm::L2, self.clip_norm, self.grid, self.dimension)
     }
 
     fn apply(&self, input: &SparseSum, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError> {
@@ -276,7 +315,7 @@ impl Mechanism for ProjectedLaplace {
         if matches!(input.units, Units::Touched(_)) {
             return Err(CuratorError::Shape);
         }
-        check(input, Norm::L1, self.clip_norm, self.grid, self.dimension)
+        input.check(Norm::L1, self.clip_norm, self.grid, self.dimension)
     }
 
     fn apply(&self, input: &SparseSum, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError> {
@@ -333,8 +372,8 @@ mod tests {
                 prop_assert!(sum.iter().all(|e| e.0 < 10));
                 let l1: f64 = sum.iter().map(|e| e.1 as f64 * unit).map(f64::abs).sum();
                 let l2 = sum.iter().map(|e| (e.1 as f64 * unit).powi(2)).sum::<f64>().sqrt();
-                // the calibrated norm exactly, the other one up to the floats of its clip
-                prop_assert!(l1 <= if calibrated == Norm::L1 { 1.5 } else { 1.5 + 1e-12 }, "{l1}");
+                // l1 and the calibrated norm exactly, l2 up to the floats of its clip if it is the other one
+                prop_assert!(l1 <= 1.5, "{l1}");
                 prop_assert!(l2 <= if calibrated == Norm::L2 { 1.0 } else { 1.0 + 1e-12 }, "{l2}");
             }
         }

@@ -111,6 +111,13 @@ impl L1Sum {
         let units = add_up(&quantizer(Norm::L1, clip_norm, grid)?, records, dimension, vector);
         Ok(Sensitive::new(Self { units, grid, clip_norm }))
     }
+
+    /// For a quantity whose l1 sensitivity is proved elsewhere (a minimiser): `values` rounded to the nearest grid point.
+    /// `sensitivity` must include the h·d of this rounding.
+    pub(crate) fn of_query(values: impl Iterator<Item = f64>, grid: Grid, sensitivity: f64) -> Self {
+        let units = values.map(|v| (v / grid.step()).round_ties_even() as i64).collect();
+        Self { units, grid, clip_norm: sensitivity }
+    }
 }
 
 /// Adds Laplace noise of scale b·C, rounded to the grid, to every coordinate of an [`L1Sum`]. Event: `Laplace(b)`.
@@ -120,12 +127,18 @@ pub struct Laplace {
     clip_norm: f64,
     grid: Grid,
     dimension: usize,
+    label: &'static str,
 }
 
 impl Laplace {
     /// Noise scale `noise_multiplier`·`clip_norm` per coordinate of a sum on `grid`.
     pub fn new(noise_multiplier: f64, clip_norm: f64, grid: Grid, dimension: usize) -> Self {
-        Self { noise_multiplier, clip_norm, grid, dimension }
+        Self { noise_multiplier, clip_norm, grid, dimension, label: "clipped sum" }
+    }
+
+    /// The same under another name in the ledger table.
+    pub(crate) fn labelled(self, label: &'static str) -> Self {
+        Self { label, ..self }
     }
 }
 
@@ -140,7 +153,7 @@ impl Mechanism for Laplace {
     }
 
     fn label(&self) -> &'static str {
-        "clipped sum"
+        self.label
     }
 
     fn check(&self, input: &L1Sum) -> Result<(), CuratorError> {
@@ -151,6 +164,10 @@ impl Mechanism for Laplace {
             return Err(CuratorError::Shape);
         }
         Ok(())
+    }
+
+    fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
+        Some(output)
     }
 
     fn apply(&self, input: &L1Sum, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {

@@ -12,6 +12,8 @@ pub fn of_margin(loss: &Loss, score: f64) -> f64 {
         Loss::Logistic { shift } => {
             crate::loss::sigmoid(softplus(score - shift) - softplus(-score - shift))
         }
+        // σ(−ys) estimates the chance of an error, not of a class: its scores are read on the logistic scale
+        Loss::Sigmoid => crate::loss::sigmoid(score),
         _ => ((1.0 + score) / 2.0).clamp(0.0, 1.0),
     }
 }

@@ -1,6 +1,7 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
 mod adaptive;
+mod bias_reduced;
 mod descent;
 mod frank_wolfe;
 mod hard_thresholding;
@@ -9,10 +10,13 @@ mod objective_perturbation;
 mod output_perturbation;
 mod planning;
 mod noisy_newton;
+mod regime;
 mod registry;
 mod released_preconditioner;
 pub mod restricted_lipschitz;
 mod risk;
+mod sparse_exponential;
+mod sparse_output_perturbation;
 mod spectrum;
 mod sufficient_statistics;
 pub(crate) mod solver;
@@ -27,6 +31,7 @@ pub use adaptive::{
     Adaptive, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease,
     MomentSchedule, Moments, Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, Subspace, SubspaceSchedule,
 };
+pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use descent::{
     AdaptiveRule, Average, DescentOptions, DescentSchedule, Domain, DpFtrl, EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd, NoisyGradientDescent,
     NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
@@ -43,9 +48,12 @@ pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub(crate) use noisy_newton::newton_step;
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub(crate) use registry::check_name;
+pub use regime::{Regime, Regimes};
 pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable, named};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
+pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};
+pub use sparse_output_perturbation::{Goal, NoiseLaw, SparseOutputPerturbation, SparseOutputSchedule};
 pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
 
 use crate::data::{Examples, Records, SpilledExamples};

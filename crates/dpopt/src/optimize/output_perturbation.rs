@@ -7,6 +7,7 @@ use super::planning::{approximate, check_problem, gaussian_mu, noise, positive, 
 use super::risk::RiskModel;
 use super::solver::{Objective, minimise};
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, GridSum};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -58,6 +59,9 @@ pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>
         }
         Loss::Squared => Ok(Loss::Huber { threshold: positive("the clip norm", threshold.unwrap_or(0.5))? }),
         Loss::Huber { .. } | Loss::SmoothedHinge { .. } | Loss::Softmax { .. } => Ok(loss),
+        Loss::Sigmoid => Err(NotApplicable::Problem(
+            "this loss is not convex, so its minimiser says nothing about one record; use logistic, or a method of steps".into(),
+        )),
         Loss::Absolute | Loss::Hinge => Err(NotApplicable::Problem(
             "the slope of this loss jumps; use huber instead of absolute, smoothed-hinge instead of hinge".into(),
         )),
@@ -141,17 +145,7 @@ impl Algorithm for OutputPerturbation {
         let dimension = problem.weights();
         let grid = Grid::new(schedule.grid_exponent);
         progress.start(Self::NAME, 1);
-        let zero = vec![0.0; dimension];
-        let examples = examples.expose();
-        let objective = Objective {
-            rows: &examples.rows,
-            targets: &examples.targets,
-            loss: schedule.loss,
-            regularization: schedule.regularization,
-            linear: &zero,
-            target_bound: TARGET_BOUND,
-        };
-        let minimiser = minimise(&objective, schedule.tolerance).theta.rounded();
+        let minimiser = certified_minimiser(examples.expose(), schedule.loss, schedule.regularization, schedule.tolerance);
         let query = Sensitive::new(GridSum::of_query(minimiser.into_iter(), grid, schedule.sensitivity));
         let mechanism =
             Gaussian::new(schedule.noise_multiplier, schedule.sensitivity, grid, dimension, "regularised minimiser");
@@ -160,6 +154,20 @@ impl Algorithm for OutputPerturbation {
         progress.finish();
         Ok(released.map(Solution::from))
     }
+}
+
+/// θ with ‖∇(Σφ + (λ/2)‖θ‖²)‖ ≤ `tolerance`, proved, whatever the records: within tolerance/λ of the exact minimiser.
+pub(crate) fn certified_minimiser(examples: &Examples, loss: Loss, regularization: f64, tolerance: f64) -> Vec<f64> {
+    let zero = vec![0.0; loss.outputs() * examples.rows.columns()];
+    let objective = Objective {
+        rows: &examples.rows,
+        targets: &examples.targets,
+        loss,
+        regularization,
+        linear: &zero,
+        target_bound: TARGET_BOUND,
+    };
+    minimise(&objective, tolerance).theta.rounded()
 }
 
 /// Grid for a d-vector of sensitivity Δ: fine against the noise, and h√d far below Δ.

@@ -61,7 +61,7 @@ fn check_loss(loss: Loss) -> Result<(), NotApplicable> {
         Loss::Softmax { classes } => in_range("the number of classes", f64::from(classes), 2.0, 1e6).map(drop),
         Loss::Huber { threshold } => in_range("the Huber threshold", threshold, 1e-6, 1e6).map(drop),
         Loss::SmoothedHinge { width } => in_range("the width of the hinge", width, 1e-6, 1e6).map(drop),
-        Loss::Squared | Loss::Absolute | Loss::Hinge => Ok(()),
+        Loss::Squared | Loss::Absolute | Loss::Hinge | Loss::Sigmoid => Ok(()),
     }
 }
 

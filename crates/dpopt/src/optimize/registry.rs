@@ -2,9 +2,9 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    AdaptiveOptions, Algorithm, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
-    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Prepared, RateSchedule, RegularizedDescent,
-    ReleasedPreconditioner, SufficientStatistics, prepare,
+    AdaptiveOptions, Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
+    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Prepared, RateSchedule, Regime, Regimes, RegularizedDescent,
+    ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics, prepare,
 };
 use crate::mechanism::Correlation;
 use crate::plan::{Grade, NotApplicable, Problem};
@@ -59,7 +59,8 @@ pub struct MethodOptions {
     pub gradient_decay: Option<f64>,
     /// r: gradients (features) are publicly known to lie in r directions (regularized-descent).
     pub gradient_rank: Option<u64>,
-    /// D: public guess of the minimiser's distance from 0 (regularized-descent).
+    /// D: public guess of the minimiser's distance from 0 (regularized-descent); some methods answer within this ball
+    /// (sparse-output-perturbation, sparse-exponential).
     pub distance: Option<f64>,
     /// An embedding model instead of a linear one.
     pub embedding: Option<EmbeddingOptions>,
@@ -89,8 +90,20 @@ fn planned<A: Algorithm>(
     prepare(A::from(options), problem, budget)
 }
 
+/// A method that is never the best: planned, with its cost, only when it is asked for.
+fn reference<A: Algorithm>(
+    problem: &Problem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    if options.method.as_deref() != Some(A::NAME) {
+        return Err(NotApplicable::Option(format!("a reference of the literature, planned only with --method {}", A::NAME)));
+    }
+    planned::<A>(problem, budget, options)
+}
+
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 20] = [
+const PLANNERS: [(&str, Planner); 23] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
@@ -99,11 +112,14 @@ const PLANNERS: [(&str, Planner); 20] = [
     (NoisyNewton::NAME, planned::<NoisyNewton>),
     (ExponentialMechanism::NAME, planned::<ExponentialMechanism>),
     (OutputPerturbation::NAME, planned::<OutputPerturbation>),
+    (SparseOutputPerturbation::NAME, planned::<SparseOutputPerturbation>),
+    (SparseExponential::NAME, planned::<SparseExponential>),
     (DpGdHt::NAME, planned::<DpGdHt>),
     (DpSgdHt::NAME, planned::<DpSgdHt>),
     (DpSvrgHt::NAME, planned::<DpSvrgHt>),
     (DpScsgHt::NAME, planned::<DpScsgHt>),
     (FrankWolfe::NAME, planned::<FrankWolfe>),
+    (BiasReducedSgd::NAME, reference::<BiasReducedSgd>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),
     (RegularizedDescent::NAME, planned::<RegularizedDescent>),
     (Pagan::NAME, planned::<Pagan>),
@@ -115,6 +131,9 @@ const PLANNERS: [(&str, Planner); 20] = [
 
 /// Methods that keep at most `max_features` features.
 const LIMITING: [&str; 5] = [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME, FrankWolfe::NAME];
+
+/// Methods whose proved error grows with ln d and not with √d.
+const LOGARITHMIC: [&str; 2] = [SparseOutputPerturbation::NAME, FrankWolfe::NAME];
 
 /// Names of all methods, as in `--method`.
 pub const METHODS: [&str; PLANNERS.len()] = {
@@ -132,7 +151,9 @@ pub const METHODS: [&str; PLANNERS.len()] = {
 ///
 /// The model behind the predictions is worth about a factor of two: methods within each factor of two of the best stay
 /// in the order of [`METHODS`], which puts one release before many, and full batches before samples; beyond 10⁹ gradients
-/// of one record a method that needs ten times fewer comes first. A method asked for by name comes before all others;
+/// of one record a method that needs ten times fewer comes first. Where rows are so few and features so many that only an
+/// error that grows with ln d is of use ([`Regime::Sparse`]), methods with such an error come first: the common model of the data
+/// thinks too well of the others there. A method asked for by name comes before all others;
 /// the fixed options are its own then, and the others are planned with their defaults, for comparison.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
     if options.embedding.is_some() {
@@ -159,8 +180,10 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
         Ok(plan) => (plan.summary().gradients / 1e9).max(1.0).log10().floor() as u32,
         Err(_) => 0,
     };
+    let sparse = Regimes::of(problem, budget).at(problem.rows as f64) == Regime::Sparse;
+    let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && LOGARITHMIC.contains(&c.method));
     // stable: keeps the order of METHODS within a factor of two
-    all.sort_by_key(|c| (!by_name(c.method), octave(c), decade(c)));
+    all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c)));
     all
 }
 

@@ -87,7 +87,7 @@ impl Algorithm for ReleasedPreconditioner {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<PreconditionedSchedule>, NotApplicable> {
         check_problem(problem)?;
         refuse_large(problem)?;
-        let Some(smoothness) = problem.loss.facts().smoothness else {
+        let Some(smoothness) = problem.loss.facts().smoothness.filter(|_| problem.loss.facts().convex) else {
             return Err(NotApplicable::Problem("a preconditioner needs a smooth loss; use smoothed-hinge or huber".into()));
         };
         let mu = gaussian_mu(problem, budget)?;

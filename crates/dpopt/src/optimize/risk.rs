@@ -43,6 +43,8 @@ impl RiskModel {
             Loss::Softmax { classes } => (0.5 / f64::from(classes.max(2)), 2.0),
             Loss::Squared | Loss::Huber { .. } | Loss::Absolute => (1.0, 0.5),
             Loss::Hinge => (0.5, 1.0),
+            // about the curvature of the logistic loss where scores are useful, scaled to a slope of 1/4
+            Loss::Sigmoid => (0.05, 2.0),
             Loss::SmoothedHinge { width } => (0.5f64.min(0.25 / width), 1.0),
         };
         let r2 = problem.row_norm * problem.row_norm;

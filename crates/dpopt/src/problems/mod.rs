@@ -6,6 +6,8 @@
 //! | [`GeometricMedian`] | minimiser, minimum, restricted-Lipschitz coefficients | a dial from √d to dimension-free |
 //! | [`LinearLosses`] | minimisers and excess risks on ball and box, drawn and in law | the lower bounds of ERM and SCO |
 //! | [`sparse_packing`] | pairwise distances | lower bound of pure DP for sparse means |
+//! | [`sparse_means`] | exact means, lower bounds on any private estimate | means of sparse vectors, in three regimes |
+//! | [`one_hot`] | the logistic model behind the labels, the same for every d | very many features, few in a row |
 //! | [`decaying_logistic`] | true weights, the same for every d | when dimension does not hurt |
 //! | [`sparse_regression`] | true weights and support | hard thresholding |
 //! | [`ValueQueries`] | excess risk; the Gibbs measure is Gaussian | lower bound for value queries |
@@ -16,9 +18,12 @@ mod geometric_median;
 mod linear;
 mod regression;
 mod value_queries;
+pub mod sparse_means;
+mod sparse_rows;
 
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
 pub use linear::{LinearLosses, bucket, sparse_packing};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
 pub use value_queries::ValueQueries;
+pub use sparse_rows::one_hot;

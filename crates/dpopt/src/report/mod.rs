@@ -85,6 +85,13 @@ impl Report {
             Some((i, _)) if i == self.chosen => {
                 format!("its predicted error is the smallest of the {applicable} methods that apply")
             }
+            // the choice by regime may pass over more than a factor of two
+            Some((i, risk)) if self.candidates.get(self.chosen).and_then(planned).is_some_and(|own| own >= 2.0 * risk) => format!(
+                "features are so many for these rows that only an error that grows with ln d is of use: predictions (the smallest is \
+                 {}, {}) think too well of the other methods there",
+                self.candidates[i].method,
+                number(risk)
+            ),
             Some((i, risk)) => format!(
                 "its predicted error is within a factor of two of the smallest ({}, {}), which is as far as predictions \
                  go, and it comes first in the standing order of methods: one release before many, full batches before \

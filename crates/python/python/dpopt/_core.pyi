@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 __all__ = [
     "BudgetExceeded", "CertifiedPlan", "Examples", "FileLedger", "METHODS", "PrivacyError", "SequentialAudit", "Training", "__version__",
-    "audit", "best_run", "calibrate", "certified", "choose", "compare", "delta", "describe", "discrete_gaussian",
+    "audit", "calibrate", "certified", "choose", "compare", "delta", "describe", "discrete_gaussian",
     "discrete_laplace", "encode_dense_f32", "encode_dense_f64", "encode_sparse_f32", "encode_sparse_f64", "epsilon",
     "gaussian_sum", "histogram", "laplace_sum", "parse", "plan", "private_bounds", "probability", "quantile_choices",
     "quantiles", "random_below", "renyi", "repetition_law", "repetitions", "report_html", "second_moment",
-    "select_labels",
+    "select_best", "select_labels", "sparse_mean", "sparse_mean_plans",
 ]
 
 __version__: str
@@ -128,5 +128,13 @@ def select_labels(
 def random_below(bound: int, count: int, seed: int | None) -> list[int]: ...
 def repetition_law(shape: float, mean: float) -> tuple[float, float]: ...
 def repetitions(shape: float, mean: float, seed: int | None) -> int: ...
-def best_run(runs: list[tuple[float, int]], price: _Price) -> tuple[int, str, str]: ...
+def select_best(
+    shape: float, mean: float, run: Callable[[int], tuple[float, int]], price: _Price, seed: int | None
+) -> tuple[int, str, str]: ...
 def report_html(stored: str) -> str: ...
+_MeanFacts = tuple[int, int, float, float, str, float, float]
+def sparse_mean_plans(facts: _MeanFacts) -> str: ...
+def sparse_mean(
+    values: NDArray[np.float64], indices: NDArray[np.int64], offsets: NDArray[np.int64], facts: _MeanFacts, method: str,
+    seed: int | None,
+) -> tuple[list[int], list[float], _Paper]: ...

@@ -210,8 +210,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         take = (lambda at: X.iloc[at]) if hasattr(X, "iloc") else (lambda at: X[at])
         X_train, X_validation = take(training), take(validation)
         price = (score_event(plan.score_noise).to_json(), plan.run_epsilon, plan.run_delta, relation)
-        models, drawn, runs = [], [], []
-        for k in range(_core.repetitions(SHAPES[law], float(self.expected_runs), seed(2))):
+        models, drawn, scored = [], [], []
+
+        def one_run(k: int) -> tuple[float, int]:
             at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
             model = clone(self.estimator).set_params(**own, **candidates[at])
             model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
@@ -223,11 +224,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             noisy, _ = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, price, seed(12 + 4 * k))
             models.append(model)
             drawn.append(at)
-            runs.append((float(noisy[0]), _core.random_below(2**62, 1, seed(13 + 4 * k))[0]))
-        best, bound, records = _core.best_run(runs, (plan.event.to_json(), float(self.epsilon), plan.delta, relation))
+            scored.append(float(noisy[0]))
+            return scored[-1], _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
+
+        whole_price = (plan.event.to_json(), float(self.epsilon), plan.delta, relation)
+        best, bound, records = _core.select_best(SHAPES[law], float(self.expected_runs), one_run, whole_price, seed(2))
         self.plan_ = plan
         self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
-        self.best_score_ = runs[best][0] / n_validation
+        self.best_score_ = scored[best] / n_validation
         whole = stage("private search", float(self.epsilon), plan.delta, plan.event.to_dict(), json.loads(bound))
         self.privacy_ = Privacy(
             plan.epsilon, plan.delta, relation, float(self.epsilon), plan.event, [whole], [json.loads(records)],

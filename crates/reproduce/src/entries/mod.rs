@@ -1,6 +1,7 @@
 //! All figures and tables; one file each.
 
 mod adaptive;
+mod bias_reduced;
 mod census_accuracy;
 mod dimension;
 mod geometric_median;
@@ -8,6 +9,7 @@ mod gradient_subspace;
 mod sparse_mean;
 mod hard_thresholding;
 mod records;
+mod sparse_erm;
 
 use crate::Entry;
 
@@ -24,6 +26,9 @@ pub const ALL: &[&Entry] = &[
     &adaptive::SYNTHETIC,
     &adaptive::LOWER_BOUNDS,
     &adaptive::TABLES,
+    &sparse_erm::ENTRY,
+    &bias_reduced::STEPS_AND_BIAS,
+    &bias_reduced::LEARNING,
 ];
 
 /// The entry of that name.

@@ -22,6 +22,7 @@ mod run;
 mod sampling;
 mod streams;
 mod selection;
+mod sparse;
 
 pub use super::tier::Tier;
 pub use run::{Outcome, Summary, run, run_one, run_some};
@@ -155,6 +156,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(frank_wolfe::bugs());
     bugs.extend(adaptive::bugs());
     bugs.extend(gibbs::bugs());
+    bugs.extend(sparse::bugs());
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
     bugs.extend(embeddings::bugs());

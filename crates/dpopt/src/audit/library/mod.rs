@@ -35,6 +35,7 @@ mod methods;
 mod one_run;
 mod releases;
 mod search;
+mod sparse;
 mod streams;
 
 pub use super::tier::Tier;
@@ -213,6 +214,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(adaptive::audits());
     rows.extend(embeddings::audits());
     rows.extend(gibbs::audits());
+    rows.extend(sparse::audits());
     rows.extend(streams::audits());
     rows.extend(one_run::audits());
     rows

@@ -180,7 +180,7 @@ pub struct DescentSchedule {
 /// classification); scores of regression targets in [−1, 1] are ten times smaller.
 pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
     match loss {
-        Loss::Logistic { .. } | Loss::Softmax { .. } => 3.0,
+        Loss::Logistic { .. } | Loss::Softmax { .. } | Loss::Sigmoid => 3.0,
         Loss::Hinge | Loss::SmoothedHinge { .. } => 1.0,
         Loss::Squared | Loss::Absolute | Loss::Huber { .. } => 0.3,
     }

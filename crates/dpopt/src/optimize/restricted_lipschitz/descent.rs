@@ -116,6 +116,9 @@ impl Algorithm for RegularizedDescent {
         if let Some(why) = profile.problem() {
             return Err(NotApplicable::Option(why));
         }
+        if !problem.loss.facts().convex {
+            return Err(NotApplicable::Problem("its error bound needs a convex loss; use logistic, or noisy-sgd".into()));
+        }
         let own = problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0);
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(own))?;
         if clip_norm < own && problem.loss.outputs() > 1 {

@@ -1,0 +1,125 @@
+//! Nearest points in the l∞ norm: what output perturbation does to a noisy minimiser (spec 15 §6).
+//!
+//! Among the points of a set that are l∞-nearest to x, these functions return the least one: soft(x, t) with the smallest
+//! t ≥ 0 that lies in the set. It is sparse, and takes the noise of untouched coordinates with it, where the Euclidean
+//! projection only shrinks them. It looks at x and public numbers alone, so it is post-processing.
+
+/// soft(x, t): every coordinate moved toward 0 by at most t.
+fn soft(x: &[f64], t: f64) -> Vec<f64> {
+    x.iter().map(|&v| v.signum() * (v.abs() - t).max(0.0)).collect()
+}
+
+/// Smallest t ≥ 0 with g(soft(x, t)) ≤ radius, where `level` solves for t on the `count` largest sizes alone, given their
+/// sum and their sum of squares.
+fn threshold(x: &[f64], radius: f64, norm_of: impl Fn(&Above, f64) -> f64, level: impl Fn(&Above, f64) -> f64) -> f64 {
+    let mut sizes: Vec<f64> = x.iter().map(|v| v.abs()).collect();
+    sizes.sort_unstable_by(|a, b| b.total_cmp(a));
+    let mut above = Above::default();
+    for (k, &size) in sizes.iter().enumerate() {
+        above = Above { count: above.count + 1.0, sum: above.sum + size, squares: above.squares + size * size };
+        let next = sizes.get(k + 1).copied().unwrap_or(0.0);
+        // the norm of soft(x, t) does not increase with t: the answer lies between this size and the next
+        if norm_of(&above, next) > radius {
+            return level(&above, radius).clamp(next, size);
+        }
+    }
+    0.0
+}
+
+/// The largest sizes so far.
+#[derive(Default)]
+struct Above {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+/// The sparsest l∞-nearest point to `x` (length d) of the l2 ball of `radius` around 0.
+///
+/// ```
+/// use dpopt::geometry::nearest_in_l2_ball;
+/// // the Euclidean projection would be (0.6, 0.8)
+/// assert_eq!(nearest_in_l2_ball(&[3.0, 4.0], 1.0), [0.0, 1.0]);
+/// ```
+pub fn nearest_in_l2_ball(x: &[f64], radius: f64) -> Vec<f64> {
+    let norm = |a: &Above, t: f64| (a.squares - 2.0 * t * a.sum + a.count * t * t).max(0.0).sqrt();
+    // k·t² − 2c₁t + c₂ − R² = 0, the smaller root, without cancellation
+    let level = |a: &Above, radius: f64| {
+        let rest = a.squares - radius * radius;
+        let root = (a.sum * a.sum - a.count * rest).max(0.0).sqrt();
+        rest / (a.sum + root)
+    };
+    soft(x, threshold(x, radius, norm, level))
+}
+
+/// The same for the l1 ball of `radius`: there it is also the Euclidean projection.
+///
+/// ```
+/// use dpopt::geometry::nearest_in_l1_ball;
+/// assert_eq!(nearest_in_l1_ball(&[3.0, 2.0, -0.5], 3.0), [2.0, 1.0, 0.0]);
+/// ```
+pub fn nearest_in_l1_ball(x: &[f64], radius: f64) -> Vec<f64> {
+    let norm = |a: &Above, t: f64| a.sum - a.count * t;
+    let level = |a: &Above, radius: f64| (a.sum - radius) / a.count;
+    soft(x, threshold(x, radius, norm, level))
+}
+
+/// The l∞-nearest point to `x` of the box `low` ≤ x ≤ `high` (one number per coordinate, low ≤ high): each coordinate clipped.
+pub fn nearest_in_box(x: &[f64], low: &[f64], high: &[f64]) -> Vec<f64> {
+    x.iter().zip(low.iter().zip(high)).map(|(v, (l, h))| v.max(*l).min(*h)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn l2(x: &[f64]) -> f64 {
+        x.iter().map(|v| v * v).sum::<f64>().sqrt()
+    }
+
+    fn linf(x: &[f64], y: &[f64]) -> f64 {
+        x.iter().zip(y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn published_examples() {
+        assert_eq!(nearest_in_l2_ball(&[3.0, 4.0], 1.0), [0.0, 1.0]);
+        assert_eq!(nearest_in_l1_ball(&[3.0, 1.0, -0.5], 2.0), [2.0, 0.0, 0.0]);
+        assert_eq!(nearest_in_box(&[3.0, -4.0], &[0.0, -1.0], &[1.0, 2.0]), [1.0, -1.0]);
+        assert_eq!(nearest_in_l2_ball(&[0.3, -0.4], 1.0), [0.3, -0.4]);
+        assert_eq!(nearest_in_l2_ball(&[], 1.0), [0.0; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_of_the_ball_is_nearer(
+            x in prop::collection::vec(-5.0f64..5.0, 1..30),
+            other in prop::collection::vec(-1.0f64..1.0, 30),
+            radius in 0.1f64..6.0,
+        ) {
+            let near = nearest_in_l2_ball(&x, radius);
+            prop_assert!(l2(&near) <= radius * (1.0 + 1e-12));
+            let other = &other[..x.len()];
+            let inside: Vec<f64> = other.iter().map(|v| v * (radius / l2(other).max(1e-9)).min(1.0)).collect();
+            prop_assert!(linf(&x, &near) <= linf(&x, &inside) + 1e-9);
+            let near = nearest_in_l1_ball(&x, radius);
+            prop_assert!(near.iter().map(|v| v.abs()).sum::<f64>() <= radius * (1.0 + 1e-12));
+            let size: f64 = other.iter().map(|v| v.abs()).sum();
+            let inside: Vec<f64> = other.iter().map(|v| v * (radius / size.max(1e-9)).min(1.0)).collect();
+            prop_assert!(linf(&x, &near) <= linf(&x, &inside) + 1e-9);
+        }
+
+        /// ‖x̂ − θ‖∞ ≤ 2‖ξ‖∞ for x̂ the nearest point to θ + ξ, θ in the ball: what the utility proof uses.
+        #[test]
+        fn the_answer_is_within_twice_the_noise(
+            theta in prop::collection::vec(-1.0f64..1.0, 1..30),
+            noise in prop::collection::vec(-3.0f64..3.0, 30),
+        ) {
+            let radius = l2(&theta);
+            let noisy: Vec<f64> = theta.iter().zip(&noise).map(|(a, b)| a + b).collect();
+            let answer = nearest_in_l2_ball(&noisy, radius);
+            prop_assert!(linf(&answer, &theta) <= 2.0 * linf(&noisy, &theta) * (1.0 + 1e-12));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Exponential mechanism over a public net of sparse weights: pure differential privacy without smoothness, by exact
+//! enumeration (spec 15 §7; docs/proofs/sparse-exponential.md).
+//!
+//! Truncating the minimiser to its entries above τ costs L·√s·τ and leaves at most D²/τ² of them, so a net of sparse
+//! points is enough. It is a reference: the net is enumerated in full, and refused beyond 10⁷ points.
+
+use super::output_perturbation::TARGET_BOUND;
+use super::planning::{check_problem, noise, positive};
+use super::risk::RiskModel;
+use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::Released;
+use crate::data::Examples;
+use crate::loss::Loss;
+use crate::mechanism::{Choice, ChoiceLaw, Counts};
+use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use dpopt_privacy::{Budget, Event};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Largest net that is enumerated.
+pub const LARGEST_NET: f64 = 1e7;
+/// Most losses that are evaluated.
+const MOST_EVALUATIONS: f64 = 1e11;
+/// A record's largest loss difference is this many units of the integer scores.
+const UNITS: u64 = 1 << 20;
+
+/// Options of the sparse exponential mechanism. `None` means: chosen from public facts.
+#[derive(Clone, Debug, Default)]
+pub struct SparseExponential {
+    /// D > 0: the net covers the l2 ball of this radius. Default: the norm that the risk model expects.
+    pub radius: Option<f64>,
+    /// k ≥ 1: most non-zeros of a point. Default: ⌊D²/τ²⌋ with the published τ.
+    pub support: Option<usize>,
+    /// Distance between values of a coordinate, > 0. Default: 2τ/√k, so that rounding costs at most L·τ.
+    pub spacing: Option<f64>,
+}
+
+impl From<&MethodOptions> for SparseExponential {
+    fn from(o: &MethodOptions) -> Self {
+        Self { radius: o.distance, support: None, spacing: None }
+    }
+}
+
+/// The schedule of the sparse exponential mechanism.
+#[derive(Clone, Debug, Serialize)]
+pub struct SparseExponentialSchedule {
+    /// The loss.
+    pub loss: Loss,
+    /// D.
+    pub radius: f64,
+    /// τ: entries of the minimiser below it may be lost.
+    pub truncation: f64,
+    /// k.
+    pub support: usize,
+    /// Distance between values of a coordinate.
+    pub spacing: f64,
+    /// Upper bound on the number of points of the net.
+    pub net: f64,
+    /// L·D: the loss of one record at a point differs from that at 0 by at most this; enforced by clipping.
+    pub loss_range: f64,
+    /// ε of the choice.
+    pub choice_epsilon: f64,
+}
+
+/// τ with τ³/ln(d/(τβ)) = B/(L·√s·ε·n), by bisection: the left side grows with τ.
+fn truncation(range: f64, lipschitz: f64, sparsity: f64, epsilon: f64, rows: f64, dimension: f64) -> f64 {
+    const FAILURE: f64 = 0.05;
+    let target = range / (lipschitz * sparsity.sqrt() * epsilon * rows);
+    let excess = |tau: f64| tau.powi(3) - target * (dimension / (tau * FAILURE)).ln().max(1.0);
+    let (mut low, mut high) = (1e-12f64, 1e12f64);
+    for _ in 0..200 {
+        let middle = (low * high).sqrt();
+        if excess(middle) > 0.0 { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// Σ_{j ≤ k} C(d, j)·(values)^j: points with at most k non-zeros, each of `values` non-zero values.
+fn net_size(dimension: usize, support: usize, values: f64) -> f64 {
+    let mut term = 1.0;
+    let mut total = 1.0;
+    for j in 0..support.min(dimension) {
+        term *= (dimension - j) as f64 / (j + 1) as f64 * values;
+        total += term;
+    }
+    total
+}
+
+/// All points of the net, as (column, value) lists: at most `support` non-zeros, values multiples of `spacing`, norm at most
+/// `radius`. A public list in a public order.
+fn net(dimension: usize, support: usize, spacing: f64, radius: f64) -> Vec<Vec<(u32, f64)>> {
+    let mut points = vec![Vec::new()];
+    let mut open: Vec<(Vec<(u32, f64)>, f64)> = vec![(Vec::new(), 0.0)];
+    for _ in 0..support {
+        let mut next = Vec::new();
+        for (point, squares) in &open {
+            let first = point.last().map_or(0, |entry| entry.0 + 1);
+            for column in first..dimension as u32 {
+                for step in 1.. {
+                    let value = f64::from(step) * spacing;
+                    let grown = squares + value * value;
+                    if grown > radius * radius {
+                        break;
+                    }
+                    for signed in [value, -value] {
+                        let mut more = point.clone();
+                        more.push((column, signed));
+                        points.push(more.clone());
+                        next.push((more, grown));
+                    }
+                }
+            }
+        }
+        open = next;
+    }
+    points
+}
+
+/// Units by which each point is better than 0 for all records together, each record clipped to ±`UNITS`.
+fn scores(examples: &Examples, loss: Loss, range: f64, points: &[Vec<(u32, f64)>]) -> Vec<i64> {
+    let unit = range / UNITS as f64;
+    points
+        .par_iter()
+        .map(|point| {
+            let mut total = 0i64;
+            for i in 0..examples.rows.len() {
+                let Some(target) = loss.usable_target(f64::from(examples.targets[i]), TARGET_BOUND) else { continue };
+                let (columns, values) = examples.rows.row(i);
+                let score: f64 = point
+                    .iter()
+                    .filter_map(|&(j, w)| columns.binary_search(&j).ok().map(|at| w * f64::from(values[at])))
+                    .sum();
+                let gain = (loss.scalar_value(0.0, target) - loss.scalar_value(score, target)) / unit;
+                if gain.is_finite() {
+                    total += (gain as i64).clamp(-(UNITS as i64), UNITS as i64);
+                }
+            }
+            total
+        })
+        .collect()
+}
+
+impl Algorithm for SparseExponential {
+    type Schedule = SparseExponentialSchedule;
+    const NAME: &'static str = "sparse-exponential";
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SparseExponentialSchedule>, NotApplicable> {
+        check_problem(problem)?;
+        let loss = problem.loss;
+        let Some(slope) = loss.facts().lipschitz.filter(|_| loss.outputs() == 1) else {
+            return Err(NotApplicable::Problem(
+                "a loss with one score and a bounded slope is needed; use huber instead of squared".into(),
+            ));
+        };
+        let model = RiskModel::of(problem);
+        let radius = positive("the radius", self.radius.unwrap_or_else(|| model.squared_norm().sqrt()))?;
+        let (n, dimension) = (problem.rows as f64, problem.features);
+        let lipschitz = slope * problem.row_norm;
+        let loss_range = lipschitz * radius;
+        let sparsity = problem.nonzeros.clamp(1, dimension) as f64;
+        let tau = truncation(2.0 * loss_range, lipschitz, sparsity, budget.epsilon(), n, dimension as f64);
+        let published = ((radius / tau).powi(2).floor().min(dimension as f64) as usize).max(1);
+        let support = self.support.unwrap_or(published).clamp(1, dimension);
+        let spacing = positive("the spacing", self.spacing.unwrap_or(2.0 * tau / (support as f64).sqrt()))?.min(radius);
+        let points = net_size(dimension, support, 2.0 * (radius / spacing).floor());
+        if points > LARGEST_NET || points * n > MOST_EVALUATIONS {
+            return Err(NotApplicable::Problem(format!(
+                "its net of {support}-sparse weights has up to {:.3e} points: at most {LARGEST_NET:.0e} (and \
+                 {MOST_EVALUATIONS:.0e} losses) are enumerated; sampling without enumerating has no proof here",
+                points.min(1e300)
+            )));
+        }
+        // noise grows as ε falls
+        let event = |inverse: f64| Event::ExponentialMechanism { epsilon: 1.0 / inverse };
+        let (inverse, certificate) = noise(problem, budget, event)?;
+        let choice_epsilon = 1.0 / inverse;
+        // expected score lost to randomness: ln|N| units of 2·sensitivity/ε; truncation L√s·τ; rounding L·√k·spacing/2
+        let random = 2.0 * problem.relation.sum_sensitivity() * loss_range / choice_epsilon * points.ln() / n;
+        let rounding = lipschitz * 0.5 * spacing * (support as f64).sqrt();
+        let kept = radius / (support as f64).sqrt();
+        let lost = if support >= dimension { 0.0 } else { lipschitz * sparsity.sqrt() * kept };
+        Ok(Plan {
+            summary: Summary {
+                method: Self::NAME,
+                loss,
+                grade: Grade::Certified,
+                noise_multiplier: inverse,
+                steps: 1,
+                gradients: points * n,
+                weight_noise: Some(radius),
+                predicted_excess_risk: (random + rounding + lost).min(loss_range),
+                certificate,
+                assumptions: vec![
+                    "the loss of a record is counted relative to weights 0 and clipped to L·D: enforced in integers".into(),
+                    "the net is public and enumerated in full".into(),
+                ],
+                warnings: Vec::new(),
+            },
+            schedule: SparseExponentialSchedule {
+                loss,
+                radius,
+                truncation: tau,
+                support,
+                spacing,
+                net: points,
+                loss_range,
+                choice_epsilon,
+            },
+        })
+    }
+
+    fn run(&self, plan: &Plan<SparseExponentialSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        let Run { problem, examples, curator, progress } = run;
+        let s = &plan.schedule;
+        progress.start(Self::NAME, 1);
+        let points = net(problem.features, s.support, s.spacing, s.radius);
+        let units = scores(examples.expose(), s.loss, s.loss_range, &points);
+        // under replace-one one record may raise one score by UNITS and another's loss by as much
+        let sensitivity = problem.relation.sum_sensitivity() as u64 * UNITS;
+        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, sensitivity, false, problem.relation)?;
+        let chosen = curator.release(&choice, &Counts::declared(units, sensitivity as f64))?;
+        progress.tick();
+        progress.finish();
+        Ok(chosen.map(|index| {
+            let mut weights = vec![0.0; problem.features];
+            points[index].iter().for_each(|&(j, w)| weights[j as usize] = w);
+            weights.into()
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{mean_loss, table};
+    use super::super::tests::{LOGISTIC, facts, fit};
+    use super::*;
+    use crate::mechanism::Curator;
+    use crate::plan::certify;
+    use crate::progress::Silent;
+    use dpopt_noise::NoiseSource;
+    use dpopt_privacy::Relation;
+
+    #[test]
+    fn nets_are_complete_and_counted() {
+        // d = 3, one non-zero out of ±1, ±2, and the zero point
+        assert_eq!(net(3, 1, 1.0, 2.5).len(), 13);
+        assert_eq!(net_size(3, 1, 4.0), 13.0);
+        // two non-zeros: of the 4·4 pairs per pair of columns only (±1, ±1), (±1, ±2), (±2, ±1) are short enough
+        assert_eq!(net(3, 2, 1.0, 2.5).len(), 13 + 3 * 12);
+        assert_eq!(net_size(3, 2, 4.0), 13.0 + 3.0 * 16.0);
+        // the count is never below the enumeration
+        for (d, k, spacing) in [(5, 2, 0.4), (4, 3, 0.3), (2, 2, 0.11)] {
+            let values = 2.0 * (1.0f64 / spacing).floor();
+            assert!(net(d, k, spacing, 1.0).len() as f64 <= net_size(d, k, values));
+        }
+    }
+
+    #[test]
+    fn the_truncation_solves_its_equation() {
+        let (range, l, s, epsilon, n, d) = (2.0, 1.0, 4.0, 1.0, 1e5, 1e4);
+        let tau = truncation(range, l, s, epsilon, n, d);
+        let left = tau.powi(3) / (d / (tau * 0.05)).ln();
+        assert!((left / (range / (l * s.sqrt() * epsilon * n)) - 1.0).abs() < 1e-9);
+        // the printed reciprocal would ask for a τ far beyond the ball
+        assert!(tau < 0.1 && truncation(1.0 / range, 1.0 / l, 1.0 / s, 1.0 / epsilon, 1.0 / n, d) > 10.0);
+    }
+
+    #[test]
+    fn two_points_are_chosen_by_the_corrected_exponent() {
+        // d = 1, weights −D, 0, D; ten records with row 1 and label 1. P ∝ exp(ε·gain/(2LD)) under zero-out
+        let mut rows = crate::data::Rows::new(1);
+        (0..10).for_each(|_| rows.push_clipped(&mut [(0, 1.0)], 1.0));
+        let examples = Examples { rows, targets: vec![1.0; 10] };
+        let problem = Problem { rows: 10, nonzeros: 1, ..facts(&examples, LOGISTIC) };
+        let options = SparseExponential { radius: Some(1.0), support: Some(1), spacing: Some(1.0) };
+        let budget = Budget::new(1.0, 0.0).unwrap();
+        let plan = options.plan(&problem, budget).unwrap();
+        let epsilon = plan.schedule.choice_epsilon;
+        assert!(epsilon <= 1.0 && epsilon > 0.999_99);
+        let examples = crate::Sensitive::new(examples);
+        let runs = 20_000;
+        let mut seen = [0.0; 3];
+        for seed in 0..runs {
+            let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+            let run = Run::new(&problem, &examples, &mut curator, &Silent).unwrap();
+            let weight = options.run(&plan, run).unwrap().into_inner().weights[0];
+            seen[(weight + 1.0) as usize] += 1.0;
+        }
+        let gain = |w: f64| 10.0 * (2f64.ln() - LOGISTIC.scalar_value(w, 1.0));
+        let weights: Vec<f64> = [-1.0, 0.0, 1.0].iter().map(|w| (epsilon * gain(*w) / 2.0).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for (count, weight) in seen.iter().zip(weights) {
+            let p = weight / total;
+            // five and a half standard deviations: false alarm 4e-8 each
+            let spread = (p * (1.0 - p) * runs as f64).sqrt();
+            assert!((count - p * runs as f64).abs() < 5.5 * spread, "{seen:?} {p}");
+        }
+    }
+
+    #[test]
+    fn large_nets_are_refused_and_small_ones_learn() {
+        let examples = table(3, 2000, 1, 3, 3.0, LOGISTIC);
+        let p = facts(&examples, LOGISTIC);
+        let pure = Budget::new(2.0, 0.0).unwrap();
+        let refused = SparseExponential::default().plan(&Problem { features: 100_000, nonzeros: 20, ..p.clone() }, pure);
+        assert!(matches!(refused, Err(NotApplicable::Problem(text)) if text.contains("enumerated")));
+        let options = SparseExponential { radius: Some(4.0), support: Some(4), spacing: Some(1.0) };
+        let weights = fit(&options, &examples, &p, pure, 1);
+        let at = |w: &[f64]| mean_loss(&examples, LOGISTIC, w);
+        assert!(at(&weights) < at(&[0.0; 4]) - 0.01, "{weights:?}");
+        // replace-one doubles the sensitivity, so the answer is noisier but still certified
+        let replaced = Problem { relation: Relation::ReplaceOne, ..p };
+        let plan = options.plan(&replaced, pure).unwrap();
+        assert!(certify(plan.summary.certificate.event(), &replaced, pure).is_ok());
+    }
+}

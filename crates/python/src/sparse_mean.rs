@@ -1,0 +1,99 @@
+//! The mean of sparse vectors, for `dpopt.mechanisms.sparse_mean`: plan, then one release.
+
+use crate::accounting::{json, relation};
+use crate::errors::{invalid, refused};
+use crate::fit::noise;
+use dpopt::estimate::{MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
+use dpopt::mechanism::Curator;
+use dpopt::optimize::RunError;
+use dpopt::privacy::Budget;
+use numpy::PyReadonlyArray1;
+use pyo3::prelude::*;
+use serde_json::json as value;
+
+/// Public facts: records, dimension, sparsity, norm, relation, ε, δ.
+#[derive(FromPyObject)]
+pub(crate) struct Facts(u64, u64, f64, f64, String, f64, f64);
+
+impl Facts {
+    fn candidates(&self) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
+        let &Self(records, dimension, sparsity, norm, ref name, epsilon, delta) = self;
+        let problem = MeanProblem { records, dimension, sparsity, norm, relation: relation(name)? };
+        let candidates = mean_candidates(&problem, Budget::new(epsilon, delta).map_err(invalid)?);
+        Ok((problem, candidates))
+    }
+
+    fn plan(&self, method: Option<&str>) -> PyResult<(MeanProblem, MeanPlan)> {
+        let (problem, candidates) = self.candidates()?;
+        let chosen = match method {
+            None => candidates.into_iter().next(),
+            Some(name) => candidates.into_iter().find(|c| c.method == name),
+        };
+        let chosen = chosen.ok_or_else(|| {
+            let names = dpopt::estimate::MEAN_METHODS.join(", ");
+            invalid(format!("there is no method `{}` for means; choose one of {names}", method.unwrap_or("")))
+        })?;
+        Ok((problem, chosen.plan.map_err(refused)?))
+    }
+}
+
+/// Every method with its noise, proved error and event, the smallest error first, as JSON. Reads no record.
+#[pyfunction]
+pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: Facts) -> PyResult<String> {
+    py.detach(|| {
+        let mut rows = Vec::new();
+        for c in facts.candidates()?.1 {
+            rows.push(match &c.plan {
+                Ok(plan) => value!({
+                    "method": c.method,
+                    "noise_multiplier": plan.noise_multiplier,
+                    "noise_std": plan.noise_std,
+                    "error_bound": plan.error_bound,
+                    "epsilon": plan.certificate.bound().upper,
+                    "event": plan.certificate.event().to_json().map_err(invalid)?,
+                    "schedule": plan.schedule,
+                }),
+                Err(why) => value!({ "method": c.method, "not_applicable": why.to_string() }),
+            });
+        }
+        json(&rows)
+    })
+}
+
+/// The mean of a CSR matrix's rows: (indices, values, certified bound and releases as JSON).
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub(crate) fn sparse_mean(
+    py: Python<'_>,
+    values: PyReadonlyArray1<'_, f64>,
+    indices: PyReadonlyArray1<'_, i64>,
+    offsets: PyReadonlyArray1<'_, i64>,
+    facts: Facts,
+    method: String,
+    seed: Option<u64>,
+) -> PyResult<(Vec<u64>, Vec<f64>, (String, String))> {
+    let (values, indices, offsets) = (values.as_array(), indices.as_array(), offsets.as_array());
+    let source = noise(seed)?;
+    py.detach(|| {
+        let (problem, plan) = facts.plan(Some(&method))?;
+        let mut curator = Curator::open(&plan.certificate, source);
+        let released = plan.run(&problem, &mut curator, |summer| -> Result<(), RunError> {
+            let mut entries: Vec<(u32, f64)> = Vec::new();
+            for (&from, &to) in offsets.iter().zip(offsets.iter().skip(1)) {
+                entries.clear();
+                for k in from.max(0)..to {
+                    // an index out of range contributes nothing
+                    if let (Some(&j), Some(&v)) = (indices.get(k as usize), values.get(k as usize))
+                        && let Ok(j) = u32::try_from(j)
+                    {
+                        entries.push((j, v));
+                    }
+                }
+                summer.add(&mut entries);
+            }
+            Ok(())
+        });
+        let (indices, values) = released.map_err(refused)?.into_inner().into_iter().unzip();
+        Ok((indices, values, (json(plan.certificate.bound())?, json(&curator.records())?)))
+    })
+}
