@@ -80,10 +80,11 @@ def test_every_release_says_its_event_bound_and_record():
         mechanisms.quantiles(X[:, 0], [0.5, 0.1], epsilon=1.0),
         mechanisms.private_bounds(X, epsilon=1.0),
         mechanisms.frequent_labels(["a"] * 400 + ["b"] * 400, **both),
+        mechanisms.sparse_mean(X, 2, **both),
     ]
-    assert {f"{m.__name__}" for m in map(lambda n: getattr(mechanisms, n), mechanisms.__all__)} - {"Release"} == {
+    assert {f"{m.__name__}" for m in map(lambda n: getattr(mechanisms, n), mechanisms.__all__)} - {"Release", "SparseMean", "sparse_mean_plans"} == {
         "gaussian_sum", "laplace_sum", "second_moment", "histogram", "discrete_laplace_counts", "discrete_gaussian_counts",
-        "choose", "quantiles", "private_bounds", "frequent_labels",
+        "choose", "quantiles", "private_bounds", "frequent_labels", "sparse_mean",
     }  # fmt: skip
     for release in releases:
         assert release.bound <= 1.0 and release.records
@@ -141,7 +142,7 @@ def test_a_sparse_mean_keeps_what_rows_share_and_drops_noise():
     X = scipy.sparse.csr_array((np.full(n * s, s**-0.5), columns.ravel(), np.arange(0, n * s + 1, s)), shape=(n, d))
     ledger = dpopt.Ledger(1.0, 1e-6)
     mean = mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, ledger=ledger, insecure_seed=1)
-    assert ledger.remaining[0] < 1e-9 and mean.bound.upper <= 1.0
+    assert ledger.remaining[0] < 1e-9 and mean.bound <= 1.0
     assert mean.value.shape == (1, d) and np.asarray(mean).shape == (d,)
     # the bound is proved with probability 0.95, and far from tight
     error = np.linalg.norm(np.asarray(mean) - np.asarray(X.mean(axis=0)).ravel())

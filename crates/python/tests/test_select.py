@@ -90,7 +90,7 @@ def test_every_law_searches_within_its_budget(table, distribution):
     fitted = search(distribution=distribution, epsilon=3.0).fit(X, y)
     assert fitted.plan_ == search(distribution=distribution, epsilon=3.0).explain(4000, 2)
     assert fitted.privacy_.epsilon <= 3.0 and fitted.plan_.distribution == distribution
-    assert fitted.privacy_.ledger[0][0]["label"] == "private search" and "certified" in fitted.plan_._repr_html_()
+    assert fitted.privacy_.ledger[0][0]["label"] == "private selection" and "certified" in fitted.plan_._repr_html_()
     again = accounting.epsilon(fitted.privacy_.event, fitted.privacy_.delta)
     assert float(again) == pytest.approx(fitted.privacy_.epsilon, rel=1e-9)
 
