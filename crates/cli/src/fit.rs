@@ -675,7 +675,8 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         classes => dpopt::loss::Loss::Softmax { classes },
     };
     let relation = Relation::from(common.relation);
-    let problem = Problem { rows, features, nonzeros: features, row_norm: 1.0, loss, relation };
+    let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
+    let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, relation };
     let mut method = common.method()?;
     method.embedding = match common.form.request()? {
         Some(asked) if asked.towers.is_some() => {

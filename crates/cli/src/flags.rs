@@ -112,6 +112,9 @@ pub(crate) struct SchemaFlags {
     /// LIBSVM: scale every row to the row norm instead of clipping only longer ones
     #[arg(long)]
     scale_rows: bool,
+    /// LIBSVM and Parquet lists: entries of a row that are kept, the largest ones. A public number: methods for sparse rows use it
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_nonzeros: Option<u32>,
 }
 
 impl SchemaFlags {
@@ -143,6 +146,7 @@ impl SchemaFlags {
             source = Some(path.display().to_string());
         }
         schema.options.scale_rows |= self.scale_rows;
+        schema.options.max_nonzeros = self.max_nonzeros.or(schema.options.max_nonzeros);
         Ok((schema, source))
     }
 }

@@ -28,7 +28,7 @@ pub use error::DataError;
 pub use labels::label_counts;
 pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};
 pub use reader::{Block, Column, Field, Format, ReadOptions, Stored, TableReader, Visit, open, open_all, open_bytes};
-pub use rows::{Examples, Rows};
+pub use rows::{Examples, Rows, keep_largest};
 pub(crate) use scaled::ScaledRecords;
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
 pub(crate) use spill::Encoded;

@@ -165,6 +165,24 @@ impl Rows {
     }
 }
 
+/// Keeps the `most` entries from `start` on with the largest absolute values, of equal ones those that come first, and drops the
+/// others; what is not finite counts as 0. The kept ones stay in their order.
+pub fn keep_largest(entries: &mut Vec<(u32, f32)>, start: usize, most: usize) {
+    let count = entries.len() - start;
+    if count <= most {
+        return;
+    }
+    let size = |i: &usize| finite(entries[start + i].1).abs();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| size(b).total_cmp(&size(a))); // stable
+    order.truncate(most);
+    order.sort_unstable();
+    for (to, from) in order.into_iter().enumerate() {
+        entries[start + to] = entries[start + from];
+    }
+    entries.truncate(start + most);
+}
+
 fn finite(value: f32) -> f32 {
     if value.is_finite() { value } else { 0.0 }
 }

@@ -122,6 +122,7 @@ impl Kind {
 /// | `text_bits` | 16 | 1..=22 | a text column has 2^bits word slots |
 /// | `row_norm` | 1 | > 0 | every encoded row has l2 norm at most this, exactly |
 /// | `scale_rows` | false | | LIBSVM: scale each row to the row norm instead of clipping only |
+/// | `max_nonzeros` | none | >= 1 | LIBSVM and lists of indices: entries of a row that are kept, the largest ones |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EncodingOptions {
     /// Hat functions per numeric column.
@@ -134,11 +135,14 @@ pub struct EncodingOptions {
     pub row_norm: f64,
     /// LIBSVM rows are scaled to the row norm.
     pub scale_rows: bool,
+    /// Entries of a sparse vector that are kept: the largest in absolute value, of equal ones the first. What makes the number of
+    /// non-zeros of a row a public fact.
+    pub max_nonzeros: Option<u32>,
 }
 
 impl Default for EncodingOptions {
     fn default() -> Self {
-        Self { knots: 8, hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false }
+        Self { knots: 8, hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false, max_nonzeros: None }
     }
 }
 
@@ -155,6 +159,9 @@ impl EncodingOptions {
         if !(self.row_norm > 0.0 && self.row_norm <= 1e6) {
             let given = self.row_norm.to_string();
             return Err(DataError::Option { option: "row_norm", given, allowed: "a number above 0, at most 1e6".into() });
+        }
+        if self.max_nonzeros == Some(0) {
+            return Err(DataError::Option { option: "max_nonzeros", given: "0".into(), allowed: "1 or more".into() });
         }
         Ok(())
     }

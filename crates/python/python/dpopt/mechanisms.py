@@ -228,7 +228,7 @@ def sparse_mean(
     >>> X = scipy.sparse.csr_array(([0.8, 0.6] * 5000, np.tile([3, 70], 5000), np.arange(0, 10_001, 2)), shape=(5000, 10**6))
     >>> mean = sparse_mean(X, 2, epsilon=1.0, delta=1e-6, insecure_seed=1)
     >>> mean.method, bool(abs(mean.value[0, 3] - 0.8) < 0.1), mean.value.nnz < 50_000
-    ('projected-gaussian', True, True)
+    ('projected-laplace', True, True)
     """
     import scipy.sparse
 

@@ -6,10 +6,11 @@ mod census_accuracy;
 mod dimension;
 mod geometric_median;
 mod gradient_subspace;
-mod sparse_mean;
 mod hard_thresholding;
 mod records;
 mod sparse_erm;
+mod sparse_mean;
+mod yardstick;
 
 use crate::Entry;
 

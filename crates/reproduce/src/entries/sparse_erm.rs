@@ -1,9 +1,9 @@
 //! Excess risk of private learning with sparse rows against the number of records and of features, in the regimes of the
 //! paper on sparse gradients (its Tables 1 and 2; spec 15 §10, E2).
 
+use super::yardstick::{gradient, least_logistic, project};
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
-use dpopt::data::Examples;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Run, choose};
@@ -58,46 +58,6 @@ struct Learned {
     nonzeros: usize,
 }
 
-fn mean_loss(examples: &Examples, weights: &[f64]) -> f64 {
-    let total: f64 = (0..examples.rows.len())
-        .map(|i| {
-            let (columns, values) = examples.rows.row(i);
-            let score: f64 = columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
-            LOGISTIC.scalar_value(score, f64::from(examples.targets[i]))
-        })
-        .sum();
-    total / examples.rows.len() as f64
-}
-
-/// Least mean loss on the ball, by accelerated projected gradients (no privacy: it is the yardstick).
-fn least(examples: &Examples) -> f64 {
-    let d = examples.rows.columns();
-    let n = examples.rows.len() as f64;
-    let (mut x, mut y) = (vec![0.0; d], vec![0.0; d]);
-    let mut momentum = 1.0f64;
-    for _ in 0..400 {
-        let mut gradient = vec![0.0; d];
-        for i in 0..examples.rows.len() {
-            let (columns, values) = examples.rows.row(i);
-            let score: f64 = columns.iter().zip(values).map(|(&j, &v)| f64::from(v) * y[j as usize]).sum();
-            let slope = LOGISTIC.scalar_slope(score, f64::from(examples.targets[i])) / n;
-            columns.iter().zip(values).for_each(|(&j, &v)| gradient[j as usize] += slope * f64::from(v));
-        }
-        // rows of norm 1 and curvature 1/4: smoothness at most 1/4
-        let mut next: Vec<f64> = y.iter().zip(&gradient).map(|(y, g)| y - 4.0 * g).collect();
-        let norm = next.iter().map(|v| v * v).sum::<f64>().sqrt();
-        if norm > RADIUS {
-            next.iter_mut().for_each(|v| *v *= RADIUS / norm);
-        }
-        let following = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt());
-        let carry = (momentum - 1.0) / following;
-        y = next.iter().zip(&x).map(|(a, b)| a + carry * (a - b)).collect();
-        x = next;
-        momentum = following;
-    }
-    mean_loss(examples, &x)
-}
-
 fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let examples = one_hot(setting.records, setting.dimension, setting.sparsity, RADIUS, 4, trial.shared_seed);
     let problem = Problem {
@@ -117,17 +77,15 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     };
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
     let mut curator = Curator::open(&plan.summary().certificate, trial.source());
-    let (floor, zero) = (least(&examples), mean_loss(&examples, &vec![0.0; setting.dimension]));
+    let mean_loss = |weights: &[f64]| gradient(&examples, LOGISTIC, weights).0;
+    let (floor, zero) = (least_logistic(&examples, RADIUS), mean_loss(&vec![0.0; setting.dimension]));
     let data = Sensitive::new(examples.clone());
     let run = Run::new(&problem, &data, &mut curator, &Silent).map_err(Failure::of)?;
     let mut weights = plan.run(run).map_err(Failure::of)?.into_inner().weights;
     // all answers are held to the same ball: a projection of a released answer costs nothing
-    let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
-    if norm > RADIUS {
-        weights.iter_mut().for_each(|w| *w *= RADIUS / norm);
-    }
+    project(&mut weights, RADIUS);
     Ok(Learned {
-        excess: mean_loss(&examples, &weights) - floor,
+        excess: mean_loss(&weights) - floor,
         predicted: plan.summary().predicted_excess_risk,
         zero: zero - floor,
         nonzeros: weights.iter().filter(|w| **w != 0.0).count(),

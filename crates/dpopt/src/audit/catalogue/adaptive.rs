@@ -51,7 +51,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "record +C or -C; coordinate",
             ),
             Claim::gaussian(1.0),
-            (110, 3_000),
+            (300, 3_000),
             move |code, with, draws| {
                 let sums = code.pick(&right, &wrong);
                 sums.release(&worlds[usize::from(with)], None, 1, draws).map_or(f64::NAN, |g| g[0])
@@ -65,7 +65,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "canary clipped to the long axis; its entry",
             ),
             Claim::gaussian(1.0),
-            (110, 3_000),
+            (300, 3_000),
             move |code, with, draws| {
                 // in units of the noise: the end of an axis, or an axis of length 2 in noise of size 1
                 let record = [indicator(with) * code.pick(1.0, 2.0), 0.0];

@@ -7,6 +7,7 @@ use crate::data::cell::{field_number, field_text, is_missing_marker, is_missing_
 use super::numeric::{LINEAR, NumericScale, hats};
 use crate::data::hashing::{Fnv, FnvBuild};
 use crate::data::reader::Field;
+use crate::data::rows::keep_largest;
 use crate::data::text::{COUNTS, TextFeatures};
 
 /// One column made ready for encoding; its features start at `offset`.
@@ -23,7 +24,7 @@ pub(super) enum Prepared {
     Categorical { slots: HashMap<Box<[u8]>, u32, FnvBuild> },
     Hashed { salt: Fnv, bits: u32 },
     Text { salt: Fnv, bits: u32 },
-    Sparse { to_row_norm: bool },
+    Sparse { to_row_norm: bool, most: usize },
 }
 
 /// Buffers of one thread.
@@ -96,11 +97,15 @@ impl FeatureBlock {
                 let words = self.offset + COUNTS.len() as u32 * knots;
                 entries.extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
             }
-            Prepared::Sparse { to_row_norm } => {
+            Prepared::Sparse { to_row_norm, most } => {
                 let Field::Sparse(pairs) = field else { return true };
-                let norm = pairs.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
+                let start = entries.len();
+                entries.extend_from_slice(pairs);
+                keep_largest(entries, start, *most);
+                let kept = &mut entries[start..];
+                let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
                 let factor = if *to_row_norm && norm > 0.0 { row_norm / norm } else { 1.0 };
-                entries.extend(pairs.iter().map(|&(i, v)| (self.offset + i, (f64::from(v) * factor) as f32)));
+                kept.iter_mut().for_each(|e| *e = (self.offset + e.0, (f64::from(e.1) * factor) as f32));
             }
         }
         true

@@ -20,6 +20,8 @@ pub(super) struct EncoderSpec {
     pub(super) knots: u32,
     pub(super) row_norm: f64,
     pub(super) scale_rows: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max_nonzeros: Option<u32>,
     pub(super) features: Vec<FeatureSpec>,
     pub(super) target: Option<NamedTarget>,
 }
@@ -90,6 +92,7 @@ impl TryFrom<EncoderSpec> for Encoder {
             knots: spec.knots,
             row_norm: spec.row_norm,
             scale_rows: spec.scale_rows,
+            max_nonzeros: spec.max_nonzeros,
             hash_bits,
             text_bits,
         };
@@ -140,7 +143,10 @@ impl FeatureSpec {
             FeatureForm::Text { bits } => {
                 (COUNTS.len() as u32 * options.knots + (1 << bits), 2, Prepared::Text { salt, bits: *bits })
             }
-            FeatureForm::Sparse { dimension } => (*dimension, 0, Prepared::Sparse { to_row_norm: options.scale_rows }),
+            FeatureForm::Sparse { dimension } => {
+                let most = options.max_nonzeros.map_or(usize::MAX, |s| s as usize);
+                (*dimension, 0, Prepared::Sparse { to_row_norm: options.scale_rows, most })
+            },
         })
     }
 }

@@ -85,6 +85,7 @@ impl Encoder {
             knots: layout.options.knots,
             row_norm: layout.options.row_norm,
             scale_rows: layout.options.scale_rows,
+            max_nonzeros: layout.options.max_nonzeros,
             features,
             target,
         })
@@ -126,7 +127,7 @@ impl Encoder {
             FeatureForm::Numeric { .. } => 5,
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
             FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
-            FeatureForm::Sparse { dimension } => *dimension as usize,
+            FeatureForm::Sparse { dimension } => self.spec.max_nonzeros.map_or(*dimension, |s| s.min(*dimension)) as usize,
         });
         (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
     }

@@ -2,7 +2,7 @@
 
 use super::numeric::hats;
 use super::*;
-use crate::data::{Format, Kind, ReadOptions, Schema, open_bytes};
+use crate::data::{Format, Kind, ReadOptions, Schema, keep_largest, open_bytes};
 
 fn csv(text: &str) -> Box<dyn TableReader> {
     open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()
@@ -147,6 +147,32 @@ fn libsvm_rows_stay_as_they_are_unless_too_long() {
     let examples = encoder.encode(&*table, BadCells::Error).unwrap();
     let norm: f64 = examples.expose().rows.row(0).1.iter().map(|v| f64::from(*v).powi(2)).sum();
     assert!(norm <= 1.0 && norm > 1.0 - 1e-6);
+    // one entry a row: the largest, scaled after that
+    scaled.options.max_nonzeros = Some(1);
+    let encoder = Encoder::new(&scaled.resolve(table.columns(), Some("label")).unwrap()).unwrap();
+    assert_eq!(encoder.max_nonzeros(), 1);
+    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
+    let rows = &examples.expose().rows;
+    assert_eq!([0, 1].map(|i| rows.row(i).0.to_vec()), [vec![0], vec![1]]);
+    assert!((rows.row(0).1[0] - 1.0).abs() < 1e-6);
+    let again: Encoder = serde_json::from_str(&serde_json::to_string(&encoder).unwrap()).unwrap();
+    assert_eq!(again.encode(&*table, BadCells::Error).unwrap().expose().rows, *rows);
+    scaled.options.max_nonzeros = Some(0);
+    assert!(scaled.resolve(table.columns(), Some("label")).and_then(|layout| Encoder::new(&layout)).is_err());
+}
+
+#[test]
+fn the_largest_entries_of_a_row_are_kept() {
+    let kept = |entries: &[(u32, f32)], start, most| {
+        let mut entries = entries.to_vec();
+        keep_largest(&mut entries, start, most);
+        entries
+    };
+    let row = [(9, 5.0), (0, 1.0), (4, -3.0), (2, f32::NAN), (7, 3.0), (1, f32::INFINITY)];
+    assert_eq!(kept(&row, 0, 6).len(), 6);
+    assert_eq!(kept(&row, 1, 2), [(9, 5.0), (4, -3.0), (7, 3.0)]);
+    assert_eq!(kept(&row, 1, 1), [(9, 5.0), (4, -3.0)]);
+    assert_eq!(kept(&[], 0, 3), []);
 }
 
 #[test]
