@@ -4,7 +4,7 @@
 //! are public. Missing targets and non-finite values contribute nothing.
 
 use crate::errors::invalid;
-use dpopt::data::{self, Rows};
+use dpopt::data::{self, Rows, keep_largest};
 use dpopt::Sensitive;
 use numpy::ndarray::ArrayView2;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
@@ -26,6 +26,8 @@ struct Bounding {
     intercept: f64,
     /// Norm of the whole row, intercept included.
     whole: f64,
+    /// Entries of a row that are kept besides the intercept, the largest.
+    most: usize,
 }
 
 impl Bounding {
@@ -35,6 +37,7 @@ impl Bounding {
         row_norm: f64,
         intercept: f64,
         whole: f64,
+        max_nonzeros: Option<usize>,
     ) -> PyResult<Self> {
         let [lower, upper, scale, centre] = facts.map(|a| a.as_array().to_vec());
         if [&lower, &upper, &scale, &centre].iter().any(|v| v.len() != columns) {
@@ -46,15 +49,20 @@ impl Bounding {
         if !(row_norm > 0.0 && row_norm.is_finite() && intercept.is_finite() && whole >= row_norm && whole.is_finite()) {
             return Err(invalid("row_norm must be positive and finite"));
         }
-        Ok(Self { lower, upper, scale, centre, row_norm, intercept, whole })
+        let most = max_nonzeros.unwrap_or(usize::MAX);
+        if most == 0 {
+            return Err(invalid("max_nonzeros must be at least 1"));
+        }
+        Ok(Self { lower, upper, scale, centre, row_norm, intercept, whole, most })
     }
 
     fn value(&self, j: usize, x: f64) -> f64 {
         self.scale[j] * (x.clamp(self.lower[j], self.upper[j]) - self.centre[j])
     }
 
-    /// Clips `values` to the row norm, appends the constant and pushes the row; its bound is enforced in f32 there.
-    fn push(&self, entries: &mut Vec<(u32, f32)>, values: &mut [(u32, f64)], rows: &mut Rows) {
+    /// Keeps the largest of `values`, clips them to the row norm, appends the constant and pushes the row; its bound is enforced in f32 there.
+    fn push(&self, entries: &mut Vec<(u32, f32)>, values: &mut Vec<(u32, f64)>, rows: &mut Rows) {
+        keep_largest(values, 0, self.most);
         for v in values.iter_mut() {
             if !v.1.is_finite() {
                 v.1 = 0.0;
@@ -113,12 +121,13 @@ fn dense<T: Copy + Into<f64> + Sync + Send + numpy::Element>(
     row_norm: f64,
     intercept: f64,
     whole: f64,
+    max_nonzeros: Option<usize>,
 ) -> PyResult<Examples> {
     let (x, y) = (x.as_array(), y.as_slice().map_err(invalid)?);
     if x.nrows() != y.len() {
         return Err(invalid("X and y have different numbers of rows"));
     }
-    let bounding = Bounding::new(x.ncols(), facts, row_norm, intercept, whole)?;
+    let bounding = Bounding::new(x.ncols(), facts, row_norm, intercept, whole, max_nonzeros)?;
     Ok(Examples { inner: Sensitive::new(py.detach(|| from_dense(x, y, &bounding))) })
 }
 
@@ -126,6 +135,7 @@ macro_rules! dense_functions {
     ($($name:ident $kind:ty),*) => {$(
         /// Encodes a dense array; reads it in place, whatever its strides.
         #[pyfunction]
+        #[pyo3(signature = (x, y, lower, upper, scale, centre, row_norm, intercept, whole, max_nonzeros=None))]
         #[allow(clippy::too_many_arguments)]
         pub(crate) fn $name(
             py: Python<'_>,
@@ -138,8 +148,9 @@ macro_rules! dense_functions {
             row_norm: f64,
             intercept: f64,
             whole: f64,
+            max_nonzeros: Option<usize>,
         ) -> PyResult<Examples> {
-            dense(py, x, y, [&lower, &upper, &scale, &centre], row_norm, intercept, whole)
+            dense(py, x, y, [&lower, &upper, &scale, &centre], row_norm, intercept, whole, max_nonzeros)
         }
     )*};
 }
@@ -156,9 +167,10 @@ fn sparse<T: Copy + Into<f64> + Sync + Send + numpy::Element>(
     row_norm: f64,
     intercept: f64,
     whole: f64,
+    max_nonzeros: Option<usize>,
 ) -> PyResult<Examples> {
     let columns = facts[2].as_array().len();
-    let bounding = Bounding::new(columns, facts, row_norm, intercept, whole)?;
+    let bounding = Bounding::new(columns, facts, row_norm, intercept, whole, max_nonzeros)?;
     let (values, indices) = (values.as_slice().map_err(invalid)?, indices.as_slice().map_err(invalid)?);
     let (offsets, y) = (offsets.as_slice().map_err(invalid)?, y.as_slice().map_err(invalid)?);
     let sorted = offsets.windows(2).all(|w| w[0] <= w[1]);
@@ -194,6 +206,7 @@ macro_rules! sparse_functions {
     ($($name:ident $kind:ty),*) => {$(
         /// Encodes a CSR matrix; reads its three arrays in place. `centre` must be 0 (it would fill the zeros).
         #[pyfunction]
+        #[pyo3(signature = (values, indices, offsets, y, lower, upper, scale, centre, row_norm, intercept, whole, max_nonzeros=None))]
         #[allow(clippy::too_many_arguments)]
         pub(crate) fn $name(
             py: Python<'_>,
@@ -208,8 +221,9 @@ macro_rules! sparse_functions {
             row_norm: f64,
             intercept: f64,
             whole: f64,
+            max_nonzeros: Option<usize>,
         ) -> PyResult<Examples> {
-            sparse(py, values, indices, offsets, y, [&lower, &upper, &scale, &centre], row_norm, intercept, whole)
+            sparse(py, values, indices, offsets, y, [&lower, &upper, &scale, &centre], row_norm, intercept, whole, max_nonzeros)
         }
     )*};
 }

@@ -327,6 +327,32 @@ def test_explain_reads_no_data_and_matches_the_fit(table):
     assert "epsilon" in fitted.privacy_._repr_html_()
 
 
+def test_rows_keep_their_largest_entries():
+    rng = np.random.default_rng(3)
+    X = sp.csr_array(rng.normal(size=(300, 6)))
+    y = (X.toarray()[:, 0] > 0).astype(int)
+    order = np.argsort(-np.abs(X.toarray()), axis=1)[:, :2]
+    cut = np.zeros(X.shape)
+    np.put_along_axis(cut, order, np.take_along_axis(X.toarray(), order, axis=1), axis=1)
+    common = dict(epsilon=1.0, delta=1e-6, row_norm=1.0, classes=[0, 1], method="noisy-sgd", insecure_seed=4)
+    kept = dpopt.LogisticRegression(**common, max_nonzeros=2).fit(X, y)
+    given = dpopt.LogisticRegression(**common, max_nonzeros=6).fit(sp.csr_array(cut), y)
+    dense = dpopt.LogisticRegression(**common, max_nonzeros=2).fit(X.toarray(), y)
+    whole = dpopt.LogisticRegression(**common, max_nonzeros=6).fit(X, y)
+    assert (kept.coef_ == dense.coef_).all()
+    assert np.allclose(kept.coef_, given.coef_) and not np.allclose(kept.coef_, whole.coef_)
+    for wrong in (0, 1.5):
+        with pytest.raises((ValueError, TypeError)):
+            dpopt.LogisticRegression(**common, max_nonzeros=wrong).fit(X, y)
+
+
+def test_auto_knows_the_sparse_regime_if_rows_are_known_to_be_sparse():
+    common = dict(epsilon=1.0, delta=1e-6, row_norm=1.0, classes=[0, 1])
+    sparse = ("sparse-output-perturbation", "frank-wolfe")
+    assert dpopt.LogisticRegression(**common, max_nonzeros=10).explain(2000, 100_000).method in sparse
+    assert dpopt.LogisticRegression(**common).explain(2000, 100_000).method not in sparse
+
+
 def test_ledger_is_charged_before_and_refuses(table):
     X, y, _ = table
     ledger = dpopt.Ledger(1.5, 3e-6)

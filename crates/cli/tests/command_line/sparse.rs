@@ -73,3 +73,24 @@ fn streams_of_batches_with_correlated_noise() {
     let moved = [&base[..], &["--relation", "add-or-remove", "--rows", "3000"]].concat();
     assert!(refuse(d.path(), &moved).contains("by position"));
 }
+
+#[test]
+fn rows_declared_sparse_are_cut_and_put_the_fit_into_its_regime() {
+    let d = tempfile::tempdir().unwrap();
+    clicks(d.path());
+    let chosen = |extra: &[&str]| {
+        let plan: serde_json::Value =
+            serde_json::from_str(&succeed(d.path(), &[&["explain"], &FIT[1..10], &["--json"], extra].concat())).unwrap();
+        (plan["problem"]["nonzeros"].as_u64().unwrap(), plan["candidates"][0]["method"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(chosen(&[]).0, 1 << 20);
+    let (nonzeros, method) = chosen(&["--max-nonzeros", "8"]);
+    assert_eq!(nonzeros, 8);
+    assert!(["sparse-output-perturbation", "frank-wolfe"].contains(&method.as_str()), "{method}");
+    // rows cut to their largest entry are those of a table that has no others
+    let text: String = (0..2000).map(|i| format!("{} {}:1\n", i % 2, 1 + i % 2)).collect();
+    let sgd = ["--method", "noisy-sgd", "--sampling-probability", "0.02", "--steps", "20"];
+    let cut = weights(d.path(), &[&sgd[..], &["--max-nonzeros", "1"]].concat());
+    std::fs::write(d.path().join("clicks.libsvm"), text).unwrap();
+    assert!(cut == weights(d.path(), &[&sgd[..], &["--max-nonzeros", "1"]].concat()));
+}

@@ -167,12 +167,12 @@ impl Rows {
 
 /// Keeps the `most` entries from `start` on with the largest absolute values, of equal ones those that come first, and drops the
 /// others; what is not finite counts as 0. The kept ones stay in their order.
-pub fn keep_largest(entries: &mut Vec<(u32, f32)>, start: usize, most: usize) {
+pub fn keep_largest<T: Copy + Into<f64>>(entries: &mut Vec<(u32, T)>, start: usize, most: usize) {
     let count = entries.len() - start;
     if count <= most {
         return;
     }
-    let size = |i: &usize| finite(entries[start + i].1).abs();
+    let size = |i: &usize| Some(entries[start + i].1.into().abs()).filter(|v| v.is_finite()).unwrap_or(0.0);
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|a, b| size(b).total_cmp(&size(a))); // stable
     order.truncate(most);

@@ -163,7 +163,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None, neighbors="zero-out",
+        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None,
         shift=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
@@ -196,7 +196,7 @@ class LinearSVC(PrivateLinearClassifier):
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None, neighbors="zero-out",
+        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
@@ -228,7 +228,7 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     """
 
     def __init__(
-        self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, classes=None,
+        self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,

@@ -12,6 +12,8 @@ PARAMETERS = """Args:
         bounds: public range of the features, ``(lower, upper)``: two numbers or two arrays. Never read off the data:
             without bounds rows are clipped to `row_norm` (1 by default) in the units of X, and a PrivacyWarning says so.
         row_norm: public l2 norm that rows are clipped to, after scaling by `bounds` (then at most 1, the default).
+        max_nonzeros: public number of entries of a row that are kept, the largest ones after scaling. Methods for sparse rows
+            use it, and ``"auto"`` then knows whether they are in their regime.
         classes: the public labels (classifiers). None: 5 % of the budget finds the frequent ones privately;
             ``"public"``: every label that occurs may be known.
         target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it.

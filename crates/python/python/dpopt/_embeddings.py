@@ -124,7 +124,7 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
 
     def __init__(
         self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, select_rows=False, count_noise=None,
-        count_level=None, bounds=None, row_norm=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
+        count_level=None, bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
         fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None,
         clip_norm=None, momentum=None, sampling_probability=None, rate_schedule=None, insecure_seed=None,
     ):  # fmt: skip
@@ -178,7 +178,7 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
-        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, classes=None,
+        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         rate_schedule=None, insecure_seed=None,
@@ -218,7 +218,7 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
-        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, target_bounds=None,
+        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         rate_schedule=None, insecure_seed=None,

@@ -56,7 +56,9 @@ class PrivateLinear(PrivateEstimator):
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        return bounding(n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet)
+        return bounding(
+            n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet, self.max_nonzeros
+        )
 
     def _options(self) -> dict[str, Any]:
         options = {name: getattr(self, name, None) for name in self._method_options}
@@ -95,7 +97,7 @@ class PrivateLinear(PrivateEstimator):
             # the last encoded feature: always kept, not counted
             options["intercept"] = facts.width - 1
         return make_plan(
-            rows=rows, features=facts.width, nonzeros=facts.width, row_norm=facts.whole, loss=loss, relation=relation,
+            rows=rows, features=facts.width, nonzeros=facts.nonzeros, row_norm=facts.whole, loss=loss, relation=relation,
             epsilon=epsilon, delta=delta, options=options, shown_features=len(facts.scale), compare=compare,
         )  # fmt: skip
 

@@ -81,7 +81,7 @@ class LinearRegression(PrivateLinearRegressor):
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
+        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
@@ -108,7 +108,7 @@ class Ridge(PrivateLinearRegressor):
     """
 
     def __init__(
-        self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
+        self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
@@ -142,7 +142,7 @@ class SGDRegressor(PrivateLinearRegressor):
 
     def __init__(
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
-        row_norm=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
+        row_norm=None, max_nonzeros=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
         intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None, clip_norm=None,
         momentum=None, sampling_probability=None,
         gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,

@@ -8,6 +8,7 @@ Other dtypes are converted (a copy), tables of pandas, Polars or Arrow become on
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,7 @@ class Bounding:
     row_norm: float
     intercept: float
     note: str
+    max_nonzeros: int | None = None
 
     @property
     def whole(self) -> float:
@@ -56,9 +58,18 @@ class Bounding:
     def width(self) -> int:
         return len(self.scale) + (self.intercept != 0)
 
+    @property
+    def nonzeros(self) -> int:
+        """No encoded row has more entries."""
+        if self.max_nonzeros is None:
+            return self.width
+        return min(self.width, self.max_nonzeros + (self.intercept != 0))
+
     def encode(self, X: Any, targets: np.ndarray) -> Any:
         """Encoded records for the compiled library."""
-        facts = (self.lower, self.upper, self.scale, self.centre, self.row_norm, self.intercept, self.whole)
+        facts = (
+            self.lower, self.upper, self.scale, self.centre, self.row_norm, self.intercept, self.whole, self.max_nonzeros
+        )  # fmt: skip
         targets = np.ascontiguousarray(targets, dtype=np.float64)
         if sp.issparse(X):
             X = X.tocsr()
@@ -89,12 +100,15 @@ def bounding(
     intercept_scaling: float,
     sparse: bool,
     quiet: bool = False,
+    max_nonzeros: int | None = None,
 ) -> Bounding:
     """The public facts of the rows; warns where they are missing."""
     if row_norm is not None and not (row_norm > 0 and math.isfinite(row_norm)):
         raise ValueError(f"row_norm is {row_norm}; give a positive, finite number")
     if not (intercept_scaling >= 0 and math.isfinite(intercept_scaling)):
         raise ValueError(f"intercept_scaling is {intercept_scaling}; give a finite number, at least 0")
+    if max_nonzeros is not None and not (operator.index(max_nonzeros) >= 1):
+        raise ValueError(f"max_nonzeros is {max_nonzeros}; give a whole number, at least 1, or None")
     unlimited = np.full(n_features, np.inf)
     if bounds is None:
         norm = 1.0 if row_norm is None else float(row_norm)
@@ -107,7 +121,7 @@ def bounding(
         note = f"Every row is clipped to norm {norm:g}; no bounds were declared."
         # divided by the norm, so that bounded rows have norm at most 1
         scale = np.full(n_features, 1.0 / norm)
-        return Bounding(-unlimited, unlimited, scale, np.zeros(n_features), 1.0, intercept_scaling, note)
+        return Bounding(-unlimited, unlimited, scale, np.zeros(n_features), 1.0, intercept_scaling, note, max_nonzeros)
     lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_features,)).copy() for b in _pair(bounds))
     if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
         raise ValueError("bounds must be finite with lower < upper for every feature")
@@ -125,7 +139,7 @@ def bounding(
     note = "Features are clipped to declared bounds and scaled so that no row is longer than 1"
     note += "." if norm == 1 else f"; rows are then clipped to norm {norm:g}."
     # divided by norm: a smaller row_norm gives the same relative noise to shorter rows
-    return Bounding(lower, upper, 1.0 / (half * root * norm), centre, 1.0, intercept_scaling, note)
+    return Bounding(lower, upper, 1.0 / (half * root * norm), centre, 1.0, intercept_scaling, note, max_nonzeros)
 
 
 def _pair(bounds: Any) -> tuple[Any, Any]:

@@ -59,7 +59,7 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
     """
 
     def __init__(
-        self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, classes=None,
+        self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
         l1_norm=None, refresh_every=None,
@@ -90,7 +90,7 @@ class SparseLinearRegression(_Support, PrivateLinearRegressor):
     """
 
     def __init__(
-        self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, target_bounds=None,
+        self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
         l1_norm=None, refresh_every=None,
