@@ -227,7 +227,7 @@ fn measured_map(folder: &Path) -> Fallible<()> {
         features: 5,
         origin: (2.0, -1.5),
         width: 0.5,
-        cells: 4,
+        cells: 3,
         panels: &[
             ("labels (logistic), zero-out, measured", LOGISTIC, Relation::ZeroOut),
             ("labels (logistic), replace-one, measured", LOGISTIC, Relation::ReplaceOne),

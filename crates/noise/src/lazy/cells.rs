@@ -1,6 +1,7 @@
 //! The states of all coordinates, brought up to date one by one (spec 19 §3.7–3.8).
 
 use super::recursion::{Gap, Recursion};
+use super::table::filled;
 use crate::stream::Stream;
 use crate::wide_normal::WideNormal;
 use rayon::prelude::*;
@@ -175,7 +176,7 @@ pub(super) struct Cells<const P: usize> {
 impl<const P: usize> Cells<P> {
     pub(super) fn new(dimension: usize, recursion: Recursion<P>, read_shift: u32, max_gradient: i64) -> Self {
         Self {
-            cells: vec![Cell { state: [0; P], gradient: 0, last: 0, seat: NOWHERE }; dimension],
+            cells: filled(Cell { state: [0; P], gradient: 0, last: 0, seat: NOWHERE }, dimension),
             gaps: Gaps::new(recursion),
             normal: WideNormal::new(),
             seats: Seats::default(),

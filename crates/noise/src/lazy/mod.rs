@@ -13,6 +13,7 @@
 mod cells;
 mod product;
 mod recursion;
+mod table;
 
 pub use cells::Work;
 

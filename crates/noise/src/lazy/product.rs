@@ -12,6 +12,9 @@ pub(super) struct Coefficient {
     negative: bool,
 }
 
+/// Mantissa of 2^(127 − shift).
+const POWER_OF_TWO: u128 = 1 << 127;
+
 /// A coefficient so large that a product with the state would leave 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TooLarge;
@@ -54,11 +57,19 @@ impl Coefficient {
     /// x times the coefficient, toward zero, modulo 2^128: less than two units off while |product| < 2^126.
     #[inline]
     pub(super) fn times(&self, x: i128) -> i128 {
-        let (high, low) = wide(x.unsigned_abs(), self.mantissa);
-        let size = match self.shift {
-            0 => low,
-            1..128 => high << (128 - self.shift) | low >> self.shift,
-            _ => high >> (self.shift - 128),
+        let size = x.unsigned_abs();
+        let size = match (self.mantissa, self.shift) {
+            // the coefficients without decay: 1, and units of the gradient
+            (POWER_OF_TWO, shift @ 0..128) => size << (127 - shift),
+            (POWER_OF_TWO, shift) => size.checked_shr(shift - 127).unwrap_or(0),
+            (mantissa, shift) => {
+                let (high, low) = wide(size, mantissa);
+                match shift {
+                    0 => low,
+                    1..128 => high << (128 - shift) | low >> shift,
+                    _ => high >> (shift - 128),
+                }
+            }
         } as i128;
         if (x < 0) != self.negative { size.wrapping_neg() } else { size }
     }
@@ -101,6 +112,9 @@ mod tests {
             (Fixed::integer(1), 1, 100, 1 << 20, 1 << 120),
             (Fixed::negative_power_of_two(300), 1, 0, 1 << 100, 0),
             (Fixed::ZERO, 7, 0, 5, 0),
+            (Fixed::integer(1), 1, -40, 5 << 40 | 7, 5),
+            (Fixed::integer(1), 1, -127, i128::MAX, 0),
+            (Fixed::integer(1), 1, -128, i128::MAX, 0),
         ] {
             let c = Coefficient::new(&value, factor, exponent).unwrap();
             assert_eq!(c.times(x), expected);

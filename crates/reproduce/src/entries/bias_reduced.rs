@@ -300,10 +300,10 @@ impl Sweep {
 }
 
 fn learning(lab: &Lab) -> Result<Outcome, Failure> {
-    let records = lab.pick(vec![256usize, 1024], vec![4096, 16_384, 65_536, 262_144]);
+    let records = lab.pick(vec![256usize, 1024], vec![1024, 4096, 16_384, 65_536]);
     let dimensions = lab.pick(vec![200, 400], vec![500, 2000, 8000, 32_000]);
     let sparsities = lab.pick(vec![5, SPARSITY], vec![3, SPARSITY, 30, 100]);
-    let (middle_n, middle_d) = (lab.pick(1024, 65_536), lab.pick(200, 2000));
+    let (middle_n, middle_d) = (lab.pick(1024, 16_384), lab.pick(200, 2000));
     let epsilons = lab.pick(vec![8.0], vec![1.0, 8.0]);
     let repeats = lab.pick(1, 5);
     lab.setting("n", &records)?;
