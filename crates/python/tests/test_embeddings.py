@@ -46,6 +46,24 @@ def test_two_towers_learn_pairs(likes, select_rows):
     assert "<html" in model.report()
 
 
+@pytest.mark.parametrize("update", ["diagonal", "scalar", "adam"])
+def test_adaptive_steps_learn_and_say_so(likes, update):
+    X, y = likes
+    moments = "private" if update == "diagonal" else None
+    model = dpopt.TwoTowerClassifier(
+        **BUDGET, **SIDES, row_norm=2**0.5, classes=[0, 1], embedding_dim=4, steps=150, embedding_update=update, moments=moments,
+        insecure_seed=1,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = clone(model).fit(X, y)
+    assert model.score(X, y) > 0.7
+    assert model.plan_.method == "embedding-sgd" and 0 < model.privacy_.epsilon <= 8.0
+    assert model.plan_.schedule["adaptive"]["rule"] == update
+    with pytest.raises(ValueError):
+        clone(model).set_params(embedding_update="soon").fit(X, y)
+
+
 def test_dense_rows_with_bounds_predict_as_they_are_trained():
     # centred features: the constants of the towers must come out right
     rng = np.random.default_rng(1)

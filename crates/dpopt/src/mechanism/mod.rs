@@ -41,7 +41,7 @@ pub use search::{BestRun, Run};
 pub use sparse_sum::{ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSum, SparseSummer};
 pub use sketched_sum::SketchedGaussian;
 pub use selection::{FixedRuns, RandomStopping, Scored};
-pub use vectors::{ClippedVectors, L1Sum, Laplace};
+pub use vectors::{ClippedVectors, L1Sum, Laplace, PieceSum};
 pub use stream::{Correlation, GradientStream, StreamShape};
 pub(crate) use embedding::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
 pub(crate) use gibbs::{GibbsDraw, Start};

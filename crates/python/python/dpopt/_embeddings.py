@@ -28,6 +28,8 @@ class EmbeddingMixin:
         self._embedding = {"model": self._model(facts)}
         if self.select_rows:  # type: ignore[attr-defined]
             self._embedding["selection"] = {"noise-ratio": self.count_noise, "level": self.count_level}  # type: ignore[attr-defined]
+        if self.embedding_update is not None:  # type: ignore[attr-defined]
+            self._embedding["update"] = self.embedding_update  # type: ignore[attr-defined]
         try:
             return super()._plan(rows, facts, *rest, **options)  # type: ignore[misc]
         finally:
@@ -110,6 +112,8 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
         embedding_seed: public seed of the values that embeddings start at.
         select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
         count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
+        embedding_update: adaptive steps instead of momentum: ``"diagonal"`` (as ``"pagan"``), ``"scalar"`` (as ``"pasan"``) or
+            ``"adam"``; `moments` then shape clip and noise, by feature.
 
     Also ``embeddings_`` (features × embedding_dim) and ``output_`` (outputs × embedding_dim); no ``coef_``.
 
@@ -124,7 +128,8 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
 
     def __init__(
         self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, select_rows=False, count_noise=None,
-        count_level=None, bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
+        count_level=None, embedding_update=None, moments=None, moment_share=None, second_momentum=None, bounds=None,
+        row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
         fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None,
         clip_norm=None, momentum=None, sampling_probability=None, rate_schedule=None, insecure_seed=None,
     ):  # fmt: skip
@@ -161,6 +166,8 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
         embedding_seed: public seed of the values that embeddings start at.
         select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
         count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
+        embedding_update: adaptive steps instead of momentum: ``"diagonal"`` (as ``"pagan"``), ``"scalar"`` (as ``"pasan"``) or
+            ``"adam"``; `moments` then shape clip and noise, by feature.
 
     Also ``embeddings_`` (features × embedding_dim).
 
@@ -178,7 +185,8 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
-        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, max_nonzeros=None, classes=None,
+        select_rows=False, count_noise=None, count_level=None, embedding_update=None, moments=None, moment_share=None,
+        second_momentum=None, bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         rate_schedule=None, insecure_seed=None,
@@ -212,13 +220,16 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
         embedding_seed: public seed of the values that embeddings start at.
         select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
         count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
+        embedding_update: adaptive steps instead of momentum: ``"diagonal"`` (as ``"pagan"``), ``"scalar"`` (as ``"pasan"``) or
+            ``"adam"``; `moments` then shape clip and noise, by feature.
 
     Also ``embeddings_`` (features × embedding_dim).
     """
 
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
-        select_rows=False, count_noise=None, count_level=None, bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
+        select_rows=False, count_noise=None, count_level=None, embedding_update=None, moments=None, moment_share=None,
+        second_momentum=None, bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         rate_schedule=None, insecure_seed=None,

@@ -27,6 +27,7 @@ pub const ALL: &[&Entry] = &[
     &adaptive::SYNTHETIC,
     &adaptive::LOWER_BOUNDS,
     &adaptive::TABLES,
+    &adaptive::LANGUAGE_MODEL,
     &sparse_erm::ENTRY,
     &bias_reduced::STEPS_AND_BIAS,
     &bias_reduced::LEARNING,

@@ -1,14 +1,15 @@
-//! Rates of linear losses on the box (spec 14 §9): signals that the noise hides best, excess risks with their slopes.
+//! Rates of linear losses on box and ball (spec 14 §9): signals that the noise hides best, excess risks with their slopes.
 //!
 //! With noise of standard deviation τ_j on the mean of coordinate j no method tells the sign of a mean below τ_j, so the worst
-//! instance for a shape of the noise has |z̄_j| = min(σ_j, τ_j): its excess is of the order Σ τ_j. That is B·ΣC_j^−1/2/(nε) on the box.
+//! instance for a shape of the noise has |z̄_j| = min(σ_j, τ_j): its excess is of the order Σ τ_j on the box and √Στ_j² on the l2 ball.
+//! That is B·ΣC_j^−1/2/(nε) and B·√ΣC_j^−1/(nε): smallest for C = σ^−4/3 and for C = σ^−1.
 
 use super::{DELTA, train};
 use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
 use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
-use dpopt::optimize::{AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, MomentSchedule, Moments, Pagan, PaganKind};
+use dpopt::optimize::{Adaptive, AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, Kind, MomentSchedule, Moments, PaganKind, PasanKind};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
@@ -20,7 +21,9 @@ struct Setting {
     epsilon: f64,
     /// a of σ_j = j^−a.
     decay: f64,
-    /// Noise in the shape σ^2/3, or in that of a ball.
+    /// The l2 ball of radius 1 and PASAN, or the box [-1, 1]^d and PAGAN.
+    ball: bool,
+    /// Noise in the shape of the features, or isotropic.
     ellipsoid: bool,
     features: usize,
 }
@@ -30,8 +33,8 @@ fn spreads(setting: &Setting) -> Vec<f64> {
     (1..=setting.features).map(|j| (j as f64).powf(-setting.decay)).collect()
 }
 
-/// Excess empirical risk on the box.
-fn excess(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
+/// Excess empirical risk over the domain.
+fn excess<K: Kind>(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     let sigma = spreads(setting);
     let length = sigma.iter().map(|s| s * s).sum::<f64>().sqrt();
     let problem = Problem {
@@ -43,8 +46,8 @@ fn excess(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         relation: Relation::ZeroOut,
     };
     let moments = if setting.ellipsoid { Moments::Public { spreads: sigma.clone() } } else { Moments::None };
-    let adaptive =
-        AdaptiveOptions { moments: Some(moments), domain: Some(Domain::Box { radius: 1.0 }), ..AdaptiveOptions::default() };
+    let domain = if setting.ball { Domain::Ball { radius: 1.0 } } else { Domain::Box { radius: 1.0 } };
+    let adaptive = AdaptiveOptions { moments: Some(moments), domain: Some(domain), ..AdaptiveOptions::default() };
     // every gradient has the same norm in the ellipsoid, that of the ball: the clip changes nothing
     let descent = DescentOptions {
         steps: Some(32),
@@ -54,7 +57,7 @@ fn excess(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         ..DescentOptions::default()
     };
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
-    let plan = Pagan::new(Some(1.0), adaptive.clone(), descent.clone()).plan(&problem, budget).map_err(Failure::of)?;
+    let plan = Adaptive::<K>::new(Some(1.0), adaptive.clone(), descent.clone()).plan(&problem, budget).map_err(Failure::of)?;
     let noise = plan.schedule.descent.noise_std / (setting.rows as f64 * 32f64.sqrt());
     let scales = match &plan.schedule.moments {
         MomentSchedule::Public { scales, .. } => scales.clone(),
@@ -63,8 +66,9 @@ fn excess(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     let bias: Vec<f64> = sigma.iter().zip(&scales).map(|(s, c)| (noise / c / s).min(1.0)).collect();
     let (data, mean) = balanced(setting.rows, &sigma, &bias, trial);
     let data = Sensitive::new(data);
-    let answer = train::<PaganKind>((1.0, adaptive, descent), (&problem, &data), setting.epsilon, trial, &mut |_, _| {})?;
-    Ok(mean.iter().zip(&answer).map(|(m, x)| m.abs() - m * x).sum())
+    let answer = train::<K>((1.0, adaptive, descent), (&problem, &data), setting.epsilon, trial, &mut |_, _| {})?;
+    let best = if setting.ball { mean.iter().map(|m| m * m).sum::<f64>().sqrt() } else { mean.iter().map(|m| m.abs()).sum() };
+    Ok(best - mean.iter().zip(&answer).map(|(m, x)| m * x).sum::<f64>())
 }
 
 /// Coordinates ±σ_j whose mean over the records is ±b_jσ_j up to one record, the sign drawn, and that mean. Independent signs
@@ -93,13 +97,15 @@ fn balanced(rows: usize, sigma: &[f64], bias: &[f64], trial: Trial) -> (Examples
     (examples, mean)
 }
 
-/// B·ΣC_j^−1/2 for B² = ΣC_jσ_j².
+/// B·ΣC_j^−1/2 on the box, B·√ΣC_j^−1 on the ball, for B² = ΣC_jσ_j².
 fn predicted(setting: &Setting) -> f64 {
     let sigma = spreads(setting);
-    if setting.ellipsoid {
-        sigma.iter().map(|s| s.powf(2.0 / 3.0)).sum::<f64>().powf(1.5)
-    } else {
-        setting.features as f64 * sigma.iter().map(|s| s * s).sum::<f64>().sqrt()
+    let isotropic = (setting.features as f64 * sigma.iter().map(|s| s * s).sum::<f64>()).sqrt();
+    match (setting.ball, setting.ellipsoid) {
+        (false, true) => sigma.iter().map(|s| s.powf(2.0 / 3.0)).sum::<f64>().powf(1.5),
+        (false, false) => (setting.features as f64).sqrt() * isotropic,
+        (true, true) => sigma.iter().sum(),
+        (true, false) => isotropic,
     }
 }
 
@@ -114,86 +120,96 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     lab.setting("epsilon at the middle n", (&epsilons, middle))?;
     lab.setting("profiles a of σ = j^-a", &decays)?;
     lab.setting("repeats", repeats)?;
-    let both = |settings: &mut dyn Iterator<Item = (usize, f64, f64)>| -> Vec<Setting> {
-        settings
-            .flat_map(|(rows, epsilon, decay)| {
-                [true, false].map(|ellipsoid| Setting { rows, epsilon, decay, ellipsoid, features })
-            })
-            .collect()
-    };
-    let in_rows = both(&mut rows.iter().map(|&n| (n, 1.0, 1.5)));
-    let in_epsilon = both(&mut epsilons.iter().map(|&e| (middle, e, 1.5)));
-    let in_decay = both(&mut decays.iter().map(|&a| (middle, 1.0, a)));
-    let all: Vec<Setting> = in_rows.iter().chain(&in_epsilon).chain(&in_decay).cloned().collect();
-    let results: Vec<Summary> =
-        lab.trials("excess", &all, repeats, |s, trial| excess(s, trial))?.into_iter().map(Summary::of).collect();
-    let mut table = Table::new("excess", ["n", "epsilon", "a", "noise", "excess", "sd", "predicted order"]);
-    for (s, r) in all.iter().zip(&results) {
-        let shape = if s.ellipsoid { "ellipsoid" } else { "ball" };
-        table.row([
-            s.rows.to_string(),
-            s.epsilon.to_string(),
-            s.decay.to_string(),
-            shape.into(),
-            cell(r.mean),
-            cell(r.sd),
-            cell(predicted(s)),
-        ]);
-    }
-    let (first, rest) = results.split_at(in_rows.len());
-    let (second, third) = rest.split_at(in_epsilon.len());
-    let series = |settings: &[Setting], results: &[Summary], ellipsoid: bool, x: &dyn Fn(&Setting) -> f64| {
-        let points: Vec<_> =
-            settings.iter().zip(results).filter(|(s, _)| s.ellipsoid == ellipsoid).map(|(s, r)| r.at(x(s))).collect();
-        Series::band(if ellipsoid { "PAGAN, C = σ^-4/3" } else { "PAGAN, A = I" }, points)
-    };
-    let mut compared = Vec::new();
-    let mut panels = Vec::new();
-    for (title, axis, settings, results, x) in [
-        ("ε = 1, a = 3/2", "n", &in_rows, first, &(|s: &Setting| s.rows as f64) as &dyn Fn(&Setting) -> f64),
-        ("n in the middle, a = 3/2", "ε", &in_epsilon, second, &|s: &Setting| s.epsilon),
-    ] {
-        let mut panel = Panel::new(title, Axis::log(axis), Axis::log("excess risk on the box"));
-        for ellipsoid in [true, false] {
-            let fitted = series(settings, results, ellipsoid, x).fitted(0.0..=1e9);
-            let slope = log_log_slope(fitted.points.iter().map(|p| (p.x, p.y))).ok_or_else(|| Failure::of("no slope"))?.slope;
-            compared.push(Compared::near(format!("slope of the excess in {axis}, {}", fitted.name), -1.0, slope, 0.15));
-            panel = panel.with(fitted);
+    let mut table = Table::new("excess", ["domain", "n", "epsilon", "a", "noise", "excess", "sd", "predicted order"]);
+    let (mut compared, mut charts) = (Vec::new(), Vec::new());
+    for ball in [false, true] {
+        let both = |settings: &mut dyn Iterator<Item = (usize, f64, f64)>| -> Vec<Setting> {
+            settings
+                .flat_map(|(rows, epsilon, decay)| {
+                    [true, false].map(|ellipsoid| Setting { rows, epsilon, decay, ball, ellipsoid, features })
+                })
+                .collect()
+        };
+        let in_rows = both(&mut rows.iter().map(|&n| (n, 1.0, 1.5)));
+        let in_epsilon = both(&mut epsilons.iter().map(|&e| (middle, e, 1.5)));
+        let in_decay = both(&mut decays.iter().map(|&a| (middle, 1.0, a)));
+        let all: Vec<Setting> = in_rows.iter().chain(&in_epsilon).chain(&in_decay).cloned().collect();
+        let (domain, method) = if ball { ("ball", "PASAN") } else { ("box", "PAGAN") };
+        let run = |s: &Setting, trial: Trial| if ball { excess::<PasanKind>(s, trial) } else { excess::<PaganKind>(s, trial) };
+        let results: Vec<Summary> =
+            lab.trials(&format!("excess on the {domain}"), &all, repeats, run)?.into_iter().map(Summary::of).collect();
+        for (s, r) in all.iter().zip(&results) {
+            let shape = if s.ellipsoid { "ellipsoid" } else { "ball" };
+            table.row([
+                domain.into(),
+                s.rows.to_string(),
+                s.epsilon.to_string(),
+                s.decay.to_string(),
+                shape.into(),
+                cell(r.mean),
+                cell(r.sd),
+                cell(predicted(s)),
+            ]);
         }
-        panels.push(panel);
+        let (first, rest) = results.split_at(in_rows.len());
+        let (second, third) = rest.split_at(in_epsilon.len());
+        let best = if ball { "PASAN, C = σ^-1" } else { "PAGAN, C = σ^-4/3" };
+        let series = |settings: &[Setting], results: &[Summary], ellipsoid: bool, x: &dyn Fn(&Setting) -> f64| {
+            let points: Vec<_> =
+                settings.iter().zip(results).filter(|(s, _)| s.ellipsoid == ellipsoid).map(|(s, r)| r.at(x(s))).collect();
+            Series::band(if ellipsoid { best.to_string() } else { format!("{method}, A = I") }, points)
+        };
+        let axis_name = format!("excess risk on the {domain}");
+        let mut panels = Vec::new();
+        for (title, axis, settings, results, x) in [
+            ("ε = 1, a = 3/2", "n", &in_rows, first, &(|s: &Setting| s.rows as f64) as &dyn Fn(&Setting) -> f64),
+            ("n in the middle, a = 3/2", "ε", &in_epsilon, second, &|s: &Setting| s.epsilon),
+        ] {
+            let mut panel = Panel::new(title, Axis::log(axis), Axis::log(axis_name.as_str()));
+            for ellipsoid in [true, false] {
+                let fitted = series(settings, results, ellipsoid, x).fitted(0.0..=1e9);
+                let slope = log_log_slope(fitted.points.iter().map(|p| (p.x, p.y))).ok_or_else(|| Failure::of("no slope"))?.slope;
+                compared.push(Compared::near(format!("{domain}: slope of the excess in {axis}, {}", fitted.name), -1.0, slope, 0.15));
+                panel = panel.with(fitted);
+            }
+            panels.push(panel);
+        }
+        let mut profile = Panel::new("ε = 1, n in the middle", Axis::linear("a of σ = j^-a"), Axis::log(axis_name.as_str()));
+        for ellipsoid in [true, false] {
+            profile = profile.with(series(&in_decay, third, ellipsoid, &|s: &Setting| s.decay));
+        }
+        panels.push(profile);
+        for (pair, both) in in_decay.chunks_exact(2).zip(third.chunks_exact(2)) {
+            let (gain, expected) = (both[1].mean / both[0].mean, predicted(&pair[1]) / predicted(&pair[0]));
+            compared.push(Compared {
+                what: format!("{domain}: excess with isotropic noise over that with the ellipsoid, a = {}", pair[0].decay),
+                reported: format!("{expected:.2}"),
+                ours: format!("{gain:.2}"),
+                // an order of magnitude is predicted; signals are cut at σ where noise exceeds it
+                agrees: Some((0.5..=1.5).contains(&(gain / expected))),
+            });
+        }
+        charts.push((if ball { "ball" } else { "figure" }.to_string(), Chart::of(panels)));
     }
-    let mut profile = Panel::new("ε = 1, n in the middle", Axis::linear("a of σ = j^-a"), Axis::log("excess risk on the box"));
-    for ellipsoid in [true, false] {
-        profile = profile.with(series(&in_decay, third, ellipsoid, &|s: &Setting| s.decay));
-    }
-    panels.push(profile);
-    for (pair, both) in in_decay.chunks_exact(2).zip(third.chunks_exact(2)) {
-        let (gain, expected) = (both[1].mean / both[0].mean, predicted(&pair[1]) / predicted(&pair[0]));
-        compared.push(Compared {
-            what: format!("excess with isotropic noise over that with the ellipsoid, a = {}", pair[0].decay),
-            reported: format!("{expected:.2}"),
-            ours: format!("{gain:.2}"),
-            // an order of magnitude is predicted; signals are cut at σ where noise exceeds it
-            agrees: Some((0.5..=1.5).contains(&(gain / expected))),
-        });
-    }
-    let slopes: Vec<&str> = compared.iter().filter(|c| c.what.starts_with("slope")).map(|c| c.ours.as_str()).collect();
-    let gains: Vec<String> = compared
-        .iter()
-        .filter(|c| c.what.starts_with("excess"))
-        .map(|c| format!("{} ({} predicted)", c.ours, c.reported))
-        .collect();
+    let of = |domain: &str, what: &str| -> Vec<&Compared> {
+        compared.iter().filter(|c| c.what.starts_with(&format!("{domain}: {what}"))).collect()
+    };
+    let slopes = |domain: &str| of(domain, "slope").iter().map(|c| c.ours.as_str()).collect::<Vec<_>>().join(", ");
+    let gains = |domain: &str| {
+        of(domain, "excess").iter().map(|c| format!("{} ({} predicted)", c.ours, c.reported)).collect::<Vec<_>>().join(", ")
+    };
     let sentence = format!(
-        "Slopes of the excess risk: {} in n (ellipsoid, ball), {} in ε. Isotropic noise costs, for a = {decays:?}, {} times the excess of noise in the shape of \
-         the features.",
-        slopes[..2].join(" and "),
-        slopes[2..].join(" and "),
-        gains.join(", "),
+        "Slopes of the excess risk in n (ellipsoid, isotropic) and in ε: {} on the box, {} on the ball. Isotropic noise costs, for a = {decays:?}, {} times the excess \
+         of noise in the shape of the features on the box, {} times on the ball.",
+        slopes("box"),
+        slopes("ball"),
+        gains("box"),
+        gains("ball"),
     );
     Ok(Outcome {
         verdict: Verdict::of_checks(&compared, sentence),
         tables: vec![table],
-        charts: vec![("figure".into(), Chart::of(panels))],
+        charts,
         compared,
         notes: vec![
             "Each shape of noise meets its own worst instance: means of ±min(σ_j, τ_j), τ_j the noise of the mean of coordinate j. On instances with means far above \
