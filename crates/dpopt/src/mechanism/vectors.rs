@@ -60,7 +60,7 @@ impl ClippedVectors {
     ///
     /// # Errors
     /// As [`sum_batch`](Self::sum_batch); and if the grid is finer than 2^-24 of the clip norm, which f32 entries cannot fill
-    /// ([`Grid::for_sum`] picks a coarser one below 2^28 entries).
+    /// ([`Grid::for_sum`] is coarser for noise multipliers above a half, fewer than 2^16 records and fewer than 2^26 entries).
     pub fn sum_batch_in_chunks(
         &self,
         batch: PoissonBatch,
