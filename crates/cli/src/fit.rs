@@ -6,7 +6,7 @@ use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::{Args, ValueEnum};
-use dpopt::mechanism::Correlation;
+use dpopt::mechanism::{Correlation, PeelingLaw};
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{EmbeddingRequest, Fit, FitError, FitOptions, LedgerFile, StageShares};
 use dpopt::optimize::{AdaptiveOptions, AdaptiveRule, Domain, EmbeddingOptions, InnerSteps, MethodOptions, Moments, RateSchedule, Regime, Regimes, Selection, Subspace, candidates};
@@ -188,6 +188,9 @@ struct Tuning {
     /// With --max-features: share of the budget for fitting the chosen features again; 0 for none
     #[arg(long, value_name = "SHARE", requires = "max_features", allow_negative_numbers = true)]
     refit_share: Option<f64>,
+    /// peeling: how a feature is picked [default: the better prediction]
+    #[arg(long, value_enum, requires = "max_features")]
+    peeling: Option<PeelingFlag>,
     /// dp-svrg-ht, dp-scsg-ht: norm bound on the change of a record's gradient since the snapshot
     #[arg(long, requires = "max_features", allow_negative_numbers = true)]
     difference_clip: Option<f64>,
@@ -302,6 +305,17 @@ fn numbers(path: &Path) -> Result<Vec<f64>, Failure> {
         .collect()
 }
 
+/// `--peeling`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PeelingFlag {
+    /// Exponential mechanism: the largest scores with one Gumbel noise each
+    Gumbel,
+    /// Report-noisy-max with fresh Laplace noise for every pick
+    Laplace,
+    /// The better prediction
+    Auto,
+}
+
 /// `--inner-steps`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum InnerStepsFlag {
@@ -403,6 +417,11 @@ impl Common {
             refresh_every: t.refresh_every,
             difference_clip: t.difference_clip,
             snapshot_probability: t.snapshot_probability,
+            peeling: t.peeling.and_then(|flag| match flag {
+                PeelingFlag::Gumbel => Some(PeelingLaw::Gumbel),
+                PeelingFlag::Laplace => Some(PeelingLaw::Laplace),
+                PeelingFlag::Auto => None,
+            }),
             inner_steps: t.inner_steps.map(|flag| match flag {
                 InnerStepsFlag::Fixed => InnerSteps::Fixed,
                 InnerStepsFlag::Geometric => InnerSteps::Geometric,

@@ -27,6 +27,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// The same records with `features` of the features only.
+    pub(crate) fn with_features(&self, features: usize) -> Self {
+        Self { features, nonzeros: self.nonzeros.min(features), ..self.clone() }
+    }
+
     /// Number of weights: outputs × features.
     pub fn weights(&self) -> usize {
         self.loss.outputs() * self.features

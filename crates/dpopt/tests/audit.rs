@@ -67,6 +67,7 @@ const DOORS: &[(&str, &str)] = &[
     ("SparseDescent", "noisy-sgd, q = 1, noise drawn lazily"),
     ("ThresholdedGaussian", "dp-gd-ht, one of 1000 features"),
     ("VertexChoice", "frank-wolfe, all vertices seen"),
+    ("FeaturePick", "peeling, one pick"),
     ("SelectedRows", "embedding-sgd, chosen rows"),
 ];
 

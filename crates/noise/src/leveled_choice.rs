@@ -63,6 +63,8 @@ pub struct LeveledChoice {
     levels: BTreeMap<i64, Vec<u32>>,
     /// Candidates without a number, of score 0.
     others: u64,
+    /// Whether there is −p beside each +p.
+    signed: bool,
 }
 
 /// Score of +p and its level, side by side: most changes read and write nothing else.
@@ -83,6 +85,18 @@ impl LeveledChoice {
     /// If ε is not positive and finite, the sensitivity is 0, their ratio is out of range, or there are 2^31 scores or 2^34
     /// candidates.
     pub fn new(epsilon: f64, sensitivity: u64, scores: &[i64], others: u64) -> Result<Self, ScaleError> {
+        Self::with(epsilon, sensitivity, scores, others, true)
+    }
+
+    /// The same without the candidates −p.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn unsigned(epsilon: f64, sensitivity: u64, scores: &[i64], others: u64) -> Result<Self, ScaleError> {
+        Self::with(epsilon, sensitivity, scores, others, false)
+    }
+
+    fn with(epsilon: f64, sensitivity: u64, scores: &[i64], others: u64, signed: bool) -> Result<Self, ScaleError> {
         let scale = choice_scale(epsilon, sensitivity, false)?;
         if scores.len() >= 1 << 31 || others > MOST || 2 * scores.len() as u64 + others > MOST {
             return Err(ScaleError);
@@ -100,14 +114,21 @@ impl LeveledChoice {
             places: vec![[0; 2]; scores.len()],
             levels: BTreeMap::new(),
             others,
+            signed,
         };
         for (number, &score) in scores.iter().enumerate() {
             let score = score.clamp(-LARGEST_SCORE, LARGEST_SCORE);
             choice.pairs.push(Pair { score, level: level_of(score, width) });
-            choice.enter(2 * number as u32, level_of(score, width));
-            choice.enter(2 * number as u32 + 1, level_of(-score, width));
+            for (candidate, score) in choice.candidates(number as u32, score) {
+                choice.enter(candidate, level_of(score, width));
+            }
         }
         Ok(choice)
+    }
+
+    /// The candidates of a number and their scores.
+    fn candidates(&self, number: u32, score: i64) -> impl Iterator<Item = (u32, i64)> + use<> {
+        [(2 * number, score), (2 * number + 1, -score)].into_iter().take(1 + usize::from(self.signed))
     }
 
     /// Score of +p.
@@ -135,7 +156,7 @@ impl LeveledChoice {
 
     #[cold]
     fn relocate(&mut self, number: u32, old: i64, new: i64) {
-        for (candidate, old, new) in [(2 * number, old, new), (2 * number + 1, -old, -new)] {
+        for ((candidate, old), (_, new)) in self.candidates(number, old).zip(self.candidates(number, new)) {
             let (old, new) = (level_of(old, self.width), level_of(new, self.width));
             if old != new {
                 self.leave(candidate, old);
@@ -169,11 +190,16 @@ impl LeveledChoice {
         }
     }
 
-    /// Takes the pair ±p out of all further draws.
+    /// Takes the pair ±p (or +p alone, where there is no other) out of all further draws; at most once.
     pub fn remove(&mut self, number: u32) {
-        let score = self.pairs[number as usize].score;
-        self.leave(2 * number, level_of(score, self.width));
-        self.leave(2 * number + 1, level_of(-score, self.width));
+        for (candidate, score) in self.candidates(number, self.pairs[number as usize].score) {
+            self.leave(candidate, level_of(score, self.width));
+        }
+    }
+
+    /// Takes `count` candidates without a number out of all further draws.
+    pub fn remove_others(&mut self, count: u64) {
+        self.others = self.others.saturating_sub(count);
     }
 
     /// One draw; `None` without candidates.
@@ -245,7 +271,7 @@ fn level_ratio(scale: f64, width: i64) -> Result<Fixed<L>, ScaleError> {
 }
 
 /// Uniform on [0, `bound`), by rejection from the next power of two; 384 bits after the point.
-fn uniform_below(bound: &Fixed<L>, stream: &mut Stream) -> Fixed<L> {
+pub(crate) fn uniform_below(bound: &Fixed<L>, stream: &mut Stream) -> Fixed<L> {
     let integer = bound.0[L - 1];
     let mask = if integer == 0 { 0 } else { u64::MAX >> integer.leading_zeros() };
     loop {
@@ -340,6 +366,32 @@ mod tests {
         let chi2: f64 = cells.iter().map(|(a, b)| (a - b).powi(2) / (a + b)).sum();
         let freedom = cells.len() as f64 - 1.0;
         assert!(chi2 < freedom + 2.0 * (15.2 * freedom).sqrt() + 30.4, "{chi2} on {freedom}");
+    }
+
+    #[test]
+    fn unsigned_candidates_are_drawn_and_taken_out() {
+        // without −p; two of the three others and one candidate gone
+        let scores = [3i64, 0, -2, 9, 1];
+        let mut choice = LeveledChoice::unsigned(1.0, 1, &scores, 3).unwrap();
+        choice.set(4, 2);
+        choice.remove(3);
+        choice.remove_others(2);
+        let weight = |i: usize| if i == 3 { 0.0 } else { ([3.0, 0.0, -2.0, 0.0, 2.0, 0.0][i] / 2.0f64).exp() };
+        let total: f64 = (0..6).map(weight).sum();
+        let mut counts = [0.0; 6];
+        let mut draws = stream(5);
+        for _ in 0..60_000 {
+            counts[match choice.choose(&mut draws) {
+                Some(Chosen::Plus(i)) => i as usize,
+                Some(Chosen::Other(0)) => 5,
+                other => panic!("{other:?}"),
+            }] += 1.0;
+        }
+        assert_eq!(counts[3], 0.0);
+        assert_multinomial(&[counts[0], counts[1], counts[2], counts[4], counts[5]], |i| weight([0, 1, 2, 4, 5][i]) / total);
+        [0, 1, 2, 4].into_iter().for_each(|i| choice.remove(i));
+        choice.remove_others(1);
+        assert_eq!(choice.choose(&mut draws), None);
     }
 
     #[test]

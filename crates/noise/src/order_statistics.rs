@@ -238,7 +238,7 @@ fn envelope_kept<const M: usize>(
 }
 
 /// a/b rounded down to 320 bits, for 0 ≤ a < b ≤ 1.
-fn quotient(a: &Fixed<L>, b: &Fixed<L>) -> Fixed<L> {
+pub(crate) fn quotient(a: &Fixed<L>, b: &Fixed<L>) -> Fixed<L> {
     let mut rest = *a;
     let mut out = Fixed::<L>::ZERO;
     for bit in 0..320 {

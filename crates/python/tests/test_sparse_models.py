@@ -14,7 +14,7 @@ def table():
     return X, np.where(X[:, 3] - X[:, 20] > 0, 1, 0), X[:, 3] - 0.8 * X[:, 20]
 
 
-@pytest.mark.parametrize("method", ["dp-gd-ht", "dp-sgd-ht", "dp-svrg-ht", "dp-scsg-ht", "auto"])
+@pytest.mark.parametrize("method", ["dp-gd-ht", "dp-sgd-ht", "dp-svrg-ht", "dp-scsg-ht", "peeling", "auto"])
 def test_classifier_finds_the_features_within_its_budget(table, method):
     X, y, _ = table
     # few long steps are not for the variance-reduced methods (docs/methods/hard-thresholding.md): more budget does not help them
@@ -53,6 +53,18 @@ def test_frank_wolfe_finds_features_among_many_and_keeps_its_norm():
     assert np.abs(model.coef_).sum() <= 8.0 + 1e-9
     assert {7, 11} <= set(model.get_support(indices=True).tolist()) and len(model.get_support(indices=True)) <= 8
     assert model.score(X.tocsr(), y) > 0.95 and 0 < model.privacy_.epsilon <= 4.0
+
+
+@pytest.mark.parametrize("law", ["gumbel", "laplace"])
+def test_peeling_needs_no_delta(table, law):
+    X, _, y = table
+    kwargs = dict(max_features=2, bounds=(-1, 1), target_bounds=(-1.8, 1.8), method="peeling", peeling=law, insecure_seed=1)
+    with pytest.warns(dpopt.PrivacyWarning):
+        model = dpopt.SparseLinearRegression(epsilon=8.0, delta=0.0, **kwargs).fit(X, y)
+    assert model.get_support(indices=True).tolist() == [3, 20]
+    assert (model.privacy_.epsilon, model.privacy_.delta) == (pytest.approx(8.0, rel=1e-6), 0.0)
+    with pytest.raises(ValueError, match="peeling|gumbel"):
+        dpopt.SparseLinearRegression(epsilon=8.0, delta=0.0, **{**kwargs, "peeling": "uniform"}).fit(X, y)
 
 
 def test_wrong_numbers_of_features_are_refused(table):

@@ -98,6 +98,8 @@ pub struct Lab<'a> {
     revision: u32,
     store: Store,
     data: Option<PathBuf>,
+    /// BLAKE3 of `data` if that is a file.
+    fingerprint: Option<String>,
     progress: &'a dyn Progress,
     settings: Mutex<Vec<(String, serde_json::Value)>>,
     computed: AtomicU64,
@@ -108,7 +110,7 @@ impl<'a> Lab<'a> {
     /// A lab for `entry`. Finished trials are kept in `folder`; data sets are looked for in `data`.
     ///
     /// # Errors
-    /// The folder could not be made.
+    /// The folder could not be made, or a data file not read.
     pub fn open(
         entry: &Entry,
         scale: Scale,
@@ -117,6 +119,10 @@ impl<'a> Lab<'a> {
         data: Option<PathBuf>,
         progress: &'a dyn Progress,
     ) -> Result<Self, Failure> {
+        let fingerprint = match data.as_deref().filter(|p| p.is_file()) {
+            Some(file) => Some(fingerprint(file).map_err(|e| Failure::file(file, e))?),
+            None => None,
+        };
         Ok(Self {
             scale,
             seed,
@@ -124,6 +130,7 @@ impl<'a> Lab<'a> {
             revision: entry.revision,
             store: Store::open(folder)?,
             data,
+            fingerprint,
             progress,
             settings: Mutex::new(Vec::new()),
             computed: AtomicU64::new(0),
@@ -164,6 +171,11 @@ impl<'a> Lab<'a> {
         self.data.as_deref().filter(|p| p.is_file())
     }
 
+    /// BLAKE3 of [`file`](Self::file), in hexadecimal: finished trials are found again for the same contents only.
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
+    }
+
     /// The file or folder of a data set.
     ///
     /// # Errors
@@ -202,6 +214,7 @@ impl<'a> Lab<'a> {
                     scale: self.pick("short", "full").into(),
                     phase: phase.into(),
                     cell: serde_json::to_value(&cells[c])?,
+                    data: self.fingerprint.clone(),
                     seed: self.seed,
                     repeat,
                 };
@@ -228,6 +241,12 @@ impl<'a> Lab<'a> {
         let mut results = results?.into_iter();
         Ok(cells.iter().map(|_| results.by_ref().take(repeats as usize).collect()).collect())
     }
+}
+
+fn fingerprint(file: &Path) -> std::io::Result<String> {
+    let mut hash = blake3::Hasher::new();
+    hash.update_reader(std::fs::File::open(file)?)?;
+    Ok(hash.finalize().to_hex().to_string())
 }
 
 fn derived(parts: &[&[u8]]) -> u64 {

@@ -42,8 +42,8 @@ enum Command {
         /// Seed of everything random
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Where data sets are [default: $DPOPT_DATA, then ../shared/data]
-        #[arg(long, value_name = "DIR")]
+        /// Where data sets are, or a LIBSVM file of your own for the figures that take one [default: $DPOPT_DATA, then ../shared/data]
+        #[arg(long, value_name = "PATH")]
         data: Option<PathBuf>,
     },
     /// Write the page of all results that are below DIR, beside DIR

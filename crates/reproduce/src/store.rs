@@ -16,6 +16,9 @@ pub(crate) struct Key {
     pub(crate) scale: String,
     pub(crate) phase: String,
     pub(crate) cell: Value,
+    /// Fingerprint of the user's data file, if one was given: the same name may hold other records next time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data: Option<String>,
     pub(crate) seed: u64,
     pub(crate) repeat: u32,
 }

@@ -82,6 +82,53 @@ fn another_seed_is_another_computation_and_a_torn_file_is_computed_again() {
     assert!(first == run("1"));
 }
 
+/// 240 rows of 5 of 300 features; the label is the sign of the first one's value, `flipped` or not.
+fn libsvm(flipped: bool) -> String {
+    let mut text = String::new();
+    for i in 0..240u64 {
+        let sign = if i % 3 == 0 { 1 } else { -1 };
+        let label = if (sign > 0) != flipped { "+1" } else { "-1" };
+        text += &format!("{label} 1:{sign}");
+        (1..5).for_each(|j| text += &format!(" {}:0.5", 2 + 70 * (j - 1) + (i * (2 * j + 5) * 31 / 7) % 70));
+        text += "  # a comment\n\n";
+    }
+    text
+}
+
+#[test]
+fn a_libsvm_file_is_computed_once_for_its_contents_and_never_found_for_others() {
+    let place = tempfile::tempdir().expect("a folder");
+    let out = place.path().join("out");
+    let file = |name: &str, flipped| {
+        let path = place.path().join(name);
+        std::fs::write(&path, libsvm(flipped)).expect("writable");
+        path
+    };
+    let run = |path: &Path| {
+        let [out, path] = [&out, path].map(|p| p.to_str().expect("text").to_owned());
+        let said = succeeded(&["run", "hard-thresholding", "--short", "--out", &out, "--data", &path]);
+        let losses = std::fs::read_to_string(Path::new(&out).join("hard-thresholding/losses.csv")).expect("a table");
+        (said, losses)
+    };
+    let (said, first) = run(&file("a.txt", false));
+    assert!(said.contains(" 0 found"), "{said}");
+    // one feature tells the label: the fit without privacy is far below ln 2, and every row has a loss
+    let loss = |row: &str| row.rsplit(',').nth(3).and_then(|x| x.parse::<f64>().ok());
+    let rows: Vec<&str> = first.lines().skip(1).collect();
+    assert!(rows.len() > 10 && rows.iter().all(|r| r.starts_with("libsvm,") && loss(r).is_some_and(f64::is_finite)), "{first}");
+    assert!(rows[0].contains("not private") && loss(rows[0]).is_some_and(|x| x < 0.4), "{first}");
+    // the same contents under another name: nothing is computed
+    let (said, again) = run(&file("b.txt", false));
+    assert!(said.contains(" 0 trials computed") && again == first, "{said}");
+    // other contents under the same name: nothing is found
+    let (said, other) = run(&file("a.txt", true));
+    assert!(said.contains(" 0 found") && other != first, "{said}");
+    let broken = place.path().join("broken.txt");
+    std::fs::write(&broken, "+1 1:0.5\n-1 1:0.5 2:x\n").expect("writable");
+    let output = reproduce(&["run", "hard-thresholding", "--short", "--out", out.to_str().expect("text"), "--data", broken.to_str().expect("text")]);
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("line 2"));
+}
+
 #[test]
 fn unknown_names_are_refused_with_the_way_out() {
     let output = reproduce(&["run", "no-such-figure", "--short"]);

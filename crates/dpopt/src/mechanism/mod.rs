@@ -13,6 +13,7 @@ mod labels;
 mod matrix;
 mod minimiser;
 mod moments;
+mod peeling;
 mod quantiles;
 mod ranges;
 mod search;
@@ -47,6 +48,8 @@ pub(crate) use embedding::{EmbeddingGradient, SelectedRows, SelectedUpdate, join
 pub(crate) use gibbs::{GibbsDraw, Start};
 pub(crate) use minimiser::PerturbedObjective;
 pub(crate) use moments::{FeatureMoments, moment_bound};
+pub(crate) use peeling::{FeaturePick, FeatureScores};
+pub use peeling::PeelingLaw;
 pub(crate) use sparse_descent::{SparseDescent, SparseGradient};
 pub(crate) use thresholded::{Formed, ThresholdedGaussian};
 pub use thresholded::{SparseGridSum, SparseVector};

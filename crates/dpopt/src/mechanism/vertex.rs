@@ -16,7 +16,7 @@ use dpopt_noise::{Chosen, LeveledChoice, NoiseSource, Purpose, unnamed_index};
 use dpopt_privacy::{Event, Relation};
 
 /// C in integer units: what one record can move a score by.
-const UNITS: u64 = 1 << 20;
+pub(super) const UNITS: u64 = 1 << 20;
 
 /// What is public about the scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,8 +33,30 @@ pub(crate) struct VertexFacts {
 
 impl VertexFacts {
     /// How far one record moves an integer score.
-    fn sensitivity(&self) -> u64 {
+    pub(super) fn sensitivity(&self) -> u64 {
         if self.relation == Relation::ReplaceOne { 2 * UNITS } else { UNITS }
+    }
+
+    /// φ'(score), cut so that no entry of the gradient exceeds C; 0 for a record without a usable target or entry.
+    pub(super) fn slope(&self, score: f64, target: f64, values: impl Iterator<Item = f32>) -> f64 {
+        let largest = values.fold(0f32, |m, x| m.max(x.abs()));
+        if largest == 0.0 || target.is_nan() {
+            return 0.0;
+        }
+        let slope = self.loss.scalar_slope(score, target);
+        let most = self.clip_norm / f64::from(largest);
+        if slope.is_nan() { 0.0 } else { slope.clamp(-most, most) }
+    }
+
+    /// The target that the loss works with; NaN for one that it can't use.
+    pub(super) fn target(&self, given: f32) -> f64 {
+        self.loss.usable_target(f64::from(given), f64::MAX).unwrap_or(f64::NAN)
+    }
+
+    /// trunc(slope·x) in units of C/2^20, at most 2^20 in size; NaN counts as 0.
+    #[inline]
+    pub(super) fn units(&self, slope: f64, x: f32) -> i64 {
+        ((slope * f64::from(x) * (UNITS as f64 / self.clip_norm)) as i64).clamp(-(UNITS as i64), UNITS as i64)
     }
 }
 
@@ -60,12 +82,6 @@ pub(crate) struct VertexScores {
     slopes: Vec<f64>,
     /// Score of the p-th column: Σ c_ij, which speaks for −e of it.
     choice: LeveledChoice,
-}
-
-/// trunc(slope·x) in units of C/2^20, at most 2^20 in size; NaN counts as 0.
-#[inline]
-fn units(slope: f64, x: f32, per_unit: f64) -> i64 {
-    ((slope * f64::from(x) * per_unit) as i64).clamp(-(UNITS as i64), UNITS as i64)
 }
 
 impl VertexScores {
@@ -103,7 +119,6 @@ impl VertexScores {
                 next[p] += 1;
             }
         }
-        let usable = |y: &f32| facts.loss.usable_target(f64::from(*y), f64::MAX).unwrap_or(f64::NAN);
         let others = 2 * (dimension - columns.len() as u64);
         let choice = LeveledChoice::new(facts.epsilon, facts.sensitivity(), &vec![0; columns.len()], others)
             .map_err(|e| CuratorError::Noise(e.to_string()))?;
@@ -114,7 +129,7 @@ impl VertexScores {
             offsets,
             places,
             values,
-            targets: targets.iter().map(usable).collect(),
+            targets: targets.iter().map(|y| facts.target(*y)).collect(),
             column_offsets,
             column_records,
             column_values,
@@ -163,26 +178,20 @@ impl VertexScores {
             return;
         }
         self.slopes[i] = new;
-        let per_unit = UNITS as f64 / self.facts.clip_norm;
         for at in self.offsets[i]..self.offsets[i + 1] {
             let (place, x) = (self.places[at], self.values[at]);
             // at most 2^20 per record: 2^41 records fit
-            let change = units(new, x, per_unit) - units(old, x, per_unit);
+            let change = self.facts.units(new, x) - self.facts.units(old, x);
             if change != 0 {
                 self.choice.set(place, self.choice.score(place) + change);
             }
         }
     }
 
-    /// φ'(w·x_i), cut so that no entry of the gradient exceeds C; 0 for a record without a usable target.
+    /// φ'(w·x_i), cut so that no entry of the gradient exceeds C.
     fn slope(&self, i: usize) -> f64 {
-        let largest = self.values[self.offsets[i]..self.offsets[i + 1]].iter().fold(0f32, |m, x| m.max(x.abs()));
-        if largest == 0.0 || self.targets[i].is_nan() {
-            return 0.0;
-        }
-        let slope = self.facts.loss.scalar_slope(self.shrinkage * self.margins[i], self.targets[i]);
-        let most = self.facts.clip_norm / f64::from(largest);
-        if slope.is_nan() { 0.0 } else { slope.clamp(-most, most) }
+        let values = self.values[self.offsets[i]..self.offsets[i + 1]].iter().copied();
+        self.facts.slope(self.shrinkage * self.margins[i], self.targets[i], values)
     }
 
     /// Σ c_ij from the slopes in use, for tests.
@@ -191,7 +200,7 @@ impl VertexScores {
         let mut sums = vec![0i64; self.columns.len()];
         for i in 0..self.slopes.len() {
             for at in self.offsets[i]..self.offsets[i + 1] {
-                sums[self.places[at] as usize] += units(self.slopes[i], self.values[at], UNITS as f64 / self.facts.clip_norm);
+                sums[self.places[at] as usize] += self.facts.units(self.slopes[i], self.values[at]);
             }
         }
         let kept = (0..sums.len()).map(|place| self.choice.score(place as u32)).collect();

@@ -5,7 +5,7 @@
 //! 2d scores, ln(2d), where a noisy gradient would have √d; and after T steps at most T weights are not zero. Step lengths are
 //! 2/(t + 2). Margins and scores are updated, not recomputed; neither time nor memory grows with d.
 
-use super::planning::{SAMPLER_ERROR, check_problem, gaussian_mu, in_range, noise, positive};
+use super::planning::{SAMPLER_ERROR, check_problem, gaussian_mu, in_range, noise, positive, typical_nonzeros};
 use super::risk::RiskModel;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::Released;
@@ -16,8 +16,6 @@ use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Non-zeros of a row beyond which its entries are taken to be no smaller.
-const TYPICAL_NONZEROS: usize = 128;
 /// Steps at the start after each of which all slopes are computed anew: the iterate moves far then.
 const FRESH_STEPS: u64 = 8;
 /// R.
@@ -72,12 +70,6 @@ impl From<&MethodOptions> for FrankWolfe {
     }
 }
 
-/// Non-zeros of a row, from public facts.
-fn nonzeros(problem: &Problem) -> f64 {
-    let most = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
-    most.min(problem.features).clamp(1, TYPICAL_NONZEROS) as f64
-}
-
 /// Scale of a score's noise for T choices, before any accountant has been asked: that of zCDP, or T equal parts of ε.
 fn rough_scale(problem: &Problem, budget: Budget, steps: u64, clip_norm: f64) -> Result<f64, NotApplicable> {
     let t = steps as f64;
@@ -93,10 +85,8 @@ impl FrankWolfe {
     fn radius_and_steps(&self, problem: &Problem, budget: Budget, clip_norm: f64) -> Result<(f64, u64, f64), NotApplicable> {
         let model = RiskModel::of(problem);
         let candidates = (2 * problem.features) as f64;
-        let radii = match self.l1_norm {
-            Some(radius) => vec![positive("the l1 norm", radius)?],
-            None => (0..=24).map(|i| 2f64.powf(0.5 * f64::from(i)) / problem.row_norm).collect(),
-        };
+        let radius = self.l1_norm.map(|radius| positive("the l1 norm", radius)).transpose()?;
+        let nonzeros = typical_nonzeros(problem);
         let most = self.max_features.unwrap_or(u64::MAX);
         if most == 0 {
             return Err(NotApplicable::Option("max_features is 0; give at least 1".into()));
@@ -109,11 +99,11 @@ impl FrankWolfe {
         let mut best = (f64::INFINITY, 1.0, 1);
         for &steps in &all_steps {
             let scale = rough_scale(problem, budget, steps, clip_norm)? / problem.rows as f64;
-            for &radius in &radii {
-                let risk = model.frank_wolfe(radius, steps as f64, scale * candidates.ln());
-                if risk < best.0 {
-                    best = (risk, radius, steps);
-                }
+            // each of T choices gives its feature a useful weight
+            let radius = radius.unwrap_or(0.5 * (steps + 1) as f64 * model.useful_weight(nonzeros));
+            let risk = model.frank_wolfe(radius, steps as f64, scale * candidates.ln(), nonzeros);
+            if risk < best.0 {
+                best = (risk, radius, steps);
             }
         }
         Ok((best.1, best.2, best.0))
@@ -135,7 +125,7 @@ impl Algorithm for FrankWolfe {
             return Err(NotApplicable::Problem("there are more than 2^32 features; hash them to fewer".into()));
         }
         let lipschitz = problem.loss.facts().lipschitz.unwrap_or(1.0);
-        let usual = lipschitz * problem.row_norm / nonzeros(problem).sqrt();
+        let usual = lipschitz * problem.row_norm / typical_nonzeros(problem).sqrt();
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(usual))?;
         let refresh_every = in_range("refresh_every", self.refresh_every.unwrap_or(REFRESH_EVERY) as f64, 1.0, 1e9)? as u64;
         let (l1_norm, steps, predicted) = self.radius_and_steps(problem, budget, clip_norm)?;

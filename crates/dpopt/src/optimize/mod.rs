@@ -38,9 +38,9 @@ pub use descent::{
 };
 pub use frank_wolfe::{FrankWolfe, VertexSchedule, run_vertices};
 pub use hard_thresholding::{
-    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, OutOfConditions, RefitSchedule, SourceProblem, SparseOptions,
+    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, OutOfConditions, FeatureFit, Peeling, PeelingSchedule, RefitSchedule, SourceProblem, SparseOptions,
     Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects, VarianceOptions, VarianceReducedSchedule, geometric_constant,
-    run_sparse, source_geometric_constant, scsg_ht_noise, sgd_ht_noise,
+    run_peeling, run_sparse, source_geometric_constant, scsg_ht_noise, sgd_ht_noise,
 };
 pub use exponential_mechanism::{ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};

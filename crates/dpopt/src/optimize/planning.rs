@@ -20,6 +20,15 @@ pub(crate) fn require_delta(budget: Budget) -> Result<(), NotApplicable> {
     }
 }
 
+/// Non-zeros of a row beyond which its entries are taken to be no smaller.
+const TYPICAL_NONZEROS: usize = 128;
+
+/// Non-zeros of a row, from public facts: a row of norm R has entries of about R/√m.
+pub(crate) fn typical_nonzeros(problem: &Problem) -> f64 {
+    let most = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
+    most.min(problem.features).clamp(1, TYPICAL_NONZEROS) as f64
+}
+
 /// The smallest noise whose event is certified.
 pub(crate) fn noise(
     problem: &Problem,

@@ -3,10 +3,10 @@
 
 use super::{
     AdaptiveOptions, Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
-    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Prepared, RateSchedule, Regime, Regimes, RegularizedDescent,
+    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, RateSchedule, Regime, Regimes, RegularizedDescent,
     ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics, prepare,
 };
-use crate::mechanism::Correlation;
+use crate::mechanism::{Correlation, PeelingLaw};
 use crate::plan::{Grade, NotApplicable, Problem};
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
@@ -41,6 +41,8 @@ pub struct MethodOptions {
     pub initial_features: Option<u64>,
     /// Share of the budget for fitting the chosen features again.
     pub refit_share: Option<f64>,
+    /// How a feature is picked (peeling).
+    pub peeling: Option<PeelingLaw>,
     /// c: l2 bound on the change of a record's gradient since the snapshot, for variance-reduced methods.
     pub difference_clip: Option<f64>,
     /// q₁: probability of a record to enter a snapshot (dp-scsg-ht).
@@ -103,7 +105,7 @@ fn reference<A: Algorithm>(
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 23] = [
+const PLANNERS: [(&str, Planner); 24] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
     (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
     (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
@@ -118,6 +120,7 @@ const PLANNERS: [(&str, Planner); 23] = [
     (DpSgdHt::NAME, planned::<DpSgdHt>),
     (DpSvrgHt::NAME, planned::<DpSvrgHt>),
     (DpScsgHt::NAME, planned::<DpScsgHt>),
+    (Peeling::NAME, planned::<Peeling>),
     (FrankWolfe::NAME, planned::<FrankWolfe>),
     (BiasReducedSgd::NAME, reference::<BiasReducedSgd>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),
@@ -130,7 +133,8 @@ const PLANNERS: [(&str, Planner); 23] = [
 ];
 
 /// Methods that keep at most `max_features` features.
-const LIMITING: [&str; 5] = [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME, FrankWolfe::NAME];
+const LIMITING: [&str; 6] =
+    [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME, Peeling::NAME, FrankWolfe::NAME];
 
 /// Methods whose proved error grows with ln d and not with √d.
 const LOGARITHMIC: [&str; 2] = [SparseOutputPerturbation::NAME, FrankWolfe::NAME];

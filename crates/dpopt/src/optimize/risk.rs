@@ -132,19 +132,28 @@ impl RiskModel {
         })
     }
 
-    /// Frank–Wolfe within ‖θ‖₁ ≤ λ in T steps; `selection` is what a chosen vertex falls short of the best, over λ. The ball
-    /// has room for the ⌊λR/s₀⌋ directions that matter most; the curvature constant is that of the first direction.
-    pub(crate) fn frank_wolfe(&self, radius: f64, steps: f64, selection: f64) -> f64 {
-        let inside = radius / self.signal.sqrt();
-        let bias: f64 = self
-            .moments
-            .iter()
-            .enumerate()
-            .map(|(j, &m)| 0.5 * self.curvature * m * self.signal * (1.0 - (inside - j as f64).clamp(0.0, 1.0)))
-            .sum();
-        let first = self.moments.first().copied().unwrap_or(0.0);
-        let constant = 2.0 * self.curvature * first * radius * radius;
-        bias + 2.0 * constant / (steps + 2.0) + radius * selection
+    /// Weight of a feature whose entry is R/√m that gives its rows half a score of useful size: a row has several features.
+    pub(crate) fn useful_weight(&self, nonzeros: f64) -> f64 {
+        0.5 * (self.signal * nonzeros).sqrt()
+    }
+
+    /// Frank–Wolfe within ‖w‖₁ ≤ λ in T steps, on rows of m entries. It finds at most T directions, those whose slope at 0 is
+    /// `visible`; a choice gives its feature a weight of 2λ/(T+1), and features are chosen again until that is useful. (The curvature
+    /// bound 2Γ/(T+2), Γ ∝ λ², says far more for large λ than is seen, and would choose balls too small to hold any answer.)
+    pub(crate) fn frank_wolfe(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
+        let worth = |m: &f64| 0.5 * self.curvature * m * self.signal;
+        let seen = self.moments.iter().take(steps as usize).take_while(|m| self.curvature * **m * self.signal.sqrt() >= visible);
+        let (found, value) = seen.fold((0.0f64, 0.0), |(found, value), m| (found + 1.0, value + worth(m)));
+        let one = 2.0 * radius / (steps + 1.0) / self.useful_weight(nonzeros);
+        let reached = if one < 1.0 { (one * steps / found.max(1.0)).min(1.0) } else { one.min(2.0) };
+        self.moments.iter().map(worth).sum::<f64>() - (2.0 * reached - reached * reached) * value
+    }
+
+    /// What the first `kept` directions are worth together whose slope of the mean loss at 0 is below `visible`: a selection
+    /// of features that sees no smaller slope leaves them out.
+    pub(crate) fn missed(&self, kept: usize, visible: f64) -> f64 {
+        let slopes = self.moments.iter().take(kept).map(|m| self.curvature * m);
+        slopes.filter(|a| a * self.signal.sqrt() < visible).map(|a| 0.5 * a * self.signal).sum()
     }
 
     /// T steps of Newton's method with eigenvalues raised to λ0, from noisy gradients, with noise on each step.

@@ -51,7 +51,7 @@ class PrivateLinear(PrivateEstimator):
         "rate_schedule", "correlation",
         "draws", "constant_time",
         "max_features", "initial_features", "refit_share", "difference_clip", "snapshot_probability", "inner_steps",
-        "l1_norm", "refresh_every",
+        "l1_norm", "refresh_every", "peeling",
     )  # fmt: skip
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:

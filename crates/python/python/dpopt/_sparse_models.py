@@ -1,4 +1,4 @@
-"""Private linear models with at most k features, by iterative hard thresholding or Frank–Wolfe."""
+"""Private linear models with at most k features, by iterative hard thresholding, peeling or Frank–Wolfe."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SPARSE_PARAMETERS = """    max_features: k, the largest number of features with 
         initial_features: features kept after the first step; falls to `max_features` over the first half of the steps.
         refit_share: share of the budget for fitting the chosen features again. None: 0.5; 0: no second fit.
         difference_clip, snapshot_probability, inner_steps: of ``dp-svrg-ht`` and ``dp-scsg-ht``.
+        peeling: of ``peeling``: how a feature is picked, "gumbel" or "laplace". None: the better prediction.
         l1_norm, refresh_every: of ``frank-wolfe``: largest l1 norm of the coefficients, and after how many steps all slopes are
             computed anew."""
 
@@ -62,7 +63,7 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
-        l1_norm=None, refresh_every=None,
+        peeling=None, l1_norm=None, refresh_every=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip
@@ -93,7 +94,7 @@ class SparseLinearRegression(_Support, PrivateLinearRegressor):
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
         initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
-        l1_norm=None, refresh_every=None,
+        peeling=None, l1_norm=None, refresh_every=None,
         regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
         insecure_seed=None,
     ):  # fmt: skip

@@ -35,6 +35,7 @@ impl DataSet {
 /// The file that was given, or both data sets that we have; a short run takes one.
 pub(super) fn all(lab: &Lab) -> Result<Vec<DataSet>, Failure> {
     if let Some(path) = lab.file() {
+        lab.setting("data file (BLAKE3)", lab.fingerprint())?;
         return Ok(vec![libsvm(path)?]);
     }
     let limit = lab.pick(400, usize::MAX);
@@ -93,27 +94,32 @@ fn adult(path: &Path) -> Result<DataSet, Failure> {
 /// Rows clipped to norm 1; labels by their sign. k as in the paper, at most a thousand.
 fn libsvm(path: &Path) -> Result<DataSet, Failure> {
     let text = read(path)?;
-    let parsed = || {
-        text.lines().filter(|l| !l.trim().is_empty()).map(|line| {
-            let mut parts = line.split_whitespace();
-            let label = parts.next().and_then(|l| l.parse::<f64>().ok());
-            let entries = parts.map_while(|p| {
-                let (index, value) = p.split_once(':')?;
-                Some((index.parse::<u32>().ok()?.checked_sub(1)?, value.parse::<f32>().ok()?))
-            });
-            (label, entries.collect::<Vec<_>>())
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let parsed: Vec<(f64, Vec<(u32, f32)>)> = lines
+        .map(|(i, line)| {
+            entries(line).ok_or_else(|| Failure::of(format!("{}: line {} is not `label index:value ...`", path.display(), i + 1)))
         })
-    };
-    let columns = parsed().flat_map(|(_, e)| e).map(|e| e.0 as usize + 1).max().unwrap_or(0);
-    let mut examples = Examples { rows: Rows::new(columns), targets: Vec::new() };
-    for (i, (label, mut entries)) in parsed().enumerate() {
-        let label = label.ok_or_else(|| Failure::of(format!("{}: line {} has no label", path.display(), i + 1)))?;
-        examples.rows.push_clipped(&mut entries, 1.0);
-        examples.targets.push(if label > 0.0 { 1.0 } else { -1.0 });
+        .collect::<Result<_, _>>()?;
+    let columns = parsed.iter().flat_map(|(_, row)| row).map(|e| e.0 as usize + 1).max().unwrap_or(0);
+    if parsed.len() < 10 || columns == 0 {
+        return Err(Failure::of(format!("{} has too few rows for five folds, or no features", path.display())));
     }
-    if examples.targets.len() < 10 {
-        return Err(Failure::of(format!("{} has too few rows for five folds", path.display())));
+    let mut examples = Examples { rows: Rows::new(columns), targets: Vec::new() };
+    for (label, mut row) in parsed {
+        examples.rows.push_clipped(&mut row, 1.0);
+        examples.targets.push(if label > 0.0 { 1.0 } else { -1.0 });
     }
     let features_kept = (columns as u64 / 47).clamp(1, 1000);
     Ok(DataSet { name: "libsvm", examples, features_kept, nonzeros: 128, intercept: None })
+}
+
+/// Label and entries, indices from 1 in the file and from 0 here; a comment begins with `#`.
+fn entries(line: &str) -> Option<(f64, Vec<(u32, f32)>)> {
+    let mut parts = line.split('#').next()?.split_whitespace();
+    let label = parts.next()?.parse().ok()?;
+    let entry = |part: &str| {
+        let (index, value) = part.split_once(':')?;
+        Some((index.parse::<u32>().ok()?.checked_sub(1)?, value.parse().ok()?))
+    };
+    Some((label, parts.map(entry).collect::<Option<_>>()?))
 }

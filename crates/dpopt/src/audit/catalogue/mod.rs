@@ -18,6 +18,7 @@ mod grid_sum;
 mod hard_thresholding;
 mod ledger;
 mod linear;
+mod peeling;
 mod run;
 mod sampling;
 mod streams;
@@ -154,6 +155,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(linear::bugs());
     bugs.extend(hard_thresholding::bugs());
     bugs.extend(frank_wolfe::bugs());
+    bugs.extend(peeling::bugs());
     bugs.extend(adaptive::bugs());
     bugs.extend(gibbs::bugs());
     bugs.extend(sparse::bugs());

@@ -73,7 +73,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             |_, s, view| {
                 let first = likelihood::gaussian(&sums(&view.seen[..s.steps as usize], s)) / s.noise_multiplier.powi(2);
                 let second = s.refit.as_ref().map_or(f64::NAN, |r| {
-                    view.seen[s.steps as usize..].iter().map(|v| -v[0] / s.clip_norm).sum::<f64>() / r.noise_multiplier.powi(2)
+                    view.seen[s.steps as usize..].iter().map(|v| -v[0] / r.clip_norm).sum::<f64>() / r.noise_multiplier.powi(2)
                 });
                 first + second
             },

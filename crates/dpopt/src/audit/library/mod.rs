@@ -33,6 +33,7 @@ mod frank_wolfe;
 pub(in crate::audit) mod gibbs;
 mod methods;
 mod one_run;
+mod peeling;
 mod releases;
 mod search;
 mod sparse;
@@ -211,6 +212,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(methods::audits());
     rows.extend(hard_thresholding::audits());
     rows.extend(frank_wolfe::audits());
+    rows.extend(peeling::audits());
     rows.extend(adaptive::audits());
     rows.extend(embeddings::audits());
     rows.extend(gibbs::audits());

@@ -11,6 +11,7 @@ pub(super) mod embeddings;
 mod logistic;
 pub(super) mod methods;
 pub(super) mod noise;
+pub(super) mod peeling;
 pub(super) mod sparse;
 pub(super) mod streams;
 pub(super) mod sums;

@@ -1,12 +1,12 @@
 //! DP-GD-HT and DP-SGD-HT (spec 16 §1–2), with numerical accounting and a second fit of the chosen features.
 
-use super::refit::{RefitSchedule, Shared, refit};
+use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{SparseOptions, Sparsity};
 use crate::data::{Records, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, CuratorError, Formed, SparseVector, ThresholdedGaussian};
 use crate::optimize::descent::{DescentOptions, default_clip_norm};
-use crate::optimize::planning::{SAMPLER_ERROR, check_problem, gaussian_mu, in_range, noise, positive, require_delta};
+use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -74,7 +74,6 @@ impl HardThresholdSchedule {
     fn shared(&self) -> Shared {
         Shared {
             loss: self.loss,
-            clip_norm: self.clip_norm,
             sampling_probability: self.sampling_probability,
             regularization: self.regularization,
             intercept: self.intercept,
@@ -148,10 +147,7 @@ impl SparseOptions {
         // the second stage: the recipe of noisy descent, for its share of the budget
         let second = if share > 0.0 {
             let options = DescentOptions { clip_norm: Some(clip_norm), regularization: Some(regularization), ..Default::default() };
-            let mut recipe = options.recipe(problem, budget)?;
-            let time = recipe.tolerable_time * share.sqrt();
-            recipe.learning_rate = recipe.largest_rate.min(time * (1.0 - recipe.momentum) / recipe.steps as f64);
-            Some(recipe)
+            Some(recipe(&options, problem, budget, share)?)
         } else {
             None
         };
@@ -170,15 +166,9 @@ impl SparseOptions {
         };
         let (m, certificate) = noise(problem, budget, event)?;
         let (noise_multiplier, second_multiplier) = (first_noise(m), second_noise(m));
-        let grid = |z: f64, d: usize| Grid::for_sum(clip_norm, z * clip_norm, problem.rows, d).exponent();
-        let refit = second.zip(second_multiplier).map(|(r, z)| RefitSchedule {
-            steps: r.steps,
-            learning_rate: r.learning_rate,
-            momentum: r.momentum,
-            noise_multiplier: z,
-            noise_std: z * clip_norm,
-            grid_exponent: grid(z, sparsity.max_features + 1),
-        });
+        let refit = second
+            .zip(second_multiplier)
+            .map(|(recipe, z)| RefitSchedule::of(&recipe, z, problem.rows, sparsity.max_features + 1));
         let nonzeros = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
         let touched = q * n * nonzeros.min(problem.features) as f64;
         let by_entries = touched * COST_RATIO < d;
@@ -195,7 +185,7 @@ impl SparseOptions {
             noise_std: noise_multiplier * clip_norm,
             sampling_probability: q,
             regularization,
-            grid_exponent: grid(noise_multiplier, problem.features),
+            grid_exponent: Grid::for_sum(clip_norm, noise_multiplier * clip_norm, problem.rows, problem.features).exponent(),
             computed: if by_entries { BY_ENTRIES } else { OVER_ALL }.into(),
             refit,
         };
@@ -209,7 +199,7 @@ impl SparseOptions {
                 steps: total,
                 gradients: q * n * total as f64,
                 weight_noise: None,
-                predicted_excess_risk: predicted(&schedule, problem, gaussian_mu(problem, budget)?),
+                predicted_excess_risk: predicted(&schedule, problem),
                 certificate,
                 assumptions: assumptions(q),
                 warnings: Vec::new(),
@@ -233,15 +223,22 @@ pub(super) fn assumptions(q: f64) -> Vec<String> {
     all
 }
 
-/// Excess risk of descent on k features, the noise of the last stage on each.
-fn predicted(schedule: &HardThresholdSchedule, problem: &Problem, mu: f64) -> f64 {
+/// Excess risk of descent on k features, the noise of the last stage on each, and what the features are worth whose slope is lost
+/// in the noise of a step: its largest among d/k features.
+fn predicted(schedule: &HardThresholdSchedule, problem: &Problem) -> f64 {
     let kept = Problem { features: schedule.max_features + 1, nonzeros: schedule.max_features + 1, ..problem.clone() };
     let lipschitz = problem.loss.facts().lipschitz.map(|l| l * problem.row_norm);
     let model = RiskModel::of(&kept).clipped(schedule.clip_norm, lipschitz);
-    let selection = schedule.learning_rate * schedule.steps as f64 / (1.0 - schedule.momentum);
-    let refit = schedule.refit.as_ref().map_or(0.0, |r| r.learning_rate * r.steps as f64 / (1.0 - r.momentum));
-    let time = selection + refit;
-    model.learning_time(time, time * schedule.clip_norm / (mu * problem.rows as f64))
+    let batch = schedule.sampling_probability * problem.rows as f64;
+    let steps = schedule.steps as f64;
+    let selection = schedule.learning_rate * steps / (1.0 - schedule.momentum);
+    let (time, noise) = match &schedule.refit {
+        Some(refit) => (selection + refit.learning_time(), refit.noise_left(batch)),
+        None => (selection, selection * schedule.noise_std / (batch * steps.sqrt())),
+    };
+    let rivals = (problem.features as f64 / schedule.max_features as f64).max(1.0);
+    let visible = schedule.noise_std / batch * (2.0 * rivals.ln()).sqrt();
+    model.learning_time(time, noise) + RiskModel::of(problem).missed(schedule.max_features, visible)
 }
 
 impl Algorithm for DpGdHt {

@@ -10,8 +10,11 @@
 mod closed_forms;
 mod descent;
 mod federated;
+mod peeling;
 mod refit;
 mod variance_reduced;
+#[cfg(test)]
+mod peeling_tests;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +23,7 @@ pub use closed_forms::{
 };
 pub use federated::{Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects};
 pub use descent::{DpGdHt, DpSgdHt, HardThresholdSchedule, run_sparse};
+pub use peeling::{FeatureFit, Peeling, PeelingSchedule, run_peeling};
 pub use refit::RefitSchedule;
 pub use variance_reduced::{DpScsgHt, DpSvrgHt, VarianceOptions, VarianceReducedSchedule};
 

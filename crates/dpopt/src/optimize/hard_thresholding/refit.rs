@@ -1,16 +1,18 @@
 //! Fitting the chosen features again: noisy descent on k coordinates with what is left of the budget (spec 16 §2).
 //!
 //! The support is released, so restricting records to it is deterministic per record: norms only fall, and a record's
-//! clipped gradient still has norm at most C. No selection happens here, so the noise of the other coordinates is never made.
+//! clipped gradient still has norm at most C₂. No selection happens here, so the noise of the other coordinates is never made.
 
 use crate::data::{Examples, RecordBuffer, Records, Rows};
 use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, SparseVector};
 use crate::loss::Loss;
 use crate::optimize::RunError;
-use crate::plan::Problem;
+use crate::optimize::descent::{DescentOptions, Recipe};
+use crate::plan::{NotApplicable, Problem};
 use crate::progress::Progress;
 use crate::Sensitive;
 use dpopt_noise::Grid;
+use dpopt_privacy::Budget;
 use serde::Serialize;
 
 /// The second stage.
@@ -22,7 +24,9 @@ pub struct RefitSchedule {
     pub learning_rate: f64,
     /// β.
     pub momentum: f64,
-    /// z₂: noise standard deviation of the *sum*, over C.
+    /// C₂: l2 bound on a record's gradient on the chosen features.
+    pub clip_norm: f64,
+    /// z₂: noise standard deviation of the *sum*, over C₂.
     pub noise_multiplier: f64,
     /// Noise standard deviation of the sum, per coordinate.
     pub noise_std: f64,
@@ -30,17 +34,52 @@ pub struct RefitSchedule {
     pub grid_exponent: i32,
 }
 
+/// The recipe of noisy descent for a share of the budget (of μ²).
+pub(super) fn recipe(options: &DescentOptions, problem: &Problem, budget: Budget, share: f64) -> Result<Recipe, NotApplicable> {
+    let mut recipe = options.recipe(problem, budget)?;
+    if options.learning_rate.is_none() {
+        let time = recipe.tolerable_time * share.sqrt();
+        recipe.learning_rate = recipe.largest_rate.min(time * (1.0 - recipe.momentum) / recipe.steps as f64);
+    }
+    Ok(recipe)
+}
+
+impl RefitSchedule {
+    /// The recipe with noise multiplier z, on at most `features` coordinates.
+    pub(super) fn of(recipe: &Recipe, noise_multiplier: f64, rows: u64, features: usize) -> Self {
+        let noise_std = noise_multiplier * recipe.clip_norm;
+        Self {
+            steps: recipe.steps,
+            learning_rate: recipe.learning_rate,
+            momentum: recipe.momentum,
+            clip_norm: recipe.clip_norm,
+            noise_multiplier,
+            noise_std,
+            grid_exponent: Grid::for_sum(recipe.clip_norm, noise_std, rows, features).exponent(),
+        }
+    }
+
+    /// Standard deviation that the noise of all steps on the sums of `batch` records leaves in a weight without curvature.
+    pub(super) fn noise_left(&self, batch: f64) -> f64 {
+        self.learning_time() * self.noise_std / (batch * (self.steps as f64).sqrt())
+    }
+
+    /// ηT/(1−β).
+    pub(super) fn learning_time(&self) -> f64 {
+        self.learning_rate * self.steps as f64 / (1.0 - self.momentum)
+    }
+}
+
 /// What both stages share.
 pub(super) struct Shared {
     pub(super) loss: Loss,
-    pub(super) clip_norm: f64,
     pub(super) sampling_probability: f64,
     pub(super) regularization: f64,
     pub(super) intercept: Option<u32>,
 }
 
 /// The records with the columns of `support` only, numbered in their order.
-fn restricted<R: Records>(examples: &Sensitive<R>, support: &[u32], row_norm: f64) -> Result<Sensitive<Examples>, R::Error> {
+pub(super) fn restricted<R: Records>(examples: &Sensitive<R>, support: &[u32], row_norm: f64) -> Result<Sensitive<Examples>, R::Error> {
     let records = examples.expose();
     let mut out = Examples { rows: Rows::new(support.len()), targets: Vec::with_capacity(records.len()) };
     let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
@@ -69,9 +108,9 @@ pub(super) fn refit<R: Records>(
     let examples = restricted(examples, support, problem.row_norm).map_err(Into::<CuratorError>::into)?;
     let (records, q) = (examples.expose().rows.len(), schedule.sampling_probability);
     let grid = Grid::new(refit.grid_exponent);
-    let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+    let gradient = ClippedGradient::new(schedule.loss, refit.clip_norm, grid)?;
     let mechanism =
-        Gaussian::new(refit.noise_multiplier, schedule.clip_norm, grid, support.len(), "gradient on the chosen features");
+        Gaussian::new(refit.noise_multiplier, refit.clip_norm, grid, support.len(), "gradient on the chosen features");
     let per_record = 1.0 / (q * problem.rows as f64);
     let decay = refit.learning_rate * schedule.regularization / (problem.rows as f64 * (1.0 - refit.momentum));
     let keep: Vec<f64> = support.iter().map(|&j| if schedule.intercept == Some(j) { 1.0 } else { 1.0 - decay }).collect();
