@@ -408,7 +408,9 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
         Compared::within("non-convex: slope of the gradient norm in n (theory: -1/4, with logarithms)", -1.0..=-0.125, other[0]),
     ];
     let sentence = format!(
-        "The bound falls like n^{fall:.2} but is still {last:.0} at the largest n, where a loss is at most a few: of no use. Measured at ε = {largest}          and the largest n: excess of the logistic loss {:.4} (DP-SGD {:.4}, answering 0 {:.4}), gradient norm of the sigmoid loss {:.4} (DP-SGD {:.4},          answering 0 {:.4}). Slopes in n, d, s: {:.2}, {:.2}, {:.2} (convex) and {:.2}, {:.2}, {:.2}.",
+        "The bound falls like n^{fall:.2} but is still {last:.0} at the largest n, where a loss is at most a few: of no use. Measured at ε = {largest} \
+         and the largest n: excess of the logistic loss {:.4} (DP-SGD {:.4}, answering 0 {:.4}), gradient norm of the sigmoid loss {:.4} (DP-SGD {:.4}, \
+         answering 0 {:.4}). Slopes in n, d, s: {:.2}, {:.2}, {:.2} (convex) and {:.2}, {:.2}, {:.2}.",
         at(METHODS[0].0, true, &|r| r.risk(true)),
         at(METHODS[1].0, true, &|r| r.risk(true)),
         at(METHODS[0].0, true, &|r| r.risk_of_zero(true)),
@@ -428,7 +430,8 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
         verdict: Verdict::of_checks(&compared, sentence),
         compared,
         notes: vec![
-            "Step sizes of bias-reduced SGD are its defaults, D/(ν√T); DP-SGD has the library's defaults. Nothing was tuned. Answers are projected on the              ball that holds the truth."
+            "Step sizes of bias-reduced SGD are its defaults, D/(ν√T); DP-SGD has the library's defaults. Nothing was tuned. Answers are projected on the \
+             ball that holds the truth."
                 .into(),
             "The sigmoid loss changes slowly with the weights: its gradient at 0 is that of a step of length 0.".into(),
         ],
