@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// With --catalogue: only bugs whose number, and rows whose name, contains this; may be repeated
     #[arg(long, value_name = "TEXT", requires = "catalogue")]
     only: Vec<String>,
-    /// With --catalogue: write <date>.md, <date>.json and the trade-off curves (pictures/*.svg) into this directory; names end in
+    /// With --catalogue: write DATE.md, DATE.json and the trade-off curves (pictures/*.svg) into this directory; names end in
     /// -seed-N with another seed
     #[arg(long, value_name = "DIR", requires = "catalogue")]
     write: Option<PathBuf>,

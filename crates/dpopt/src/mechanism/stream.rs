@@ -101,7 +101,7 @@ enum Noise {
     },
 }
 
-/// The noisy gradient sums of a stream, one call per step. Made by [`Curator::open_stream`](super::Curator::open_stream), which
+/// The noisy gradient sums of a stream, one call per step. Made by `Curator::open_stream`, which
 /// charges all steps at once. Neither printable nor cloneable: it holds noise that later steps take back.
 pub struct GradientStream {
     shape: StreamShape,

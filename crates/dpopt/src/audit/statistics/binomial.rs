@@ -50,7 +50,7 @@ pub fn ln_lower_tail(k: u64, n: u64, p: f64, q: f64) -> f64 {
     if k >= n { 0.0 } else { ln_upper_tail(n - k, n, q, p) }
 }
 
-/// A lower confidence bound on p from `k` successes in `n` trials: P[bound > p] ≤ `alpha` for every p.
+/// A lower confidence bound on p from `k` successes in `n` trials: `P(bound > p)` ≤ `alpha` for every p.
 ///
 /// The Clopper–Pearson bound Beta⁻¹(alpha; k, n−k+1), rounded down; 0 if k = 0.
 ///
@@ -74,7 +74,7 @@ pub fn lower_bound(k: u64, n: u64, alpha: f64) -> f64 {
     logistic(low).next_down().max(0.0)
 }
 
-/// An upper confidence bound on p from `k` successes in `n` trials: P[bound < p] ≤ `alpha` for every p.
+/// An upper confidence bound on p from `k` successes in `n` trials: `P(bound < p)` ≤ `alpha` for every p.
 ///
 /// The Clopper–Pearson bound Beta⁻¹(1−alpha; k+1, n−k), rounded up; 1 if k = n.
 pub fn upper_bound(k: u64, n: u64, alpha: f64) -> f64 {
