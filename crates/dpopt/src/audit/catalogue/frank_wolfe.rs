@@ -45,7 +45,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "record +C or -C against two of -C, one step; its sign",
             ),
             claim,
-            (450, 20_000),
+            (700, 20_000),
             move |code, with, draws| {
                 code.pick(&correct, &planted).run(with, draws, |_, _, view| indicator(view.weights[0] > 0.0))
             },

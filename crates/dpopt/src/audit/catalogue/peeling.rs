@@ -23,7 +23,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "record raises five scores and lowers five; raised ones picked",
             ),
             Claim::pure(1.0),
-            (600, 30_000),
+            (900, 30_000),
             move |code, with, draws| five(&by_gumbel, Gumbel, code, with, draws.word()),
         ),
         PlantedBug::counting(
