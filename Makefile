@@ -95,7 +95,7 @@ crosscheck: .venv-crosscheck/done ## 650 random events against four other accoun
 	$(CARGO) build -q --release -p dpopt-privacy --example account
 	.venv-crosscheck/bin/python crates/privacy/crosscheck/run.py target/release/examples/account docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
 
-figures: ## the pictures of the methods' pages, into docs/images (some minutes)
+figures: ## the pictures of the methods' pages, into docs/images (half an hour, most of it embeddings)
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
 	$(CARGO) run -q --release -p dpopt --example embedding_figure -- docs/images/embeddings.svg
 

@@ -433,7 +433,6 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
             "Step sizes of bias-reduced SGD are its defaults, D/(ν√T); DP-SGD has the library's defaults. Nothing was tuned. Answers are projected on the \
              ball that holds the truth."
                 .into(),
-            "The sigmoid loss changes slowly with the weights: its gradient at 0 is that of a step of length 0.".into(),
         ],
     })
 }
