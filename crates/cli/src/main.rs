@@ -3,6 +3,7 @@
 
 mod account;
 mod audit;
+mod explain;
 mod fit;
 mod flags;
 mod generate;
@@ -12,7 +13,9 @@ mod output;
 mod predict;
 mod progress;
 mod relation;
+mod spending;
 mod split;
+mod training;
 
 use clap::{Parser, Subcommand};
 use output::Failure;
@@ -34,7 +37,7 @@ enum Command {
     /// Fit a private model of one column and write model.json
     Fit(Box<fit::FitArguments>),
     /// Show every method with its noise, cost and prediction, before any record is read
-    Explain(Box<fit::ExplainArguments>),
+    Explain(Box<explain::ExplainArguments>),
     /// Predict labels and probabilities, or values, for the rows of a table
     Predict(predict::PredictArguments),
     /// Score a model on a table with known targets (exact numbers, not private)
@@ -63,7 +66,7 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Fit(arguments) => fit::fit(&arguments),
-        Command::Explain(arguments) => fit::explain(&arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Mean(arguments) => mean::run(&arguments),

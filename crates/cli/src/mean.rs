@@ -1,6 +1,6 @@
 //! `dpopt mean`: the private mean of sparse vectors.
 
-use crate::fit::{Outputs, command_line, failed, write_outputs};
+use crate::spending::{BudgetFile, Outputs, command_line, failed, write_outputs};
 use crate::flags::TableFlags;
 use crate::output::{Failure, note, print, print_json, table};
 use crate::progress::Bar;
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "explain")]
     json: bool,
     #[command(flatten)]
-    budget_file: crate::fit::BudgetFile,
+    budget_file: BudgetFile,
     /// Reproducible noise for tests: NO privacy
     #[arg(long, value_name = "N")]
     insecure_seed: Option<u64>,

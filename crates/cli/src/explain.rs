@@ -1,0 +1,189 @@
+//! `dpopt explain`: what a fit would do and cost, without reading records.
+
+use crate::output::{Failure, note, print, print_json, table};
+use crate::spending::failed;
+use crate::training::{Common, Task};
+use crate::usage;
+use clap::Args;
+use dpopt::loss::embedding::Embedding;
+use dpopt::optimize::{EmbeddingOptions, Regime, Regimes, candidates};
+use dpopt::plan::Problem;
+use dpopt::report::{CandidateRow, Outcome, number, probability};
+use dpopt_privacy::{Budget, Relation};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct ExplainArguments {
+    /// The table; only its header is read, and its rows are counted unless --rows is given
+    #[arg(required_unless_present = "features")]
+    data: Vec<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+    /// Without a table: number of classes, or 0 for regression
+    #[arg(long, value_name = "K", default_value_t = 2)]
+    class_count: u32,
+    /// Machine-readable output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Explained {
+    epsilon: f64,
+    delta: f64,
+    model_epsilon: f64,
+    model_delta: f64,
+    problem: Problem,
+    weights: usize,
+    candidates: Vec<CandidateRow>,
+    warnings: Vec<String>,
+}
+
+pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
+    let common = &arguments.common;
+    let (explained, read) = match arguments.data.as_slice() {
+        data @ [_, ..] => {
+            let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
+            let read = if common.rows.is_some() {
+                "only the header was read"
+            } else {
+                "only the header was read, and rows were counted without looking at their values"
+            };
+            let explained = Explained {
+                epsilon: e.budget.epsilon(),
+                delta: e.budget.delta(),
+                model_epsilon: e.division.model.epsilon(),
+                model_delta: e.division.model.delta(),
+                problem: e.problem,
+                weights: e.weights,
+                candidates: e.candidates.iter().map(CandidateRow::from).collect(),
+                warnings: e.warnings,
+            };
+            (explained, read)
+        }
+        [] => (from_numbers(arguments)?, "no table was opened"),
+    };
+    if arguments.json {
+        return print_json(&explained);
+    }
+    for warning in &explained.warnings {
+        note(format!("warning: {warning}"));
+    }
+    print(&shown(&explained, read))
+}
+
+/// `dpopt explain --rows N --features D`.
+fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
+    let common = &arguments.common;
+    let Some(rows) = common.rows.filter(|n| *n >= 2) else {
+        return Err(usage("give --rows N (at least 2), or a table to count"));
+    };
+    let features = common.reading.features().and_then(|d| usize::try_from(d).ok()).filter(|d| *d >= 1);
+    let Some(features) = features else {
+        return Err(usage("give --features D (at least 1), or a table"));
+    };
+    let delta = common.delta.unwrap_or_else(|| (rows as f64).powf(-1.1));
+    let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
+    let classes = match common.schema.classes.len() {
+        0 => arguments.class_count,
+        1 => common.schema.classes[0].parse().unwrap_or(1),
+        k => u32::try_from(k).unwrap_or(u32::MAX),
+    };
+    let regression = common.task == Some(Task::Regression) || classes == 0;
+    let loss = match classes {
+        _ if regression => dpopt::loss::Loss::Squared,
+        1 => return Err(usage("one class leaves nothing to tell apart; give at least two")),
+        2 => dpopt::loss::Loss::Logistic { shift: 0.0 },
+        classes => dpopt::loss::Loss::Softmax { classes },
+    };
+    let relation = Relation::from(common.relation);
+    let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
+    let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, relation };
+    let mut method = common.method()?;
+    method.embedding = match common.embedding()? {
+        Some(asked) if asked.towers.is_some() => {
+            return Err(usage("a two-tower model needs a table that says which features are whose"));
+        }
+        Some(asked) => Some(EmbeddingOptions {
+            model: Embedding { dimension: asked.dimension, towers: None, seed: asked.seed },
+            selection: asked.selection,
+            update: asked.update,
+        }),
+        None => None,
+    };
+    Ok(Explained {
+        epsilon: budget.epsilon(),
+        delta: budget.delta(),
+        model_epsilon: budget.epsilon(),
+        model_delta: budget.delta(),
+        candidates: candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
+        weights: method.embedding.as_ref().map_or(problem.weights(), |e| e.model.weights(features, loss.outputs())),
+        problem,
+        warnings: Vec::new(),
+    })
+}
+
+fn shown(e: &Explained, read: &str) -> String {
+    let p = &e.problem;
+    let mut out = format!(
+        "{} rows, {} features, {} weights, {}; epsilon {}, delta {}\n",
+        p.rows,
+        p.features,
+        e.weights,
+        p.relation,
+        e.epsilon,
+        probability(e.delta)
+    );
+    if e.model_epsilon < e.epsilon {
+        out.push_str(&format!(
+            "of which the model gets epsilon {}, delta {}; the rest pays for private labels or bounds\n",
+            number(e.model_epsilon),
+            probability(e.model_delta)
+        ));
+    }
+    out.push_str(&format!("{read}\n\n"));
+    let rows: Vec<Vec<String>> = e
+        .candidates
+        .iter()
+        .map(|c| match &c.outcome {
+            Outcome::Planned(row) => vec![
+                c.method.clone(),
+                number(row.noise_multiplier),
+                row.steps.to_string(),
+                number(row.gradients),
+                number(row.predicted_excess_risk),
+                format!("{:.6}", (row.epsilon * 1e6).ceil() / 1e6),
+                probability(row.delta),
+                row.accountant.clone(),
+            ],
+            Outcome::Refused { not_applicable } => vec![c.method.clone(), format!("not applicable: {not_applicable}")],
+        })
+        .collect();
+    let headings = ["method", "#noise", "#steps", "#gradients", "#excess risk", "#epsilon", "#delta", "accountant"];
+    out.push_str(&table(&headings, &rows));
+    for candidate in &e.candidates {
+        if let Outcome::Planned(row) = &candidate.outcome {
+            row.notes.iter().for_each(|note| out.push_str(&format!("\n{}: {note}\n", candidate.method)));
+        }
+    }
+    if let Some(regime) = regime(e) {
+        out.push_str(&format!("\n{regime}\n"));
+    }
+    out
+}
+
+/// Where sparse rows put a problem, if a row has fewer entries than there are features (spec 15 §10).
+fn regime(e: &Explained) -> Option<String> {
+    let p = &e.problem;
+    let budget = Budget::new(e.model_epsilon, e.model_delta).ok().filter(|_| p.nonzeros < p.features)?;
+    let borders = Regimes::of(p, budget);
+    let (enough, dense) = (number(borders.enough), number(borders.dense));
+    Some(match borders.at(p.rows as f64) {
+        Regime::TooFew => format!("regime: too few rows; nothing is proved to beat the answer 0 below {enough}"),
+        Regime::Sparse => format!(
+            "regime: sparse; from {enough} to {dense} rows the worst-case error of sparse methods grows with ln d, that of others with √d: \
+             without --method one of the former is taken"
+        ),
+        Regime::Dense => format!("regime: dense; from {dense} rows on noise in every weight costs less than a sparse answer"),
+    })
+}

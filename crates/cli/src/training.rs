@@ -1,0 +1,158 @@
+//! The flags that `dpopt fit` and `dpopt explain` share: what is learnt, from which table, by which method, at which budget.
+
+mod form;
+mod hyperparameters;
+
+use crate::flags::{SchemaFlags, TableFlags};
+use crate::output::Failure;
+use crate::relation::RelationFlag;
+use crate::spending::{command_line, failed};
+use crate::usage;
+use clap::{Args, ValueEnum};
+use dpopt::mechanism::{Correlation, PeelingLaw};
+use dpopt::model::{EmbeddingRequest, Fit, FitOptions, LedgerFile, StageShares};
+use dpopt::optimize::{InnerSteps, MethodOptions, RateSchedule};
+use dpopt_privacy::Budget;
+use form::ModelFlags;
+use hyperparameters::{InnerStepsFlag, PeelingFlag, Tuning};
+use std::path::PathBuf;
+
+#[derive(Args, Clone)]
+pub(crate) struct Common {
+    /// Column to learn (LIBSVM: the label, no need to name it)
+    #[arg(long)]
+    target: Option<String>,
+    /// ε of everything that is released
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) epsilon: f64,
+    /// δ of everything that is released; by default 1/rows^1.1
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) delta: Option<f64>,
+    /// By default: regression if the target has a declared range, else classification
+    #[arg(long, value_enum)]
+    pub(crate) task: Option<Task>,
+    /// Which tables are neighbours
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) relation: RelationFlag,
+    /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
+    #[arg(long)]
+    pub(crate) rows: Option<u64>,
+    /// Most memory for encoded rows, e.g. 512M or 2G: further rows go to an unnamed temporary file, and noisy-sgd reads them in
+    /// batches
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<u64>,
+    /// Method; auto takes the best prediction
+    #[arg(long, default_value = "auto")]
+    method: String,
+    #[command(flatten)]
+    form: ModelFlags,
+    #[command(flatten)]
+    pub(crate) schema: SchemaFlags,
+    #[command(flatten)]
+    pub(crate) reading: TableFlags,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// `--memory`: a whole number of bytes, or of K, M, G.
+fn bytes(given: &str) -> Result<u64, String> {
+    let digits = given.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (number, unit) = match digits.char_indices().last() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => (&digits[..at], letter.to_ascii_uppercase()),
+        _ => (digits, ' '),
+    };
+    let shift = match unit {
+        ' ' => 0,
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return Err("write a size like 512M or 2G".into()),
+    };
+    let size = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_shl(shift).filter(|s| s >> shift == n));
+    size.ok_or_else(|| "write a size like 512M or 2G".into())
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum Task {
+    Classification,
+    Regression,
+}
+
+impl Common {
+    /// The embedding model that was asked for, if one was.
+    pub(crate) fn embedding(&self) -> Result<Option<EmbeddingRequest>, Failure> {
+        self.form.request()
+    }
+
+    pub(crate) fn method(&self) -> Result<MethodOptions, Failure> {
+        let t = &self.tuning;
+        Ok(MethodOptions {
+            method: (self.method != "auto").then(|| self.method.clone()),
+            steps: t.steps,
+            learning_rate: t.learning_rate,
+            rate_schedule: t.rate_schedule.map(RateSchedule::from),
+            clip_norm: t.clip_norm,
+            sampling_probability: t.sampling_probability,
+            regularization: t.regularization,
+            momentum: t.momentum,
+            shift: t.shift,
+            max_features: t.max_features,
+            initial_features: t.initial_features,
+            refit_share: t.refit_share,
+            l1_norm: t.l1_norm,
+            refresh_every: t.refresh_every,
+            difference_clip: t.difference_clip,
+            snapshot_probability: t.snapshot_probability,
+            peeling: t.peeling.and_then(|flag| match flag {
+                PeelingFlag::Gumbel => Some(PeelingLaw::Gumbel),
+                PeelingFlag::Laplace => Some(PeelingLaw::Laplace),
+                PeelingFlag::Auto => None,
+            }),
+            inner_steps: t.inner_steps.map(|flag| match flag {
+                InnerStepsFlag::Fixed => InnerSteps::Fixed,
+                InnerStepsFlag::Geometric => InnerSteps::Geometric,
+            }),
+            // known once the columns are
+            intercept: None,
+            correlation: t.correlation.map(Correlation::from),
+            embedding: None,
+            gradient_decay: t.gradient_decay,
+            gradient_rank: t.gradient_rank,
+            distance: t.distance,
+            draws: t.draws,
+            constant_time: t.constant_time.then_some(true),
+            adaptive: t.adaptive()?,
+        })
+    }
+
+    pub(crate) fn fit(&self, data: &[PathBuf], ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
+        Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
+        let target = match (&self.target, self.reading.features()) {
+            (Some(target), _) => target.clone(),
+            (None, Some(_)) => "label".to_string(),
+            (None, None) => return Err(usage("name the column to learn: --target COLUMN")),
+        };
+        let (schema, schema_source) = self.schema.schema(&target, &self.reading)?;
+        let table = self.reading.open(data)?;
+        if self.task == Some(Task::Regression) && !self.schema.classes.is_empty() {
+            return Err(usage("--classes is for classification; leave it out or use --task classification"));
+        }
+        let options = FitOptions {
+            delta: self.delta,
+            relation: self.relation.into(),
+            schema,
+            shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
+            method: self.method()?,
+            embedding: self.embedding()?,
+            regression: self.task == Some(Task::Regression),
+            rows: self.rows,
+            ledger,
+            bad_cells: self.reading.bad_cells(),
+            memory: self.memory,
+            insecure_seed,
+            command: Some(command_line()),
+            schema_source,
+        };
+        Fit::new(table, &target, self.epsilon, options).map_err(failed)
+    }
+}

@@ -1,0 +1,96 @@
+//! `--model`: linear, or vectors per feature.
+
+use crate::output::Failure;
+use crate::usage;
+use clap::{Args, ValueEnum};
+use dpopt::model::EmbeddingRequest;
+use dpopt::optimize::{AdaptiveRule, Selection};
+
+/// Linear, or vectors per feature.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Embedding models")]
+pub(super) struct ModelFlags {
+    /// What is fitted
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) model: ModelFlag,
+    /// Numbers per feature of an embedding model
+    #[arg(long, value_name = "K", default_value_t = 16)]
+    pub(super) embedding_dim: usize,
+    /// two-tower: columns that say who (LIBSVM: a range of feature numbers, 1-1000)
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(super) user_columns: Vec<String>,
+    /// two-tower: columns that say what
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(super) item_columns: Vec<String>,
+    /// Public seed of the values that embeddings start at
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) embedding_seed: u64,
+    /// Adaptive steps instead of momentum; --moments, --public-moments and the domain flags apply then
+    #[arg(long, value_enum)]
+    pub(super) embedding_update: Option<UpdateFlag>,
+    /// Train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse
+    #[arg(long)]
+    pub(super) select_rows: bool,
+    /// --select-rows: noise of the counts over noise of the gradients
+    #[arg(long, value_name = "RATIO", requires = "select_rows", allow_negative_numbers = true)]
+    pub(super) count_noise: Option<f64>,
+    /// --select-rows: level of the noisy counts, in standard deviations of their noise
+    #[arg(long, value_name = "LEVEL", requires = "select_rows", allow_negative_numbers = true)]
+    pub(super) count_level: Option<f64>,
+}
+
+/// `--model`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub(super) enum ModelFlag {
+    /// A weight per feature (and class)
+    #[default]
+    Linear,
+    /// Scores are linear in the sum of the features' vectors
+    Embedding,
+    /// The score is the product of a user's and an item's vector, plus a weight per feature
+    TwoTower,
+}
+
+/// `--embedding-update`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum UpdateFlag {
+    /// One adaptive rate, as pasan
+    Scalar,
+    /// A rate per weight, as pagan
+    Diagonal,
+    /// As dp-adam
+    Adam,
+}
+
+impl ModelFlags {
+    pub(super) fn request(&self) -> Result<Option<EmbeddingRequest>, Failure> {
+        let towers = !(self.user_columns.is_empty() && self.item_columns.is_empty());
+        let towers = match self.model {
+            ModelFlag::TwoTower if self.user_columns.is_empty() || self.item_columns.is_empty() => {
+                return Err(usage("--model two-tower needs --user-columns and --item-columns"));
+            }
+            ModelFlag::TwoTower => Some((self.user_columns.clone(), self.item_columns.clone())),
+            _ if towers => return Err(usage("--user-columns and --item-columns are for --model two-tower")),
+            ModelFlag::Linear if self.select_rows => {
+                return Err(usage("--select-rows is for embedding models; add --model embedding or --model two-tower"));
+            }
+            ModelFlag::Linear if self.embedding_update.is_some() => {
+                return Err(usage("--embedding-update is for embedding models; for linear ones choose --method pagan, pasan or dp-adam"));
+            }
+            ModelFlag::Linear => return Ok(None),
+            ModelFlag::Embedding => None,
+        };
+        let selection = Selection { noise_ratio: self.count_noise, level: self.count_level, ..Selection::default() };
+        Ok(Some(EmbeddingRequest {
+            dimension: self.embedding_dim,
+            towers,
+            seed: self.embedding_seed,
+            selection: self.select_rows.then_some(selection),
+            update: self.embedding_update.map(|flag| match flag {
+                UpdateFlag::Scalar => AdaptiveRule::Scalar,
+                UpdateFlag::Diagonal => AdaptiveRule::Diagonal,
+                UpdateFlag::Adam => AdaptiveRule::Adam,
+            }),
+        }))
+    }
+}
