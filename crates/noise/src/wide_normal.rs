@@ -20,30 +20,35 @@ impl WideNormal {
     }
 
     /// A standard normal variable in units of 2^-112, at most one unit off the exact one (but with probability 2^-180).
+    #[inline]
+    pub(crate) fn sample(&self, stream: &mut Stream) -> i128 {
+        let (negative, size) = self.sign_and_size(stream);
+        if negative { -(size as i128) } else { size as i128 }
+    }
+
+    /// The same; whether it is negative, and its size below 2^117.
     ///
     /// In a core (98.5%) the point is W·u with 119 digits of u: 2^-117 off, then cut to a unit.
     #[inline]
-    pub(crate) fn sample(&self, stream: &mut Stream) -> i128 {
+    pub(crate) fn sign_and_size(&self, stream: &mut Stream) -> (bool, u128) {
         let word = stream.word();
         let (core, width) = self.pieces[(word & 255) as usize];
         if word < core {
             let (w, u1, u0) = (u128::from(width), u128::from(word >> 9), u128::from(stream.word()));
             // W·u in units of 2^-(61 + 119), of which 112 fraction bits stay
-            let size = ((w * u1 + (w * u0 >> 64)) >> (WIDTH_BITS + 55 - FRACTION_BITS)) as i128;
-            return if word >> 8 & 1 == 1 { -size } else { size };
+            return (word >> 8 & 1 == 1, (w * u1 + (w * u0 >> 64)) >> (WIDTH_BITS + 55 - FRACTION_BITS));
         }
         self.outside(word, stream)
     }
 
     #[cold]
-    fn outside(&self, word: u64, stream: &mut Stream) -> i128 {
+    fn outside(&self, word: u64, stream: &mut Stream) -> (bool, u128) {
         let (mut point, negative) = match table().point(word, stream) {
             Some(point) => (point, word >> 8 & 1 == 1),
             None => table().signed(stream),
         };
         let x = point.interval::<4>(stream).low; // 192 fraction bits, digits known to 2^-125 and better
-        let size = (u128::from(x.0[3]) << 112 | u128::from(x.0[2]) << 48 | u128::from(x.0[1] >> 16)) as i128;
-        if negative { -size } else { size }
+        (negative, u128::from(x.0[3]) << 112 | u128::from(x.0[2]) << 48 | u128::from(x.0[1] >> 16))
     }
 }
 

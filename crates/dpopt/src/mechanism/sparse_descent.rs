@@ -11,8 +11,9 @@ use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, 
 use dpopt_privacy::Event;
 use std::marker::PhantomData;
 
-/// Records whose rows and weights are asked for together: they fit the first-level cache.
-const GROUP: usize = 16;
+/// So many records before a record is used, its row and then its weights are asked for: they come while others are worked on,
+/// and fit the first-level cache.
+const AHEAD: usize = 16;
 
 /// What a record adds at deferred-noise weights: at most the clip norm in l2, on the grid, whatever the record is.
 pub(crate) trait SparseGradient: Sync {
@@ -92,17 +93,17 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
         for step in 0..steps {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
-            for group in batch.chunks(GROUP) {
-                if R::IN_MEMORY {
-                    input.fetch(group);
-                    for &i in group {
-                        let (columns, ..) = input.record(i as usize, &mut buffer).map_err(Into::into)?;
-                        self.gradient.warm(columns, &descent);
+            for at in 0..batch.len() + AHEAD {
+                if R::IN_MEMORY && let Some(&later) = batch.get(at) {
+                    if at % AHEAD == 0 {
+                        input.fetch(&batch[at..batch.len().min(at + AHEAD)]);
                     }
+                    let (columns, ..) = input.record(later as usize, &mut buffer).map_err(Into::into)?;
+                    self.gradient.warm(columns, &descent);
                 }
-                for &i in group {
+                if let Some(now) = at.checked_sub(AHEAD) {
                     self.gradient
-                        .add_record(input, i as usize, &mut descent, &mut stream, &mut scratch)
+                        .add_record(input, batch[now] as usize, &mut descent, &mut stream, &mut scratch)
                         .map_err(Into::into)?;
                 }
             }

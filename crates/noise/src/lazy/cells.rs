@@ -1,7 +1,8 @@
 //! The states of all coordinates, brought up to date one by one (spec 19 §3.7–3.8).
 
+use super::product::Additive;
 use super::recursion::{Gap, Recursion};
-use super::table::filled;
+use super::table::{filled, prefetch};
 use crate::stream::Stream;
 use crate::wide_normal::WideNormal;
 use rayon::prelude::*;
@@ -83,6 +84,8 @@ struct Gaps<const P: usize> {
     recursion: Recursion<P>,
     /// Gaps by length, for the run that `to` of the last look-up belongs to.
     listed: Vec<Option<Gap<P>>>,
+    /// Those of them that only add.
+    additive: Vec<Additive>,
     mapped: HashMap<u32, Gap<P>>,
     /// First step of the run that the lists belong to.
     run_start: u32,
@@ -98,6 +101,7 @@ impl<const P: usize> Gaps<P> {
         Self {
             recursion,
             listed: Vec::new(),
+            additive: Vec::new(),
             mapped: HashMap::new(),
             run_start: 0,
             run: 0,
@@ -123,12 +127,28 @@ impl<const P: usize> Gaps<P> {
             if self.listed.len() <= at {
                 self.listed.resize_with(at + 1, || None);
             }
-            let recursion = &mut self.recursion;
-            self.listed[at].get_or_insert_with(|| made(recursion, from, to))
+            let (recursion, additive) = (&mut self.recursion, &mut self.additive);
+            self.listed[at].get_or_insert_with(|| {
+                let gap = made(recursion, from, to);
+                if let Some(short) = gap.additive() {
+                    additive.resize(additive.len().max(at + 1), Additive::default());
+                    additive[at] = short;
+                }
+                gap
+            })
         } else {
             let recursion = &mut self.recursion;
             self.mapped.entry(length).or_insert_with(|| made(recursion, from, to))
         }
+    }
+
+    /// The short way from one step to another, if there is one and the gap was asked for before. `to` is that of the last gap.
+    #[inline]
+    fn short(&self, from: u32, to: u32) -> Option<&Additive> {
+        if P > 1 || to != self.to || from < self.run_start {
+            return None;
+        }
+        self.additive.get((to - from) as usize).filter(|short| short.is_some())
     }
 
     #[cold]
@@ -141,6 +161,7 @@ impl<const P: usize> Gaps<P> {
             self.run = run;
             self.run_start = start;
             self.listed.clear();
+            self.additive.clear();
             self.mapped.clear();
         }
     }
@@ -245,7 +266,12 @@ impl<const P: usize> Cells<P> {
         for seat in first..*taken {
             let cell = &mut self.cells[coordinates[seat]];
             let from = since[seat];
-            if from != self.step {
+            if let Some(short) = self.gaps.short(from, self.step) {
+                self.work.draws += 1;
+                self.work.touched += 1;
+                let gradient = std::mem::take(&mut cell.gradient).clamp(-self.max_gradient, self.max_gradient);
+                cell.state[0] = short.apply(cell.state[0], gradient, self.normal.sign_and_size(stream));
+            } else if from != self.step {
                 let gap = self.gaps.get(from, self.step);
                 self.work.draws += gap.draws() as u64;
                 self.work.touched += 1;
@@ -268,8 +294,12 @@ impl<const P: usize> Cells<P> {
     /// See [`LazyIterate::warm`](super::LazyIterate::warm).
     #[inline]
     pub(super) fn warm(&self, coordinates: impl Iterator<Item = usize>) {
-        let last = coordinates.fold(0, |all, j| all ^ self.cells.get(j).map_or(0, |cell| cell.last));
-        std::hint::black_box(last);
+        for cell in coordinates.filter_map(|j| self.cells.get(j)) {
+            prefetch(&cell.last);
+            if P > 1 {
+                prefetch(&cell.state);
+            }
+        }
     }
 
     /// Brings all coordinates up to date.

@@ -317,8 +317,7 @@ impl LazyIterate {
         }) * self.per_read
     }
 
-    /// Asks for the memory of coordinates that will be read soon, all at once: one by one, each would be waited for. Changes
-    /// nothing but speed.
+    /// Asks for the memory of coordinates that will be read soon and does not wait for it. Changes nothing but speed.
     #[inline]
     pub fn warm(&self, coordinates: impl Iterator<Item = usize>) {
         each!(&self.state, cells => cells.warm(coordinates));

@@ -75,6 +75,41 @@ impl Coefficient {
     }
 }
 
+/// A catch-up of a state of one number that only adds: x + 2^k·g + c·ξ, as most are without decay. What the coefficients do
+/// one by one, in a third of the instructions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Additive {
+    /// Of c; 0 if the catch-up is not of this kind.
+    mantissa: u128,
+    /// Of c, beyond 128.
+    shift: u32,
+    /// k.
+    left: u32,
+}
+
+impl Additive {
+    /// `None` unless the coefficients of state, gradient and noise allow it.
+    pub(super) fn of(state: &Coefficient, gradient: &Coefficient, noise: &Coefficient) -> Option<Self> {
+        let one = *state == Coefficient { mantissa: POWER_OF_TWO, shift: 127, negative: false };
+        let power = gradient.mantissa == POWER_OF_TWO && gradient.shift < 128 && !gradient.negative;
+        let small = noise.shift >= 128 && noise.mantissa != 0 && !noise.negative;
+        (one && power && small).then(|| Self { mantissa: noise.mantissa, shift: noise.shift - 128, left: 127 - gradient.shift })
+    }
+
+    #[inline]
+    pub(super) fn is_some(&self) -> bool {
+        self.mantissa != 0
+    }
+
+    /// The state after the catch-up; ξ by its sign and size.
+    #[inline]
+    pub(super) fn apply(&self, state: i128, gradient: i64, (negative, size): (bool, u128)) -> i128 {
+        let noise = (wide(size, self.mantissa).0 >> self.shift) as i128;
+        let sign = -i128::from(negative);
+        state.wrapping_add(i128::from(gradient) << self.left).wrapping_add((noise ^ sign).wrapping_sub(sign))
+    }
+}
+
 /// The leading 128 bits m of a positive number and e with number ≈ m·2^e; `None` for 0.
 fn significand<const L: usize>(value: &Fixed<L>) -> Option<(u128, i32)> {
     let top = value.0.iter().rposition(|&limb| limb != 0)?;
@@ -125,6 +160,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn additive_catch_ups_are_what_their_coefficients_do(
+            state: i64, gradient: i32, xi in -(1i128 << 116)..1i128 << 116, limbs in prop::array::uniform2(any::<u64>()), left in 0i32..60
+        ) {
+            let one = Coefficient::new(&Fixed::<4>::integer(1), 1, 0).unwrap();
+            let by = Coefficient::new(&Fixed::<4>::integer(1), 1, left).unwrap();
+            let noise = Coefficient::new(&Fixed::<4>([0, limbs[0], limbs[1] | 1, 1]), 1, -9).unwrap();
+            let state = i128::from(state) << 40;
+            let expected = one.times(state) + by.times(i128::from(gradient)) + noise.times(xi);
+            let additive = Additive::of(&one, &by, &noise).unwrap();
+            prop_assert!(additive.is_some());
+            prop_assert_eq!(additive.apply(state, i64::from(gradient), (xi < 0, xi.unsigned_abs())), expected);
+            // with decay, scheduled rates or noise coefficients of other forms there is no short way
+            prop_assert!(Additive::of(&noise, &by, &noise).is_none());
+            prop_assert!(Additive::of(&one, &noise, &noise).is_none());
+            prop_assert!(Additive::of(&one, &by, &one).is_none());
+        }
+
         #[test]
         fn products_are_exact_to_two_units(x: i64, limbs in prop::array::uniform3(any::<u64>()), up in 0u32..60) {
             // x·2^up times a coefficient in [0, 2) by exact wide arithmetic

@@ -5,7 +5,7 @@
 //! products and sums of rounded numbers keep their relative error. Blocks of steps compose as
 //! (Φ₂, Σ₂)∘(Φ₁, Σ₁) = (Φ₂Φ₁, Φ₂Σ₁Φ₂ᵀ + Σ₂).
 
-use super::product::{Coefficient, TooLarge};
+use super::product::{Additive, Coefficient, TooLarge};
 use crate::fixed::Fixed;
 use std::collections::HashMap;
 
@@ -60,6 +60,13 @@ impl<const P: usize> Gap<P> {
     #[inline]
     pub(super) fn noise(&self) -> impl Iterator<Item = &[Coefficient; P]> {
         self.first[..self.used].iter().chain(&self.more)
+    }
+
+    /// If it only adds to the one number of the state.
+    pub(super) fn additive(&self) -> Option<Additive> {
+        (P == 1 && self.used == 1 && self.more.is_empty())
+            .then(|| Additive::of(&self.map[0][0], &self.drift[0], &self.first[0][0]))
+            .flatten()
     }
 
     /// Number of normal variables that a catch-up draws.

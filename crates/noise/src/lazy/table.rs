@@ -31,6 +31,20 @@ fn on_large_pages<T>(room: &mut [MaybeUninit<T>]) {
 #[cfg(not(target_os = "linux"))]
 fn on_large_pages<T>(_: &mut [MaybeUninit<T>]) {}
 
+/// Asks for the memory of a value and does not wait for it. A hint: it changes nothing but speed.
+#[inline]
+pub(super) fn prefetch<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code)]
+    // SAFETY: the instruction reads nothing into the program and faults at no address; SSE is part of x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
