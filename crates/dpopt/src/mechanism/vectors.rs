@@ -9,6 +9,7 @@ use super::gradient::GridSum;
 use crate::Sensitive;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedLaplace};
 use dpopt_privacy::Event;
+use pulp::{Arch, Simd};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -164,7 +165,7 @@ impl PieceSum {
         }
         for (start, piece) in pieces {
             let cells = &mut self.near[*start..start + piece.len()];
-            cells.iter_mut().zip(*piece).for_each(|(cell, v)| *cell = cell.wrapping_add((factor * v) as i32));
+            add_units(cells, factor, piece);
         }
         self.in_near += 1;
     }
@@ -183,8 +184,17 @@ impl PieceSum {
     }
 }
 
+/// Adds factor·v, truncated; |factor·v| is at most 2^24. Wider vectors do not change a bit of it.
+#[pulp::with_simd(add_units = Arch::new())]
+#[inline(always)]
+fn add_units_wide<S: Simd>(_simd: S, cells: &mut [i32], factor: f32, piece: &[f32]) {
+    cells.iter_mut().zip(piece).for_each(|(cell, v)| *cell = cell.wrapping_add((factor * v) as i32));
+}
+
 /// Σv² in f64, in sixteen running sums: a single one waits for itself.
-fn squared_norm(values: &[f32]) -> f64 {
+#[pulp::with_simd(squared_norm = Arch::new())]
+#[inline(always)]
+fn squared_norm_wide<S: Simd>(_simd: S, values: &[f32]) -> f64 {
     let mut lanes = [0.0f64; 16];
     let chunks = values.chunks_exact(16);
     let rest: f64 = chunks.remainder().iter().map(|&v| f64::from(v) * f64::from(v)).sum();

@@ -5,6 +5,7 @@
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+use pulp::{Arch, Simd};
 use std::ops::Range;
 
 const LAYERS: usize = 2;
@@ -101,7 +102,8 @@ impl Network {
         let mut one = vec![0.0; steps * w];
         for (b, slopes) in slopes.chunks_exact_mut(steps * v).enumerate() {
             self.slopes(weights, &pass.of_sequence(outer, w, b, None), &sequences[b][1..], slopes);
-            slopes.iter_mut().for_each(|d| *d /= steps as f32);
+            let mean = 1.0 / steps as f32;
+            slopes.iter_mut().for_each(|d| *d *= mean);
             product(&mut one, plain(slopes, steps, v), plain(&weights[blocks[OUTPUT].range()], w, v).transpose(), false);
             for (t, row) in one.chunks_exact(w).enumerate() {
                 back[(t * count + b) * w..][..w].copy_from_slice(row);
@@ -191,15 +193,9 @@ impl Network {
                     product(now, plain(&earlier[(t - 1) * count * w..], count, w), plain(hidden, w, GATES * w), true);
                 }
                 for (b, gates) in now.chunks_exact_mut(GATES * w).enumerate() {
-                    for (which, gate) in gates.chunks_exact_mut(w).enumerate() {
-                        gate.iter_mut().for_each(|z| *z = if which == 2 { tanh(*z) } else { sigmoid(*z) });
-                    }
-                    for j in 0..w {
-                        let kept = if t > 0 { gates[w + j] * old[((t - 1) * count + b) * w + j] } else { 0.0 };
-                        let cell = kept + gates[j] * gates[2 * w + j];
-                        new[b * w + j] = cell;
-                        rest[b * w + j] = gates[3 * w + j] * tanh(cell);
-                    }
+                    let earlier = (t > 0).then(|| &old[((t - 1) * count + b) * w..][..w]);
+                    let place = b * w..(b + 1) * w;
+                    step(gates, earlier, &mut new[place.clone()], &mut rest[place]);
                 }
             }
             pass.layers.push(Layer { gates, cells, hidden: out });
@@ -249,12 +245,8 @@ impl Network {
         let mut loss = 0.0;
         for (row, &target) in slopes.chunks_exact_mut(v).zip(targets) {
             let score = row[target as usize];
-            let largest = lanes(row, f32::NEG_INFINITY, f32::max);
-            row.iter_mut().for_each(|s| *s = exp(*s - largest));
-            let total = lanes(row, 0.0, |a, b| a + b);
-            row.iter_mut().for_each(|p| *p /= total);
+            loss += softmax(row) - f64::from(score);
             row[target as usize] -= 1.0;
-            loss += f64::from(largest - score) + f64::from(total).ln();
         }
         loss
     }
@@ -312,7 +304,42 @@ fn times(out: &mut [f32], row: &[f32], [rows, columns]: &[Vec<f32>; 2]) {
     out.iter_mut().zip(row.iter().zip(columns)).for_each(|(o, (a, b))| *o = factor * a * b);
 }
 
+/// One step of a layer for one sequence: gates are activated, cells and hidden units written.
+#[pulp::with_simd(step = Arch::new())]
+#[inline(always)]
+fn step_wide<S: Simd>(_simd: S, gates: &mut [f32], earlier: Option<&[f32]>, cells: &mut [f32], hidden: &mut [f32]) {
+    let w = cells.len();
+    for (which, gate) in gates.chunks_exact_mut(w).enumerate() {
+        if which == 2 {
+            gate.iter_mut().for_each(|z| *z = tanh(*z));
+        } else {
+            gate.iter_mut().for_each(|z| *z = sigmoid(*z));
+        }
+    }
+    let (input, rest) = gates.split_at(w);
+    let (forget, rest) = rest.split_at(w);
+    let (cell, output) = rest.split_at(w);
+    match earlier {
+        Some(earlier) => (0..w).for_each(|j| cells[j] = forget[j] * earlier[j] + input[j] * cell[j]),
+        None => (0..w).for_each(|j| cells[j] = input[j] * cell[j]),
+    }
+    hidden.iter_mut().zip(output.iter().zip(&*cells)).for_each(|(h, (o, c))| *h = o * tanh(*c));
+}
+
+/// Scores become probabilities; ln Σe^score.
+#[pulp::with_simd(softmax = Arch::new())]
+#[inline(always)]
+fn softmax_wide<S: Simd>(_simd: S, row: &mut [f32]) -> f64 {
+    let largest = lanes(row, f32::NEG_INFINITY, f32::max);
+    row.iter_mut().for_each(|s| *s = exp(*s - largest));
+    let total = lanes(row, 0.0, |a, b| a + b);
+    let factor = 1.0 / total;
+    row.iter_mut().for_each(|p| *p *= factor);
+    f64::from(largest) + f64::from(total).ln()
+}
+
 /// A reduction in sixteen lanes: a single one waits for itself.
+#[inline(always)]
 fn lanes(row: &[f32], first: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut all = [first; 16];
     let chunks = row.chunks_exact(16);
@@ -326,6 +353,7 @@ fn lanes(row: &[f32], first: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
 /// e^x within 5e-6 relatively for |x| ≤ 87 (the rounding of x·log₂e), 5e-7 near 0: branchless, so that it vectorises. e^f on
 /// |f| ≤ ln(2)/2 by its Taylor series, whose next
 /// term is below 1.2e-7.
+#[inline(always)]
 fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5·2²³: adding it rounds to an integer
     let t = (x * std::f32::consts::LOG2_E).clamp(-126.0, 126.0);
@@ -336,10 +364,12 @@ fn exp(x: f32) -> f32 {
     series * f32::from_bits(power as u32)
 }
 
+#[inline(always)]
 fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
+#[inline(always)]
 fn tanh(x: f32) -> f32 {
     2.0 * sigmoid(2.0 * x) - 1.0
 }

@@ -38,40 +38,12 @@ pub(super) fn separated(text: &str) -> Vec<String> {
     text.lines().flat_map(|line| line.split_whitespace().chain([END])).map(String::from).collect()
 }
 
-/// The words of a text as it is written, in the manner of WikiText: `'s` and punctuation apart, an end after each paragraph.
-pub(super) fn written(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for line in text.lines() {
-        if line.trim().is_empty() {
-            words.push(END.to_string());
-        }
-        for part in line.split_whitespace() {
-            let mut word = String::new();
-            for c in part.chars() {
-                if !c.is_alphanumeric() && !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                word.push(c);
-                if !c.is_alphanumeric() && c != '\'' {
-                    words.push(std::mem::take(&mut word));
-                }
-            }
-            if !word.is_empty() {
-                words.push(word);
-            }
-        }
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn texts_become_points() {
-        let words = written("Thou'rt gone, Tom's\nhere.\n\nAy 'tis");
-        assert_eq!(words.join(" "), "Thou 'rt gone , Tom 's here . <eos> Ay 'tis");
         let text = separated(" \n a b a <unk>\n c a\n");
         assert_eq!(text.join(" "), "<eos> a b a <unk> <eos> c a <eos>");
         let vocabulary = Vocabulary::of(&text, 4);
