@@ -30,7 +30,7 @@ pub const LOWER_BOUNDS: Entry = Entry {
     source: "paper on private adaptive gradient methods, Theorems 2, 4 and 5",
     shows: "excess risk of linear losses on box and ball at the signal that each noise hides best, against n, ε and the profile of the features",
     fidelity: Fidelity::Theory,
-    revision: 4,
+    revision: 3,
     run: lower_bounds::run,
 };
 

@@ -247,7 +247,7 @@ fn outcome(rehearsals: Runs<'_>, results: Runs<'_>, regimes: &[Regime], reported
         notes: vec![
             "The training part of WikiText-2 is not here. The model trains on the validation part, a tenth of it, and is tested on 1,500 points of the second half of the test \
              part, spread evenly (the curves: 300). A tenth of the records gives a budget a tenth of the signal. So there are two sets of budgets: those of the source, and those \
-             with the nε of the source, whose mean gradients have about the noise that they have there."
+             with the nε of the source, whose mean gradients have less noise than there, in a tenth of the rounds."
                 .into(),
             "One sequence of 35 words is the protected unit; it may be added or removed. The vocabulary (the 7,999 most frequent words of the training text, and one \
              for all others) is treated as public, as in the source, and so is the number of sequences, which sets the sampling probability."

@@ -235,11 +235,11 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
              the predicted ones. The rules of agreement are unchanged."
                 .into(),
             format!("{STEPS} full-batch steps of size 0.5 for every setting, no tuning."),
+            "With 10 repeats the slopes in ε were -0.78 and -0.92 on the box, -0.82 and -0.89 on the ball; 40 were run because two of them lay outside the band.".into(),
             format!(
                 "Two things flatten the excess against ε, and no rule allows for them: at a fixed δ the least noise falls like ε^{noise_slope:.3} over these ε, and where the noise \
                  of a mean exceeds σ_j the signal is cut at σ_j."
             ),
-            "With 10 repeats the slopes in ε were -0.78 and -0.92 on the box, -0.82 and -0.89 on the ball; 40 were run because two of them were outside the band.".into(),
         ],
     })
 }
