@@ -149,7 +149,7 @@ fn draw(file: &str, curves: &[Curve], best: f64) -> Result<(), Box<dyn Error>> {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(SeriesLabelPosition::Coordinate(30, 110))
         .margin(30)
         .background_style(WHITE.mix(0.9))
         .border_style(TRANSPARENT)
