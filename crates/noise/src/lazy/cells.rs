@@ -373,3 +373,42 @@ fn catch_up<const P: usize>(
 fn rounded(x: i128, shift: u32) -> i64 {
     (x.wrapping_add(1 << (shift - 1)) >> shift) as i64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::recursion::{Parts, Rule, Scale, exact};
+    use super::*;
+    use crate::{NoiseSource, Purpose};
+
+    /// 40 steps over 30 coordinates, touched at different rates, with gradients beyond the clamp on both sides; all states at
+    /// the end, and how many gaps had a short way.
+    fn states(decay: f64, short: bool) -> (Vec<i128>, usize) {
+        let rule = Rule { decay: exact(decay), rate: exact(1.0), momentum: exact(0.0), weight: exact(0.0) };
+        let scale = Scale { fraction_bits: 90, noise: (3, 11), normal_bits: crate::wide_normal::FRACTION_BITS as i32 };
+        let recursion = Recursion::<1>::new(Parts { momentum: false, sum: false }, &[(40, rule)], scale);
+        let mut cells = Cells::new(30, recursion, 80, 1 << 20);
+        let mut stream = NoiseSource::insecure(5).stream(Purpose::Audit, 0);
+        for step in 0..40usize {
+            for j in (0..30).filter(|j| step % (1 + j / 4) == 0) {
+                if !short {
+                    cells.gaps.additive.clear();
+                }
+                let seat = cells.seat_one(j, &mut stream);
+                cells.add(seat, (j as i64 - 15) << (step % 20));
+            }
+            cells.end_step();
+        }
+        let ways = cells.gaps.additive.iter().filter(|way| way.is_some()).count();
+        (cells.cells.iter().map(|cell| cell.state[0]).collect(), ways)
+    }
+
+    #[test]
+    fn the_short_way_gives_the_same_bits_and_is_taken_without_decay_only() {
+        let (quick, ways) = states(1.0, true);
+        assert!(ways >= 5 && quick.iter().all(|x| *x != 0), "{ways}");
+        assert_eq!(quick, states(1.0, false).0);
+        let (decayed, ways) = states(0.99, true);
+        assert_eq!(ways, 0);
+        assert_eq!(decayed, states(0.99, false).0);
+    }
+}

@@ -75,8 +75,8 @@ impl Coefficient {
     }
 }
 
-/// A catch-up of a state of one number that only adds: x + 2^k·g + c·ξ, as most are without decay. What the coefficients do
-/// one by one, in a third of the instructions.
+/// A catch-up of a state of one number that only adds: x + 2^k·g + c·ξ, as most are without decay. The same bits as
+/// from the coefficients one by one, on a shorter way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Additive {
     /// Of c; 0 if the catch-up is not of this kind.

@@ -252,7 +252,7 @@ fn outcome(rehearsals: Runs<'_>, results: Runs<'_>, regimes: &[Regime], reported
             "One sequence of 35 words is the protected unit; it may be added or removed. The vocabulary (the 7,999 most frequent words of the training text, and one \
              for all others) is treated as public, as in the source, and so is the number of sequences, which sets the sampling probability."
                 .into(),
-            "The first half of the test part is treated as public. C comes from one epoch over it, as in the source from a part of WikiText-103 that is disjoint from WikiText-2. \
+            "The first half of the test part is treated as public (the text is cut in the middle, so one article may lie in both halves). C comes from one epoch over it, as in the source from a part of WikiText-103 that is disjoint from WikiText-2. \
              Moments are kept by row and by column of each matrix; words with fewer than 10 occurrences there share theirs."
                 .into(),
             "Equal tuning: each method has the same five steps, tried for each set of budgets on the public text with half the rounds, so that no search on private text is left \
