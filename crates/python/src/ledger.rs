@@ -31,6 +31,12 @@ impl FileLedger {
         Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &terms).map_err(ledger_error)?) })
     }
 
+    /// Opens a file that exists, with the terms it was started with; never makes one.
+    #[staticmethod]
+    fn open(path: &str) -> PyResult<Self> {
+        Ok(Self { ledger: Mutex::new(Ledger::open(path).map_err(ledger_error)?) })
+    }
+
     /// Certifies the event against (ε, δ) and appends it, synced, or refuses.
     fn charge(&self, py: Python<'_>, label: &str, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<()> {
         let (event, relation) = (event(event_json)?, relation(under)?);
@@ -42,7 +48,7 @@ impl FileLedger {
         })
     }
 
-    /// Rule, share of the budget spent, ε of all charges at the total δ, and all charges; as JSON.
+    /// Terms, rule, share of the budget spent, ε of all charges at the total δ, and all charges; as JSON.
     fn status(&self, py: Python<'_>) -> PyResult<String> {
         let status = py.detach(|| {
             let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -56,6 +62,10 @@ impl FileLedger {
             })
             .collect();
         let rule = status.rule.map(|r| r.name());
-        Ok(value!({ "rule": rule, "share": status.share, "epsilon": status.epsilon, "charges": charges }).to_string())
+        let (total, terms) = (status.terms.total, &status.terms);
+        let terms = value!({
+            "name": terms.label, "relation": terms.relation.name(), "unit": terms.unit, "epsilon": total.epsilon(), "delta": total.delta(),
+        });
+        Ok(value!({ "terms": terms, "rule": rule, "share": status.share, "epsilon": status.epsilon, "charges": charges }).to_string())
     }
 }

@@ -1,4 +1,4 @@
-"""Pictures without a screen; privacy warnings are errors unless a test expects them."""
+"""Pictures without a screen."""
 
 import os
 

@@ -48,3 +48,14 @@ def test_a_federation_of_processes_on_localhost():
     done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "chosen features: [7, 31]" in done.stdout
+
+
+def test_a_client_that_always_takes_all_its_records_is_accounted_as_that():
+    X, y = records(3, n=200)
+    client = PrivateClient(X, y, epsilon=4.0, delta=1e-5, rounds=2, sampling_probability=1.0)
+    (weights,), _, _ = client.fit([np.zeros(30)], {})
+    client.fit([weights], {})
+    assert sum(r["count"] for r in client.releases) == 2
+    # no amplification is claimed: the noise of two plain Gaussian sums
+    plain = dpopt.accounting.epsilon(f"gaussian({client.noise_multiplier!r}) x 2", 1e-5)
+    assert float(dpopt.accounting.epsilon(client.event, 1e-5)) >= float(plain) * (1 - 1e-6)

@@ -99,7 +99,7 @@ def test_no_warning_of_a_single_run_leaves(table):
     X, y = table
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search().fit(X, y)
+        search(budget=dpopt.Ledger(10.0, 1e-3)).fit(X, y)
 
 
 def test_refusals(table):

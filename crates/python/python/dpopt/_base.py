@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
 from ._plan import Privacy
-from ._warnings import warn, warn_if_searched
+from ._repeats import warn_if_repeated
+from ._warnings import refuse_seed, warn, warn_if_searched
 from .ledger import Ledger
 
 #: At this ε and above, small samples are expected to give reasonable scores.
@@ -56,6 +57,8 @@ class PrivateEstimator(BaseEstimator):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None and self.budget.relation != relation:
             raise ValueError(f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same")
+        if self.budget is not None:
+            refuse_seed(self.insecure_seed, charged=True)
         return relation
 
     def _public_rows(self, counted: int | None, relation: str) -> int:
@@ -80,8 +83,9 @@ class PrivateEstimator(BaseEstimator):
                 f"delta {delta:g} is larger than 1/{rows}: publishing one record at random would be allowed; "
                 f"give a delta below {1.0 / rows:.1g}"
             )
-        if self.insecure_seed is not None:
-            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+        refuse_seed(self.insecure_seed, charged=False)
+        if self.budget is None and self.insecure_seed is None:
+            warn_if_repeated(self.n_features_in_, getattr(self, "feature_names_in_", None), float(self.epsilon), delta)
 
     def _with_tags(self, tags: Any) -> Any:
         tags.input_tags.sparse = True
@@ -96,13 +100,6 @@ class PrivateEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return self._with_tags(super().__sklearn_tags__())
-
-    def __getstate__(self) -> dict[str, Any]:
-        # the ledger stays where the data are; a fitted model does not need it
-        state = dict(super().__getstate__())
-        if isinstance(state.get("budget"), Ledger):
-            state["budget"] = None
-        return state
 
     # --- charge, certify, report -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from . import _core, accounting
 #: Total variation of one rounded Gaussian sample from the exact law.
 GAUSSIAN_SAMPLER_ERROR = 2.0**-110
 
+#: What is written beside every guarantee of seeded noise.
+VOID = " — VOID: the noise was seeded"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -117,7 +120,7 @@ class Privacy:
 
     def __str__(self) -> str:
         text = f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy per record, {self.relation}"
-        return text + (" — VOID: the noise was seeded" if self.insecure_seed else "")
+        return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:
         from ._html import table

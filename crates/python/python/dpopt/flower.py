@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import GAUSSIAN_SAMPLER_ERROR
-from ._warnings import warn
+from ._warnings import refuse_seed
 
 try:
     import flwr.client
@@ -78,15 +78,13 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         error = steps * (dimension + len(self._y) + 42) * GAUSSIAN_SAMPLER_ERROR
 
         def event(z: float) -> accounting.DpEvent:
-            one: accounting.DpEvent = accounting.GaussianDpEvent(z)
-            if self._q < 1:
-                one = accounting.PoissonSampledDpEvent(self._q, one)
+            # also for probability 1: the curator charges the batch as the Poisson sample that it is
+            one = accounting.PoissonSampledDpEvent(self._q, accounting.GaussianDpEvent(z))
             return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, steps))
 
         self.noise_multiplier = accounting.calibrate(event, epsilon, delta, relation=relation).value
         self.event = event(self.noise_multiplier)
-        if insecure_seed is not None:
-            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+        refuse_seed(insecure_seed, charged=False)
         self._training = _core.Training(
             len(self._y), self._q, dimension, float(clip_norm), self.noise_multiplier,
             (self.event.to_json(), float(epsilon), float(delta), relation), insecure_seed,

@@ -15,13 +15,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from . import _core, accounting
-from ._core import BudgetExceeded
+from ._core import BudgetExceeded, PrivacyError
+
+_WAY_OUT = (
+    "keep it in a file, Ledger(epsilon, delta, path=...), which other processes open (Ledger.open(path)); or use threads, or one "
+    "process; a fitted model travels after set_params(budget=None)"
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,9 @@ class Ledger:
     by a filter that is much tighter for many small Gaussian releases. Both stay valid when a later analysis is chosen after
     looking at earlier answers, where accounting all events jointly would not.
 
-    A ledger is one object: ``copy``, ``deepcopy`` and ``sklearn.base.clone`` return the same ledger. In memory it cannot be
-    pickled (a copy in another process would allow the same budget to be spent twice); with `path` it is opened again.
+    A ledger is one object: ``copy``, ``deepcopy`` and ``sklearn.base.clone`` return the same ledger. In memory it can neither
+    be pickled nor be charged in another process (the same budget would be spent twice): estimators that hold one then refuse to
+    travel. With `path` it travels as the file's name: the other process opens the same file, never a new one, and charges it.
 
     Args:
         epsilon, delta: the total.
@@ -66,12 +73,46 @@ class Ledger:
         if relation not in accounting.RELATIONS:
             raise ValueError(f"there is no relation {relation!r}; choose one of {', '.join(accounting.RELATIONS)}")
         self.epsilon, self.delta, self.relation = float(epsilon), float(delta), relation
-        self.path, self.name = None if path is None else str(path), name
+        # whole: another process may have another working directory
+        self.path, self.name = None if path is None else os.path.abspath(path), name
         self._file = None
         if self.path is not None:
             self._file = _core.FileLedger(self.path, name, relation, self.epsilon, self.delta)
+        self._start()
+
+    def _start(self) -> None:
         self._entries: list[Entry] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @classmethod
+    def open(cls, path: Any) -> "Ledger":
+        """The ledger of a file that exists, with the terms it was started with; never makes a file.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "census.ledger")
+        >>> first = Ledger(2.0, 1e-6, path=path)
+        >>> Ledger.open(path).epsilon
+        2.0
+        """
+        ledger = cls.__new__(cls)
+        ledger.path = os.path.abspath(path)
+        ledger._file = _core.FileLedger.open(ledger.path)
+        terms = ledger._status()["terms"]
+        if terms["unit"] != "record":
+            raise ValueError(f"the ledger protects a {terms['unit']}, and everything here protects a record; use another ledger")
+        ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
+        ledger.name = terms["name"]
+        ledger._start()
+        return ledger
+
+    def _here(self) -> None:
+        """A forked process holds a copy of everything: a file is opened again, a ledger in memory refuses."""
+        if self._process == os.getpid():
+            return
+        if self.path is None:
+            raise BudgetExceeded(f"this ledger is in the memory of another process, so a charge here would be lost; {_WAY_OUT}")
+        self._file, self._process = _core.FileLedger.open(self.path), os.getpid()
 
     def charge(
         self,
@@ -92,6 +133,7 @@ class Ledger:
                 f"the ledger is kept for {self.relation} but this charge is stated for {relation}; use the same relation"
             )
         event = accounting.as_event(event)
+        self._here()
         if self._file is not None:
             self._file.charge(name, event.to_json(), float(epsilon), float(delta), self.relation)
             return
@@ -185,12 +227,11 @@ class Ledger:
         return self
 
     def __reduce__(self) -> Any:
-        if self.path is not None:
-            return (_opened, (self.epsilon, self.delta, self.relation, self.path, self.name))
-        raise TypeError(
-            "a ledger cannot be pickled: a copy in another process would let the same budget be spent twice; "
-            "use threads, or a ledger file: Ledger(..., path=...)"
-        )
+        if self.path is None:
+            raise TypeError(
+                f"a ledger in memory cannot be pickled: another process would spend the same budget again; {_WAY_OUT}"
+            )
+        return (_opened, (self.path, len(self.entries)))
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent
@@ -202,8 +243,14 @@ class Ledger:
         return ledger_table(self)
 
 
-def _opened(epsilon: float, delta: float, relation: str, path: str, name: str) -> Ledger:
-    return Ledger(epsilon, delta, relation=relation, path=path, name=name)
+def _opened(path: str, charges: int) -> Ledger:
+    """Where a pickled ledger arrives: the same file, or an error."""
+    if not os.path.exists(path):
+        raise PrivacyError("the ledger's file is not there; open the ledger where its file is, or share the directory")
+    ledger = Ledger.open(path)
+    if len(ledger.entries) < charges:
+        raise PrivacyError("the ledger's file holds fewer charges than when it was sent, so it is another file or an older copy")
+    return ledger
 
 
 __all__ = ["Entry", "Ledger"]

@@ -21,21 +21,22 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from . import _core, accounting
-from ._plan import GAUSSIAN_SAMPLER_ERROR
+from ._plan import GAUSSIAN_SAMPLER_ERROR, VOID
 from ._rows import as_table
+from ._warnings import refuse_seed
 from .ledger import Ledger
 
 #: Total variation of one sample of the discrete samplers from the exact law.
 DISCRETE_SAMPLER_ERROR = 2.0**-170
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A released value with the event that it cost.
 
@@ -45,14 +46,28 @@ class Release:
         epsilon, delta: what was allowed (and charged).
         bound: the certified ε of the event at `delta`.
         records: what the curator wrote down: label, event, count.
+        insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
     """
 
     value: Any
     event: accounting.DpEvent
     epsilon: float
     delta: float
-    bound: accounting.Bound = field(repr=False)
-    records: list[dict[str, Any]] = field(repr=False)
+    bound: accounting.Bound
+    records: list[dict[str, Any]]
+    insecure_seed: bool
+
+    def __repr__(self) -> str:
+        shown = f"value={self.value!r}, event={self.event!r}, epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"{type(self).__name__}({shown})" + (VOID if self.insecure_seed else "")
+
+    def _repr_html_(self) -> str:
+        from ._html import table
+
+        rows = [(r["label"], str(accounting.from_dict(r["event"])), r["count"]) for r in self.records]
+        return table(["release", "event", "times"], rows, f"({float(self.bound):.6g}, {self.delta:.3g})-differential privacy" + (
+            VOID if self.insecure_seed else ""
+        ))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.value, dtype=dtype)
@@ -75,27 +90,29 @@ def _records(counted: int, given: int | None, relation: str) -> int:
 
 
 def _pay(
-    name: str, event: accounting.DpEvent, epsilon: float, delta: float, relation: str, ledger: Ledger | None
+    name: str, event: accounting.DpEvent, epsilon: float, delta: float, relation: str, ledger: Ledger | None, seed: int | None
 ) -> tuple[str, float, float, str]:
     """Charges the ledger; returns what the compiled library certifies the release for."""
+    refuse_seed(seed, charged=ledger is not None)
     if ledger is not None:
         ledger.charge(name, event, epsilon=epsilon, delta=delta, relation=relation)
     return (event.to_json(), float(epsilon), float(delta), accounting._relation(relation))
 
 
 def _release(
-    value: Any, event: accounting.DpEvent, epsilon: float, delta: float, paper: tuple[str, str]
+    value: Any, event: accounting.DpEvent, epsilon: float, delta: float, paper: tuple[str, str], seed: int | None
 ) -> Release:
     bound, records = paper
-    return Release(value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(records))
+    return Release(value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(records), seed is not None)
 
 
 def _calibrated(
-    name: str, event: Callable[[float], accounting.DpEvent], epsilon: float, delta: float, relation: str, ledger: Ledger | None
+    name: str, event: Callable[[float], accounting.DpEvent], epsilon: float, delta: float, relation: str, ledger: Ledger | None,
+    seed: int | None,
 ) -> tuple[float, accounting.DpEvent, tuple[str, float, float, str]]:
     """The least noise within (ε, δ), its event, and the price after the ledger was charged."""
     found = accounting.calibrate(event, epsilon, delta, relation=relation)
-    return found.value, found.event, _pay(name, found.event, epsilon, delta, relation, ledger)
+    return found.value, found.event, _pay(name, found.event, epsilon, delta, relation, ledger, seed)
 
 
 def gaussian_sum(
@@ -124,10 +141,10 @@ def gaussian_sum(
     error = values.shape[1] * GAUSSIAN_SAMPLER_ERROR
     noise, event, price = _calibrated(
         "gaussian sum", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
-        ledger,
+        ledger, insecure_seed,
     )  # fmt: skip
     total, paper = _core.gaussian_sum(values, float(clip_norm), noise, records, price, insecure_seed)
-    return _release(total, event, epsilon, delta, paper)
+    return _release(total, event, epsilon, delta, paper, insecure_seed)
 
 
 def laplace_sum(
@@ -154,13 +171,13 @@ def laplace_sum(
     error = values.shape[1] * DISCRETE_SAMPLER_ERROR
     noise, event, price = _calibrated(
         "laplace sum", lambda b: accounting.ApproximateDpEvent(error, accounting.LaplaceDpEvent(b)), epsilon, allowed, relation,
-        ledger,
+        ledger, insecure_seed,
     )  # fmt: skip
     total, paper = _core.laplace_sum(values, float(clip_norm), noise, records, price, insecure_seed)
-    return _release(total, event, epsilon, allowed, paper)
+    return _release(total, event, epsilon, allowed, paper, insecure_seed)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparseMean(Release):
     """A released mean of sparse vectors.
 
@@ -243,14 +260,15 @@ def sparse_mean(
     if "not_applicable" in plan:
         raise _core.PrivacyError(plan["not_applicable"])
     event = accounting.from_json(plan["event"])
-    under = _pay("sparse mean", event, epsilon, delta, relation, ledger)[3]
+    under = _pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed)[3]
     facts = (records, dimension, float(sparsity), float(norm), under, float(epsilon), float(delta))
     indices, entries, (bound, released) = _core.sparse_mean(
         csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], insecure_seed
     )
     value = scipy.sparse.csr_array((entries, indices, [0, len(indices)]), shape=(1, dimension))
     return SparseMean(
-        value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(released), plan["method"], plan["error_bound"]
+        value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(released), insecure_seed is not None,
+        plan["method"], plan["error_bound"],
     )  # fmt: skip
 
 
@@ -279,10 +297,10 @@ def second_moment(
     error = values.shape[1] * (values.shape[1] + 1) / 2 * GAUSSIAN_SAMPLER_ERROR
     noise, event, price = _calibrated(
         "second moment", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
-        ledger,
+        ledger, insecure_seed,
     )  # fmt: skip
     matrix, paper = _core.second_moment(values, float(row_norm), noise, records, price, insecure_seed)
-    return _release(matrix, event, epsilon, delta, paper)
+    return _release(matrix, event, epsilon, delta, paper, insecure_seed)
 
 
 def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[int, accounting.DpEvent]:
@@ -315,9 +333,9 @@ def histogram(
         raise ValueError("categories must list at least one value, and each once")
     cells = np.fromiter((codes.get(v, -1) for v in np.asarray(values, dtype=object)), dtype=np.int64)
     scale, event = _laplace_scale(epsilon, 1, relation)
-    price = _pay("histogram", event, epsilon, 0.0, relation, ledger)
+    price = _pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed)
     noisy, paper = _core.histogram(cells, len(codes), scale, price, insecure_seed)
-    return _release(noisy, event, epsilon, 0.0, paper)
+    return _release(noisy, event, epsilon, 0.0, paper, insecure_seed)
 
 
 def discrete_laplace_counts(
@@ -339,9 +357,9 @@ def discrete_laplace_counts(
     True
     """
     scale, event = _laplace_scale(epsilon, sensitivity, relation)
-    price = _pay("counts", event, epsilon, 0.0, relation, ledger)
+    price = _pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed)
     noisy, paper = _core.discrete_laplace([int(c) for c in counts], scale, int(sensitivity), price, insecure_seed)
-    return _release(noisy, event, epsilon, 0.0, paper)
+    return _release(noisy, event, epsilon, 0.0, paper, insecure_seed)
 
 
 def discrete_gaussian_counts(
@@ -368,9 +386,9 @@ def discrete_gaussian_counts(
         # the compiled mechanism's event
         return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
-    sigma, done, price = _calibrated("counts", event, epsilon, delta, relation, ledger)
+    sigma, done, price = _calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed)
     noisy, paper = _core.discrete_gaussian([int(c) for c in counts], sigma, float(sensitivity), price, insecure_seed)
-    return _release(noisy, done, epsilon, delta, paper)
+    return _release(noisy, done, epsilon, delta, paper, insecure_seed)
 
 
 def choose(
@@ -407,11 +425,11 @@ def choose(
         event = accounting.PermuteAndFlipDpEvent(float(epsilon))
     else:
         raise ValueError(f"mechanism is {mechanism!r}; choose permute-and-flip or exponential")
-    price = _pay("choice", event, epsilon, 0.0, relation, ledger)
+    price = _pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed)
     index, paper = _core.choose(
         [int(s) for s in scores], mechanism, float(epsilon), int(sensitivity), monotone, price, insecure_seed
     )
-    return _release(index, event, epsilon, 0.0, paper)
+    return _release(index, event, epsilon, 0.0, paper, insecure_seed)
 
 
 def quantiles(
@@ -447,11 +465,11 @@ def quantiles(
         one = accounting.ExponentialMechanismDpEvent(1.0 / noise)
         return one if choices == 1 else accounting.SelfComposedDpEvent(one, choices)
 
-    noise, done, price = _calibrated("quantiles", event, epsilon, delta, relation, ledger)
+    noise, done, price = _calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed)
     found, paper = _core.quantiles(column, sorted(thousandths), 1.0 / noise, price, insecure_seed)
     # in the order in which they were asked for
     place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
-    return _release([found[i] for i in place], done, epsilon, delta, paper)
+    return _release([found[i] for i in place], done, epsilon, delta, paper, insecure_seed)
 
 
 def private_bounds(
@@ -477,13 +495,13 @@ def private_bounds(
     table = _matrix(values)
     rows = _records(len(table), n_rows, relation)
     allowed = accounting.ApproxDpDpEvent(float(epsilon), float(delta))
-    _pay("private bounds", allowed, epsilon, delta, relation, ledger)
+    _pay("private bounds", allowed, epsilon, delta, relation, ledger, insecure_seed)
     found, event, paper = _core.private_bounds(
         table, rows, float(epsilon), float(delta), accounting._relation(relation), insecure_seed
     )
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-    return _release((lower, upper), accounting.from_dict(json.loads(event)), epsilon, delta, paper)
+    return _release((lower, upper), accounting.from_dict(json.loads(event)), epsilon, delta, paper, insecure_seed)
 
 
 def frequent_labels(
@@ -502,13 +520,13 @@ def frequent_labels(
     """
     values, counts = np.unique(np.asarray(labels), return_counts=True)
     keys = [f"{i:012d}" for i in range(len(values))]
-    _pay("labels", accounting.ApproxDpDpEvent(float(epsilon), float(delta)), epsilon, delta, relation, ledger)
+    _pay("labels", accounting.ApproxDpDpEvent(float(epsilon), float(delta)), epsilon, delta, relation, ledger, insecure_seed)
     found, event, paper = _core.select_labels(
         dict(zip(keys, counts.tolist())), float(epsilon), float(delta), accounting._relation(relation), insecure_seed
     )
     place = {key: i for i, key in enumerate(keys)}
     kept = values[[place[key] for key in found]].tolist()
-    return _release(kept, accounting.from_dict(json.loads(event)), epsilon, delta, paper)
+    return _release(kept, accounting.from_dict(json.loads(event)), epsilon, delta, paper, insecure_seed)
 
 
 __all__ = [

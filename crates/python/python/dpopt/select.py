@@ -26,7 +26,8 @@ from ._base import PrivateEstimator, keep, stage
 from ._plan import Privacy
 from ._rows import as_table
 from ._search_price import SHAPES, SearchPlan, plan_search, score_event
-from ._warnings import PrivacyWarning, warn
+from ._repeats import counted_as_one, warn_if_repeated
+from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
 _PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder)
@@ -130,6 +131,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("PrivateSearchCV splits and averages by the public number of rows; use zero-out or replace-one")
         if self.budget is not None and not isinstance(self.budget, Ledger):
             raise ValueError("budget must be a dpopt.Ledger, or None")
+        if self.budget is not None:
+            refuse_seed(self.insecure_seed, charged=True)
         if not (0 < self.test_size < 1):
             raise ValueError(f"test_size is {self.test_size}; give a share between 0 and 1")
         if not (self.expected_runs >= 1 and math.isfinite(self.expected_runs)):
@@ -198,8 +201,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         }  # fmt: skip
         if self.budget is not None:
             self.budget.charge("PrivateSearchCV", plan.event, epsilon=float(self.epsilon), delta=plan.delta, relation=relation)
-        if self.insecure_seed is not None:
-            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+        elif self.insecure_seed is None:
+            warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, float(self.epsilon), plan.delta)
+        refuse_seed(self.insecure_seed, charged=False)
 
         def seed(k: int) -> int | None:
             return None if self.insecure_seed is None else (int(self.insecure_seed) * 1_000_003 + k) % 2**63
@@ -216,7 +220,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
             model = clone(self.estimator).set_params(**own, **candidates[at])
             model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), counted_as_one():
                 # warnings of single runs stay inside: they would tell how many there were
                 warnings.simplefilter("ignore")
                 model.fit(X_train, y[training])
@@ -271,12 +275,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.input_tags.sparse = inner.input_tags.sparse
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if isinstance(state.get("budget"), Ledger):
-            state["budget"] = None
-        return state
 
 
 __all__ = ["PrivacyWarning", "PrivateSearchCV", "SearchPlan"]

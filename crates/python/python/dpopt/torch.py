@@ -20,7 +20,7 @@ import numpy as np
 from . import _core, accounting
 from ._base import stage
 from ._plan import GAUSSIAN_SAMPLER_ERROR, Privacy
-from ._warnings import warn
+from ._warnings import refuse_seed, warn
 from .ledger import Ledger
 
 try:
@@ -72,8 +72,7 @@ class PrivateOptimizer:
             raise ValueError("a ledger is charged with (epsilon, delta); give epsilon instead of noise_multiplier")
         if delta > 1.0 / dataset_size:
             warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one record at random would be allowed")
-        if insecure_seed is not None:
-            warn("insecure_seed makes the noise predictable: the guarantee is void for whoever knows the seed; for tests only")
+        refuse_seed(insecure_seed, charged=budget is not None)
         self.optimizer = optimizer
         self.clip_norm = float(clip_norm)
         self.dataset_size = int(dataset_size)
