@@ -37,6 +37,19 @@ def test_releases_are_charged_and_refused():
         mechanisms.laplace_sum([1.0], 1.0, epsilon=0.5, ledger=ledger)
 
 
+def test_a_choice_under_replace_one_has_the_noise_for_a_replaced_record():
+    """Presence moves a score by 1, replacement by 2: the better of two scores wins less often (1/(1 + e^-1.5), 1/(1 + e^-0.75))."""
+    from dpopt import _core
+
+    def wins(relation):
+        price = (accounting.ExponentialMechanismDpEvent(1.0).to_json(), 1.0, 0.0, relation)
+        return sum(_core.choose([0, 3], "exponential", 1.0, 1, False, price, seed)[0] for seed in range(4000)) / 4000
+
+    # five standard deviations of a share of 4000
+    assert wins("zero-out") == pytest.approx(1 / (1 + np.exp(-1.5)), abs=0.04)
+    assert wins("replace-one") == pytest.approx(1 / (1 + np.exp(-0.75)), abs=0.04)
+
+
 def test_wrong_use_is_refused():
     with pytest.raises(ValueError, match="integers"):
         mechanisms.choose([0.5, 1.0], epsilon=1.0)

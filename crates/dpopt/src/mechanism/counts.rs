@@ -143,20 +143,26 @@ pub enum ChoiceLaw {
     NoisyMaximum,
 }
 
-/// Index of a good candidate by integer scores, one of which moves by at most `sensitivity` with one record.
+/// Index of a good candidate by integer scores, each of which moves by at most `sensitivity` with one record's presence. Where a
+/// record is replaced by another, scores move twice as far, and the choice is made with twice the noise.
 #[derive(Clone, Debug)]
 pub struct Choice {
     law: ChoiceLaw,
     epsilon: f64,
+    /// Of one record's presence.
     sensitivity: u64,
+    /// Between neighbours: the former, doubled under replace-one.
+    moved: u64,
     monotone: bool,
 }
 
 impl Choice {
-    /// `monotone`: one record moves all scores in the same direction, which halves the noise; never under replace-one.
+    /// An `epsilon`-DP choice under `relation`, if one record's presence moves each score by at most `sensitivity` (as everywhere,
+    /// the relation is multiplied in here). `monotone`: one record moves all scores in the same direction, which halves the
+    /// noise; never under replace-one.
     ///
     /// # Errors
-    /// If `monotone` is asked for under replace-one.
+    /// If `monotone` is asked for under replace-one, or twice the sensitivity is no u64.
     pub fn new(
         law: ChoiceLaw,
         epsilon: f64,
@@ -169,7 +175,10 @@ impl Choice {
                 "under replace-one a record can lower one score and raise another; use monotone=False".into(),
             ));
         }
-        Ok(Self { law, epsilon, sensitivity, monotone })
+        let neighbours = if relation == Relation::ReplaceOne { 2 } else { 1 };
+        let moved = sensitivity.checked_mul(neighbours).filter(|m| m.checked_mul(2).is_some());
+        let moved = moved.ok_or_else(|| CuratorError::Noise("the sensitivity of the scores is too large; lower it".into()))?;
+        Ok(Self { law, epsilon, sensitivity, moved, monotone })
     }
 }
 
@@ -200,14 +209,14 @@ impl Mechanism for Choice {
         let mut stream = noise.stream(Purpose::Selection, 0);
         let scale = |e: dpopt_noise::ScaleError| CuratorError::Noise(e.to_string());
         let chosen = match self.law {
-            ChoiceLaw::PermuteAndFlip => NoisyMax::new(self.epsilon, self.sensitivity, self.monotone)
+            ChoiceLaw::PermuteAndFlip => NoisyMax::new(self.epsilon, self.moved, self.monotone)
                 .map_err(scale)?
                 .choose(input.values.iter().copied(), &mut stream),
-            ChoiceLaw::Exponential => ExponentialChoice::new(self.epsilon, self.sensitivity, self.monotone)
+            ChoiceLaw::Exponential => ExponentialChoice::new(self.epsilon, self.moved, self.monotone)
                 .map_err(scale)?
                 .choose(&input.values, &mut stream),
             ChoiceLaw::NoisyMaximum => {
-                let change = (if self.monotone { self.sensitivity } else { 2 * self.sensitivity }) as f64;
+                let change = (if self.monotone { self.moved } else { 2 * self.moved }) as f64;
                 let scale = (change / self.epsilon).next_up().ceil();
                 // beyond 2^63 units the noise could not be added
                 let scale = if scale < 2f64.powi(50) { scale as u64 } else { 0 };
@@ -245,6 +254,32 @@ mod tests {
         let rho = |relation| dpopt_privacy::accountant::zcdp::cost(&event, relation).unwrap().rho;
         assert!((rho(Relation::ZeroOut) - 0.125).abs() < 1e-12);
         assert!((rho(Relation::ReplaceOne) - 0.5).abs() < 1e-11);
+    }
+
+    #[test]
+    fn a_replaced_record_is_given_twice_the_noise_of_a_present_one() {
+        // two scores 3 apart, ε = 1, Δ = 1: the exponential mechanism errs with probability 1/(1 + e^(3ε/2Δ')), Δ' = Δ or 2Δ
+        let shares = |law, relation| {
+            let choice = Choice::new(law, 1.0, 1, false, relation).unwrap();
+            let scores = Counts::declared(vec![0, 3], 1.0);
+            let event = choice.event().self_composed(40_000);
+            let mut curator = Curator::for_event(&event, NoiseSource::insecure(5));
+            let wrong = (0..40_000).filter(|_| *curator.release(&choice, &scores).unwrap().get() == 0).count();
+            wrong as f64 / 40_000.0
+        };
+        let expected = |moved: f64| 1.0 / (1.0 + (1.5 / moved).exp());
+        for (relation, moved) in [(Relation::ZeroOut, 1.0), (Relation::AddOrRemove, 1.0), (Relation::ReplaceOne, 2.0)] {
+            // five standard deviations: 40,000 draws of a share below 1/2
+            let gap = shares(ChoiceLaw::Exponential, relation) - expected(moved);
+            assert!(gap.abs() < 5.0 * 0.5 / 200.0, "{relation:?}: {gap}");
+        }
+        for law in [ChoiceLaw::PermuteAndFlip, ChoiceLaw::NoisyMaximum] {
+            assert!(shares(law, Relation::ReplaceOne) > shares(law, Relation::ZeroOut) + 0.05, "{law:?}");
+        }
+        // what is checked is the meaning that was declared: one record's presence
+        let choice = Choice::new(ChoiceLaw::Exponential, 1.0, 1, false, Relation::ReplaceOne).unwrap();
+        assert!(choice.check(Counts::declared(vec![1], 2.0).expose()).is_err());
+        assert!(Choice::new(ChoiceLaw::Exponential, 1.0, u64::MAX / 2, false, Relation::ReplaceOne).is_err());
     }
 
     #[test]

@@ -215,10 +215,9 @@ impl Algorithm for SparseExponential {
         progress.start(Self::NAME, 1);
         let points = net(problem.features, s.support, s.spacing, s.radius);
         let units = scores(examples.expose(), s.loss, s.loss_range, &points);
-        // under replace-one one record may raise one score by UNITS and another's loss by as much
-        let sensitivity = problem.relation.sum_sensitivity() as u64 * UNITS;
-        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, sensitivity, false, problem.relation)?;
-        let chosen = curator.release(&choice, &Counts::declared(units, sensitivity as f64))?;
+        // under replace-one one record may raise one score by UNITS and lower another by as much: the choice doubles
+        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, UNITS, false, problem.relation)?;
+        let chosen = curator.release(&choice, &Counts::declared(units, UNITS as f64))?;
         progress.tick();
         progress.finish();
         Ok(chosen.map(|index| {

@@ -405,7 +405,8 @@ def choose(
     """Index of a good candidate by *integer* scores.
 
     Args:
-        sensitivity: largest change of one score by one record; you vouch for it.
+        sensitivity: largest change of one score by one record's presence; you vouch for it. Under replace-one scores move
+            twice as far, and the noise is made for that.
         monotone: a record moves all scores in one direction (counts, not under replace-one): half the noise.
         mechanism: ``"permute-and-flip"`` (never worse) or ``"exponential"``.
 

@@ -69,6 +69,26 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| chosen(code.pick(&right, &wrong), &scores(with), draws),
     ));
 
+    // one record's presence moves scores by 1; replaced by another, by 2: the same pair
+    let choice = |relation| Choice::new(ChoiceLaw::Exponential, 1.0, 1, false, relation).ok();
+    let (right, wrong) = (choice(Relation::ReplaceOne), choice(Relation::ZeroOut));
+    bugs.push(PlantedBug::counting(
+        (
+            "19.replaced",
+            Shipped,
+            "a choice under replace-one with the noise for one record's presence",
+            "2 candidates, gap 2.5, a replaced record; which one",
+        ),
+        Claim::pure(1.0),
+        (1_400, 300),
+        move |code, with, draws| {
+            let Some(choice) = code.pick(&right, &wrong) else { return f64::NAN };
+            let mut curator = Curator::for_event(&choice.event(), NoiseSource::insecure(draws.word()));
+            let counts = Counts::declared(scores(with).to_vec(), 1.0);
+            curator.release(choice, &counts).map_or(f64::NAN, |index| *index.get() as f64)
+        },
+    ));
+
     let (right, wrong) = (NoisyMax::new(1.0, 2, false).ok(), NoisyMax::new(1.0, 2, true).ok());
     bugs.push(PlantedBug::counting(
         (

@@ -17,9 +17,14 @@ fn exponential(epsilon: f64) -> Result<Event, String> {
 }
 
 /// A choice through the curator: the index, NaN if it is refused.
-fn choice(law: ChoiceLaw, epsilon: f64, scores: [Vec<i64>; 2]) -> impl Fn(bool, &mut Draws) -> f64 {
+fn choice(
+    law: ChoiceLaw,
+    epsilon: f64,
+    scores: [Vec<i64>; 2],
+    relation: Relation,
+) -> impl Fn(bool, &mut Draws) -> f64 {
     let worlds = scores.map(|s| Counts::declared(s, 1.0));
-    let choice = Choice::new(law, epsilon, 1, false, Relation::ZeroOut);
+    let choice = Choice::new(law, epsilon, 1, false, relation);
     move |with, draws| {
         let run = |choice: &Choice, counts: &Sensitive<Counts>, seed| {
             Curator::for_event(&choice.event(), NoiseSource::insecure(seed)).release(choice, counts).ok()
@@ -34,7 +39,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
 
     let scores = [false, true].map(saturating);
     let reach = largest_loss(1.5, [&scores[0], &scores[1]]);
-    let saturated = choice(ChoiceLaw::Exponential, 3.0, scores);
+    let saturated = choice(ChoiceLaw::Exponential, 3.0, scores, Relation::ZeroOut);
     rows.push(
         LibraryAudit::new(
             "exponential mechanism, saturating pair",
@@ -75,8 +80,21 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             "2 candidates, gap 2 against 0; which one",
             Ok(Event::ApproxDp { epsilon: 1.0, delta: 0.0 }),
             (0.0, 200_000),
-            choice(ChoiceLaw::PermuteAndFlip, 1.0, [vec![1, 1], vec![0, 2]]),
+            choice(ChoiceLaw::PermuteAndFlip, 1.0, [vec![1, 1], vec![0, 2]], Relation::ZeroOut),
         )
+        .counting(0.8),
+    );
+
+    // a replaced record moves each score by 2 where its presence moves it by 1
+    rows.push(
+        LibraryAudit::new(
+            "permute-and-flip, replaced record",
+            "2 candidates, gap 4 against 0; which one",
+            Ok(Event::ApproxDp { epsilon: 1.0, delta: 0.0 }),
+            (0.0, 200_000),
+            choice(ChoiceLaw::PermuteAndFlip, 1.0, [vec![2, 2], vec![0, 4]], Relation::ReplaceOne),
+        )
+        .under(Relation::ReplaceOne)
         .counting(0.8),
     );
 
