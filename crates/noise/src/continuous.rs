@@ -55,14 +55,14 @@ impl Stream {
     }
 
     /// True with probability e^(−x), for x ≥ 0; the f64 x is taken exactly, the law is within 2^-180 of exact. Negative x
-    /// and NaN count as 0.
+    /// count as 0, NaN as infinite: what has no number is not accepted.
     pub fn bernoulli_exp(&mut self, x: f64) -> bool {
         use crate::fixed::{Fixed, Interval};
         use crate::lazy_uniform::LazyUniform;
-        if !(x > 0.0) {
+        if x <= 0.0 {
             return true;
         }
-        if x > 2000.0 {
+        if x.is_nan() || x > 2000.0 {
             return false; // e^-2000 < 2^-2885
         }
         // E > x, x rounded down and up to the resolution (exact for x ≥ 2^-75)
@@ -146,5 +146,7 @@ mod tests {
         }
         assert!(stream.bernoulli_exp(0.0) && stream.bernoulli_exp(5e-324) && stream.bernoulli_exp(-1.0));
         assert!(!stream.bernoulli_exp(1e4));
+        // a comparison that failed must not accept
+        assert!(!stream.bernoulli_exp(f64::NAN) && !stream.bernoulli_exp(f64::INFINITY));
     }
 }

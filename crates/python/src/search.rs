@@ -4,7 +4,7 @@ use crate::accounting::json;
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use crate::release::Price;
-use dpopt::mechanism::{Curator, CuratorError, Run, Scored};
+use dpopt::mechanism::{Curator, CuratorError, Run, VouchedRun};
 use dpopt::noise::{Purpose, Repetitions};
 use pyo3::prelude::*;
 
@@ -48,9 +48,9 @@ pub(crate) fn select_best(
 ) -> PyResult<(usize, String, String)> {
     let (law, certificate) = (law(shape, mean)?, price.certificate()?);
     let mut curator = Curator::open(&certificate, noise(seed)?);
-    let best = curator.select(certificate.event(), &law, |k| {
+    let best = curator.select_vouched(certificate.event(), &law, |k| {
         let (score, tie) = run.call1((k,)).and_then(|pair| pair.extract::<(f64, u64)>()).map_err(Stop)?;
-        Ok::<_, Stop>(Scored { run: Run { score, tie }, output: k as usize })
+        Ok::<_, Stop>(VouchedRun { run: Run { score, tie }, output: k as usize })
     });
     let best = best.map_err(|Stop(why)| why)?.into_inner();
     Ok((best, json(certificate.bound())?, json(&curator.records())?))

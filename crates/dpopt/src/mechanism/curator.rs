@@ -12,6 +12,7 @@ use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::convert::Infallible;
 use thiserror::Error;
@@ -78,7 +79,13 @@ pub enum CuratorError {
     /// The input has another grid or dimension than the mechanism.
     #[error("a release was refused: its input's grid or dimension is not the mechanism's (a bug; please report it)")]
     Shape,
-    /// A batch was used for a second release, or comes from another run.
+    /// A batch was drawn by another curator, whose accounting its sample belongs to.
+    #[error("a release of `{label}` was refused: its batch was drawn by another curator; draw one with the curator that releases it")]
+    ForeignBatch {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
+    /// A batch was used for a second release.
     #[error("a release of `{label}` was refused: its batch was already used (a bug; please report it)")]
     BatchUsed {
         /// What the mechanism calls itself.
@@ -121,9 +128,11 @@ struct Allowance {
     remaining: u64,
 }
 
-/// Which batch, and how it was drawn; made by [`Curator::poisson_sample`] and [`Curator::fixed_sample`].
+/// Which batch, of which curator, and how it was drawn; made by [`Curator::poisson_sample`] and [`Curator::fixed_sample`]. A sample
+/// is secret once: two curators that release on the same one would each account it as a fresh one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchId {
+    curator: u64,
     number: u64,
     sampling: Sampling,
 }
@@ -189,6 +198,8 @@ impl PoissonBatch {
 
 /// Guards one run.
 pub struct Curator {
+    /// No other curator of the process has this number: it ties batches to the one that drew them.
+    number: u64,
     allowances: Vec<Allowance>,
     noise: NoiseSource,
     records: Vec<ReleaseRecord>,
@@ -225,7 +236,9 @@ impl Curator {
     pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
         let mut allowances = Vec::new();
         flatten(event, 1, &mut allowances);
-        Self { allowances, noise, records: Vec::new(), batches: 0, unused: BTreeSet::new(), seen: None }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { number, allowances, noise, records: Vec::new(), batches: 0, unused: BTreeSet::new(), seen: None }
     }
 
     /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
@@ -275,7 +288,7 @@ impl Curator {
         let number = self.batches;
         self.batches += 1;
         self.unused.insert(number);
-        BatchId { number, sampling }
+        BatchId { curator: self.number, number, sampling }
     }
 
     /// [`poisson_sample`](Self::poisson_sample) for a training loop outside this library, which has to load the records:
@@ -306,6 +319,9 @@ impl Curator {
         let mut event = mechanism.event();
         let batch = mechanism.batch(input.expose());
         if let Some(batch) = batch {
+            if batch.curator != self.number {
+                return Err(CuratorError::ForeignBatch { label: mechanism.label() });
+            }
             if !self.unused.contains(&batch.number) {
                 return Err(CuratorError::BatchUsed { label: mechanism.label() });
             }

@@ -17,15 +17,16 @@ pub struct Run {
     pub tie: u64,
 }
 
-/// Releases which run is the best, and nothing of the others. Event: as planned, `RepeatAndSelect` or a bound on it.
+/// Releases which run is the best, and nothing of the others. Event: as planned, `RepeatAndSelect` or a bound on it. Of use to
+/// this crate alone, as it adds no noise: it would release any list of numbers that is called a list of runs.
 #[derive(Clone, Debug)]
-pub struct BestRun {
+pub(crate) struct BestRun {
     event: Event,
 }
 
 impl BestRun {
     /// `event` must describe all runs together, as certified.
-    pub fn new(event: Event) -> Self {
+    pub(crate) fn new(event: Event) -> Self {
         Self { event }
     }
 

@@ -1,7 +1,7 @@
 //! Private selection: the best of several runs for little more than the price of one (spec 15 §5, spec 20 §3;
 //! docs/proofs/private-selection.md).
 //!
-//! [`Curator::select`] makes a *random and secret* number K of runs and lets out the best; K, the losers and their number
+//! [`Curator::select_vouched`] makes a *random and secret* number K of runs and lets out the best; K, the losers and their number
 //! stay inside, and the whole search is charged before the first run. [`RandomStopping`] is its plan when the runs are
 //! (ε₁, δ₁)-DP: K geometric, (3ε₁, δ₁/γ)-DP in total. [`FixedRuns`] is the older way, a public number of runs and a noisy
 //! choice among their scores.
@@ -14,10 +14,11 @@ use dpopt_noise::{Purpose, Repetitions};
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, certify};
 
-/// What one run gives: a noisy score, larger is better, and the output that goes with it. Both are covered by the run's
-/// own event.
+/// What one run gives: a noisy score, larger is better, and the output that goes with it. Nothing here can check that both come
+/// from a mechanism with the event that the search was charged for: whoever makes one vouches for that, and the guarantee
+/// rests on it.
 #[derive(Clone, Debug)]
-pub struct Scored<T> {
+pub struct VouchedRun<T> {
     /// Noisy score and a uniform tie-breaker drawn inside the run.
     pub run: Run,
     /// What leaves if this run wins.
@@ -28,20 +29,23 @@ impl Curator {
     /// The best of K runs, K drawn from `law` in secret. `event` describes all runs together and is charged before the
     /// first; `run` is given the number of the run and must use fresh randomness in each.
     ///
+    /// **The caller vouches** that a run's score and output are what the event says: this releases whatever `run` gives.
+    /// Code that reads records releases them through mechanisms of this module.
+    ///
     /// A run must not fail because of the records: an error of `run` ends the selection and is a program's error, not an
     /// answer. The time this takes grows with K, which must not be observable.
     ///
     /// # Errors
     /// If the plan does not foresee `event`, or as `run`.
-    pub fn select<T, E: From<CuratorError>>(
+    pub fn select_vouched<T, E: From<CuratorError>>(
         &mut self,
         event: &Event,
         law: &Repetitions,
-        mut run: impl FnMut(u64) -> Result<Scored<T>, E>,
+        mut run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
     ) -> Result<Released<T>, E> {
         let mut stream = self.begin(event, "private selection", Purpose::Selection)?;
         let runs = law.sample(&mut stream);
-        let mut best: Option<Scored<T>> = None;
+        let mut best: Option<VouchedRun<T>> = None;
         for k in 0..runs {
             let next = run(k)?;
             let wins = best.as_ref().is_none_or(|b| BestRun::better(&next.run, &b.run));
@@ -87,16 +91,17 @@ impl RandomStopping {
         Ok(Self { law, run, certificate })
     }
 
-    /// Runs it: each `run` must be certified within [`run`](Self::run).
+    /// Runs it. **The caller vouches** that each `run` is certified within [`run`](Self::run), as for
+    /// [`Curator::select_vouched`].
     ///
     /// # Errors
-    /// As [`Curator::select`].
-    pub fn select<T, E: From<CuratorError>>(
+    /// As [`Curator::select_vouched`].
+    pub fn select_vouched<T, E: From<CuratorError>>(
         &self,
         curator: &mut Curator,
-        run: impl FnMut(u64) -> Result<Scored<T>, E>,
+        run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
     ) -> Result<Released<T>, E> {
-        curator.select(self.certificate.event(), &self.law, run)
+        curator.select_vouched(self.certificate.event(), &self.law, run)
     }
 }
 
@@ -204,20 +209,20 @@ mod tests {
         for seed in 0..200 {
             let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(seed));
             let mut runs = 0;
-            let best = plan.select(&mut curator, |k| {
+            let best = plan.select_vouched(&mut curator, |k| {
                 runs += 1;
                 // the score rises and falls: the best is run 2 if it is made
                 let score = -(k as f64 - 2.0).abs();
-                Ok::<_, CuratorError>(Scored { run: Run { score, tie: k }, output: k })
+                Ok::<_, CuratorError>(VouchedRun { run: Run { score, tie: k }, output: k })
             });
             assert_eq!(*best.unwrap().get(), (runs as u64 - 1).min(2));
             // one line in the ledger, whatever K was
             assert_eq!((curator.records().len(), curator.records()[0].count), (1, 1));
             assert!(curator.is_spent());
             let mut again = 0;
-            let refused = plan.select(&mut curator, |k| {
+            let refused = plan.select_vouched(&mut curator, |k| {
                 again += 1;
-                Ok::<_, CuratorError>(Scored { run: Run { score: 0.0, tie: k }, output: k })
+                Ok::<_, CuratorError>(VouchedRun { run: Run { score: 0.0, tie: k }, output: k })
             });
             assert!(refused.is_err() && again == 0);
             made.push(runs as f64);

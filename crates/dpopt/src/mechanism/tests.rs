@@ -76,6 +76,27 @@ fn a_batch_serves_one_release_of_its_own_sampling_probability() {
 }
 
 #[test]
+fn a_batch_belongs_to_the_curator_that_drew_it() {
+    let examples = Sensitive::new(table(1, 200, 5, 6, 1.0, LOSS));
+    let mechanism = Gaussian::new(2.0, 0.5, Grid::new(-30), 31, "gradient sum");
+    let event = Event::gaussian(2.0).poisson_sampled(0.1).self_composed(2);
+    // both have a batch of the same number and probability open
+    let mut curators = [1, 2].map(|seed| Curator::for_event(&event, NoiseSource::insecure(seed)));
+    let batches = curators.each_mut().map(|c| c.poisson_sample(200, 0.1).unwrap());
+    let weights = vec![0.0; 31];
+    let [first, second] = batches.map(|batch| gradient(0.5).sum_batch(&examples, batch, &weights));
+    let [one, two] = &mut curators;
+    assert!(matches!(two.release(&mechanism, &first), Err(CuratorError::ForeignBatch { .. })));
+    assert!(matches!(one.release(&mechanism, &second), Err(CuratorError::ForeignBatch { .. })));
+    // nothing was charged and nobody's batch was used up
+    assert!(one.records().is_empty() && two.records().is_empty());
+    assert!(one.release(&mechanism, &first).is_ok() && two.release(&mechanism, &second).is_ok());
+    // batches of fixed size carry the same mark
+    let ids = curators.map(|mut c| c.fixed_sample(200, 20).unwrap().id());
+    assert!(ids[0] != ids[1]);
+}
+
+#[test]
 fn one_record_moves_the_sum_by_at_most_the_clip_norm_exactly() {
     let mut random = Lcg::new(4);
     for loss in [LOSS, Loss::Squared, Loss::Softmax { classes: 3 }, Loss::Hinge] {

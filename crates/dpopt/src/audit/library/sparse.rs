@@ -8,7 +8,7 @@ use crate::audit::worst_cases::choices::largest_loss;
 use crate::audit::worst_cases::methods::{Subject, alone, crowd, problem};
 use crate::audit::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
 use crate::loss::Loss;
-use crate::mechanism::{Curator, Mechanism, RandomStopping, Run, Scored};
+use crate::mechanism::{Curator, Mechanism, RandomStopping, Run, VouchedRun};
 use crate::audit::worst_cases::indicator;
 use crate::optimize::{BiasReducedSgd, SparseExponential, SparseOutputPerturbation};
 use crate::privacy::{Budget, Relation};
@@ -124,10 +124,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
                 let Ok(plan) = &plan else { return f64::NAN };
                 let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(draws.word()));
                 let scale = 1.0 / plan.run.epsilon();
-                let best = plan.select(&mut curator, |_| {
+                let best = plan.select_vouched(&mut curator, |_| {
                     let score = indicator(with) + draws.laplace(scale);
                     let run = Run { score, tie: draws.word() };
-                    Ok::<_, crate::mechanism::CuratorError>(Scored { run, output: score })
+                    Ok::<_, crate::mechanism::CuratorError>(VouchedRun { run, output: score })
                 });
                 best.map_or(f64::NAN, |score| *score.get())
             },

@@ -47,7 +47,8 @@ pub(super) fn draw<P: Potential>(
         let (at_x, at_other) = (prox.potential.value(&rounded(x)), prox.potential.value(&rounded(&other)));
         tally.values += 2;
         let ln_ratio = prox.potential.scale() * (at_other - at_x);
-        if prox.domain.admits(x) && stream.bernoulli_exp((LN_CUT - ln_ratio).max(0.0)) {
+        // `max` would turn NaN into 0, which accepts
+        if prox.domain.admits(x) && !ln_ratio.is_nan() && stream.bernoulli_exp((LN_CUT - ln_ratio).max(0.0)) {
             return Ok(());
         }
     }
