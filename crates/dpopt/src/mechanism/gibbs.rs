@@ -4,7 +4,7 @@
 use super::curator::{CuratorError, Mechanism, sealed};
 use crate::data::Examples;
 use crate::loss::Loss;
-use crate::optimize::solver::{Objective, minimise};
+use crate::optimize::solver::{Accuracy, Objective, minimise};
 use crate::sampler::potential::GlmPotential;
 use crate::sampler::{Chain, Domain, Oracle, Tally};
 use dpopt_noise::{NoiseSource, Purpose};
@@ -15,8 +15,8 @@ use dpopt_privacy::Event;
 pub(crate) enum Start {
     /// A point with gradient of the sum objective at most this: needs a smooth loss. The origin of coordinates moves there.
     Minimiser {
-        /// τ of the solver, public.
-        tolerance: f64,
+        /// τ of the solver and the steps within which it is reached, public.
+        accuracy: Accuracy,
     },
     /// The public centre: no look at the data before the first step.
     Centre,
@@ -114,18 +114,19 @@ impl GibbsDraw {
         match self.start {
             Start::Centre if matches!(self.domain, Domain::Whole { .. }) => self.centre.clone(),
             Start::Centre => vec![0.0; self.centre.len()],
-            Start::Minimiser { tolerance } => {
+            Start::Minimiser { accuracy } => {
                 // ∇(λ/2)‖θ − θ_c‖² = λθ − λθ_c
                 let linear: Vec<f64> = self.centre.iter().map(|c| -self.regularization * c).collect();
                 let objective = Objective {
                     rows: &input.rows,
                     targets: &input.targets,
+                    row_norm: self.row_norm,
                     loss: self.loss,
                     regularization: self.regularization,
                     linear: &linear,
                     target_bound: self.target_bound,
                 };
-                let minimiser = minimise(&objective, tolerance).theta.rounded();
+                let minimiser = minimise(&objective, accuracy).theta.rounded();
                 minimiser.iter().map(|x| (x / self.grid).round() * self.grid).collect()
             }
         }

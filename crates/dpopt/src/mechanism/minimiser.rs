@@ -9,7 +9,7 @@ use super::gaussian::add_rounded_gaussian;
 use super::gradient::GridSum;
 use crate::data::Examples;
 use crate::loss::Loss;
-use crate::optimize::solver::{Objective, minimise};
+use crate::optimize::solver::{Accuracy, Objective, minimise};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::Event;
 
@@ -24,8 +24,8 @@ pub(crate) struct PerturbedObjective {
     /// σ of b.
     pub(crate) linear_std: f64,
     pub(crate) linear_grid: Grid,
-    /// τ: certified norm of the gradient at the released point's origin.
-    pub(crate) tolerance: f64,
+    /// τ: certified norm of the gradient at the released point's origin, and the steps within which it is reached.
+    pub(crate) accuracy: Accuracy,
     /// Standard deviation of the closing noise.
     pub(crate) closing_std: f64,
     pub(crate) closing_grid: Grid,
@@ -68,12 +68,13 @@ impl Mechanism for PerturbedObjective {
         let objective = Objective {
             rows: &input.rows,
             targets: &input.targets,
+            row_norm: self.row_norm,
             loss: self.loss,
             regularization: self.regularization,
             linear: &linear,
             target_bound: self.target_bound,
         };
-        let minimiser = minimise(&objective, self.tolerance);
+        let minimiser = minimise(&objective, self.accuracy);
         let mut units = GridSum::of_query(minimiser.theta.rounded().into_iter(), self.closing_grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.closing_std, self.closing_grid, noise)?;
         Ok(units.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())

@@ -4,7 +4,7 @@
 //! most 1e-6. Everything else here is a worst case that can be computed.
 
 use super::noisy_newton::newton_step;
-use super::solver::{Objective, Split, minimise, norm, tolerance};
+use super::solver::{Accuracy, Objective, Split, minimise, norm};
 use super::synthetic::Lcg;
 use super::tests::{LOGISTIC, budget};
 use super::*;
@@ -58,7 +58,7 @@ fn mechanism(s: &ObjectiveSchedule) -> PerturbedObjective {
         regularization: s.regularization,
         linear_std: s.linear_std,
         linear_grid: Grid::new(s.linear_grid_exponent),
-        tolerance: s.tolerance,
+        accuracy: Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps },
         closing_std: s.closing_std,
         closing_grid: Grid::new(s.closing_grid_exponent),
         target_bound: 1.0,
@@ -130,12 +130,13 @@ fn minimisers_of_neighbours_differ_by_almost_the_bound_of_output_perturbation() 
         let objective = Objective {
             rows: &examples.rows,
             targets: &examples.targets,
+            row_norm: 1.0,
             loss: LOGISTIC,
             regularization: 1.0,
             linear: &[0.0],
             target_bound: 1.0,
         };
-        minimise(&objective, tolerance(40_001, 1.0, 1.0)).theta.rounded()[0]
+        minimise(&objective, Accuracy { tolerance: 1e-8, steps: 100_000 }).theta.rounded()[0]
     };
     let distance = (minimiser(true) - minimiser(false)).abs();
     assert!((distance - 0.990100).abs() < 1e-5, "{distance}");
@@ -217,12 +218,13 @@ fn the_solver_keeps_its_public_tolerance_whatever_the_data() {
         let objective = Objective {
             rows: &examples.rows,
             targets: &examples.targets,
+            row_norm: 1.0,
             loss: Loss::Logistic { shift: 2.0 },
             regularization: 0.01,
             linear: &[17.0],
             target_bound: 1.0,
         };
-        assert!(minimise(&objective, 1e-8).certified_norm <= 1e-8);
+        assert!(minimise(&objective, Accuracy { tolerance: 1e-8, steps: 100_000 }).certified_norm <= 1e-8);
         let at_zero = objective.evaluate(&Split::zero(1));
         assert!(at_zero.certified_norm > 1e-8);
     }

@@ -4,11 +4,11 @@
 //! H weighs records by tanh(u/2)/(2u), u = shift − margin: the quadratic upper bound of the logistic loss, so that a step
 //! never diverges.
 
-use super::planning::{approximate, check_problem, gaussian_mu, noise, positive};
+use super::planning::{approximate, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::solver::{Objective, UNIT, dot, norm};
-use super::spectrum::Spectrum;
+use super::spectrum::{Spectrum, decomposition_error};
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::data::Examples;
 use crate::loss::Loss;
@@ -52,8 +52,14 @@ pub struct NewtonSchedule {
     pub regularization: f64,
     /// How H is regularised.
     pub inverse: Inverse,
+    /// R: bound on a row's norm.
+    #[serde(skip)]
+    pub row_norm: f64,
     /// β = R²/4: bound on a record's share of H.
     pub curvature: f64,
+    /// Bound on ‖H‖, for any number of records that the plan allows.
+    #[serde(skip)]
+    pub matrix_bound: f64,
     /// Noise multiplier of both releases of each step.
     pub noise_multiplier: f64,
     /// Sensitivity of a step is this times ‖g̃‖ (one record's share under the relation), solver error included.
@@ -100,8 +106,13 @@ impl Algorithm for NoisyNewton {
                 (n * beta / rho).cbrt()
             }
         };
-        if self.inverse == Inverse::Add && 1e3 * d as f64 * UNIT * (n * beta + regularization) > 0.1 * regularization {
-            // refinement below would not be sure to converge, and must not fail for some data only
+        let most = most_rows(problem) as f64 * beta;
+        let digits = (1e3 * d as f64).max(40.0 * (d * d) as f64) * UNIT;
+        if self.inverse == Inverse::Add
+            && (digits * (most + regularization) > 0.1 * regularization
+                || matrix_error(problem, regularization) > 0.01 * regularization)
+        {
+            // the factor would not be sure to exist, nor refinement below to converge, and neither may fail for some data only
             return Err(NotApplicable::Option("the regularization is too small for this many rows; raise it".into()));
         }
         // half of μ² to gradients, half to steps: all multipliers are equal
@@ -126,10 +137,13 @@ impl Algorithm for NoisyNewton {
                 weight_noise: Some(step_noise.hypot(gradient_noise / regularization) * (steps as f64).sqrt()),
                 predicted_excess_risk: risk.newton(regularization, gradient_noise, step_noise, steps as f64),
                 certificate,
-                assumptions: vec![
+                assumptions: [
                     "every row has norm at most the row norm: enforced when rows are built".into(),
                     "the error of the linear solver is covered by the sensitivity of each step".into(),
-                ],
+                ]
+                .into_iter()
+                .chain(most_rows_assumption(problem))
+                .collect(),
                 warnings: Vec::new(),
             },
             schedule: NewtonSchedule {
@@ -137,7 +151,9 @@ impl Algorithm for NoisyNewton {
                 steps,
                 regularization,
                 inverse: self.inverse,
+                row_norm: r,
                 curvature: beta,
+                matrix_bound: most,
                 noise_multiplier,
                 step_sensitivity,
                 residual,
@@ -184,12 +200,8 @@ impl Algorithm for NoisyNewton {
 impl NoisyNewton {
     /// (sensitivity of a step over ‖g̃‖ as one record's share under the relation, residual of the solver over ‖g̃‖).
     pub(super) fn sensitivity(&self, problem: &Problem, lambda: f64) -> (f64, f64) {
-        let n = problem.rows as f64;
-        let d = problem.features as f64;
         let beta = 0.25 * problem.row_norm * problem.row_norm;
-        // H is a floating-point sum of n terms in at least 2 chunks: relative error below (n/2 + 544)u of nβ; the eigen
-        // solver's backward error is below 10d·u·(nβ + λ0)
-        let matrix_error = UNIT * ((n / 2.0 + 512.0 + 32.0) * n * beta + 10.0 * d * (n * beta + lambda));
+        let matrix_error = matrix_error(problem, lambda);
         match (self.inverse, problem.relation) {
             (Inverse::Clip, relation) => {
                 let pair = if relation == Relation::ReplaceOne { std::f64::consts::SQRT_2 } else { 1.0 };
@@ -209,6 +221,16 @@ impl NoisyNewton {
     }
 }
 
+/// Bound on what floating point does to H, as an error of H: rounding of the sum over any number of records that the plan
+/// allows, in blocks ([`Objective::dense_hessian`]), and the decomposition's residual and skewness.
+fn matrix_error(problem: &Problem, lambda: f64) -> f64 {
+    let (n, d) = (most_rows(problem) as f64, problem.features);
+    let bound = n * 0.25 * problem.row_norm * problem.row_norm;
+    // products, the sum within a block, over blocks and over chunks
+    let sum = UNIT * (32.0 + Objective::summation_depth(n, d)) * bound;
+    sum + decomposition_error(d) * 3.0 * (bound + lambda) + 4.0 * d as f64 * UNIT * lambda
+}
+
 /// inv(H)·g with H = Σ h_i x_i x_iᵀ at `theta`.
 pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
     let d = theta.len();
@@ -216,6 +238,7 @@ pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64]
     let objective = Objective {
         rows: &examples.rows,
         targets: &examples.targets,
+        row_norm: s.row_norm,
         loss: s.loss,
         regularization: 0.0,
         linear: &zero,
@@ -230,15 +253,12 @@ pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64]
         }
     }
     match s.inverse {
-        Inverse::Clip => match Spectrum::of(&matrix, d) {
-            Some(spectrum) => spectrum.apply(|w| 1.0 / w.max(s.regularization), g),
-            // never happens for finite symmetric matrices; a zero step keeps the bound and is no error to see
-            None => zero,
-        },
+        Inverse::Clip => Spectrum::certified(&matrix, d, s.matrix_bound).apply(|w| 1.0 / w.max(s.regularization), g),
         Inverse::Add => {
             (0..d).for_each(|j| matrix[j * d + j] += s.regularization);
             let view = faer::MatRef::from_row_major_slice(&matrix, d, d);
             use faer::linalg::solvers::Solve;
+            // λ0 was planned so far above the rounding of H that its factor exists (Higham 2002, theorem 10.7)
             let Ok(factor) = view.llt(faer::Side::Lower) else { return zero };
             let residual_of = |x: &[f64]| -> Vec<f64> {
                 (0..d).map(|j| g[j] - dot(&matrix[j * d..(j + 1) * d], x)).collect()
@@ -246,7 +266,10 @@ pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64]
             let mut step = zero;
             let mut residual = g.to_vec();
             // the plan made sure that the factor's backward error is far below λ0: each pass shrinks the residual tenfold
-            while norm(&residual) > 0.5 * s.residual * norm(g) {
+            for _ in 0..20 {
+                if norm(&residual) <= 0.5 * s.residual * norm(g) {
+                    break;
+                }
                 let more = factor.solve(&faer::Col::from_fn(d, |j| residual[j]));
                 step.iter_mut().enumerate().for_each(|(j, x)| *x += more[j]);
                 residual = residual_of(&step);

@@ -5,8 +5,9 @@
 //! binary classification.
 
 use super::output_perturbation::{TARGET_BOUND, closing_grid, smooth_loss};
-use super::planning::{approximate, check_problem, noise, positive, public_tolerance, require_delta};
+use super::planning::{accuracy, approximate, check_problem, most_rows_assumption, noise, positive, require_delta};
 use super::risk::RiskModel;
+use super::solver::Accuracy;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::loss::Loss;
 use crate::mechanism::PerturbedObjective;
@@ -41,6 +42,8 @@ pub struct ObjectiveSchedule {
     pub linear_grid_exponent: i32,
     /// τ: certified bound on the gradient norm of the perturbed objective.
     pub tolerance: f64,
+    /// Steps within which it is certified, whatever the records.
+    pub most_solver_steps: u64,
     /// Multiplier of the closing noise.
     pub closing_multiplier: f64,
     /// Standard deviation of the closing noise per weight.
@@ -54,6 +57,9 @@ pub struct ObjectiveSchedule {
 
 /// Share of ε (at most of 1) and of δ that pays for the closing noise: costs the main noise about 0.1%.
 const CLOSING_SHARE: f64 = 1e-3;
+
+/// No normal draw is larger but with probability 2·10^-38 < 2^-110.
+const LARGEST_NORMAL: f64 = 13.0;
 
 impl ObjectivePerturbation {
     fn schedule(
@@ -95,7 +101,8 @@ impl ObjectivePerturbation {
         let event = |z: f64| {
             let main = Event::ObjectivePerturbation { noise_multiplier: z, regularization: regularization(z), link };
             let parts = vec![main, Event::gaussian(closing_multiplier)];
-            approximate(Event::composed(parts), 2.0 * dimension as f64)
+            // both noises, and that no entry of b is above 13σ (2·10^-38): the solver's promise is for such b
+            approximate(Event::composed(parts), 3.0 * dimension as f64)
         };
         // One Gaussian's noise at (ε, δ) less the closing share is proved without a search where the determinant is free
         // (Corollary A1), and within 0.1% of the smallest that a search finds.
@@ -113,8 +120,8 @@ impl ObjectivePerturbation {
         let lambda = regularization(multiplier) * c * r * r;
         let linear_std = multiplier * c * r;
         // the grid of b enters τ' = τ + h_b√d/2: at most 1% of τ
-        let tolerance = public_tolerance(problem, slope);
         let root = (dimension as f64).sqrt();
+        let Accuracy { tolerance, steps } = accuracy(problem, loss, lambda, LARGEST_NORMAL * 1.001 * linear_std * root)?;
         let linear_grid = Grid::new(((tolerance / (64.0 * root)).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
         let linear_grid = Grid::new(linear_grid.exponent().max((linear_std.log2() - 55.0).ceil() as i32));
         let reached = tolerance + 0.5 * linear_grid.step() * root;
@@ -129,6 +136,7 @@ impl ObjectivePerturbation {
             linear_std,
             linear_grid_exponent: linear_grid.exponent(),
             tolerance,
+            most_solver_steps: steps,
             closing_multiplier,
             closing_std,
             closing_grid_exponent: grid.exponent(),
@@ -178,11 +186,14 @@ impl Algorithm for ObjectivePerturbation {
                     schedule.closing_std,
                 ),
                 certificate,
-                assumptions: vec![
+                assumptions: [
                     "every row has norm at most the row norm: enforced when rows are built".into(),
                     "the minimiser's gradient is certified below the public tolerance, and closing noise covers the rest"
                         .into(),
-                ],
+                ]
+                .into_iter()
+                .chain(most_rows_assumption(problem))
+                .collect(),
                 warnings: Vec::new(),
             },
             schedule,
@@ -199,7 +210,7 @@ impl Algorithm for ObjectivePerturbation {
             regularization: schedule.regularization,
             linear_std: schedule.linear_std,
             linear_grid: Grid::new(schedule.linear_grid_exponent),
-            tolerance: schedule.tolerance,
+            accuracy: Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps },
             closing_std: schedule.closing_std,
             closing_grid: Grid::new(schedule.closing_grid_exponent),
             target_bound: TARGET_BOUND,

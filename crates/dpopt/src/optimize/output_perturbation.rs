@@ -3,9 +3,9 @@
 //! Two neighbours' minimisers differ by at most L/λ (zero-out), the solver's error adds 2τ/λ and the grid h√d. The noise
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
 
-use super::planning::{approximate, check_problem, gaussian_mu, noise, positive, public_tolerance};
+use super::planning::{accuracy, approximate, check_problem, gaussian_mu, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
-use super::solver::{Objective, minimise};
+use super::solver::{Accuracy, Objective, minimise};
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::data::Examples;
 use crate::loss::Loss;
@@ -36,6 +36,8 @@ pub struct OutputSchedule {
     pub regularization: f64,
     /// τ: certified bound on the gradient norm of the sum objective.
     pub tolerance: f64,
+    /// Steps within which it is certified, whatever the records.
+    pub most_solver_steps: u64,
     /// Sensitivity of the rounded minimiser to one record.
     pub sensitivity: f64,
     /// Noise standard deviation over the sensitivity.
@@ -93,18 +95,22 @@ impl Algorithm for OutputPerturbation {
         let mu = gaussian_mu(problem, budget)?;
         let risk = RiskModel::of(problem);
         let predicted = |lambda: f64, noise_std: f64| risk.regularized(lambda, 0.0, noise_std / RiskModel::pull(loss));
+        let tried = |lambda: f64| match accuracy(problem, loss, lambda, 0.0) {
+            Ok(_) => predicted(lambda, lipschitz / (lambda * mu)),
+            Err(_) => f64::INFINITY,
+        };
         let regularization = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
             // from where the noise of a score is L·R/(λμ) = 1, up or down to the best prediction: factors of √2
             None => (-40..=40)
                 .map(|k| lipschitz * problem.row_norm / mu * 2f64.powf(0.5 * f64::from(k)))
-                .min_by(|a, b| predicted(*a, lipschitz / (a * mu)).total_cmp(&predicted(*b, lipschitz / (b * mu))))
+                .min_by(|a, b| tried(*a).total_cmp(&tried(*b)))
                 .unwrap_or(lipschitz * problem.row_norm / mu),
         };
         let dimension = problem.weights();
         let event = |z: f64| approximate(Event::gaussian(z), dimension as f64);
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
-        let tolerance = public_tolerance(problem, slope);
+        let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
         let bare = (lipschitz + 2.0 * tolerance) / regularization;
         let grid = closing_grid(bare * noise_multiplier, bare, dimension);
         let sensitivity = (bare + grid.step() * (dimension as f64).sqrt()) * (1.0 + 1e-12);
@@ -120,17 +126,21 @@ impl Algorithm for OutputPerturbation {
                 weight_noise: Some(noise_std),
                 predicted_excess_risk: predicted(regularization, noise_std),
                 certificate,
-                assumptions: vec![
+                assumptions: [
                     "every row has norm at most the row norm: enforced when rows are built".into(),
                     "the minimiser's gradient is certified below the public tolerance before anything is released"
                         .into(),
-                ],
+                ]
+                .into_iter()
+                .chain(most_rows_assumption(problem))
+                .collect(),
                 warnings: Vec::new(),
             },
             schedule: OutputSchedule {
                 loss,
                 regularization,
                 tolerance,
+                most_solver_steps: steps,
                 sensitivity,
                 noise_multiplier,
                 noise_std,
@@ -145,7 +155,8 @@ impl Algorithm for OutputPerturbation {
         let dimension = problem.weights();
         let grid = Grid::new(schedule.grid_exponent);
         progress.start(Self::NAME, 1);
-        let minimiser = certified_minimiser(examples.expose(), schedule.loss, schedule.regularization, schedule.tolerance);
+        let accuracy = Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps };
+        let minimiser = certified_minimiser(examples.expose(), problem.row_norm, schedule.loss, schedule.regularization, accuracy);
         let query = Sensitive::new(GridSum::of_query(minimiser.into_iter(), grid, schedule.sensitivity));
         let mechanism =
             Gaussian::new(schedule.noise_multiplier, schedule.sensitivity, grid, dimension, "regularised minimiser");
@@ -156,18 +167,25 @@ impl Algorithm for OutputPerturbation {
     }
 }
 
-/// θ with ‖∇(Σφ + (λ/2)‖θ‖²)‖ ≤ `tolerance`, proved, whatever the records: within tolerance/λ of the exact minimiser.
-pub(crate) fn certified_minimiser(examples: &Examples, loss: Loss, regularization: f64, tolerance: f64) -> Vec<f64> {
+/// θ with ‖∇(Σφ + (λ/2)‖θ‖²)‖ at most the tolerance, proved, whatever the records: within tolerance/λ of the exact minimiser.
+pub(crate) fn certified_minimiser(
+    examples: &Examples,
+    row_norm: f64,
+    loss: Loss,
+    regularization: f64,
+    accuracy: Accuracy,
+) -> Vec<f64> {
     let zero = vec![0.0; loss.outputs() * examples.rows.columns()];
     let objective = Objective {
         rows: &examples.rows,
         targets: &examples.targets,
+        row_norm,
         loss,
         regularization,
         linear: &zero,
         target_bound: TARGET_BOUND,
     };
-    minimise(&objective, tolerance).theta.rounded()
+    minimise(&objective, accuracy).theta.rounded()
 }
 
 /// Grid for a d-vector of sensitivity Δ: fine against the noise, and h√d far below Δ.

@@ -1,5 +1,7 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
+use super::output_perturbation::TARGET_BOUND;
+use super::solver::{Accuracy, Scale};
 use crate::loss::Loss;
 pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
 use crate::plan::{NotApplicable, Problem};
@@ -56,11 +58,39 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
     }
 }
 
-/// τ of a certified minimiser, from public facts. Under add-or-remove the number of records is protected, so τ leaves room
-/// for many more than guessed: the rounding error of up to fifteen times as many stays below it.
-pub(crate) fn public_tolerance(problem: &Problem, slope: f64) -> f64 {
-    let rows = if problem.relation == Relation::AddOrRemove { problem.rows.max(1_000_000) } else { problem.rows };
-    super::solver::tolerance(rows, problem.row_norm, slope)
+/// At least the number of records. Under add-or-remove it is protected and `rows` is a guess: sixteen times as many, and at
+/// least sixteen million, is what a plan is made for and says it is made for ([`most_rows_assumption`]).
+pub(crate) fn most_rows(problem: &Problem) -> u64 {
+    match problem.relation {
+        Relation::AddOrRemove => problem.rows.max(1_000_000).saturating_mul(16),
+        Relation::ZeroOut | Relation::ReplaceOne => problem.rows,
+    }
+}
+
+/// What a report must say about [`most_rows`] where the number of records is protected.
+pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<String> {
+    let most = most_rows(problem);
+    (problem.relation == Relation::AddOrRemove)
+        .then(|| format!("there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"))
+}
+
+/// What the solver promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most
+/// `linear_norm`.
+pub(crate) fn accuracy(
+    problem: &Problem,
+    loss: Loss,
+    regularization: f64,
+    linear_norm: f64,
+) -> Result<Accuracy, NotApplicable> {
+    let scale = Scale {
+        rows: most_rows(problem),
+        row_norm: problem.row_norm,
+        loss,
+        regularization,
+        linear_norm,
+        target_bound: TARGET_BOUND,
+    };
+    scale.accuracy()
 }
 
 /// Refuses parameters of a loss that are outside their ranges.

@@ -6,8 +6,9 @@
 //! loss is no longer than that of the loss itself, so a ball that holds the latter holds the former.
 
 use super::output_perturbation::{certified_minimiser, closing_grid, smooth_loss};
-use super::planning::{approximate, check_problem, noise, positive, public_tolerance};
+use super::planning::{accuracy, approximate, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
+use super::solver::Accuracy;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::data::Examples;
 use crate::geometry::nearest_in_l2_ball;
@@ -85,6 +86,8 @@ pub struct SparseOutputSchedule {
     pub row_l1_norm: f64,
     /// τ: certified bound on the gradient norm of the sum objective.
     pub tolerance: f64,
+    /// Steps within which it is certified, whatever the records.
+    pub most_solver_steps: u64,
     /// Sensitivity of the rounded minimiser to one record, in l1 (Laplace) or l2 norm (Gaussian).
     pub sensitivity: f64,
     /// Law of the noise.
@@ -112,21 +115,20 @@ struct Shape {
     dimension: f64,
     /// Records that two neighbours share; infinite if their number is protected.
     common: f64,
-    tolerance: f64,
 }
 
 impl Shape {
     /// Change of the exact minimiser with one record's presence, plus twice the solver's error; without rounding.
-    fn sensitivity(&self, noise: NoiseLaw, lambda: f64) -> f64 {
+    fn sensitivity(&self, noise: NoiseLaw, lambda: f64, tolerance: f64) -> f64 {
         let l2 = self.lipschitz / lambda;
         match noise {
-            NoiseLaw::Gaussian => l2 + 2.0 * self.tolerance / lambda,
+            NoiseLaw::Gaussian => l2 + 2.0 * tolerance / lambda,
             // λ·(θ̂ − θ̂′) is the change of the gradient: the one record's own gradient, and that of the others, whose
             // differences are multiples of their rows: at most H·‖θ̂ − θ̂′‖₂ each, spread over s entries
             NoiseLaw::Laplace => {
                 let own = self.sparsity.sqrt() * self.lipschitz / lambda;
                 let l1 = (own * (1.0 + self.common * self.smoothness / lambda)).min(self.dimension.sqrt() * l2);
-                l1 + 2.0 * self.dimension.sqrt() * self.tolerance / lambda
+                l1 + 2.0 * self.dimension.sqrt() * tolerance / lambda
             }
         }
     }
@@ -164,7 +166,6 @@ impl Algorithm for SparseOutputPerturbation {
             sparsity: sparsity as f64,
             dimension: dimension as f64,
             common: if problem.relation == Relation::AddOrRemove { f64::INFINITY } else { n - 1.0 },
-            tolerance: public_tolerance(problem, slope),
         };
         let law = if budget.delta() > 0.0 { NoiseLaw::Gaussian } else { NoiseLaw::Laplace };
         let (noise_multiplier, certificate) = noise(problem, budget, |z| match law {
@@ -172,8 +173,9 @@ impl Algorithm for SparseOutputPerturbation {
             NoiseLaw::Laplace => Event::laplace(z),
         })?;
         // 2√s·L·‖ξ‖∞ + (λ/n)D²/2, and for the population what one record can do to the loss of another, 2L²/λ
+        let tolerance = |lambda: f64| accuracy(problem, loss, lambda, 0.0).map_or(f64::INFINITY, |a| a.tolerance);
         let bound = |lambda: f64| {
-            let largest = shape.sensitivity(law, lambda) * noise_multiplier * shape.largest_noise(law);
+            let largest = shape.sensitivity(law, lambda, tolerance(lambda)) * noise_multiplier * shape.largest_noise(law);
             let stability = match self.goal {
                 Goal::Training | Goal::Proved => 0.0,
                 Goal::Population => 2.0 * shape.lipschitz * shape.lipschitz / lambda,
@@ -182,7 +184,7 @@ impl Algorithm for SparseOutputPerturbation {
         };
         let spread = noise_multiplier * if law == NoiseLaw::Laplace { 2f64.sqrt() } else { 1.0 } / RiskModel::pull(loss);
         let model = RiskModel::of(problem);
-        let modelled = |lambda: f64| model.regularized(lambda, 0.0, shape.sensitivity(law, lambda) * spread);
+        let modelled = |lambda: f64| model.regularized(lambda, 0.0, shape.sensitivity(law, lambda, tolerance(lambda)) * spread);
         let tuned = |lambda: f64| match self.goal {
             Goal::Training => bound(lambda).min(modelled(lambda)),
             Goal::Proved | Goal::Population => bound(lambda),
@@ -195,7 +197,8 @@ impl Algorithm for SparseOutputPerturbation {
                 .min_by(|a, b| tuned(*a).total_cmp(&tuned(*b)))
                 .unwrap_or(shape.lipschitz * problem.row_norm),
         };
-        let bare = shape.sensitivity(law, regularization);
+        let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
+        let bare = shape.sensitivity(law, regularization, tolerance);
         // rounding moves each world's minimiser by at most h/2 per coordinate: h√d in l2, h·d in l1 norm
         let (grid, rounding) = match law {
             NoiseLaw::Gaussian => {
@@ -215,6 +218,7 @@ impl Algorithm for SparseOutputPerturbation {
             "every row has norm at most the row norm: enforced when rows are built".into(),
             "the minimiser's gradient is certified below the public tolerance before anything is released".into(),
         ];
+        assumptions.extend(most_rows_assumption(problem));
         if law == NoiseLaw::Laplace {
             assumptions.push(format!(
                 "a row has at most {} non-zeros: enforced by scaling its l1 norm to at most {:.6}",
@@ -251,7 +255,8 @@ impl Algorithm for SparseOutputPerturbation {
                 radius,
                 sparsity,
                 row_l1_norm: (problem.nonzeros.max(1) as f64).sqrt() * problem.row_norm,
-                tolerance: shape.tolerance,
+                tolerance,
+                most_solver_steps: steps,
                 sensitivity,
                 noise: law,
                 noise_multiplier,
@@ -269,7 +274,8 @@ impl Algorithm for SparseOutputPerturbation {
         let label = "regularised minimiser";
         progress.start(Self::NAME, 1);
         let minimiser = |examples: &Examples| {
-            certified_minimiser(examples, s.loss, s.regularization, s.tolerance).into_iter()
+            let accuracy = Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps };
+            certified_minimiser(examples, problem.row_norm, s.loss, s.regularization, accuracy).into_iter()
         };
         let noisy = match s.noise {
             NoiseLaw::Gaussian => {
@@ -300,28 +306,28 @@ mod tests {
 
     fn shape() -> Shape {
         // λ̄ = .1 for 1000 records: λ = 100 of the sum
-        Shape { lipschitz: 1.0, smoothness: 1.0, sparsity: 4.0, dimension: 1e9, common: 999.0, tolerance: 0.0 }
+        Shape { lipschitz: 1.0, smoothness: 1.0, sparsity: 4.0, dimension: 1e9, common: 999.0 }
     }
 
     #[test]
     fn the_published_sensitivities() {
         let s = shape();
         // replace-one doubles: Δ2 = 2L/(λ̄n) = .02
-        assert!((2.0 * s.sensitivity(NoiseLaw::Gaussian, 100.0) - 0.02).abs() < 1e-15);
-        let sigma = 2.0 * s.sensitivity(NoiseLaw::Gaussian, 100.0) * 4.224679; // σ/Δ at (1, 1e-6)
+        assert!((2.0 * s.sensitivity(NoiseLaw::Gaussian, 100.0, 0.0) - 0.02).abs() < 1e-15);
+        let sigma = 2.0 * s.sensitivity(NoiseLaw::Gaussian, 100.0, 0.0) * 4.224679; // σ/Δ at (1, 1e-6)
         assert!((sigma - 0.0844936).abs() < 1e-7, "{sigma}");
         // for any loss with 2s-sparse differences of gradients: (2√s·L/(λ̄n))(√2·H/λ̄ + 1), at n for n − 1
         let general = 2.0 * 2.0 / 100.0 * (2f64.sqrt() * 10.0 + 1.0);
         assert!((general - 0.605685).abs() < 1e-6);
         // for a linear model the differences are s-sparse: no √2
-        let linear = 2.0 * s.sensitivity(NoiseLaw::Laplace, 100.0);
+        let linear = 2.0 * s.sensitivity(NoiseLaw::Laplace, 100.0, 0.0);
         assert!((linear - 2.0 * 2.0 / 100.0 * (9.99 + 1.0)).abs() < 1e-12, "{linear}");
         // few weights: √d beats √s(1 + (n−1)H/λ)
         let few = Shape { dimension: 9.0, ..shape() };
-        assert!((few.sensitivity(NoiseLaw::Laplace, 100.0) - 3.0 / 100.0).abs() < 1e-15);
+        assert!((few.sensitivity(NoiseLaw::Laplace, 100.0, 0.0) - 3.0 / 100.0).abs() < 1e-15);
         // with a protected number of records only that bound is left
         let protected = Shape { common: f64::INFINITY, ..shape() };
-        assert_eq!(protected.sensitivity(NoiseLaw::Laplace, 100.0), 1e9f64.sqrt() / 100.0);
+        assert_eq!(protected.sensitivity(NoiseLaw::Laplace, 100.0, 0.0), 1e9f64.sqrt() / 100.0);
     }
 
     #[test]

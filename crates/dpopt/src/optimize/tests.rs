@@ -289,12 +289,13 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
         &solver::Objective {
             rows: &examples.rows,
             targets: &examples.targets,
+            row_norm: problem.row_norm,
             loss: own,
             regularization: 1e-3,
             linear: &zero,
             target_bound: 1.0,
         },
-        1e-6,
+        solver::Accuracy { tolerance: 1e-6, steps: 1000 },
     );
     let floor = mean_loss(examples, own, &best.theta.rounded());
     let runs = 5;

@@ -7,7 +7,7 @@ use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, problem};
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
-use crate::optimize::solver::{Objective, minimise};
+use crate::optimize::solver::{Accuracy, Objective, minimise};
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, SufficientStatistics,
     newton_step,
@@ -174,12 +174,13 @@ fn certified_tolerance(with: bool) -> f64 {
     let objective = Objective {
         rows: &examples.rows,
         targets: &examples.targets,
+        row_norm: 1.0,
         loss: LOGISTIC,
         regularization: FLAT,
         linear: &[0.0],
         target_bound: 1.0,
     };
-    if minimise(&objective, TOLERANCE).certified_norm <= TOLERANCE { TOLERANCE } else { f64::NAN }
+    if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE { TOLERANCE } else { f64::NAN }
 }
 
 /// Damped Newton gets 6 steps; with the record the problem needs more.

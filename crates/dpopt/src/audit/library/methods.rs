@@ -13,7 +13,7 @@ use crate::audit::worst_cases::methods::{
 use crate::audit::worst_cases::sums::canaries;
 use crate::data::Examples;
 use crate::loss::Loss;
-use crate::optimize::solver::{Objective, minimise};
+use crate::optimize::solver::{Accuracy, Objective, minimise};
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, newton_step,
@@ -75,12 +75,13 @@ fn exact_minimiser(examples: &Examples, schedule: &OutputSchedule) -> f64 {
     let objective = Objective {
         rows: &examples.rows,
         targets: &examples.targets,
+        row_norm: 1.0,
         loss: schedule.loss,
         regularization: schedule.regularization,
         linear: &[0.0],
         target_bound: 1.0,
     };
-    minimise(&objective, schedule.tolerance).theta.rounded()[0]
+    minimise(&objective, Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps }).theta.rounded()[0]
 }
 
 /// Exact log-likelihood ratio of the minimiser against `others` records of the same row and the opposite label.

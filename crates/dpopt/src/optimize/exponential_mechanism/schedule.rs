@@ -3,7 +3,7 @@
 use super::parameters::Shares;
 use crate::loss::Loss;
 use crate::mechanism::Start;
-use crate::optimize::planning::public_tolerance;
+use crate::optimize::planning::accuracy;
 use crate::plan::Problem;
 use crate::sampler::precision::{Arithmetic, error_per_step};
 use crate::sampler::{Contraction, Convexity, Domain, MAX_STEPS, Oracle};
@@ -88,8 +88,14 @@ impl Facts<'_> {
         let smoothness = self.loss.facts().smoothness.map(|b| beta * n * b * self.problem.row_norm.powi(2));
         // a chain in constant time looks at no data before it starts; a loss with corners has no certified minimiser here
         let from_minimiser = smoothness.is_some() && !self.constant_time;
-        let tolerance = public_tolerance(self.problem, self.slope);
-        let start_distance = if from_minimiser { 1.01 * tolerance / lambda + START_ROUNDING / m.sqrt() } else { minimiser_norm };
+        let start = match from_minimiser {
+            true => Start::Minimiser { accuracy: accuracy(self.problem, self.loss, lambda, 0.0).ok()? },
+            false => Start::Centre,
+        };
+        let start_distance = match &start {
+            Start::Minimiser { accuracy } => 1.01 * accuracy.tolerance / lambda + START_ROUNDING / m.sqrt(),
+            Start::Centre => minimiser_norm,
+        };
         // ‖X − x*‖ exceeds √(d/m) + t with probability at most e^(−mt²/2)
         let escape = 0.01 * tau;
         let reach = |probability: f64| start_distance + (d / m).sqrt() + (-2.0 * probability.ln() / m).sqrt();
@@ -165,7 +171,7 @@ impl Facts<'_> {
             least_acceptance,
             proposals,
             grid_exponent: grid.log2() as i32,
-            start: if from_minimiser { Start::Minimiser { tolerance } } else { Start::Centre },
+            start,
             domain: Domain::Whole { radius },
             oracle: Oracle::Convexity(Convexity {
                 slack,

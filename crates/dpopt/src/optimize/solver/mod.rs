@@ -4,14 +4,17 @@
 //! Newton's method with backtracking on the gradient: a dense Cholesky factor (reused while it contracts well) when
 //! there are few weights, conjugate gradients on the sparse rows otherwise; from a start on an eighth of the rows, with
 //! plain gradients until they are small enough to be worth a proof. If 100 steps do not certify ‖∇J‖ ≤ τ,
-//! gradient descent with step 1/(B+λ) does, whose count of steps is bounded by public facts. It never stops early, never
-//! loosens τ and never returns an uncertified point; iteration counts stay inside.
+//! accelerated gradient descent does, within a number of steps that is public and proved for every data set, rounding
+//! included ([`Scale::accuracy`], docs/proofs/solver.md). It never loosens τ; iteration counts stay inside.
 
+mod accuracy;
+mod double;
 mod sums;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accuracy::{Accuracy, Scale};
 pub(crate) use sums::{Curvature, Objective, Split, UNIT, dot, norm, plain_add, plain_dot};
 
 use faer::Side;
@@ -22,15 +25,8 @@ use sums::Evaluation;
 pub(crate) struct Minimiser {
     /// θ with ‖∇J(θ)‖ ≤ τ, proved.
     pub(crate) theta: Split,
-    /// The proved bound. Depends on records: must not leave.
+    /// The proved bound, at most τ. Depends on records: must not leave.
     pub(crate) certified_norm: f64,
-}
-
-/// The public tolerance τ for n records of row norm R and slope bound L: 1e-8, or 1000 roundings of the largest
-/// gradient when n is large. The rounding error of [`Objective::evaluate`] is at least thirty times smaller.
-pub(crate) fn tolerance(rows: u64, row_norm: f64, lipschitz: f64) -> f64 {
-    let scale = row_norm * lipschitz;
-    (1e-8 * scale).max(1e3 * UNIT * rows as f64 * scale)
 }
 
 /// Dense factorisation pays off up to this many weights …
@@ -38,14 +34,14 @@ const DENSE_WEIGHTS: usize = 512;
 /// … and up to this many non-zeros per row: a dense Hessian costs nonzeros²/2 per record, a product 2·nonzeros.
 const DENSE_NONZEROS: usize = 160;
 
-/// Minimises `objective` to certified gradient norm at most `tau`.
+/// Minimises `objective` to certified gradient norm at most τ, if `accuracy` was made for these facts.
 ///
 /// Columns without an entry are solved in closed form, θ_j = −b_j/λ; only the rest is left to iterate on.
-pub(crate) fn minimise(objective: &Objective<'_>, tau: f64) -> Minimiser {
+pub(crate) fn minimise(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
     let (d, k) = (objective.rows.columns(), objective.loss.outputs());
     let (rows, used) = objective.rows.without_empty_columns();
     if used.len() == d {
-        return iterate(objective, tau);
+        return iterate(objective, accuracy);
     }
     let linear: Vec<f64> =
         (0..k).flat_map(|out| used.iter().map(move |&j| objective.linear[out * d + j as usize])).collect();
@@ -55,7 +51,9 @@ pub(crate) fn minimise(objective: &Objective<'_>, tau: f64) -> Minimiser {
     let residual = theta.ridge_residual(lambda, objective.linear);
     theta = theta.moved(-1.0 / lambda, &residual);
     let closed_form_error = 2f64.powi(-75) * norm(objective.linear);
-    let part = iterate(&Objective { rows: &rows, linear: &linear, ..*objective }, tau - closed_form_error);
+    // τ is at least thirty times the rounding bound, hence fifteen times this error
+    let left = Accuracy { tolerance: accuracy.tolerance - closed_form_error, ..accuracy };
+    let part = iterate(&Objective { rows: &rows, linear: &linear, ..*objective }, left);
     for out in 0..k {
         for (new, &old) in used.iter().enumerate() {
             theta.copy_entry(out * d + old as usize, &part.theta, out * used.len() + new);
@@ -87,7 +85,7 @@ fn start(objective: &Objective<'_>) -> Split {
         ..*objective
     };
     // a tenth of what the choice of the rows does to the gradient
-    let enough = 0.1 * (positions.len() as f64).sqrt() * rows.norm_bound() * objective.slope_bound();
+    let enough = 0.1 * (positions.len() as f64).sqrt() * objective.row_norm * objective.slope_bound();
     let mut search = Search::new(&part, Split::zero(objective.weights()));
     for _ in 0..20 {
         if norm(&search.here.gradient) <= enough || !search.step() {
@@ -97,7 +95,8 @@ fn start(objective: &Objective<'_>) -> Split {
     search.theta
 }
 
-fn iterate(objective: &Objective<'_>, tau: f64) -> Minimiser {
+fn iterate(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
+    let tau = accuracy.tolerance;
     let mut search = Search::new(objective, start(objective));
     for _ in 0..100 {
         // the rounding error of a plain gradient is far below τ in all but contrived cases; the proof needs more digits
@@ -114,8 +113,7 @@ fn iterate(objective: &Objective<'_>, tau: f64) -> Minimiser {
             search.be_exact();
         }
     }
-    search.be_exact();
-    descend(objective, search.theta, search.here, tau)
+    descend(objective, accuracy)
 }
 
 /// Newton's method at its current point.
@@ -181,16 +179,27 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Gradient descent with step 1/(B+λ): contracts the gradient by 1 − λ/(B+λ) per step whatever the data.
-fn descend(objective: &Objective<'_>, mut theta: Split, mut here: Evaluation, tau: f64) -> Minimiser {
+/// Nesterov's accelerated descent from 0 for half the convexity and twice the smoothness, which is what makes errors of
+/// the gradient add up to little: ‖∇J‖ ≤ τ is certified within `accuracy.steps` steps for every data set.
+fn descend(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
     let facts = objective.loss.facts();
-    let r = objective.rows.norm_bound();
-    let smoothness = objective.rows.len() as f64 * r * r * facts.smoothness.unwrap_or(1.0) + objective.regularization;
-    while here.certified_norm > tau {
-        theta = theta.moved(-1.0 / smoothness, &here.gradient);
-        here = objective.evaluate(&theta);
+    let (n, r, lambda) = (objective.rows.len() as f64, objective.row_norm, objective.regularization);
+    let smoothness = n * r * r * facts.smoothness.unwrap_or(1.0) + lambda;
+    let rate = 0.5 * (lambda / smoothness).sqrt(); // √((λ/2)/(2L))
+    let momentum = (1.0 - rate) / (1.0 + rate);
+    let mut theta = Split::zero(objective.weights());
+    let mut ahead = theta.clone();
+    for _ in 0..accuracy.steps {
+        let here = objective.evaluate(&ahead);
+        if here.certified_norm <= accuracy.tolerance {
+            return Minimiser { theta: ahead, certified_norm: here.certified_norm };
+        }
+        let next = ahead.moved(-0.5 / smoothness, &here.gradient);
+        ahead = next.moved(momentum, &next.minus(&theta));
+        theta = next;
     }
-    Minimiser { theta, certified_norm: here.certified_norm }
+    let certified_norm = objective.evaluate(&theta).certified_norm;
+    Minimiser { theta, certified_norm }
 }
 
 /// −(∇²J)^{-1}∇J, and whether it was made from the Hessian at this point.

@@ -2,9 +2,11 @@
 //!
 //! The certificate ‖∇J‖ ≤ τ of output and objective perturbation (spec 17 §2, §3.5) must hold for the *exact* gradient,
 //! so its rounding error must be far below τ. Weights are kept as head + tail with a head of 29 bits: its product with
-//! an `f32` feature is exact, and sums carry their rounding errors along (two-sum). All sums run over chunks that depend
+//! an `f32` feature is exact, slopes are pairs of f64, and sums carry their rounding errors along (two-sum). All sums run over chunks that depend
 //! on the shape of the data only, and chunks are added in order: the same bits for any number of threads.
 
+use super::accuracy::rounding;
+use super::double::{self, Double, two_sum};
 use crate::data::Rows;
 use crate::loss::Loss;
 use rayon::prelude::*;
@@ -21,14 +23,6 @@ pub(crate) struct Split {
 
 fn head_of(x: f64) -> f64 {
     f64::from_bits(x.to_bits() & !((1 << 24) - 1))
-}
-
-/// a + b exactly, as rounded sum and error (Knuth).
-#[inline(always)]
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
-    let sum = a + b;
-    let part = sum - a;
-    (sum, (a - (sum - part)) + (b - part))
 }
 
 impl Split {
@@ -69,6 +63,12 @@ impl Split {
         self.tail[to] = source.tail[from];
     }
 
+    /// self − other, each difference rounded.
+    pub(crate) fn minus(&self, other: &Self) -> Vec<f64> {
+        let parts = self.head.iter().zip(&self.tail).zip(other.head.iter().zip(&other.tail));
+        parts.map(|((h, t), (other_h, other_t))| (h - other_h) + (t - other_t)).collect()
+    }
+
     /// Rounded to f64.
     pub(crate) fn rounded(&self) -> Vec<f64> {
         self.head.iter().zip(&self.tail).map(|(h, t)| h + t).collect()
@@ -94,6 +94,8 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 pub(crate) struct Objective<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) targets: &'a [f32],
+    /// R, public: every row's norm is at most this.
+    pub(crate) row_norm: f64,
     pub(crate) loss: Loss,
     pub(crate) regularization: f64,
     /// b, outputs × features.
@@ -176,30 +178,25 @@ impl Objective<'_> {
         self.loss.facts().lipschitz.unwrap_or(1.0)
     }
 
-    /// Gradient at `theta` with a certified bound on its norm.
-    ///
-    /// Error per record: the score is off by at most 2u|s| after rounding, which moves the slope by at most
-    /// curvature·2u|s|, and the slope's own evaluation errs by a few u·L; both stay below `slope_error`. Errors of the
-    /// sums are of order n²u² and of one final rounding.
+    /// Gradient at `theta` with a certified bound on its norm: the computed norm plus a bound on the error that depends on
+    /// public facts and ‖θ‖ only (docs/proofs/solver.md).
     pub(crate) fn evaluate(&self, theta: &Split) -> Evaluation {
         let (d, k) = (self.rows.columns(), self.outputs());
         let width = d * k;
-        let parts: Vec<(Vec<f64>, Vec<[f64; 2]>)> = self
+        let parts: Vec<(Vec<f64>, Vec<[f64; 3]>)> = self
             .chunks(self.chunk(width))
             .map(|range| {
-                let mut sums = vec![[0.0; 2]; width];
+                let mut sums = vec![[0.0; 3]; width];
                 let mut scores = Vec::with_capacity(range.len() * k);
-                let (mut score, mut slope) = (vec![0.0; k], vec![0.0; k]);
+                let (mut score, mut slope) = (vec![Double::default(); k], vec![Double::default(); k]);
                 for i in range {
                     let (indices, values) = self.rows.row(i);
                     exact_scores(indices, values, theta, d, &mut score);
-                    match self.target(i) {
-                        Some(target) => self.loss.slope(&score, target, &mut slope),
-                        None => slope.fill(0.0),
-                    }
-                    scores.extend_from_slice(&score);
+                    scores.extend(score.iter().map(|s| s.hi));
+                    let Some(target) = self.target(i) else { continue };
+                    double::slope(self.loss, &score, target, &mut slope);
                     for (out, &c) in slope.iter().enumerate() {
-                        if c != 0.0 {
+                        if c.hi != 0.0 {
                             add_outer(indices, values, c, &mut sums[out * d..(out + 1) * d]);
                         }
                     }
@@ -208,49 +205,33 @@ impl Objective<'_> {
             })
             .collect();
         let mut scores = Vec::with_capacity(self.rows.len() * k);
-        let mut total = vec![[0.0; 2]; width];
+        let mut total = vec![[0.0; 3]; width];
         for (part_scores, part) in parts {
             scores.extend_from_slice(&part_scores);
             for (t, p) in total.iter_mut().zip(&part) {
-                let (sum, error) = two_sum(t[0], p[0]);
-                *t = [sum, t[1] + p[1] + error];
+                carry(t, p[0]);
+                carry_low(t, p[1]);
+                t[2] += p[2];
             }
         }
-        let mut data_norm = 0.0;
         let lambda = self.regularization;
         let gradient: Vec<f64> = (0..width)
             .map(|j| {
-                data_norm += total[j][0] * total[j][0];
                 let (sum, error) = two_sum(total[j][0], self.linear[j]);
                 let ridge = lambda * theta.head[j];
                 let ridge_error = lambda.mul_add(theta.head[j], -ridge);
                 let (sum, more) = two_sum(sum, ridge);
-                sum + (total[j][1] + error + more + ridge_error + lambda * theta.tail[j])
+                sum + (total[j][1] + error + more + ridge_error + lambda * theta.tail[j] + total[j][2])
             })
             .collect();
         let computed = norm(&gradient);
-        // 8u on each of the three parts covers the final roundings; the term in u² the compensated sums
-        let size = theta.norm();
-        let n = self.rows.len() as f64;
-        let bound = self.slope_error() * n * self.rows.norm_bound()
-            + 8.0 * UNIT * (computed + UNIT * n * (data_norm.sqrt() + norm(self.linear) + lambda * size));
-        let certified_norm = computed * (1.0 + UNIT * (width as f64 + 8.0)) + bound;
-        Evaluation { gradient, certified_norm, scores }
-    }
-
-    /// Bound on the error of one slope: 32u per unit of slope and of curvature times the largest score at which the
-    /// curvature is not negligible (|s|·φ''(s) is bounded for every loss with bounded slope).
-    pub(crate) fn slope_error(&self) -> f64 {
         let facts = self.loss.facts();
-        let slope = facts.lipschitz.unwrap_or(1.0);
-        let beta = facts.smoothness.unwrap_or(0.0);
-        let reach = match self.loss {
-            Loss::Logistic { shift } => shift.abs() + 1.0,
-            Loss::Huber { threshold } => threshold + self.target_bound,
-            Loss::SmoothedHinge { width } => 1.0 + width,
-            _ => 1.0 + self.target_bound,
-        };
-        32.0 * UNIT * (slope + beta * reach)
+        let (n, r) = (self.rows.len() as f64, self.row_norm);
+        let smoothness = n * r * r * facts.smoothness.unwrap_or(f64::INFINITY) + lambda;
+        let gradients = n * r * facts.lipschitz.unwrap_or(f64::INFINITY);
+        let bound = rounding(n, smoothness, gradients, norm(self.linear), theta.norm());
+        let certified_norm = computed * (1.0 + UNIT * (width as f64 + 16.0)) + bound;
+        Evaluation { gradient, certified_norm, scores }
     }
 
     /// φ''(score) per record (scalar losses).
@@ -340,14 +321,31 @@ impl Objective<'_> {
         diagonal
     }
 
+    /// Rows whose terms are added to the same d × d numbers before these are added up: long sums of one after the other err in
+    /// proportion to their length.
+    fn block(d: usize) -> usize {
+        (d * d / 64).max(4096)
+    }
+
+    /// The number of additions that a term of [`dense_hessian`](Self::dense_hessian) goes through at most, for n rows.
+    pub(crate) fn summation_depth(n: f64, d: usize) -> f64 {
+        Self::block(d) as f64 + n / Self::block(d) as f64 + 32.0
+    }
+
     /// Lower triangle of ∇²J (scalar losses), row-major d × d.
     pub(crate) fn dense_hessian(&self, curvatures: &[f64]) -> Vec<f64> {
         let d = self.rows.columns();
+        let block = Self::block(d);
         let parts: Vec<Vec<f64>> = self
             .chunks(self.chunk(d * d))
             .map(|range| {
                 let mut sum = vec![0.0; d * d];
-                for i in range {
+                let mut whole = Vec::new();
+                for (place, i) in range.enumerate() {
+                    if place > 0 && place % block == 0 {
+                        whole.resize(d * d, 0.0);
+                        add_and_clear(&mut whole, &mut sum);
+                    }
                     let h = curvatures[i];
                     if h == 0.0 {
                         continue;
@@ -360,6 +358,10 @@ impl Objective<'_> {
                             line[jb as usize] += scale * f64::from(xb);
                         }
                     }
+                }
+                if !whole.is_empty() {
+                    add_and_clear(&mut whole, &mut sum);
+                    return whole;
                 }
                 sum
             })
@@ -377,6 +379,12 @@ impl Objective<'_> {
     }
 }
 
+fn add_and_clear(whole: &mut [f64], part: &mut [f64]) {
+    for (w, p) in whole.iter_mut().zip(part) {
+        *w += std::mem::take(p);
+    }
+}
+
 /// Curvature of the loss in the scores, per record.
 pub(crate) enum Curvature {
     /// φ''.
@@ -385,34 +393,49 @@ pub(crate) enum Curvature {
     Softmax(Vec<f64>),
 }
 
-/// Scores with an error of one rounding: heads times `f32` features are exact products.
+/// Scores to about 79 bits of ‖x‖‖θ‖: heads times `f32` features are exact products, and tails are 2^28 times smaller.
 #[inline]
-fn exact_scores(indices: &[u32], values: &[f32], theta: &Split, d: usize, scores: &mut [f64]) {
+fn exact_scores(indices: &[u32], values: &[f32], theta: &Split, d: usize, scores: &mut [Double]) {
     for (out, score) in scores.iter_mut().enumerate() {
         let head = &theta.head[out * d..(out + 1) * d];
         let tail = &theta.tail[out * d..(out + 1) * d];
-        let (mut sum, mut rest) = (0.0, 0.0);
+        let mut sums = [0.0; 3];
         for (&j, &x) in indices.iter().zip(values) {
             let (j, x) = (j as usize, f64::from(x));
-            let (next, error) = two_sum(sum, x * head[j]);
-            sum = next;
-            rest += error + x * tail[j];
+            carry(&mut sums, x * head[j]);
+            carry_low(&mut sums, x * tail[j]);
         }
-        *score = sum + rest;
+        *score = Double::of(sums[0], sums[1] + sums[2]);
     }
 }
 
 /// sums += c·x, carrying the errors along.
 #[inline]
-fn add_outer(indices: &[u32], values: &[f32], c: f64, sums: &mut [[f64; 2]]) {
-    let head = head_of(c);
-    let tail = c - head;
+fn add_outer(indices: &[u32], values: &[f32], c: Double, sums: &mut [[f64; 3]]) {
+    let head = head_of(c.hi);
+    let tail = (c.hi - head) + c.lo;
     for (&j, &x) in indices.iter().zip(values) {
         let x = f64::from(x);
         let slot = &mut sums[j as usize];
-        let (next, error) = two_sum(slot[0], head * x);
-        *slot = [next, slot[1] + (error + tail * x)];
+        carry(slot, head * x);
+        carry_low(slot, tail * x);
     }
+}
+
+/// Adds to a sum of three parts: the rounding error of the first goes to the second, of that to the third.
+#[inline(always)]
+fn carry(sums: &mut [f64; 3], term: f64) {
+    let (sum, error) = two_sum(sums[0], term);
+    sums[0] = sum;
+    carry_low(sums, error);
+}
+
+/// Adds a small term.
+#[inline(always)]
+fn carry_low(sums: &mut [f64; 3], term: f64) {
+    let (sum, error) = two_sum(sums[1], term);
+    sums[1] = sum;
+    sums[2] += error;
 }
 
 #[inline]
