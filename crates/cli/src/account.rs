@@ -3,9 +3,11 @@
 mod plot;
 
 use crate::output::{Failure, print, print_json, table};
+use crate::paths::Paths;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::{Args, ValueEnum};
+use dpopt::output::write_atomically;
 use dpopt::report::{number, probability};
 use dpopt_privacy::accountant::{self, AccountingError, Bound};
 use dpopt_privacy::certify::CertifyError;
@@ -156,6 +158,8 @@ struct Line {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let paths = Paths::default().written("--plot", arguments.plot.as_deref());
+    arguments.event.iter().fold(paths, |paths, event| paths.read("--event", Some(event))).check()?;
     let relation = Relation::from(arguments.relation);
     let budget = match (arguments.epsilon, arguments.delta) {
         (None, None) => return Err(usage("say what to find: --delta 1e-6 for ε, --epsilon 1 for δ, both to compare")),
@@ -193,7 +197,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.plot {
         let delta = arguments.delta.ok_or_else(|| usage("--plot draws ε at a δ: give --delta"))?;
         let picture = plot::svg(&event, relation, delta).map_err(usage)?;
-        std::fs::write(path, picture).map_err(|e| usage(format!("cannot write {}: {}", path.display(), e.kind())))?;
+        write_atomically(path, picture.as_bytes()).map_err(|e| usage(format!("cannot write {}: {}", path.display(), e.kind())))?;
     }
     let answer = answer(event, relation, question, found, arguments.epsilon);
     if arguments.json { print_json(&answer)? } else { print(&shown(&answer))? }

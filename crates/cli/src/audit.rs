@@ -1,6 +1,7 @@
 //! `dpopt audit`: what the audits would catch, what the library proves about itself, and audits of foreign programs.
 
 use crate::output::{Failure, print, print_json, table};
+use crate::paths::Paths;
 use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::usage;
@@ -210,6 +211,11 @@ fn laws(run: &AuditRun) -> String {
 
 /// `--command`.
 fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
+    Paths::default()
+        .written("--picture", arguments.picture.as_deref())
+        .read("--with", arguments.with.as_deref())
+        .read("--without", arguments.without.as_deref())
+        .check()?;
     let (Some(with), Some(without)) = (&arguments.with, &arguments.without) else {
         return Err(usage("give both data files: --with FILE --without FILE"));
     };

@@ -1,8 +1,9 @@
 //! `dpopt fit`: trains a model with a certified guarantee.
 
-use crate::output::{Failure, note, print};
+use crate::output::{Failure, note};
+use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
-use crate::spending::{BudgetFile, Outputs, failed, write_outputs};
+use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
 use clap::Args;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
@@ -10,46 +11,67 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct FitArguments {
-    /// CSV, TSV, Parquet or LIBSVM file, also gzipped; several files, or directories of files, with the same columns are one
-    /// table
-    #[arg(required = true)]
-    data: Vec<PathBuf>,
     #[command(flatten)]
-    common: Common,
-    /// Where the model goes
-    #[arg(short, long, value_name = "FILE", default_value = "model.json")]
-    output: PathBuf,
-    /// Also write a report as one HTML page
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    #[command(flatten)]
-    budget_file: BudgetFile,
-    /// Reproducible noise for tests: NO privacy
-    #[arg(long, value_name = "N")]
-    insecure_seed: Option<u64>,
+    run: RunFlags,
     /// Print nothing but warnings and errors
     #[arg(short, long)]
     quiet: bool,
 }
 
+/// A run: what `dpopt fit` does and `dpopt check` looks at.
+#[derive(Args)]
+pub(crate) struct RunFlags {
+    /// CSV, TSV, Parquet or LIBSVM file, also gzipped; several files, or directories of files, with the same columns are one
+    /// table
+    #[arg(required = true)]
+    pub(crate) data: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Where the model goes; `-` for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "model.json")]
+    pub(crate) output: PathBuf,
+    /// Also write a report: one HTML page, or JSON if the name ends in .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) budget_file: BudgetFile,
+    /// Reproducible noise for tests: NO privacy, and no charge to a ledger
+    #[arg(long, value_name = "N")]
+    pub(crate) insecure_seed: Option<u64>,
+}
+
+impl RunFlags {
+    /// All files of the run.
+    pub(crate) fn paths(&self) -> Paths {
+        let paths = Paths::default()
+            .written("-o", Some(&self.output))
+            .written("--report", self.report.as_deref())
+            .written("--ledger", self.budget_file.ledger.as_deref())
+            .data(&self.data);
+        self.common.files().into_iter().fold(paths, |paths, (role, path)| paths.read(role, path))
+    }
+}
+
 pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
-    let common = &arguments.common;
-    let ledger = arguments.budget_file.open(common.epsilon, common.delta, common.relation.into())?;
-    let outputs = Outputs { answer: &arguments.output, report: arguments.report.as_deref() };
+    let run = &arguments.run;
+    let common = &run.common;
+    run.paths().check()?;
+    let ledger = run.budget_file.open(common.epsilon, common.delta, common.relation.into(), arguments.quiet)?;
+    let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
     outputs.check()?;
-    let fit = common.fit(&arguments.data, ledger, arguments.insecure_seed)?;
+    let fit = common.fit(&run.data, ledger, run.insecure_seed)?;
     for warning in fit.warnings() {
         note(format!("warning: {warning}"));
     }
+    let reserved = outputs.reserve()?;
     let fitted = fit.run_with(&Bar::new()).map_err(failed)?;
     let json = fitted.model.to_json().map_err(Failure::machine)?;
-    let html = arguments.report.as_ref().map(|_| fitted.report.html());
-    write_outputs(&outputs, &json, html.as_deref())?;
-    if arguments.quiet { Ok(()) } else { print(&summary(arguments, &fitted)) }
+    reserved.write(&json, &fitted.report)?;
+    if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(run, &fitted)) }
 }
 
 /// A few lines about a run.
-fn summary(arguments: &FitArguments, fitted: &dpopt::model::Fitted) -> String {
+fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
     let report = &fitted.report;
     let g = &report.guarantee;
     let mut out = format!(
@@ -76,12 +98,14 @@ fn summary(arguments: &FitArguments, fitted: &dpopt::model::Fitted) -> String {
     if g.insecure_seed {
         out.push_str("            NO privacy: the noise comes from a fixed seed\n");
     }
-    out.push_str(&format!("model       {}\n", arguments.output.display()));
-    if let Some(path) = &arguments.report {
+    if !is_standard_output(&run.output) {
+        out.push_str(&format!("model       {}\n", run.output.display()));
+    }
+    if let Some(path) = run.report.as_ref().filter(|path| !is_standard_output(path)) {
         out.push_str(&format!("report      {}\n", path.display()));
     }
-    if let Some(path) = &arguments.budget_file.ledger {
-        out.push_str(&format!("ledger      {}\n", path.display()));
+    if let (Some(path), Some(receipt)) = (&run.budget_file.ledger, fitted.model.receipt()) {
+        out.push_str(&format!("ledger      {}, charge {}\n", path.display(), receipt.number));
     }
     out
 }

@@ -4,7 +4,7 @@ use crate::output::Failure;
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How to read a table.
 #[derive(Args, Clone)]
@@ -118,6 +118,11 @@ pub(crate) struct SchemaFlags {
 }
 
 impl SchemaFlags {
+    /// Files that are read, by their flags.
+    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 2] {
+        [("--bounds", self.bounds.as_deref()), ("--public-data", self.public_data.as_deref())]
+    }
+
     /// All declarations together, and where they come from.
     pub(crate) fn schema(&self, target: &str, table: &TableFlags) -> Result<(Schema, Option<String>), Failure> {
         let (mut schema, mut source) = match &self.bounds {

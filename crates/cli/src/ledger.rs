@@ -2,16 +2,22 @@
 
 use crate::output::{Failure, print, print_json, table};
 use crate::usage;
+use crate::verify::{Claim, PREDICTABLE};
 use clap::Args;
+use dpopt::model::{Guarantee, Stage};
 use dpopt::report::{number, probability};
-use dpopt_privacy::Unit;
-use dpopt_privacy::ledger::{Ledger, Status};
+use dpopt_privacy::ledger::{Entry, Found, Ledger, Status};
+use dpopt_privacy::{Event, Unit};
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The file given to `fit --ledger`
     file: PathBuf,
+    /// Models, reports (.json) or means (.json) whose charges must be in the file: finds a ledger that was rolled back or
+    /// replaced
+    #[arg(long, value_name = "FILES", num_args = 1..)]
+    verify: Vec<PathBuf>,
     /// Machine-readable output
     #[arg(long)]
     json: bool,
@@ -20,6 +26,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ledger = Ledger::open(&arguments.file).map_err(usage)?;
     let status = ledger.status().map_err(usage)?;
+    if !arguments.verify.is_empty() {
+        return verify(arguments, &status);
+    }
     // what the next run may have is told for the δ that the last one asked for
     let delta = status.charges.last().map_or(status.terms.total.delta(), |c| c.requested.delta());
     let room = ledger.room(delta).map_err(usage)?;
@@ -27,6 +36,79 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print_json(&document(&status, delta, room));
     }
     print(&shown(&arguments.file.display().to_string(), &status, delta, room))
+}
+
+/// `--verify`.
+fn verify(arguments: &Arguments, status: &Status) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    let mut bad = 0;
+    for path in &arguments.verify {
+        let verdict = verdict(&Claim::read(path)?, status);
+        bad += usize::from(verdict.is_err());
+        lines.push((path.display().to_string(), verdict));
+    }
+    if arguments.json {
+        let rows: Vec<serde_json::Value> = lines
+            .iter()
+            .map(|(file, verdict)| match verdict {
+                Ok(text) | Err(text) => serde_json::json!({ "file": file, "found": verdict.is_ok(), "what": text }),
+            })
+            .collect();
+        print_json(&rows)?;
+    } else {
+        let text = |(file, verdict): &(String, Result<String, String>)| match verdict {
+            Ok(text) | Err(text) => format!("{file}: {text}\n"),
+        };
+        print(&lines.iter().map(text).collect::<String>())?;
+    }
+    match bad {
+        0 => Ok(()),
+        bad => Err(usage(format!("{}: {bad} of {} files are not paid for by a charge in it", arguments.file.display(), lines.len()))),
+    }
+}
+
+/// Whether a charge of the ledger pays for what a file promises.
+fn verdict(claim: &Claim, status: &Status) -> Result<String, String> {
+    let guarantee = &claim.guarantee;
+    if guarantee.insecure_seed {
+        return Err(PREDICTABLE.into());
+    }
+    let Some(receipt) = &claim.receipt else {
+        return Err("no receipt: it was made without a ledger, or by a version that wrote none".into());
+    };
+    let number = receipt.number;
+    match (status.find(receipt), number.checked_sub(1).and_then(|at| status.charges.get(at))) {
+        (Found::There, Some(entry)) => {
+            if guarantee.epsilon > entry.requested.epsilon() || guarantee.relation != status.terms.relation || !pays(entry, guarantee) {
+                return Err(format!("its charge {number} is another run's: event, epsilon or relation differ from what the file states"));
+            }
+            Ok(format!("its charge {number} of {} is there", entry.time))
+        }
+        (Found::Lost, _) | (_, None) => Err(format!(
+            "its charge {number} is gone, the ledger has {}: it was rolled back to an earlier state, or is another ledger",
+            status.charges.len()
+        )),
+        (Found::Other, _) => Err(format!(
+            "at the place of its charge {number} stands another: this is another ledger, or one that was rolled back and charged anew"
+        )),
+    }
+}
+
+/// The event of a charge is that of all stages; a stage that could not be planned yet stands there as its budget.
+fn pays(entry: &Entry, guarantee: &Guarantee) -> bool {
+    let stages = &guarantee.stages;
+    if let [only] = &stages[..] {
+        // undeclared labels or ranges are stages of their own, so that the only one was planned
+        return only.event == entry.event;
+    }
+    // labels, ranges, model: three at most
+    (0u32..1 << stages.len().min(3)).any(|budgets| {
+        let part = |(i, stage): (usize, &Stage)| match budgets >> i & 1 {
+            1 => Event::ApproxDp { epsilon: stage.epsilon, delta: stage.delta },
+            _ => stage.event.clone(),
+        };
+        Event::composed(stages.iter().enumerate().map(part).collect()) == entry.event
+    })
 }
 
 fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
@@ -37,7 +119,7 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
             serde_json::json!({
                 "number": c.number, "id": c.id, "time": c.time, "run": c.label,
                 "epsilon": c.requested.epsilon(), "delta": c.requested.delta(),
-                "certified_epsilon": c.certified_epsilon, "event": c.event,
+                "certified_epsilon": c.certified_epsilon, "check": c.check, "event": c.event,
             })
         })
         .collect();
@@ -47,6 +129,7 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
         "rule": status.rule.map(|r| r.name()),
         "spent_share": status.share,
         "spent_epsilon": status.epsilon,
+        "cut_lines": status.cuts.iter().map(|c| serde_json::json!({ "line": c.line, "bytes": c.bytes })).collect::<Vec<_>>(),
         "next_run": { "epsilon_at_most": room, "delta": delta },
         "charges": charges,
     })
@@ -81,6 +164,13 @@ fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
     ));
     if status.charges.is_empty() {
         out.push_str("no run was charged yet\n");
+    }
+    for cut in &status.cuts {
+        out.push_str(&format!(
+            "{} bytes on line {} are the remains of a write that was cut short (a crash or a full disk): nothing was released for \
+             them, so they cost nothing, and they stay where they are\n",
+            cut.bytes, cut.line
+        ));
     }
     out.push_str(&match room > 0.0 {
         true => format!("a next run fits with about epsilon {} at delta {}\n", number(room), probability(delta)),

@@ -1,8 +1,9 @@
-//! `dpopt`: fit, explain, predict, evaluate, mean, account, ledger, audit, split, generate. Thin: the work is in the library.
+//! `dpopt`: fit, check, explain, predict, evaluate, mean, account, ledger, verify, audit, split, generate. Thin: the work is in the library.
 #![forbid(unsafe_code)]
 
 mod account;
 mod audit;
+mod check;
 mod explain;
 mod fit;
 mod flags;
@@ -10,12 +11,14 @@ mod generate;
 mod ledger;
 mod mean;
 mod output;
+mod paths;
 mod predict;
 mod progress;
 mod relation;
 mod spending;
 mod split;
 mod training;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use output::Failure;
@@ -36,6 +39,8 @@ struct Cli {
 enum Command {
     /// Fit a private model of one column and write model.json
     Fit(Box<fit::FitArguments>),
+    /// Look for everything that a fit with the same flags would trip over, at no budget (for your eyes, not private)
+    Check(Box<check::Arguments>),
     /// Show every method with its noise, cost and prediction, before any record is read
     Explain(Box<explain::ExplainArguments>),
     /// Predict labels and probabilities, or values, for the rows of a table
@@ -48,6 +53,8 @@ enum Command {
     Account(account::Arguments),
     /// Show what a budget file allows, what was spent by which run, and what is left
     Ledger(ledger::Arguments),
+    /// Recompute the guarantee of a model, report or mean from the events in it
+    Verify(verify::Arguments),
     /// Try to refute a privacy claim: the library's own, or that of any program
     Audit(Box<audit::Arguments>),
     /// Generate a table with a known truth
@@ -66,12 +73,14 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Fit(arguments) => fit::fit(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Mean(arguments) => mean::run(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Ledger(arguments) => ledger::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),

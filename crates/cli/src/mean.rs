@@ -1,6 +1,7 @@
 //! `dpopt mean`: the private mean of sparse vectors.
 
-use crate::spending::{BudgetFile, Outputs, command_line, failed, write_outputs};
+use crate::paths::{Paths, is_standard_output};
+use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use crate::flags::TableFlags;
 use crate::output::{Failure, note, print, print_json, table};
 use crate::progress::Bar;
@@ -39,10 +40,11 @@ pub(crate) struct Arguments {
     /// projected-gaussian, projected-laplace or l1-recovery; by default the smallest proved error
     #[arg(long)]
     method: Option<String>,
-    /// Where the answer goes: index,value lines (.csv) or one object (.json); entries that are not there are 0
+    /// Where the answer goes: index,value lines (.csv) or one object (.json), `-` for standard output; entries that are not
+    /// there are 0
     #[arg(short, long, value_name = "FILE", default_value = "mean.csv")]
     output: PathBuf,
-    /// Also write a report as one HTML page
+    /// Also write a report: one HTML page, or JSON if the name ends in .json
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Show every method with its noise and proved error; no record is read, nothing is written
@@ -53,7 +55,7 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     budget_file: BudgetFile,
-    /// Reproducible noise for tests: NO privacy
+    /// Reproducible noise for tests: NO privacy, and no charge to a ledger
     #[arg(long, value_name = "N")]
     insecure_seed: Option<u64>,
     /// Print nothing but warnings and errors
@@ -64,11 +66,18 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let ledger = arguments.budget_file.open(arguments.epsilon, arguments.delta, arguments.relation.into())?;
     let outputs = Outputs { answer: &arguments.output, report: arguments.report.as_deref() };
     if !arguments.explain {
+        Paths::default()
+            .written("-o", Some(&arguments.output))
+            .written("--report", arguments.report.as_deref())
+            .written("--ledger", arguments.budget_file.ledger.as_deref())
+            .data(&arguments.data)
+            .check()?;
         outputs.check()?;
     }
+    let budget_file = &arguments.budget_file;
+    let ledger = budget_file.open(arguments.epsilon, arguments.delta, arguments.relation.into(), arguments.quiet)?;
     let options = MeanOptions {
         delta: arguments.delta,
         norm: Some(arguments.norm),
@@ -91,14 +100,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(&explained(&problem, budget, &candidates))
         };
     }
+    let reserved = outputs.reserve()?;
     let estimated = estimate.run_with(&Bar::new()).map_err(failed)?;
     for warning in &estimated.report.warnings {
         note(format!("warning: {warning}"));
     }
     let text = answer(arguments, &estimated)?;
-    let html = arguments.report.as_ref().map(|_| estimated.report.html());
-    write_outputs(&outputs, &text, html.as_deref())?;
-    if arguments.quiet { Ok(()) } else { print(&summary(arguments, &estimated)) }
+    reserved.write(&text, &estimated.report)?;
+    if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(arguments, &estimated)) }
 }
 
 /// The answer as a file.
@@ -106,13 +115,16 @@ fn answer(arguments: &Arguments, estimated: &Estimated) -> Result<String, Failur
     let json = arguments.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     if json {
         let (indices, values): (Vec<u64>, Vec<f64>) = estimated.entries.iter().copied().unzip();
-        let document = serde_json::json!({
+        let mut document = serde_json::json!({
             "dimension": estimated.dimension,
             "indices": indices,
             "values": values,
             "error_bound": estimated.error_bound,
             "guarantee": estimated.guarantee,
         });
+        if let Some(receipt) = &estimated.report.receipt {
+            document["receipt"] = serde_json::to_value(receipt).map_err(Failure::machine)?;
+        }
         return serde_json::to_string(&document).map(|text| text + "\n").map_err(Failure::machine);
     }
     let mut text = String::from("index,value\n");
@@ -144,9 +156,14 @@ fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
     if g.insecure_seed {
         out.push_str("            NO privacy: the noise comes from a fixed seed\n");
     }
-    let _ = writeln!(out, "answer      {}", arguments.output.display());
-    if let Some(path) = &arguments.report {
+    if !is_standard_output(&arguments.output) {
+        let _ = writeln!(out, "answer      {}", arguments.output.display());
+    }
+    if let Some(path) = arguments.report.as_ref().filter(|path| !is_standard_output(path)) {
         let _ = writeln!(out, "report      {}", path.display());
+    }
+    if let (Some(path), Some(receipt)) = (&arguments.budget_file.ledger, &estimated.report.receipt) {
+        let _ = writeln!(out, "ledger      {}, charge {}", path.display(), receipt.number);
     }
     out
 }

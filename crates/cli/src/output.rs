@@ -24,9 +24,15 @@ impl Failure {
 
     /// Prints the line.
     pub(crate) fn report(self) -> ExitCode {
-        let line = self.message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(std::io::stderr(), "dpopt: error: {line}");
+        let _ = writeln!(std::io::stderr(), "dpopt: error: {self}");
         ExitCode::from(self.code)
+    }
+}
+
+/// One line.
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
 

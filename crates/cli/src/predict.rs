@@ -1,11 +1,14 @@
 //! `dpopt predict` and `dpopt evaluate`.
 
 use crate::flags::TableFlags;
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, note, print, print_json};
+use crate::paths::{Paths, is_standard_output};
 use crate::usage;
+use crate::verify::PREDICTABLE;
 use clap::Args;
+use dpopt::data::files_of;
 use dpopt::model::{Evaluation, Model, Predictions, metrics};
-use dpopt::output::write_atomically;
+use dpopt::output::Places;
 use dpopt::report::number;
 use std::path::{Path, PathBuf};
 
@@ -27,16 +30,28 @@ pub(crate) struct PredictArguments {
 }
 
 pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
-    let model = Model::load(&arguments.model).map_err(usage)?;
+    Paths::default().written("-o", Some(&arguments.output)).read("the model", Some(&arguments.model)).data(&arguments.data).check()?;
+    let model = load(&arguments.model)?;
     let table = arguments.reading.open(&arguments.data)?;
     let predictions = model.predict(&*table, arguments.reading.bad_cells()).map_err(usage)?;
     let text = if arguments.json { as_json(&model, &predictions)? } else { as_csv(&model, &predictions) };
-    if arguments.output == Path::new("-") {
+    if is_standard_output(&arguments.output) {
         return print(&text);
     }
-    write_atomically(&arguments.output, text.as_bytes()).map_err(|e| {
+    // a prediction tells of its row: it is for whoever the table is for
+    let sources = files_of(&arguments.data).map_err(usage)?;
+    Places::reserve(&[&arguments.output], &sources).and_then(|places| places.write(&[text.as_bytes()])).map_err(|e| {
         Failure::machine(format!("cannot write {}: {}; nothing was left there", arguments.output.display(), e.kind()))
     })
+}
+
+/// The model, with a word about one that protects nobody.
+fn load(path: &Path) -> Result<Model, Failure> {
+    let model = Model::load(path).map_err(usage)?;
+    if model.guarantee().insecure_seed {
+        note(format!("warning: {} was {PREDICTABLE}", path.display()));
+    }
+    Ok(model)
 }
 
 fn as_csv(model: &Model, predictions: &Predictions) -> String {
@@ -114,7 +129,7 @@ pub(crate) struct EvaluateArguments {
 const NOT_PRIVATE: &str = "exact statistics of this table, not private: do not publish them if its rows are sensitive";
 
 pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
-    let model = Model::load(&arguments.model).map_err(usage)?;
+    let model = load(&arguments.model)?;
     let table = arguments.reading.open(&arguments.data)?;
     let evaluation = model.evaluate(&*table, arguments.reading.bad_cells()).map_err(usage)?;
     let Some(evaluation) = evaluation else {
@@ -127,6 +142,7 @@ pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
     if arguments.json {
         let mut value = serde_json::to_value(&evaluation).map_err(Failure::machine)?;
         value["private"] = false.into();
+        value["insecure_seed"] = model.guarantee().insecure_seed.into();
         value["note"] = NOT_PRIVATE.into();
         return print_json(&value);
     }

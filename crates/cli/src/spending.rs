@@ -1,12 +1,16 @@
 //! What commands that spend a budget on an answer share: the budget file, the files of the answer, and how failures are told.
 
-use crate::output::Failure;
+use crate::output::{Failure, note, print};
+use crate::paths::is_standard_output;
 use crate::usage;
 use clap::Args;
 use dpopt::model::{FitError, LedgerFile};
-use dpopt::output::write_all_atomically;
+use dpopt::output::Places;
+use dpopt::report::Report;
+use dpopt_privacy::ledger::Access;
 use dpopt_privacy::{Budget, Relation};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A budget kept in a file across runs.
 #[derive(Args, Clone)]
@@ -20,52 +24,95 @@ pub(crate) struct BudgetFile {
     /// δ that all runs on this data set may spend together; by default that of this run
     #[arg(long, requires = "ledger", allow_negative_numbers = true)]
     total_delta: Option<f64>,
+    /// How long to wait while another run holds the ledger
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "ledger")]
+    ledger_wait: u32,
 }
 
 impl BudgetFile {
-    /// The file, if one was given; refuses what it has no room for, before the table is opened.
-    pub(crate) fn open(&self, epsilon: f64, delta: Option<f64>, relation: Relation) -> Result<Option<LedgerFile>, Failure> {
+    /// The file, if one was given; refuses what it has no room for, before the table is opened. Who asks for `quiet` is not
+    /// told what a charge costs.
+    pub(crate) fn open(
+        &self,
+        epsilon: f64,
+        delta: Option<f64>,
+        relation: Relation,
+        quiet: bool,
+    ) -> Result<Option<LedgerFile>, Failure> {
         let (Some(path), Some(total)) = (&self.ledger, self.total_epsilon) else { return Ok(None) };
         let total_delta = self.total_delta.or(delta).ok_or_else(|| {
             usage("a ledger needs a fixed delta: give --total-delta (or --delta) besides --total-epsilon")
         })?;
-        let file = LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)? };
+        let tell = if quiet { |_: &str| {} } else { |text: &str| note(format!("note: {text}")) };
+        let access = Access { patience: Duration::from_secs(self.ledger_wait.into()), tell };
+        let file = LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)?, access };
         let budget = Budget::new(epsilon, delta.unwrap_or(file.total.delta())).map_err(usage)?;
         file.refuse_hopeless(relation, budget).map_err(failed)?;
         Ok(Some(file))
     }
 }
 
-/// The files of a run.
+/// The files of a run; `-` is standard output.
 pub(crate) struct Outputs<'a> {
     /// Model or mean.
     pub(crate) answer: &'a Path,
-    /// HTML.
+    /// HTML, or JSON by its extension.
     pub(crate) report: Option<&'a Path>,
+}
+
+/// Outputs that were found writable and are open.
+pub(crate) struct Reserved<'a> {
+    outputs: &'a Outputs<'a>,
+    places: Places,
 }
 
 impl Outputs<'_> {
     /// Fails early, before a budget is spent on an answer that could not be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        writable(self.answer)?;
-        self.report.map_or(Ok(()), writable)
+        self.files().into_iter().try_for_each(writable)
+    }
+
+    /// Opens the files: what keeps them from being written is known before a budget is spent.
+    pub(crate) fn reserve(&self) -> Result<Reserved<'_>, Failure> {
+        let places = Places::reserve(&self.files(), &[])
+            .map_err(|e| Failure::machine(format!("cannot write {}: {}; nothing was charged or read", self.names(), e.kind())))?;
+        Ok(Reserved { outputs: self, places })
+    }
+
+    fn files(&self) -> Vec<&Path> {
+        std::iter::once(self.answer).chain(self.report).filter(|path| !is_standard_output(path)).collect()
+    }
+
+    fn names(&self) -> String {
+        self.files().iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
     }
 }
 
-/// Both files or none.
-pub(crate) fn write_outputs(outputs: &Outputs<'_>, answer: &str, html: Option<&str>) -> Result<(), Failure> {
-    let mut files = vec![(outputs.answer, answer.as_bytes())];
-    if let (Some(path), Some(html)) = (outputs.report, html) {
-        files.push((path, html.as_bytes()));
+impl Reserved<'_> {
+    /// Both files or none, then what goes to standard output.
+    pub(crate) fn write(self, answer: &str, report: &Report) -> Result<(), Failure> {
+        let mut texts = vec![(self.outputs.answer, answer.to_string())];
+        if let Some(path) = self.outputs.report {
+            let json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
+            texts.push((path, if json { report.json().map_err(Failure::machine)? } else { report.html() }));
+        }
+        let (standard, files): (Vec<_>, Vec<_>) = texts.into_iter().partition(|(path, _)| is_standard_output(path));
+        let contents: Vec<&[u8]> = files.iter().map(|(_, text)| text.as_bytes()).collect();
+        self.places.write(&contents).map_err(|e| {
+            let names = self.outputs.names();
+            Failure::machine(format!("cannot write {names}: {}; nothing was left there, and the budget of this run is spent", e.kind()))
+        })?;
+        standard.iter().try_for_each(|(_, text)| print(text))
     }
-    write_all_atomically(&files).map_err(|e| {
-        let paths: Vec<String> = files.iter().map(|f| f.0.display().to_string()).collect();
-        Failure::machine(format!(
-            "cannot write {}: {}; nothing was left there, and the budget of this run is spent",
-            paths.join(" and "),
-            e.kind()
-        ))
-    })
+
+    /// What is for people: beside the answer if that goes to standard output.
+    pub(crate) fn summarise(outputs: &Outputs<'_>, text: &str) -> Result<(), Failure> {
+        if std::iter::once(outputs.answer).chain(outputs.report).any(is_standard_output) {
+            text.lines().for_each(note);
+            return Ok(());
+        }
+        print(text)
+    }
 }
 
 /// Exit code 1 for the machine's failures, 2 for everything the user can mend.

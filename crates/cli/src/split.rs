@@ -2,11 +2,12 @@
 //! What is a row follows the readers: quotes hide line breaks in CSV and are plain text in TSV and LIBSVM.
 
 use crate::output::{Failure, print};
+use crate::paths::Paths;
 use crate::usage;
 use clap::Args;
 use dpopt::data::Format;
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::output::write_all_atomically;
+use dpopt::output::Places;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -40,9 +41,11 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     let [train, test] = &arguments.output[..] else {
         return Err(usage("give two files after -o"));
     };
-    if train == test || *train == arguments.data || *test == arguments.data {
-        return Err(usage("the input and the two outputs must be three different files"));
-    }
+    Paths::default()
+        .written("TRAIN", Some(train))
+        .written("TEST", Some(test))
+        .data(std::slice::from_ref(&arguments.data))
+        .check()?;
     let format = match &arguments.format {
         Some(name) => name.parse(),
         None => Format::of_path(&arguments.data),
@@ -81,9 +84,10 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
         }
         out
     };
-    write_all_atomically(&[(train, &text(&chosen)), (test, &text(&rest))]).map_err(|e| {
-        Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), e.kind()))
-    })?;
+    // rows are for whoever the table is for
+    Places::reserve(&[train, test], std::slice::from_ref(&arguments.data))
+        .and_then(|places| places.write(&[&text(&chosen), &text(&rest)]))
+        .map_err(|e| Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), e.kind())))?;
     print(&format!("{} rows to {}, {} rows to {}\n", chosen.len(), train.display(), rest.len(), test.display()))
 }
 

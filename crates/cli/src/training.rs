@@ -9,13 +9,14 @@ use crate::relation::RelationFlag;
 use crate::spending::{command_line, failed};
 use crate::usage;
 use clap::{Args, ValueEnum};
+use dpopt::data::{Schema, files_of, same_table};
 use dpopt::mechanism::{Correlation, PeelingLaw};
 use dpopt::model::{EmbeddingRequest, Fit, FitOptions, LedgerFile, StageShares};
 use dpopt::optimize::{InnerSteps, MethodOptions, RateSchedule};
 use dpopt_privacy::Budget;
 use form::ModelFlags;
 use hyperparameters::{InnerStepsFlag, PeelingFlag, Tuning};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]
 pub(crate) struct Common {
@@ -125,14 +126,49 @@ impl Common {
         })
     }
 
+    /// Public files that are read, by what they are for.
+    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 3] {
+        let [bounds, public] = self.schema.files();
+        [bounds, public, ("--public-moments", self.tuning.public_moments.as_deref())]
+    }
+
+    /// The column to learn.
+    pub(crate) fn target(&self) -> Result<String, Failure> {
+        match (&self.target, self.reading.features()) {
+            (Some(target), _) => Ok(target.clone()),
+            (None, Some(_)) => Ok("label".to_string()),
+            (None, None) => Err(usage("name the column to learn: --target COLUMN")),
+        }
+    }
+
+    /// Refuses public data that are the private table under whatever name: the same file, or the same bytes.
+    pub(crate) fn not_public(&self, data: &[PathBuf]) -> Result<(), Failure> {
+        let Some(public) = &self.schema.files()[1].1 else { return Ok(()) };
+        for public in files_of(&[public]).map_err(usage)? {
+            for file in files_of(data).map_err(usage)? {
+                if same_table(&public, &file).map_err(usage)? {
+                    return Err(usage(format!(
+                        "--public-data {} is the same table as {}: what is found in it would be published; give a table that is not \
+                         sensitive, or --bounds",
+                        public.display(),
+                        file.display()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is declared about the columns, and where it comes from.
+    pub(crate) fn declarations(&self, target: &str) -> Result<(Schema, Option<String>), Failure> {
+        self.schema.schema(target, &self.reading)
+    }
+
     pub(crate) fn fit(&self, data: &[PathBuf], ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
         Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
-        let target = match (&self.target, self.reading.features()) {
-            (Some(target), _) => target.clone(),
-            (None, Some(_)) => "label".to_string(),
-            (None, None) => return Err(usage("name the column to learn: --target COLUMN")),
-        };
-        let (schema, schema_source) = self.schema.schema(&target, &self.reading)?;
+        let target = self.target()?;
+        self.not_public(data)?;
+        let (schema, schema_source) = self.declarations(&target)?;
         let table = self.reading.open(data)?;
         if self.task == Some(Task::Regression) && !self.schema.classes.is_empty() {
             return Err(usage("--classes is for classification; leave it out or use --task classification"));

@@ -3,6 +3,7 @@
 use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::{Guarantee, Stage};
 use dpopt::plan::Grade;
+use dpopt::privacy::ledger::Receipt;
 use dpopt::privacy::{Bound, Event, Relation, Unit};
 use dpopt::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
 
@@ -80,6 +81,7 @@ fn sample(hostile: &str) -> Report {
         warnings: vec![format!("delta is above 1/n {hostile}.")],
         planning_seconds: 0.123,
         ledger: Some(format!("budget{hostile}.jsonl")),
+        receipt: Some(Receipt { number: 3, id: hostile.into(), check: hostile.into() }),
     }
 }
 

@@ -24,18 +24,22 @@
 //! ```
 
 mod clock;
+mod file;
 mod record;
 
 use crate::filter::{Filter, Price, Refusal, Rule};
 use crate::{Budget, Certificate, Relation, Unit};
-use record::{Charge, Header, Record, Scan, scan};
+use file::{lock_and_scan, not_a_ledger};
+use record::{Charge, Header, Record, Scan, hex};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-pub use record::Damage;
+pub use file::Access;
+pub use record::{Cut, Damage};
 
 /// What a ledger is for. A file belongs to one set of terms for ever.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,15 +56,40 @@ pub struct Terms {
     pub rule: Option<Rule>,
 }
 
-/// Proof that a charge is on disk.
-#[derive(Clone, Debug, PartialEq)]
+/// Proof that a charge is on disk; goes into what the run releases, so that a ledger that lost it is found out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Receipt {
     /// Which charge of the ledger this is, from 1.
     pub number: usize,
     /// Identity of the charge.
     pub id: String,
-    /// Share of the total spent, this charge included.
-    pub share: f64,
+    /// The hash in the charge's line, over this line and all before it: 16 hex digits.
+    pub check: String,
+}
+
+/// What a charge would do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quote {
+    /// Rule in force.
+    pub rule: Rule,
+    /// This would be the first charge, which fixes the rule for good.
+    pub first: bool,
+    /// Share of the total spent before it, in [0, 1].
+    pub before: f64,
+    /// And after it.
+    pub after: f64,
+}
+
+/// Whether a receipt belongs to a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The charge is there.
+    There,
+    /// The ledger has fewer charges: it was rolled back, or is another one.
+    Lost,
+    /// At that number stands another charge: the ledger was replaced, or rolled back and charged anew.
+    Other,
 }
 
 /// One charge, for reports.
@@ -80,6 +109,8 @@ pub struct Entry {
     pub requested: Budget,
     /// ε that was certified for it then.
     pub certified_epsilon: f64,
+    /// The hash in its line, 16 hex digits.
+    pub check: String,
 }
 
 /// What a ledger holds.
@@ -95,6 +126,19 @@ pub struct Status {
     pub epsilon: f64,
     /// All charges, oldest first.
     pub charges: Vec<Entry>,
+    /// Remains of writes that were cut short: nothing was released for them.
+    pub cuts: Vec<Cut>,
+}
+
+impl Status {
+    /// Looks a receipt up.
+    pub fn find(&self, receipt: &Receipt) -> Found {
+        match receipt.number.checked_sub(1).and_then(|at| self.charges.get(at)) {
+            Some(entry) if entry.check == receipt.check && entry.id == receipt.id => Found::There,
+            Some(_) => Found::Other,
+            None => Found::Lost,
+        }
+    }
 }
 
 /// Why a ledger does not charge.
@@ -130,6 +174,27 @@ pub enum LedgerError {
         /// What is wrong.
         damage: Damage,
     },
+    /// Not a file that a ledger can be kept in, or a file of something else: nothing is written to it.
+    #[error("{path} is not a ledger: {why}; name the ledger of this data set, or a file that does not exist yet")]
+    NotALedger {
+        /// As given.
+        path: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// Somebody else held the file all the time.
+    #[error(
+        "{path} was held by {holder} for {seconds} seconds, and nothing was charged; a run holds it for a moment only, so see \
+         what that process does, or wait longer with --ledger-wait"
+    )]
+    Held {
+        /// Ledger file.
+        path: String,
+        /// A process, by number where the system tells.
+        holder: String,
+        /// How long it was waited for.
+        seconds: f64,
+    },
     /// Charges that this process has seen are no longer in the file.
     #[error("{path} has lost charges since it was opened; restore it from a backup")]
     RolledBack {
@@ -153,6 +218,7 @@ pub enum LedgerError {
 pub struct Ledger {
     path: PathBuf,
     terms: Terms,
+    access: Access,
     /// Checksum and number of the last record seen: the file may only grow from there.
     seen: (usize, [u8; 8]),
     /// Prices by (rule, event fingerprint, bits of δ): events are recomputed once per process.
@@ -163,65 +229,85 @@ pub struct Ledger {
 
 /// A file that is locked until dropped, with its checked content.
 struct Locked {
-    file: File,
+    /// `None` while no charge has created it.
+    file: Option<File>,
     scan: Scan,
+    /// In the file, or to be written before the first charge.
     header: Header,
 }
 
 impl Ledger {
-    /// Opens the file at `path`, or creates it for `terms`. An existing file must have the same terms.
+    /// Opens the file at `path`, whose terms must be the same, or prepares one for `terms`: the first charge creates it, so
+    /// that a run which is refused leaves nothing behind.
     pub fn open_or_create(path: impl AsRef<Path>, terms: &Terms) -> Result<Self, LedgerError> {
-        Self::open_with(path.as_ref(), terms, |file, bytes| file.write_all(bytes))
+        Self::open_with(path, terms, Access::default())
     }
 
-    /// Opens an existing file with the terms it was started with.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
-        let path = path.as_ref();
-        let (_, scan) = lock_and_scan(path, false)?;
-        Self::open_or_create(path, &header(path, &scan)?.terms())
-    }
-
-    fn open_with(
-        path: &Path,
-        terms: &Terms,
-        append: fn(&mut File, &[u8]) -> io::Result<()>,
-    ) -> Result<Self, LedgerError> {
+    /// Like [`open_or_create`](Self::open_or_create), waiting and telling as `access` says.
+    pub fn open_with(path: impl AsRef<Path>, terms: &Terms, access: Access) -> Result<Self, LedgerError> {
         let mut ledger = Self {
-            path: path.to_owned(),
+            path: path.as_ref().to_owned(),
             terms: terms.clone(),
+            access,
             seen: (0, [0; 8]),
             prices: HashMap::new(),
-            append,
+            append: |file, bytes| file.write_all(bytes),
         };
         if let Some(rule) = terms.rule {
             // totals that the rule cannot hold are an error now, not at the first run
             Filter::new(rule, terms.relation, terms.total).map_err(|refusal| ledger.refused(refusal))?;
         }
-        let (mut file, mut scan) = lock_and_scan(&ledger.path, true)?;
-        if scan.records.is_empty() {
-            let header = Record::Header(Header::of(terms));
-            ledger.write(&mut file, &mut scan, header)?;
-            // the name of a new file is durable only once its directory is
-            ledger.sync_directory()?;
-        }
-        ledger.remember(&scan);
-        let header = header(&ledger.path, &scan)?;
-        ledger.same_terms(&header)?;
-        let locked = Locked { file, scan, header };
+        let locked = ledger.lock(false)?;
         ledger.filter(&locked)?;
+        drop(locked);
         Ok(ledger)
     }
 
-    /// Whether [`charge`](Self::charge) would accept now. Another process may charge in between.
-    pub fn would_accept(&mut self, certificate: &Certificate) -> Result<(), LedgerError> {
-        let locked = self.lock()?;
-        self.admit(&locked, certificate).map(|_| ())
+    /// Opens an existing file with the terms it was started with.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
+        let path = path.as_ref();
+        let terms = match lock_and_scan(path, false, &Access::default())? {
+            Some((_, scan)) => match scan.records.first() {
+                Some(Record::Header(header)) => header.terms(),
+                _ => return Err(not_a_ledger(path, "it has no header")),
+            },
+            None => return Err(io_error(path, "open", io::ErrorKind::NotFound.into())),
+        };
+        Self::open_or_create(path, &terms)
+    }
+
+    /// What [`charge`](Self::charge) would do now, or why it would refuse. Another process may charge in between.
+    pub fn quote(&mut self, certificate: &Certificate) -> Result<Quote, LedgerError> {
+        let locked = self.lock(false)?;
+        let before = self.filter(&locked)?.map_or(0.0, |filter| filter.spent_share());
+        let filter = self.admit(&locked, certificate)?;
+        let first = locked.scan.charges().next().is_none();
+        Ok(Quote { rule: filter.rule(), first, before, after: filter.spent_share() })
     }
 
     /// Appends the charge and returns once it is durable. On any error nothing may be released.
     pub fn charge(&mut self, label: &str, certificate: &Certificate) -> Result<Receipt, LedgerError> {
-        let mut locked = self.lock()?;
-        let filter = self.admit(&locked, certificate)?;
+        let mut locked = self.lock(false)?;
+        let mut filter = self.admit(&locked, certificate)?;
+        if locked.file.is_none() {
+            // now that it would be accepted there may be a file; another process may have been faster
+            locked = self.lock(true)?;
+            filter = self.admit(&locked, certificate)?;
+        }
+        if let Some(cut) = locked.scan.last_cut() {
+            (self.access.tell)(&format!(
+                "{} ended in {} bytes of a line that was cut short (line {}; a crash or a full disk, and nothing was released for \
+                 it): they are ignored and stay, this charge follows them",
+                self.name(),
+                cut.bytes,
+                cut.line
+            ));
+        }
+        let fresh = locked.scan.records.is_empty();
+        let mut bytes = Vec::new();
+        if fresh {
+            self.append_to(&mut bytes, &mut locked.scan, Record::Header(locked.header.clone()))?;
+        }
         let number = locked.scan.records.len();
         let time = clock::now();
         let charge = Charge {
@@ -235,17 +321,24 @@ impl Ledger {
             accountant: certificate.bound().accountant.clone(),
             event: certificate.event().clone(),
         };
-        let receipt = Receipt { number, id: charge.id.clone(), share: filter.spent_share() };
-        self.write(&mut locked.file, &mut locked.scan, Record::Charge(charge))?;
+        let id = charge.id.clone();
+        self.append_to(&mut bytes, &mut locked.scan, Record::Charge(charge))?;
+        self.write(&mut locked.file, &bytes)?;
+        if fresh {
+            // the name of a new file is durable only once its directory is
+            self.sync_directory()?;
+        }
         self.remember(&locked.scan);
-        Ok(receipt)
+        Ok(Receipt { number, id, check: hex(&self.seen.1) })
     }
 
     /// What was spent, recomputed from the events.
     pub fn status(&mut self) -> Result<Status, LedgerError> {
-        let locked = self.lock()?;
+        let locked = self.lock(false)?;
         let filter = self.filter(&locked)?;
-        let charges = locked.scan.charges().map(|charge| Entry {
+        // the first check is the header's
+        let checks = locked.scan.checks.iter().skip(1);
+        let charges = locked.scan.charges().zip(checks).map(|(charge, check)| Entry {
             number: charge.charge,
             id: charge.id.clone(),
             label: charge.label.clone(),
@@ -253,6 +346,7 @@ impl Ledger {
             event: charge.event.clone(),
             requested: charge.requested,
             certified_epsilon: charge.certified_epsilon,
+            check: hex(check),
         });
         Ok(Status {
             terms: locked.header.terms(),
@@ -260,13 +354,14 @@ impl Ledger {
             share: filter.as_ref().map_or(0.0, Filter::spent_share),
             epsilon: filter.as_ref().map_or(0.0, Filter::spent_epsilon),
             charges: charges.collect(),
+            cuts: locked.scan.cuts.clone(),
         })
     }
 
     /// The largest ε (rounded down to three digits) at which one more Gaussian release within (ε, `delta`) would be
     /// accepted now; 0 if none would.
     pub fn room(&mut self, delta: f64) -> Result<f64, LedgerError> {
-        let locked = self.lock()?;
+        let locked = self.lock(false)?;
         let filter = match self.filter(&locked)? {
             Some(filter) => filter,
             None => Filter::new(Rule::Renyi, self.terms.relation, self.terms.total)
@@ -338,29 +433,39 @@ impl Ledger {
         Ok(price)
     }
 
-    /// Locks, reads and checks the file; its header must still be there.
-    fn lock(&mut self) -> Result<Locked, LedgerError> {
-        let (file, scan) = lock_and_scan(&self.path, false)?;
+    /// Locks, reads and checks the file, creating it only if asked to; what was seen in it must still be there.
+    fn lock(&mut self, create: bool) -> Result<Locked, LedgerError> {
+        let (file, scan) = match lock_and_scan(&self.path, create, &self.access)? {
+            Some((file, scan)) => (Some(file), scan),
+            None if self.seen.0 > 0 => return Err(self.io("open", io::ErrorKind::NotFound.into())),
+            None => (None, Scan::default()),
+        };
         // the last record seen must still be at its place
         if self.seen.0 > 0 && scan.checks.get(self.seen.0 - 1) != Some(&self.seen.1) {
             return Err(LedgerError::RolledBack { path: self.name() });
         }
         self.remember(&scan);
-        let header = header(&self.path, &scan)?;
+        let header = match scan.records.first() {
+            Some(Record::Header(header)) => header.clone(),
+            _ => Header::of(&self.terms),
+        };
         self.same_terms(&header)?;
         Ok(Locked { file, scan, header })
     }
 
-    /// Appends one record and syncs the file.
-    fn write(&self, file: &mut File, scan: &mut Scan, record: Record) -> Result<(), LedgerError> {
-        let bytes = match scan.encode(&record) {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(self.io("append to", io::Error::other(error))),
-        };
-        (self.append)(file, &bytes).map_err(|source| self.io("append to", source))?;
-        file.sync_all().map_err(|source| self.io("sync", source))?;
-        scan.push(record, &bytes);
+    /// Adds the line of a record to `bytes`.
+    fn append_to(&self, bytes: &mut Vec<u8>, scan: &mut Scan, record: Record) -> Result<(), LedgerError> {
+        let line = scan.encode(&record).map_err(|error| self.io("append to", io::Error::other(error)))?;
+        scan.push(record, &line);
+        bytes.extend(line);
         Ok(())
+    }
+
+    /// Appends in one write and syncs the file.
+    fn write(&self, file: &mut Option<File>, bytes: &[u8]) -> Result<(), LedgerError> {
+        let file = file.as_mut().ok_or_else(|| self.io("open", io::ErrorKind::NotFound.into()))?;
+        (self.append)(file, bytes).map_err(|source| self.io("append to", source))?;
+        file.sync_all().map_err(|source| self.io("sync", source))
     }
 
     fn sync_directory(&self) -> Result<(), LedgerError> {
@@ -411,25 +516,6 @@ impl Ledger {
 
     fn name(&self) -> String {
         self.path.display().to_string()
-    }
-}
-
-fn lock_and_scan(path: &Path, create: bool) -> Result<(File, Scan), LedgerError> {
-    let fail = |action| move |source| io_error(path, action, source);
-    let mut file = OpenOptions::new().read(true).append(true).create(create).open(path).map_err(fail("open"))?;
-    file.lock().map_err(fail("lock"))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(fail("read"))?;
-    match scan(&bytes) {
-        Ok(scan) => Ok((file, scan)),
-        Err((line, damage)) => Err(LedgerError::Damaged { path: path.display().to_string(), line, damage }),
-    }
-}
-
-fn header(path: &Path, scan: &Scan) -> Result<Header, LedgerError> {
-    match scan.records.first() {
-        Some(Record::Header(header)) => Ok(header.clone()),
-        _ => Err(LedgerError::RolledBack { path: path.display().to_string() }),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{Event, certify};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 fn terms() -> Terms {
     Terms {
@@ -38,8 +39,10 @@ fn new_ledger() -> (tempfile::TempDir, PathBuf, Ledger) {
 fn charges_add_up_over_reopening_and_end() {
     let (_directory, path, mut ledger) = new_ledger();
     assert_eq!(ledger.status().unwrap().rule, None);
-    ledger.would_accept(&gaussian()).unwrap();
-    assert_eq!(ledger.status().unwrap().share, 0.0);
+    let quote = ledger.quote(&gaussian()).unwrap();
+    assert!(quote.rule == Rule::Renyi && quote.first && quote.before == 0.0 && quote.after > 0.0, "{quote:?}");
+    // whoever asks leaves nothing behind
+    assert_eq!((ledger.status().unwrap().share, path.exists()), (0.0, false));
     let mut count = 0;
     let refusal = loop {
         // another process each time
@@ -134,7 +137,8 @@ fn every_kind_of_plan_has_a_price() {
 
 #[test]
 fn other_terms_are_refused_and_both_are_told() {
-    let (_directory, path, _) = new_ledger();
+    let (_directory, path, mut ledger) = new_ledger();
+    ledger.charge("run", &gaussian()).unwrap();
     for (other, field) in [
         (Terms { total: Budget::new(5.0, 1e-5).unwrap(), ..terms() }, "total budget"),
         (Terms { relation: Relation::ReplaceOne, ..terms() }, "relation"),
@@ -212,6 +216,8 @@ fn damage_is_found_and_its_line_named() {
         std::fs::write(&path, &bytes).unwrap();
         match Ledger::open_or_create(&path, &terms()) {
             Err(LedgerError::Damaged { .. }) => {}
+            // no longer known for a ledger, and as little written to
+            Err(LedgerError::NotALedger { .. }) if place < record::FORMAT_START.len() => {}
             // the newline of the last line, which carries no charge
             Ok(mut ledger) => assert_eq!(ledger.status().unwrap().charges.len(), 3, "byte {place}"),
             Err(error) => panic!("byte {place}: {error}"),
@@ -250,7 +256,7 @@ fn a_full_disk_is_an_error_and_nothing_is_charged() {
     let path = directory.path().join("budget.jsonl");
     for free in [0, 1, 17, 100, 250] {
         FREE.store(usize::MAX, Ordering::SeqCst);
-        let mut ledger = Ledger::open_with(&path, &terms(), full_disk).unwrap();
+        let mut ledger = on_a_full_disk(&path);
         let before = ledger.status().unwrap().charges.len();
         FREE.store(free, Ordering::SeqCst);
         let error = ledger.charge("run", &gaussian()).unwrap_err();
@@ -262,10 +268,122 @@ fn a_full_disk_is_an_error_and_nothing_is_charged() {
         ledger.charge("run", &gaussian()).unwrap();
         assert_eq!(ledger.status().unwrap().charges.len(), before + 1);
     }
-    FREE.store(10, Ordering::SeqCst);
-    assert!(Ledger::open_with(&directory.path().join("new.jsonl"), &terms(), full_disk).is_err());
-    FREE.store(usize::MAX, Ordering::SeqCst);
-    Ledger::open_with(&directory.path().join("new.jsonl"), &terms(), full_disk).unwrap();
+    // the very first charge: cut in the header, and in the line behind it
+    for free in [10, 260] {
+        let path = directory.path().join(format!("new-{free}.jsonl"));
+        FREE.store(free, Ordering::SeqCst);
+        on_a_full_disk(&path).charge("run", &gaussian()).unwrap_err();
+        FREE.store(usize::MAX, Ordering::SeqCst);
+        let mut ledger = on_a_full_disk(&path);
+        assert_eq!(ledger.status().unwrap().cuts.len(), 1);
+        assert_eq!(ledger.charge("run", &gaussian()).unwrap().number, 1);
+        assert_eq!(Ledger::open(&path).unwrap().status().unwrap().charges.len(), 1);
+    }
+}
+
+fn on_a_full_disk(path: &Path) -> Ledger {
+    Ledger { append: full_disk, ..Ledger::open_or_create(path, &terms()).unwrap() }
+}
+
+#[test]
+fn a_refused_first_charge_leaves_no_file() {
+    let (_directory, path, mut ledger) = new_ledger();
+    let dear = certificate(Event::gaussian(0.5), 60.0, 1e-6);
+    assert!(matches!(ledger.charge("run", &dear), Err(LedgerError::Refused { .. })));
+    assert!(!path.exists());
+    // the rule that was tried for it is not in force
+    ledger.charge("run", &gaussian()).unwrap();
+    assert_eq!(ledger.status().unwrap().rule, Some(Rule::Renyi));
+}
+
+#[test]
+fn receipts_find_a_ledger_that_lost_their_charge() {
+    let (directory, path, mut ledger) = new_ledger();
+    let receipts: Vec<Receipt> = (0..3).map(|_| ledger.charge("run", &gaussian()).unwrap()).collect();
+    let status = ledger.status().unwrap();
+    assert!(receipts.iter().all(|r| status.find(r) == Found::There));
+    let text = std::fs::read_to_string(&path).unwrap();
+    for receipt in &receipts {
+        assert!(text.lines().nth(receipt.number).unwrap().ends_with(&format!("\"check\":\"{}\"}}", receipt.check)));
+    }
+    // a backup from before the third; then charged anew
+    let early: String = text.split_inclusive('\n').take(3).collect();
+    std::fs::write(&path, early).unwrap();
+    let mut restored = Ledger::open(&path).unwrap();
+    assert_eq!(receipts.iter().map(|r| restored.status().unwrap().find(r)).collect::<Vec<_>>(), [Found::There, Found::There, Found::Lost]);
+    restored.charge("another run", &gaussian()).unwrap();
+    assert_eq!(restored.status().unwrap().find(&receipts[2]), Found::Other);
+    // a ledger of its own
+    let mut other = Ledger::open_or_create(directory.path().join("other.jsonl"), &terms()).unwrap();
+    other.charge("other", &gaussian()).unwrap();
+    assert_eq!(other.status().unwrap().find(&receipts[0]), Found::Other);
+    let none = Receipt { number: 0, ..receipts[0].clone() };
+    assert_eq!(other.status().unwrap().find(&none), Found::Lost);
+}
+
+#[test]
+fn what_is_not_a_ledger_is_not_written_to() {
+    let directory = directory();
+    let path = directory.path().join("note");
+    for text in ["hello", "hello\n", "{}", "{\n  \"format\": \"dpopt-model\"", "\0\0\0\0"] {
+        std::fs::write(&path, text).unwrap();
+        for opened in [Ledger::open_or_create(&path, &terms()), Ledger::open(&path)] {
+            assert!(matches!(opened, Err(LedgerError::NotALedger { .. })), "{text:?}");
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    assert!(matches!(Ledger::open_or_create(directory.path(), &terms()), Err(LedgerError::NotALedger { .. })));
+    if cfg!(unix) {
+        assert!(matches!(Ledger::open_or_create("/dev/zero", &terms()), Err(LedgerError::NotALedger { .. })));
+        assert!(matches!(Ledger::open("/dev/null"), Err(LedgerError::NotALedger { .. })));
+    }
+    // an empty file may become one, but is none
+    std::fs::write(&path, "").unwrap();
+    assert!(matches!(Ledger::open(&path), Err(LedgerError::NotALedger { .. })));
+    Ledger::open_or_create(&path, &terms()).unwrap().charge("run", &gaussian()).unwrap();
+}
+
+static TOLD: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn a_held_file_is_waited_for_but_not_for_ever() {
+    let (_directory, path, mut ledger) = new_ledger();
+    ledger.charge("run", &gaussian()).unwrap();
+    let held = File::open(&path).unwrap();
+    held.lock().unwrap();
+    let tell = |text: &str| {
+        assert!(text.contains("held by"), "{text}");
+        TOLD.fetch_add(1, Ordering::SeqCst);
+    };
+    let access = Access { patience: Duration::from_millis(900), tell };
+    let started = Instant::now();
+    let refused = Ledger::open_with(&path, &terms(), access);
+    assert!(matches!(refused, Err(LedgerError::Held { .. })));
+    assert!(started.elapsed() >= access.patience && TOLD.load(Ordering::SeqCst) == 1);
+    let free = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(held);
+    });
+    Ledger::open_with(&path, &terms(), access).unwrap();
+    free.join().unwrap();
+}
+
+/// Whoever waited for a file that was replaced meanwhile does not append to the old one.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_while_it_is_waited_for_is_opened_anew() {
+    let (directory, path, mut ledger) = new_ledger();
+    ledger.charge("run", &gaussian()).unwrap();
+    let held = File::open(&path).unwrap();
+    held.lock().unwrap();
+    let waiting = std::thread::spawn(move || ledger.charge("second", &gaussian()));
+    std::thread::sleep(Duration::from_millis(100));
+    let copy = directory.path().join("copy");
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::rename(&copy, &path).unwrap();
+    drop(held);
+    waiting.join().unwrap().unwrap();
+    assert_eq!(Ledger::open(&path).unwrap().status().unwrap().charges.len(), 2);
 }
 
 #[test]

@@ -145,6 +145,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         warnings: s.warnings,
         planning_seconds: s.planning_seconds,
         ledger: s.ledger,
+        receipt: None,
     };
     Ok(py.detach(|| report.html()))
 }

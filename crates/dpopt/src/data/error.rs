@@ -31,6 +31,14 @@ pub enum DataError {
         /// The first one.
         first: String,
     },
+    /// A file is given twice, or stands in a directory under two names: its people would count twice.
+    #[error("{first} and {second} are one file, and its rows would count twice; name it once (links are the file that they lead to)")]
+    SameFile {
+        /// As found first.
+        first: String,
+        /// As found again.
+        second: String,
+    },
     /// The extension does not name a format.
     #[error(
         "{source_name}: the name does not end in .csv, .tsv, .txt, .parquet, .libsvm or .svm (or those with .gz); \

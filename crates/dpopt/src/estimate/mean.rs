@@ -4,11 +4,12 @@ use super::plan::{MEAN_METHODS, MeanCandidate, MeanPlan, MeanProblem, mean_candi
 use super::vectors::Vectors;
 use crate::data::{BadCells, DataError, TableReader};
 use crate::mechanism::Curator;
-use crate::model::{FitError, Guarantee, LedgerFile, Stage};
+use crate::model::{FitError, Guarantee, LedgerFile, Stage, charges_noise, same_count};
 use crate::noise::NoiseSource;
 use crate::plan::{Grade, NotApplicable};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
+use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Relation, Unit};
 use std::time::Instant;
 
@@ -37,7 +38,7 @@ pub struct MeanOptions {
     pub bad_cells: BadCells,
     /// A budget kept in a file.
     pub ledger: Option<LedgerFile>,
-    /// Reproducible noise for tests: no privacy against who knows the seed.
+    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge to a ledger.
     pub insecure_seed: Option<u64>,
     /// For the report: how the run was started.
     pub command: Option<String>,
@@ -82,6 +83,14 @@ pub struct Estimated {
     pub report: Report,
 }
 
+impl Estimated {
+    /// With the receipt of the charge that paid for it.
+    fn paid(mut self, receipt: Option<Receipt>) -> Self {
+        self.report.receipt = receipt;
+        self
+    }
+}
+
 impl MeanEstimate {
     /// Mean of vectors of which about `sparsity` entries differ from 0. Looks at names, types and the number of rows only.
     pub fn new(
@@ -91,6 +100,7 @@ impl MeanEstimate {
         options: MeanOptions,
     ) -> Result<Self, FitError> {
         Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        charges_noise(options.ledger.as_ref(), options.insecure_seed)?;
         if let Some(name) = &options.method
             && !MEAN_METHODS.contains(&name.as_str())
         {
@@ -153,14 +163,17 @@ impl MeanEstimate {
         let plan = candidates.into_iter().nth(chosen).map(|c| c.plan);
         let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
         let planning = started.elapsed().as_secs_f64();
+        if let (Some(given), true) = (self.options.rows, self.options.relation != Relation::AddOrRemove) {
+            same_count(given, self.table.count_rows()?)?;
+        }
         let noise = match self.options.insecure_seed {
             Some(seed) => NoiseSource::insecure(seed),
             None => NoiseSource::secure()?,
         };
-        if let Some(file) = &self.options.ledger {
-            file.charge(self.options.relation, &format!("mean of {}", self.table.name()), &plan.certificate)?;
-        }
-        let outcome = self.release(&plan, noise, progress, rows, chosen, planning);
+        let run = format!("mean of {}", self.table.name());
+        let charge = self.options.ledger.as_ref().map(|file| file.charge(self.options.relation, &run, &plan.certificate));
+        let receipt = charge.transpose()?;
+        let outcome = self.release(&plan, noise, progress, rows, chosen, planning).map(|estimated| estimated.paid(receipt));
         if self.options.ledger.is_some() { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
@@ -227,6 +240,7 @@ impl MeanEstimate {
             warnings: self.warnings(plan),
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+            receipt: None,
         };
         Ok(Estimated { dimension: self.problem.dimension, entries, error_bound: plan.error_bound, guarantee, report })
     }

@@ -3,6 +3,7 @@
 use super::division::{Division, StageShares};
 use super::embedding::EmbeddingRequest;
 use super::guarantee::{Guarantee, Stage};
+use super::ledger_file::LedgerFile;
 use super::linear::Model;
 use super::prepare;
 use crate::Sensitive;
@@ -16,10 +17,10 @@ use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
 use dpopt_privacy::budget::BudgetError;
-use dpopt_privacy::ledger::{Ledger, LedgerError, Terms};
+use dpopt_privacy::filter::Rule;
+use dpopt_privacy::ledger::{LedgerError, Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
-use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
@@ -45,7 +46,7 @@ const MOST_WEIGHTS: usize = 1 << 26;
 /// | `ledger` | none | a budget kept across runs |
 /// | `bad_cells` | error | what to do with cells that cannot be read |
 /// | `memory` | none | cap on the memory of encoded rows |
-/// | `insecure_seed` | none | reproducible noise, no privacy |
+/// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
 #[derive(Clone, Debug, Default)]
 pub struct FitOptions {
     /// δ of the whole run. `None`: 1/n^1.1.
@@ -79,40 +80,6 @@ pub struct FitOptions {
     pub schema_source: Option<String>,
 }
 
-/// A budget kept in a file across runs on the same data.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LedgerFile {
-    /// Created if it does not exist.
-    pub path: PathBuf,
-    /// What all runs together may spend.
-    pub total: Budget,
-}
-
-impl LedgerFile {
-    fn terms(&self, relation: Relation) -> Terms {
-        // one file, one data set: the file's name says which, and may change
-        Terms { label: "records".into(), relation, unit: Unit::Record, total: self.total, rule: None }
-    }
-
-    /// Appends a run to the file, synced, or refuses.
-    pub(crate) fn charge(&self, relation: Relation, run: &str, whole: &Certificate) -> Result<(), LedgerError> {
-        Ledger::open_or_create(&self.path, &self.terms(relation))?.charge(run, whole)?;
-        Ok(())
-    }
-
-    /// Refuses when not even half of the noise cost of a run within `budget` would be accepted. So a spent ledger is
-    /// noticed before the table is so much as opened; what passes here is checked again when it is charged.
-    pub fn refuse_hopeless(&self, relation: Relation, budget: Budget) -> Result<(), FitError> {
-        if !self.path.exists() || budget.delta() == 0.0 {
-            return Ok(());
-        }
-        let mu = 0.5 * dpopt_privacy::special::gaussian_mu(budget.epsilon(), budget.delta());
-        let certificate =
-            dpopt_privacy::certify(&Event::Gdp { mu }, relation, budget).map_err(NotApplicable::from)?;
-        Ok(Ledger::open_or_create(&self.path, &self.terms(relation))?.would_accept(&certificate)?)
-    }
-}
-
 /// Why a fit stopped. The text never holds a value of a record.
 #[derive(Debug, Error)]
 pub enum FitError {
@@ -128,6 +95,35 @@ pub enum FitError {
     /// The ledger refuses, or its file can't be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// What is left of a ledger is so little that a run of this budget need not be planned.
+    #[error(
+        "{path}: {:.2} % is left of the total budget under the {rule} rule. A run at epsilon {epsilon}, delta {delta:e} cannot \
+         have it: even with half the noise cost that its budget allows, the least that is tested before the table is opened, it \
+         would need {:.2} %; ask for a smaller epsilon (`dpopt ledger` tells which fits), or end here",
+        100.0 * left, 100.0 * half
+    )]
+    Hopeless {
+        /// Ledger file.
+        path: String,
+        /// Rule in force.
+        rule: Rule,
+        /// Share of the total that is left.
+        left: f64,
+        /// Share that half the noise cost would need.
+        half: f64,
+        /// ε of the run.
+        epsilon: f64,
+        /// δ of the run.
+        delta: f64,
+    },
+    /// The number of rows that was given is not the table's.
+    #[error("--rows says {given}, and the table has {counted} rows; give the number as it is, or leave it out to have rows counted")]
+    Rows {
+        /// Given.
+        given: u64,
+        /// Counted; public except under add-or-remove, where it is a guess and nothing is compared.
+        counted: u64,
+    },
     /// No safe randomness.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
@@ -207,6 +203,7 @@ impl Fit {
     ) -> Result<Self, FitError> {
         // what can be said without the table comes first
         Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        charges_noise(options.ledger.as_ref(), options.insecure_seed)?;
         if let Some(asked) = &options.embedding {
             // what the columns do not settle; the towers follow when the layout is known
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
@@ -339,14 +336,32 @@ impl Fit {
 
     /// Charges the ledger, prepares, plans, runs. Before the charge no row is read; after a refusal nothing was read.
     pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
-        let mut charged = false;
-        let outcome = self.stages(progress, &mut charged);
-        if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
+        let charge = self.prepare()?;
+        let outcome = self.stages(charge, progress);
+        if self.options.ledger.is_some() { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
-    /// Sets `charged` once the ledger file, if there is one, holds this run.
-    fn stages(&mut self, progress: &dyn Progress, charged: &mut bool) -> Result<Fitted, FitError> {
-        let started = Instant::now();
+    /// What the ledger would do with this run, if there is a ledger; or why the run cannot be planned, or would be refused.
+    /// Charges nothing and reads nothing.
+    pub fn quote(&self) -> Result<Option<Quote>, FitError> {
+        let whole = self.scheme()?.whole;
+        Ok(match &self.options.ledger {
+            Some(file) => Some(file.quote(self.options.relation, &whole)?),
+            None => None,
+        })
+    }
+
+    /// Whether the number of rows that was given is the table's; counts them. Under add-or-remove it is a guess, and nothing
+    /// is compared.
+    pub fn check_rows(&self) -> Result<(), FitError> {
+        match (self.options.rows, self.options.relation) {
+            (None, _) | (_, Relation::AddOrRemove) => Ok(()),
+            (Some(given), _) => same_count(given, self.table.count_rows()?),
+        }
+    }
+
+    /// All that can be planned before the first record is read.
+    fn scheme(&self) -> Result<Scheme, FitError> {
         let relation = self.options.relation;
         // with a declared target everything is planned, and so refused, before anything is charged or read
         let early = match self.declared_loss() {
@@ -364,16 +379,39 @@ impl Fit {
         let parts: Vec<&Certificate> =
             labels.iter().map(|l| l.certificate()).chain(bounds.iter().map(|b| b.certificate())).chain([&model]).collect();
         let whole = self.whole(&parts)?;
-        let mut planning = started.elapsed();
-        let mut noise = (0u64..).map(|k| match self.options.insecure_seed {
+        Ok(Scheme { early, labels, bounds, whole })
+    }
+
+    /// Plans, draws the seeds of the noise, and charges the ledger: the last that happens before records are read.
+    fn prepare(&self) -> Result<Charged, FitError> {
+        let started = Instant::now();
+        let scheme = self.scheme()?;
+        let planning = started.elapsed();
+        // would otherwise be noticed after the charge
+        self.check_rows()?;
+        // one for every stage; a system without randomness is noticed before the charge
+        let noise = (0u64..3).map(|k| match self.options.insecure_seed {
             // distinct streams per stage
             Some(seed) => Ok(NoiseSource::insecure(seed.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
             None => NoiseSource::secure(),
         });
-        let mut next_noise = || noise.next().unwrap_or_else(NoiseSource::secure);
+        let noise = noise.collect::<Result<Vec<_>, _>>()?;
+        let receipt = match &self.options.ledger {
+            Some(file) => {
+                let run = format!("fit {} of {}", self.target, self.table.name());
+                Some(file.charge(self.options.relation, &run, &scheme.whole)?)
+            }
+            None => None,
+        };
+        Ok(Charged { scheme, planning, noise: noise.into_iter(), receipt })
+    }
+
+    /// Everything that reads records.
+    fn stages(&mut self, charged: Charged, progress: &dyn Progress) -> Result<Fitted, FitError> {
+        let relation = self.options.relation;
+        let Charged { scheme: Scheme { early, labels, bounds, .. }, mut planning, mut noise, receipt } = charged;
+        let mut next_noise = || noise.next().map_or_else(NoiseSource::secure, Ok);
         let model_noise = next_noise()?;
-        self.charge(&whole)?;
-        *charged = self.options.ledger.is_some();
 
         // from here on records are read
         let mut stages = Vec::new();
@@ -438,7 +476,7 @@ impl Fit {
         };
         guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
         let embedding = self.options.method.embedding.as_ref().map(|e| e.model.clone());
-        let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee.clone())
+        let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee.clone(), receipt)
             .map_err(FitError::Option)?;
         let report = self.report(&model, solution.noise.as_deref(), guarantee, releases, &planned, notes, planning.as_secs_f64());
         Ok(Fitted { model, report })
@@ -466,14 +504,6 @@ impl Fit {
         let exact = Event::composed(parts.iter().map(|c| c.event().clone()).collect());
         self.certified(&exact)
             .or_else(|_| self.certified(&Event::composed(parts.iter().map(|c| approx(c.budget())).collect())))
-    }
-
-    /// Appends the whole run to the ledger file, synced, or refuses.
-    fn charge(&self, whole: &Certificate) -> Result<(), FitError> {
-        if let Some(file) = &self.options.ledger {
-            file.charge(self.options.relation, &format!("fit {} of {}", self.target, self.table.name()), whole)?;
-        }
-        Ok(())
     }
 
     /// One sentence per source of public facts.
@@ -550,8 +580,43 @@ impl Fit {
             warnings,
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
+            receipt: model.receipt().cloned(),
         }
     }
+}
+
+/// What a run will do, decided from public facts.
+struct Scheme {
+    /// The model stage, if nothing it depends on is to be found privately.
+    early: Option<PlannedModel>,
+    labels: Option<LabelSelection>,
+    bounds: Option<PrivateBounds>,
+    /// The certificate of all stages.
+    whole: Certificate,
+}
+
+/// A scheme that the ledger, if there is one, holds.
+struct Charged {
+    scheme: Scheme,
+    planning: Duration,
+    noise: std::vec::IntoIter<NoiseSource>,
+    receipt: Option<Receipt>,
+}
+
+/// Predictable noise protects nobody: such a run is no charge that others could rely on.
+pub(crate) fn charges_noise(ledger: Option<&LedgerFile>, insecure_seed: Option<u64>) -> Result<(), FitError> {
+    if ledger.is_some() && insecure_seed.is_some() {
+        return Err(FitError::Option(
+            "--insecure-seed and --ledger do not go together: predictable noise keeps no promise, and a ledger that charged it \
+             would count it as one that was kept; leave one of them out"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn same_count(given: u64, counted: u64) -> Result<(), FitError> {
+    if given == counted { Ok(()) } else { Err(FitError::Rows { given, counted }) }
 }
 
 /// The model stage: the plan that will run, and the table it was chosen from.

@@ -1,7 +1,7 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
 use crate::plan::Grade;
-use dpopt_privacy::{Bound, Certificate, Event, Relation, Unit};
+use dpopt_privacy::{Bound, Budget, Certificate, Event, Relation, Unit};
 use serde::{Deserialize, Serialize};
 
 /// The (ε, δ) guarantee of everything a run released.
@@ -42,6 +42,19 @@ pub struct Stage {
     pub bound: Bound,
 }
 
+/// A guarantee accounted anew.
+#[derive(Clone, Debug)]
+pub struct Recomputed {
+    /// Certified ε of each stage's event at the stage's δ, or why there is none.
+    pub stages: Vec<Result<Bound, String>>,
+    /// Their sum, rounded up; infinite if one has none.
+    pub epsilon: f64,
+    /// Sum of the stages' δ, rounded up.
+    pub delta: f64,
+    /// What does not agree with what is stated; empty if the guarantee holds.
+    pub faults: Vec<String>,
+}
+
 impl Stage {
     /// Describes a certified stage.
     pub fn new(name: &str, certificate: &Certificate) -> Self {
@@ -59,6 +72,52 @@ impl Guarantee {
     /// Certified ε of the first `count` stages, added up and rounded up.
     pub fn epsilon_of_first(&self, count: usize) -> f64 {
         self.stages.iter().take(count).map(|s| s.bound.upper).fold(0.0, |sum, e| if sum == 0.0 { e } else { (sum + e).next_up() })
+    }
+
+    /// Accounts every stage anew, from its event alone, and holds the result against what is stated.
+    pub fn recompute(&self) -> Recomputed {
+        let stages: Vec<Result<Bound, String>> = self
+            .stages
+            .iter()
+            .map(|stage| {
+                let budget = Budget::new(stage.epsilon, stage.delta).map_err(|e| e.to_string())?;
+                let certificate = dpopt_privacy::certify(&stage.event, self.relation, budget).map_err(|e| e.to_string())?;
+                Ok(certificate.bound().clone())
+            })
+            .collect();
+        // rounded up, and no stage is no promise
+        let sum = |parts: &mut dyn Iterator<Item = f64>| {
+            parts.fold(0.0, |sum: f64, part| if sum == 0.0 { part } else { (sum + part).next_up() })
+        };
+        let epsilon = sum(&mut stages.iter().map(|s| s.as_ref().map_or(f64::INFINITY, |b| b.upper)));
+        let delta = sum(&mut self.stages.iter().map(|s| s.delta));
+        // versions of the accountants may differ in the last digits, never by more
+        let stated = |stated: f64, found: f64| found <= stated * (1.0 + 1e-6);
+        let mut faults = Vec::new();
+        if self.stages.is_empty() {
+            faults.push("it names no release".into());
+        }
+        for (stage, found) in self.stages.iter().zip(&stages) {
+            match found {
+                Err(why) => faults.push(format!("stage {}: {why}", stage.name)),
+                Ok(bound) if !stated(stage.bound.upper, bound.upper) => faults.push(format!(
+                    "stage {} states epsilon {} where its event costs {}",
+                    stage.name, stage.bound.upper, bound.upper
+                )),
+                Ok(_) => {}
+            }
+        }
+        if !stated(self.certified_epsilon, epsilon) {
+            faults.push(format!("it states a certified epsilon of {}, its stages cost {epsilon}", self.certified_epsilon));
+        }
+        if !(epsilon <= self.epsilon) {
+            faults.push(format!("its stages cost epsilon {epsilon}, more than the {} it promises", self.epsilon));
+        }
+        // the shares were rounded down, their sum here up
+        if !stated(self.delta, delta) {
+            faults.push(format!("its stages have delta {delta:e} together, more than the {:e} it promises", self.delta));
+        }
+        Recomputed { stages, epsilon, delta, faults }
     }
 
     /// δ at ε for the whole run: δ of the model stage at what the other stages leave, plus their δ. `None` if no

@@ -6,6 +6,7 @@ use crate::data::{BadCells, DataError, Encoder, Rows, TableReader, TargetSpec};
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::output::write_atomically;
+use dpopt_privacy::ledger::Receipt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -27,6 +28,7 @@ pub struct Model {
     embedding: Option<Embedding>,
     weights: Vec<f64>,
     guarantee: Guarantee,
+    receipt: Option<Receipt>,
 }
 
 /// The file's fields in order.
@@ -37,6 +39,9 @@ struct Stored {
     version: u32,
     software: String,
     guarantee: Guarantee,
+    /// Files of runs without a ledger, and of early versions, have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    receipt: Option<Receipt>,
     loss: Loss,
     encoder: Encoder,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +110,7 @@ impl Model {
         embedding: Option<Embedding>,
         weights: Vec<f64>,
         guarantee: Guarantee,
+        receipt: Option<Receipt>,
     ) -> Result<Self, String> {
         let Some((target, spec)) = encoder.target() else {
             return Err("its encoder has no target".into());
@@ -127,12 +133,17 @@ impl Model {
         if weights.iter().any(|w| !w.is_finite()) {
             return Err("a weight is not a finite number".into());
         }
-        Ok(Self { software: env!("CARGO_PKG_VERSION").into(), target, encoder, loss, embedding, weights, guarantee })
+        Ok(Self { software: env!("CARGO_PKG_VERSION").into(), target, encoder, loss, embedding, weights, guarantee, receipt })
     }
 
     /// What the model promises about the records it was fitted on.
     pub fn guarantee(&self) -> &Guarantee {
         &self.guarantee
+    }
+
+    /// Which charge of which ledger paid for it, if one did.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
     }
 
     /// Name of the target column.
@@ -313,7 +324,8 @@ impl TryFrom<Stored> for Model {
         if stored.version != VERSION {
             return Err(format!("it has version {}, this is {VERSION}", stored.version));
         }
-        let mut model = Self::new(stored.encoder, stored.loss, stored.embedding, stored.weights, stored.guarantee)?;
+        let Stored { encoder, loss, embedding, weights, guarantee, receipt, .. } = stored;
+        let mut model = Self::new(encoder, loss, embedding, weights, guarantee, receipt)?;
         model.software = stored.software;
         Ok(model)
     }
@@ -326,6 +338,7 @@ impl From<Model> for Stored {
             version: VERSION,
             software: model.software,
             guarantee: model.guarantee,
+            receipt: model.receipt,
             loss: model.loss,
             encoder: model.encoder,
             embedding: model.embedding,

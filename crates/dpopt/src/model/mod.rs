@@ -4,6 +4,7 @@ mod division;
 mod embedding;
 mod fit;
 mod guarantee;
+mod ledger_file;
 mod linear;
 pub mod metrics;
 mod prepare;
@@ -11,6 +12,8 @@ pub mod probability;
 
 pub use division::{Division, StageShares};
 pub use embedding::EmbeddingRequest;
-pub use fit::{Explanation, Fit, FitError, FitOptions, Fitted, LedgerFile};
-pub use guarantee::{Guarantee, Stage};
+pub(crate) use fit::{charges_noise, same_count};
+pub use fit::{Explanation, Fit, FitError, FitOptions, Fitted};
+pub use guarantee::{Guarantee, Recomputed, Stage};
+pub use ledger_file::LedgerFile;
 pub use linear::{Evaluation, Model, ModelError, Predictions};

@@ -226,7 +226,10 @@ fn ledger(m: &mut Markup, report: &Report) {
         }
     }
     let caption = match &report.ledger {
-        Some(path) => format!("Each kind of release, in order. The whole cost was written to {path} before any row was read."),
+        Some(path) => format!(
+            "Each kind of release, in order. The whole cost was written to {path}{} before any row was read.",
+            report.receipt.as_ref().map_or(String::new(), |r| format!(" as charge {} (check {})", r.number, r.check))
+        ),
         None => "Each kind of release, in order. No ledger file was kept: nothing stops a second run on the same table \
                  from spending again."
             .into(),

@@ -12,6 +12,7 @@ use crate::mechanism::ReleaseRecord;
 use crate::model::Guarantee;
 use crate::optimize::Candidate;
 use crate::plan::Grade;
+use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
 
 pub use words::{detection_bound, number, probability};
@@ -62,6 +63,9 @@ pub struct Report {
     pub planning_seconds: f64,
     /// Where a ledger file was charged.
     pub ledger: Option<String>,
+    /// Which of its charges paid for the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
 }
 
 impl Report {
@@ -206,5 +210,10 @@ impl Report {
     /// The report as one HTML document: no scripts, no network, light and dark.
     pub fn html(&self) -> String {
         html::page(self)
+    }
+
+    /// The same as JSON, for programs.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
     }
 }

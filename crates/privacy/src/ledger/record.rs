@@ -14,7 +14,9 @@ use thiserror::Error;
 
 const FORMAT: &str = "dpopt-ledger";
 const VERSION: u32 = 1;
-const SEPARATOR: u8 = 0x1e;
+/// How every header starts.
+pub(super) const FORMAT_START: &[u8] = b"{\"format\":\"dpopt-ledger\",\"version\":";
+pub(super) const SEPARATOR: u8 = 0x1e;
 /// `,"check":"` + 16 hex digits + `"}`.
 const CHECK_START: &str = ",\"check\":\"";
 const CHECK_LENGTH: usize = CHECK_START.len() + 16 + 2;
@@ -104,10 +106,21 @@ pub(super) enum Record {
     Charge(Charge),
 }
 
+/// What a write that was cut short left in a file: nothing was released for it, so it costs nothing, and it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Line, from 1; the next append went, or goes, behind it on the same line.
+    pub line: usize,
+    /// Length.
+    pub bytes: usize,
+}
+
 /// A file's records and how it ends.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) records: Vec<Record>,
+    /// Remains of interrupted writes, in order.
+    pub(super) cuts: Vec<Cut>,
     /// Line of each record, from 1.
     lines: Vec<usize>,
     /// Check of each record.
@@ -135,7 +148,7 @@ fn check_of(previous: Option<&[u8; 8]>, content: &[u8]) -> [u8; 8] {
     check
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
@@ -148,7 +161,10 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Scan, (usize, Damage)> {
         if last && line.is_empty() {
             break;
         }
-        let text = line.rsplit(|b| *b == SEPARATOR).next().unwrap_or(line);
+        let mut pieces: Vec<&[u8]> = line.split(|b| *b == SEPARATOR).collect();
+        let text = pieces.pop().unwrap_or(line);
+        let cut = |piece: &[u8]| Cut { line: index + 1, bytes: piece.len() };
+        scan.cuts.extend(pieces.into_iter().map(cut));
         let previous = scan.checks.last();
         match (parse(text, previous), last) {
             (Ok((record, check)), _) => {
@@ -165,21 +181,24 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Scan, (usize, Damage)> {
                 scan.joint = if last { Joint::Newline } else { Joint::Nothing };
             }
             // a last line without newline: the write did not return, so that nothing was released after it
-            (Err(Cut::Short(_)), true) => scan.joint = Joint::Separator,
-            (Err(Cut::Short(damage) | Cut::Whole(damage)), _) => return Err((index + 1, damage)),
+            (Err(Fault::Short(_)), true) => {
+                scan.joint = Joint::Separator;
+                scan.cuts.push(cut(text));
+            }
+            (Err(Fault::Short(damage) | Fault::Whole(damage)), _) => return Err((index + 1, damage)),
         }
     }
     Ok(scan)
 }
 
 /// Why a line is not a record: possibly cut short, or certainly complete and wrong.
-enum Cut {
+enum Fault {
     Short(Damage),
     Whole(Damage),
 }
 
-fn parse(line: &[u8], previous: Option<&[u8; 8]>) -> Result<(Record, [u8; 8]), Cut> {
-    let short = |text: &str| Cut::Short(Damage::Syntax(text.into()));
+fn parse(line: &[u8], previous: Option<&[u8; 8]>) -> Result<(Record, [u8; 8]), Fault> {
+    let short = |text: &str| Fault::Short(Damage::Syntax(text.into()));
     let split = line.len().checked_sub(CHECK_LENGTH).ok_or_else(|| short("too short"))?;
     let (content, tail) = line.split_at(split);
     let stated = tail
@@ -189,14 +208,14 @@ fn parse(line: &[u8], previous: Option<&[u8; 8]>) -> Result<(Record, [u8; 8]), C
     // from here on the line has its end: it is no fragment
     let check = check_of(previous, content);
     if stated != hex(&check).as_bytes() {
-        return Err(Cut::Whole(Damage::Check));
+        return Err(Fault::Whole(Damage::Check));
     }
-    let syntax = |e: serde_json::Error| Cut::Whole(Damage::Syntax(e.to_string()));
+    let syntax = |e: serde_json::Error| Fault::Whole(Damage::Syntax(e.to_string()));
     let object = [content, b"}"].concat();
     if content.starts_with(b"{\"format\"") {
         let header: Header = serde_json::from_slice(&object).map_err(syntax)?;
         if header.format != FORMAT || header.version != VERSION {
-            return Err(Cut::Whole(Damage::Format(format!("{} {}", header.format, header.version))));
+            return Err(Fault::Whole(Damage::Format(format!("{} {}", header.format, header.version))));
         }
         return Ok((Record::Header(header), check));
     }
@@ -233,6 +252,11 @@ impl Scan {
         self.lines.push(line);
         self.records.push(record);
         self.joint = Joint::Nothing;
+    }
+
+    /// The cut line at the end, which the next append leaves where it is.
+    pub(super) fn last_cut(&self) -> Option<Cut> {
+        self.cuts.last().filter(|_| self.joint == Joint::Separator).copied()
     }
 
     pub(super) fn charges(&self) -> impl Iterator<Item = &Charge> {
@@ -316,6 +340,25 @@ mod tests {
                 assert_eq!(&again[..second], &torn[..second], "something was overwritten");
             }
         }
+    }
+
+    #[test]
+    fn what_was_cut_is_counted() {
+        let mut bytes = Vec::new();
+        append(&mut bytes, &header());
+        assert_eq!(scan(&bytes).unwrap().cuts, []);
+        bytes.extend(b"{\"charge\"");
+        let cut = Cut { line: 2, bytes: 9 };
+        assert_eq!((scan(&bytes).unwrap().cuts, scan(&bytes).unwrap().last_cut()), (vec![cut], Some(cut)));
+        append(&mut bytes, &charge(1));
+        assert_eq!((scan(&bytes).unwrap().cuts, scan(&bytes).unwrap().last_cut()), (vec![cut], None));
+    }
+
+    #[test]
+    fn headers_start_as_the_format_says() {
+        let mut bytes = Vec::new();
+        append(&mut bytes, &header());
+        assert!(bytes.starts_with(FORMAT_START));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub use shards::open_all;
+pub use shards::{files_of, open_all, same_table};
 use source::Source;
 
 use super::error::DataError;

@@ -1,7 +1,10 @@
 //! One table in several files: shards with the same columns, read one after the other.
 
+use super::source::Source;
 use super::{Block, Column, Field, ReadOptions, TableReader, Visit, open};
 use crate::data::error::{DataError, name_of};
+use crate::output::{Identity, same_content, same_file};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Opens a table that is one file, several files with the same columns, or directories of such files (in the order of their
@@ -9,10 +12,14 @@ use std::path::{Path, PathBuf};
 ///
 /// The rows are those of the files one after the other: a fit on shards is a fit on the whole file.
 pub fn open_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Box<dyn TableReader>, DataError> {
-    let mut files = Vec::new();
-    for path in paths {
-        let path = path.as_ref();
-        if path.is_dir() { files.extend(within(path)?) } else { files.push(path.to_path_buf()) }
+    let files = files_of(paths)?;
+    let mut seen = HashMap::new();
+    for second in &files {
+        if let Some(identity) = Identity::of(second)
+            && let Some(first) = seen.insert(identity, second)
+        {
+            return Err(DataError::SameFile { first: name_of(first), second: name_of(second) });
+        }
     }
     let [first, rest @ ..] = files.as_slice() else {
         return Err(DataError::Unreadable { source_name: "the table".into(), reason: "no file was given".into() });
@@ -31,6 +38,28 @@ pub fn open_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Bo
     }
     let columns = parts[0].columns().to_vec();
     Ok(Box::new(Shards { parts, columns }))
+}
+
+/// The files of a table in order: those given, and those in the directories given.
+pub fn files_of<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<PathBuf>, DataError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        if path.is_dir() { files.extend(within(path)?) } else { files.push(path.to_path_buf()) }
+    }
+    Ok(files)
+}
+
+/// Whether two files hold the same table: they are one file, or have the same bytes, gzipped or not. It reads both, up to
+/// the first difference.
+pub fn same_table(a: &Path, b: &Path) -> Result<bool, DataError> {
+    if same_file(a, b) {
+        return Ok(true);
+    }
+    let sources = [a, b].map(|path| Source::Path(path.to_path_buf()));
+    let (mut left, gzip) = sources[0].open()?;
+    let (mut right, _) = sources[1].open()?;
+    same_content(&mut left, &mut right).map_err(|e| sources[0].error(&e, gzip))
 }
 
 fn within(directory: &Path) -> Result<Vec<PathBuf>, DataError> {

@@ -1,0 +1,78 @@
+//! `dpopt check`: everything a fit would trip over, at no budget.
+
+use crate::{census, dpopt, files, path, succeed};
+
+const FLAGS: [&str; 6] = ["--target", "income", "--epsilon", "0.5", "--delta=1e-6", "--bounds"];
+
+#[test]
+fn a_good_table_passes_and_nothing_is_charged_or_written() {
+    let d = tempfile::tempdir().unwrap();
+    let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
+    let ledger = ["--ledger", "budget.jsonl", "--total-epsilon", "1", "--total-delta=1e-6"];
+    let text = succeed(d.path(), &[&["check", &data], &FLAGS[..], &[&bounds], &ledger].concat());
+    assert!(text.contains("NOT PRIVATE") && text.contains("nothing stands in the way") && text.contains("renyi"), "{text}");
+    assert!(files(d.path()).is_empty());
+}
+
+#[test]
+fn all_problems_are_told_with_rows_and_without_values() {
+    let d = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(census().join("census.csv")).unwrap();
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let (age, income) = (
+        columns.iter().position(|c| *c == "age").unwrap(),
+        columns.iter().position(|c| *c == "income").unwrap(),
+    );
+    let mut set = |row: usize, column: usize, value: &str| {
+        let mut cells: Vec<String> = lines[row].split(',').map(String::from).collect();
+        cells[column] = value.into();
+        lines[row] = cells.join(",");
+    };
+    set(7, age, "CANARY7");
+    set(30, age, "CANARY30");
+    set(2000, age, "1e999");
+    set(40, income, "CANARY40");
+    set(41, income, "");
+    lines[50].push_str(",CANARY50");
+    lines[60] = ",CANARY60".into();
+    std::fs::write(d.path().join("t.csv"), lines.join("\n") + "\n").unwrap();
+    let bounds = path(census(), "bounds.toml");
+    // not a ledger; an output that is the table; a wrong number of rows
+    std::fs::write(d.path().join("note"), "hello").unwrap();
+    let wrong = ["--ledger", "note", "--total-epsilon", "1", "-o", "./t.csv", "--rows", "2999"];
+    let output = dpopt(d.path(), &[&["check", "t.csv"], &FLAGS[..], &[&bounds], &wrong].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with("NOT PRIVATE"), "{text}");
+    for part in ["`age`", "3 cells", "rows 7, 30, 2000", "2 rows have", "rows 50, 60", "not a ledger", "the data", "--rows", "`income`", "row 40"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("CANARY") && !String::from_utf8_lossy(&output.stderr).contains("CANARY"), "{text}");
+    assert_eq!(std::fs::read_to_string(d.path().join("note")).unwrap(), "hello");
+    // as data for a program
+    let output = dpopt(d.path(), &[&["check", "t.csv", "--json"], &FLAGS[..], &[&bounds], &wrong].concat());
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["private"], false);
+    assert!(document["problems"].as_array().unwrap().len() >= 5, "{document}");
+    // with --bad-cells missing cells are no obstacle, but still told
+    let output = dpopt(d.path(), &[&["check", "t.csv", "--bad-cells", "missing"], &FLAGS[..], &[&bounds]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("3 cells"), "{text}");
+}
+
+#[test]
+fn what_keeps_the_table_from_being_opened_is_told_beside_the_rest() {
+    let d = tempfile::tempdir().unwrap();
+    let output = dpopt(d.path(), &[&["check", "missing.csv"], &FLAGS[..], &["missing.toml", "-o", "nowhere/m.json", "--insecure-seed", "1", "--ledger", "l", "--total-epsilon", "1"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    for part in ["missing.csv", "missing.toml", "nowhere", "--insecure-seed"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // a budget that no method can use, and a range that is missing
+    let data = path(census(), "census.csv");
+    let output = dpopt(d.path(), &["check", &data, "--target", "income", "--epsilon", "0.5", "--delta=1e-6", "--numeric", "age", "--method", "noisy-sgd"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(2) && text.contains("without bounds"), "{text}");
+}

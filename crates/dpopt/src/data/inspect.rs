@@ -1,0 +1,154 @@
+//! What a fit would make of every row: counts and positions, never a value. For the operator's eyes: **not private**.
+
+use super::cell::{BadCells, field_number, field_text, is_missing_marker, is_missing_text};
+use super::encode::position;
+use super::error::DataError;
+use super::reader::{Field, TableReader};
+use super::schema::{FeatureKind, Layout, TargetRule};
+use std::collections::{BTreeMap, HashSet};
+
+/// As many positions are kept.
+const POSITIONS: usize = 10;
+
+/// Something about some rows of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// In words after the count: "cells of column `age` are no finite number".
+    pub what: String,
+    /// "cell" or "row"; empty for what keeps the rest of the table from being read, which has no count.
+    pub unit: &'static str,
+    /// How many.
+    pub count: u64,
+    /// The first few rows, from 1, the header not counted.
+    pub rows: Vec<u64>,
+    /// Whether a fit stops at it.
+    pub stops: bool,
+}
+
+impl Finding {
+    /// One line.
+    pub fn text(&self) -> String {
+        if self.count == 0 {
+            return self.what.clone();
+        }
+        let (s, rows) = (if self.count == 1 { "" } else { "s" }, if self.rows.len() == 1 { "row" } else { "rows" });
+        let list: Vec<String> = self.rows.iter().map(u64::to_string).collect();
+        let more = if self.count > self.rows.len() as u64 { " …" } else { "" };
+        format!("{} {}{s} {} ({rows} {}{more})", self.count, self.unit, self.what, list.join(", "))
+    }
+}
+
+/// In the order in which they are told: rows as a whole, then columns, then the target.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Ragged,
+    Unreadable(usize, &'static str),
+    NotANumber(usize),
+    Outside(usize),
+    Unlisted(usize),
+    NoTarget,
+    UnlistedTarget,
+    BadTarget,
+}
+
+/// Reads all rows and says what a fit with `layout` would stop at, leave out or change. All of it, not only the first; an
+/// error is what keeps the table from being read any further.
+pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) -> Result<Vec<Finding>, DataError> {
+    let (found, outcome) = collect(table, layout)?;
+    let name = |at: usize| &layout.features[at].0;
+    let target = layout.target.as_ref().map_or("", |(name, _)| name);
+    let stops = bad_cells == BadCells::Error;
+    let finding = |(what, (count, rows)): (What, (u64, Vec<u64>))| {
+        let cells = |what: String, stops: bool| (what, "cell", stops);
+        let (what, unit, stops) = match what {
+            What::Ragged => (format!("{} more or fewer fields than the header", if count == 1 { "has" } else { "have" }), "row", stops),
+            What::Unreadable(at, reason) => cells(format!("of column `{}` cannot be read: {reason}", name(at)), stops),
+            What::NotANumber(at) => cells(format!("of column `{}`: not a finite number", name(at)), stops),
+            What::Outside(at) => cells(format!("of column `{}` outside its range, to be clipped to it", name(at)), false),
+            What::Unlisted(at) => cells(format!("of column `{}` not among its levels, to be taken as \"other\"", name(at)), false),
+            What::NoTarget => (format!("without a target `{target}`, to contribute nothing"), "row", false),
+            What::BadTarget => cells(format!("of the target `{target}` cannot be read"), stops),
+            What::UnlistedTarget => (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false),
+        };
+        Finding { what, unit, count, rows, stops }
+    };
+    let mut findings: Vec<Finding> = found.into_iter().map(finding).collect();
+    // a reader that stops is no reason to forget what was seen before
+    if let Err(error) = outcome {
+        findings.push(Finding { what: error.to_string(), unit: "", count: 0, rows: Vec::new(), stops: true });
+    }
+    Ok(findings)
+}
+
+type Found = BTreeMap<What, (u64, Vec<u64>)>;
+
+fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<(), DataError>), DataError> {
+    let columns = table.columns();
+    let places = layout.features.iter().map(|(name, _)| position(columns, name, "the column")).collect::<Result<Vec<_>, _>>()?;
+    let listed = |kind: &FeatureKind| match kind {
+        FeatureKind::Categorical { levels } => levels.iter().map(|l| l.trim().as_bytes().to_vec()).collect(),
+        _ => HashSet::<Vec<u8>>::new(),
+    };
+    let levels: Vec<HashSet<Vec<u8>>> = layout.features.iter().map(|(_, kind)| listed(kind)).collect();
+    let target = layout.target.as_ref().map(|(name, rule)| Ok::<_, DataError>((position(columns, name, "the target")?, rule)));
+    let target = target.transpose()?;
+    let mut found = Found::new();
+    let mut scratch = Vec::new();
+    let outcome = table.for_each_block(&mut |block| {
+        for r in 0..block.len() {
+            let row = block.first_row() + r as u64 + 1;
+            let mut saw = |what: What| {
+                let (count, rows) = found.entry(what).or_default();
+                *count += 1;
+                if rows.len() < POSITIONS {
+                    rows.push(row);
+                }
+            };
+            if block.width(r) != columns.len() {
+                saw(What::Ragged);
+            }
+            for (i, ((_, kind), &at)) in layout.features.iter().zip(&places).enumerate() {
+                let field = block.field(r, at);
+                if let Field::Malformed(reason) = field {
+                    saw(What::Unreadable(i, reason));
+                }
+                match kind {
+                    FeatureKind::Numeric { bounds, .. } => match (field_number(field), bounds) {
+                        (Some(value), Some(bounds)) if value < bounds.lower() || value > bounds.upper() => saw(What::Outside(i)),
+                        (None, _) if !is_missing_marker(field) => saw(What::NotANumber(i)),
+                        _ => {}
+                    },
+                    FeatureKind::Categorical { .. } => {
+                        if let Some(text) = field_text(field, &mut scratch)
+                            && !levels[i].contains(text)
+                            && !is_missing_text(text)
+                        {
+                            saw(What::Unlisted(i));
+                        }
+                    }
+                    FeatureKind::Hashed { .. } | FeatureKind::Text { .. } | FeatureKind::Sparse { .. } => {}
+                }
+            }
+            let Some((at, rule)) = target else { continue };
+            let field = block.field(r, at);
+            if let Field::Malformed(_) = field {
+                saw(What::BadTarget);
+                continue;
+            }
+            match rule {
+                TargetRule::Number { .. } if field_number(field).is_some() => {}
+                TargetRule::Number { .. } if is_missing_marker(field) => saw(What::NoTarget),
+                TargetRule::Number { .. } => saw(What::BadTarget),
+                TargetRule::Classes { levels } => match field_text(field, &mut scratch) {
+                    Some(text) if levels.iter().any(|level| level.trim().as_bytes() == text) => {}
+                    Some(text) if !is_missing_text(text) => saw(What::UnlistedTarget),
+                    _ => saw(What::NoTarget),
+                },
+                TargetRule::Undeclared if is_missing_marker(field) => saw(What::NoTarget),
+                TargetRule::Undeclared => {}
+            }
+        }
+        Ok(())
+    });
+    Ok((found, outcome))
+}

@@ -1,0 +1,74 @@
+//! A budget kept in a file across runs on the same data, as a run uses it.
+
+use super::FitError;
+use crate::plan::NotApplicable;
+use dpopt_privacy::filter::Refusal;
+use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Quote, Receipt, Terms};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
+use std::path::PathBuf;
+
+/// A budget kept in a file across runs on the same data.
+#[derive(Clone, Debug)]
+pub struct LedgerFile {
+    /// Created by the first charge if it does not exist.
+    pub path: PathBuf,
+    /// What all runs together may spend.
+    pub total: Budget,
+    /// How long it is waited for, and who is told what a charge will cost.
+    pub access: Access,
+}
+
+impl LedgerFile {
+    fn open(&self, relation: Relation) -> Result<Ledger, LedgerError> {
+        // one file, one data set: the file's name says which, and may change
+        let terms = Terms { label: "records".into(), relation, unit: Unit::Record, total: self.total, rule: None };
+        Ledger::open_with(&self.path, &terms, self.access)
+    }
+
+    /// What charging `whole` would do now.
+    pub(crate) fn quote(&self, relation: Relation, whole: &Certificate) -> Result<Quote, LedgerError> {
+        self.open(relation)?.quote(whole)
+    }
+
+    /// Tells the rule and the cost, then appends a run to the file, synced, or refuses.
+    pub(crate) fn charge(&self, relation: Relation, run: &str, whole: &Certificate) -> Result<Receipt, LedgerError> {
+        let mut ledger = self.open(relation)?;
+        let quote = ledger.quote(whole)?;
+        (self.access.tell)(&self.told(&quote));
+        ledger.charge(run, whole)
+    }
+
+    /// A quote in a sentence.
+    pub fn told(&self, quote: &Quote) -> String {
+        let percent = |share: f64| (share * 1e4).ceil() / 100.0;
+        format!(
+            "{}: this run takes the spent share from {} % to {} % of epsilon {}, delta {:e}, added up by the {} rule{}",
+            self.path.display(),
+            percent(quote.before),
+            percent(quote.after),
+            self.total.epsilon(),
+            self.total.delta(),
+            quote.rule,
+            if quote.first { ", which this first charge fixes for good" } else { "" }
+        )
+    }
+
+    /// Refuses when not even half of the noise cost of a run within `budget` would be accepted. So a spent ledger is
+    /// noticed before the table is so much as opened; what passes here is checked again when it is charged.
+    pub fn refuse_hopeless(&self, relation: Relation, budget: Budget) -> Result<(), FitError> {
+        let mut ledger = self.open(relation)?;
+        if budget.delta() == 0.0 {
+            return Ok(());
+        }
+        let mu = 0.5 * dpopt_privacy::special::gaussian_mu(budget.epsilon(), budget.delta());
+        let certificate = dpopt_privacy::certify(&Event::Gdp { mu }, relation, budget).map_err(NotApplicable::from)?;
+        match ledger.quote(&certificate) {
+            Ok(_) => Ok(()),
+            Err(LedgerError::Refused { path, refusal: Refusal::Exceeded { rule, needed, left, .. } }) => {
+                let (epsilon, delta) = (budget.epsilon(), budget.delta());
+                Err(FitError::Hopeless { path, rule, left, half: needed, epsilon, delta })
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+}
