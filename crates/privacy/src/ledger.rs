@@ -237,14 +237,21 @@ struct Locked {
 }
 
 impl Ledger {
-    /// Opens the file at `path`, whose terms must be the same, or prepares one for `terms`: the first charge creates it, so
-    /// that a run which is refused leaves nothing behind.
+    /// Opens the file at `path`, whose terms must be the same, or creates it for `terms`.
     pub fn open_or_create(path: impl AsRef<Path>, terms: &Terms) -> Result<Self, LedgerError> {
-        Self::open_with(path, terms, Access::default())
+        let mut ledger = Self::prepare(path, terms, Access::default())?;
+        let mut locked = ledger.lock(true)?;
+        if locked.scan.records.is_empty() {
+            let mut bytes = Vec::new();
+            ledger.begin(&mut locked, &mut bytes)?;
+            ledger.write(&mut locked, &bytes)?;
+        }
+        Ok(ledger)
     }
 
-    /// Like [`open_or_create`](Self::open_or_create), waiting and telling as `access` says.
-    pub fn open_with(path: impl AsRef<Path>, terms: &Terms, access: Access) -> Result<Self, LedgerError> {
+    /// Opens the file at `path`, whose terms must be the same, waiting and telling as `access` says. If there is none, the
+    /// first charge creates it, so that a run which is refused leaves nothing behind.
+    pub fn prepare(path: impl AsRef<Path>, terms: &Terms, access: Access) -> Result<Self, LedgerError> {
         let mut ledger = Self {
             path: path.as_ref().to_owned(),
             terms: terms.clone(),
@@ -303,11 +310,8 @@ impl Ledger {
                 cut.line
             ));
         }
-        let fresh = locked.scan.records.is_empty();
         let mut bytes = Vec::new();
-        if fresh {
-            self.append_to(&mut bytes, &mut locked.scan, Record::Header(locked.header.clone()))?;
-        }
+        self.begin(&mut locked, &mut bytes)?;
         let number = locked.scan.records.len();
         let time = clock::now();
         let charge = Charge {
@@ -323,12 +327,7 @@ impl Ledger {
         };
         let id = charge.id.clone();
         self.append_to(&mut bytes, &mut locked.scan, Record::Charge(charge))?;
-        self.write(&mut locked.file, &bytes)?;
-        if fresh {
-            // the name of a new file is durable only once its directory is
-            self.sync_directory()?;
-        }
-        self.remember(&locked.scan);
+        self.write(&mut locked, &bytes)?;
         Ok(Receipt { number, id, check: hex(&self.seen.1) })
     }
 
@@ -453,6 +452,14 @@ impl Ledger {
         Ok(Locked { file, scan, header })
     }
 
+    /// Adds the header to `bytes` if there is none yet.
+    fn begin(&self, locked: &mut Locked, bytes: &mut Vec<u8>) -> Result<(), LedgerError> {
+        if locked.scan.records.is_empty() {
+            self.append_to(bytes, &mut locked.scan, Record::Header(locked.header.clone()))?;
+        }
+        Ok(())
+    }
+
     /// Adds the line of a record to `bytes`.
     fn append_to(&self, bytes: &mut Vec<u8>, scan: &mut Scan, record: Record) -> Result<(), LedgerError> {
         let line = scan.encode(&record).map_err(|error| self.io("append to", io::Error::other(error)))?;
@@ -461,11 +468,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// Appends in one write and syncs the file.
-    fn write(&self, file: &mut Option<File>, bytes: &[u8]) -> Result<(), LedgerError> {
-        let file = file.as_mut().ok_or_else(|| self.io("open", io::ErrorKind::NotFound.into()))?;
+    /// Appends in one write and syncs the file; `locked.scan` holds what was appended already.
+    fn write(&mut self, locked: &mut Locked, bytes: &[u8]) -> Result<(), LedgerError> {
+        let file = locked.file.as_mut().ok_or_else(|| self.io("open", io::ErrorKind::NotFound.into()))?;
         (self.append)(file, bytes).map_err(|source| self.io("append to", source))?;
-        file.sync_all().map_err(|source| self.io("sync", source))
+        file.sync_all().map_err(|source| self.io("sync", source))?;
+        // the name of a new file is durable only once its directory is; who created it may have been killed before that
+        self.sync_directory()?;
+        self.remember(&locked.scan);
+        Ok(())
     }
 
     fn sync_directory(&self) -> Result<(), LedgerError> {

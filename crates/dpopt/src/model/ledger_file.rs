@@ -22,7 +22,7 @@ impl LedgerFile {
     fn open(&self, relation: Relation) -> Result<Ledger, LedgerError> {
         // one file, one data set: the file's name says which, and may change
         let terms = Terms { label: "records".into(), relation, unit: Unit::Record, total: self.total, rule: None };
-        Ledger::open_with(&self.path, &terms, self.access)
+        Ledger::prepare(&self.path, &terms, self.access)
     }
 
     /// What charging `whole` would do now.
