@@ -28,7 +28,12 @@ pub(crate) struct Claim {
 
 impl Claim {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let bytes = std::fs::read(path).map_err(|e| usage(format!("cannot read {}: {}", path.display(), e.kind())))?;
+        let unreadable = |why: &dyn std::fmt::Display| usage(format!("cannot read {}: {why}", path.display()));
+        // a device may have no end, a pipe no beginning
+        if !std::fs::metadata(path).map_err(|e| unreadable(&e.kind()))?.is_file() {
+            return Err(unreadable(&"it is not a regular file"));
+        }
+        let bytes = std::fs::read(path).map_err(|e| unreadable(&e.kind()))?;
         // without the parser's words: the file may be anything
         serde_json::from_slice(&bytes).map_err(|_| {
             usage(format!(

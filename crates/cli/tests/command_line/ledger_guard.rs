@@ -238,6 +238,9 @@ fn a_guarantee_is_recomputed_from_its_event() {
     std::fs::write(d.path().join("t.csv"), "name\nCANARY\n").unwrap();
     let line = refuse(d.path(), &["verify", "t.csv"]);
     assert!(!line.contains("CANARY"), "{line}");
+    for place in [".", "missing.json", "/dev/zero"] {
+        assert!(refuse(d.path(), &["verify", place]).contains(place));
+    }
 }
 
 #[cfg(unix)]
