@@ -25,6 +25,9 @@ RANDOM_CHECKS = {
     )
 }  # fmt: skip
 
+#: An error would tell that some record holds such a target.
+SILENT_CHECKS = {"check_supervised_y_no_nan": "a record whose target is missing or infinite is no error: it counts as nothing, or as its bound"}
+
 #: ε is generous because the checks ask for accuracy on 200 records; the code that runs is the same for every ε. The method is
 #: named to save time: the checks fit some forty shapes of tables, and "auto" plans every method for each.
 COMMON = {"epsilon": 50.0, "delta": 1e-3, "row_norm": 4.0}
@@ -62,12 +65,12 @@ def test_scikit_learn_checks(estimator, seeded):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(
-            estimator, on_fail=None, expected_failed_checks={} if seeded else RANDOM_CHECKS,
+            estimator, on_fail=None, expected_failed_checks=SILENT_CHECKS if seeded else {**RANDOM_CHECKS, **SILENT_CHECKS},
         )  # fmt: skip
     failed = {r["check_name"]: repr(r["exception"])[:300] for r in results if r["status"] == "failed"}
     assert not failed
     expected = {r["check_name"] for r in results if r["status"] == "xfail"}
-    assert expected <= set(RANDOM_CHECKS)
+    assert expected <= {*RANDOM_CHECKS, *SILENT_CHECKS}
     assert sum(r["status"] == "passed" for r in results) > 30
 
 
@@ -390,10 +393,12 @@ def test_pickle_clone_and_pipeline(table, tmp_path):
 def test_nothing_private_is_kept(table):
     X, y, _ = table
     model = dpopt.LogisticRegression(**PUBLIC).fit(X, y)
+    # public facts: the declared bounds
+    assert [a.tolist() for a in model._range] == [[0.0] * 3, [10.0] * 3, [5.0] * 3]
     kept = {k for k in vars(model) if k.endswith("_") or k.startswith("_")}
     assert kept <= {
         "n_features_in_", "plan_", "noise_std_", "classes_", "coef_", "intercept_", "coef_noise_std_", "privacy_",
-        "_fitted_loss", "_report_facts", "feature_names_in_",
+        "_fitted_loss", "_report_facts", "feature_names_in_", "_range",
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
 from ._plan import Privacy
+from ._reading import number, shown, whole
 from ._repeats import warn_if_repeated
 from ._warnings import refuse_seed, warn, warn_if_searched
 from .ledger import Ledger
@@ -47,12 +48,12 @@ class PrivateEstimator(BaseEstimator):
 
     def _check_common(self) -> str:
         if not (isinstance(self.epsilon, (int, float, np.number)) and 0 < self.epsilon < math.inf):
-            raise ValueError(f"epsilon is {self.epsilon}; give a positive, finite number, for example 1")
-        if self.delta is not None and not (0 <= self.delta < 1):
+            raise ValueError(f"epsilon is {shown(self.epsilon)}; give a positive, finite number, for example 1")
+        if self.delta is not None and not (0 <= number(self.delta, "delta") < 1):
             raise ValueError(f"delta is {self.delta}; give a number in [0, 1), usually below 1/rows, for example 1e-6")
         relation = accounting._relation(self.neighbors)
         if relation not in accounting.RELATIONS:
-            raise ValueError(f"neighbors is {self.neighbors!r}; choose one of {', '.join(accounting.RELATIONS)}")
+            raise ValueError(f"neighbors is {shown(self.neighbors)}; choose one of {', '.join(accounting.RELATIONS)}")
         if self.budget is not None and not isinstance(self.budget, Ledger):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None and self.budget.relation != relation:
@@ -64,8 +65,8 @@ class PrivateEstimator(BaseEstimator):
     def _public_rows(self, counted: int | None, relation: str) -> int:
         """n: counted where it is public, given where it is protected."""
         if self.n_rows is not None:
-            if self.n_rows < 1:
-                raise ValueError("n_rows must be at least 1")
+            if not (isinstance(self.n_rows, (int, np.integer)) and self.n_rows >= 1):
+                raise ValueError(f"n_rows is {shown(self.n_rows)}; give a whole number, at least 1")
             if relation != "add-or-remove" and counted is not None and self.n_rows != counted:
                 raise ValueError(f"n_rows is {self.n_rows} but X has {counted} rows; leave it out, the number is public here")
             return int(self.n_rows)
@@ -89,6 +90,8 @@ class PrivateEstimator(BaseEstimator):
 
     def _with_tags(self, tags: Any) -> Any:
         tags.input_tags.sparse = True
+        # a missing or infinite number is no error: an error would tell that there is one
+        tags.input_tags.allow_nan = True
         poor = self.epsilon < GENEROUS_EPSILON
         if tags.classifier_tags is not None:
             tags.classifier_tags.poor_score = poor
@@ -110,7 +113,7 @@ class PrivateEstimator(BaseEstimator):
     def _seed(self, part: int) -> int | None:
         if self.insecure_seed is None:
             return None
-        return (int(self.insecure_seed) + part * 0x9E37_79B9_7F4A_7C15) % 2**64
+        return (whole(self.insecure_seed, "insecure_seed") + part * 0x9E37_79B9_7F4A_7C15) % 2**64
 
     def _privacy(
         self, stages: list[dict[str, Any]], ledger: list[list[dict[str, Any]]], relation: str, epsilon: float, delta: float
@@ -156,7 +159,8 @@ class PrivateEstimator(BaseEstimator):
             "coefficients": self._named_coefficients(),
             "assumptions": schedule["assumptions"] + [
                 "Each person has one row.", "Declared bounds, classes and row norms do not come from the records.",
-                "X and y were checked for missing and infinite values before the fit; such an error is visible.",
+                "A missing number counts as the middle of its bounds, an infinite one as its bound (both as 0 without bounds), a record "
+                "without target or with an undeclared class as nothing; no error and no message depends on them.",
             ],
             "warnings": schedule["warnings"], "planning_seconds": facts["planning_seconds"],
             "ledger": facts["ledger"],

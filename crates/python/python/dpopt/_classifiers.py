@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from . import _core, accounting
 from ._base import keep, stage
 from ._docs import documented
 from ._linear import PrivateLinear, Task
+from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
 from ._warnings import warn
 
 #: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
@@ -41,29 +41,39 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         if isinstance(self.classes, str):
             if self.classes != "public":
                 raise ValueError('classes must be a list of labels, "public" or None')
-            return np.unique(y), None, "The labels that occur in y were declared to be public."
+            found = distinct(y)[0]
+            if found.dtype.kind == "f" and not (found == np.floor(found)).all():
+                raise ValueError(
+                    "Unknown label type: continuous. y holds numbers that are not whole and every one of them would be a public class; "
+                    "declare classes=[...], or use a regressor"
+                )
+            return found, None, "The labels that occur in y were declared to be public."
         if self.classes is not None:
-            classes = np.unique(np.asarray(self.classes))
+            classes = distinct(labels(self.classes, "classes"))[0]
             if len(classes) < 2:
                 raise ValueError("classes must list at least two labels")
             return classes, None, "Classes were declared."
         epsilon, delta = self.epsilon * LABEL_SHARE, delta * LABEL_SHARE
-        labels, counts = np.unique(y, return_counts=True)
-        keys = [f"{i:012d}" for i in range(len(labels))]
+        occurring, counts = distinct(y)
+        keys = [f"{i:012d}" for i in range(len(occurring))]
         advice = (
             "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
             "spent); declare them with classes=[...], which costs nothing"
         )
+        refusal = None
         try:
             found, event, (bound, records) = _core.select_labels(
                 dict(zip(keys, counts.tolist())), epsilon, delta, relation, self._seed(1 << 20)
             )
         except _core.PrivacyError as error:
-            if delta <= 0:
-                raise
-            raise _core.PrivacyError(advice) from error
+            refusal = str(error)
+        if refusal is not None:
+            raise _core.PrivacyError(advice if delta > 0 else refusal)
         released = (stage("labels", epsilon, delta, json.loads(event), json.loads(bound)), json.loads(records))
-        kept = labels[[keys.index(key) for key in found]]
+        kept = occurring[[int(key) for key in found]]
+        if kept.dtype.kind == "O":
+            # in an order that only the labels that were found decide
+            kept = np.array(sorted_if_comparable(kept.tolist()))
         return kept, released, "Classes were found privately: those that are frequent enough."
 
     def fit(self, X: Any, y: Any) -> "PrivateLinearClassifier":
@@ -77,8 +87,17 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         self._fitted_loss = self.plan_.chosen["loss"]
         return self
 
+    def _targets(self, y: Any) -> np.ndarray:
+        return labels(y)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the records (weighted by `sample_weight`) whose class is predicted; exact, so not private for these records."""
+        truth, guess = labels(y), self.predict(X)
+        same_length(guess, truth)
+        weights = None if sample_weight is None else target(sample_weight, "sample_weight")
+        return float(np.average(codes(truth, self.classes_) == codes(guess, self.classes_), weights=weights))
+
     def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
-        check_classification_targets(y)
         budget = (float(self.epsilon), delta)
         if self.classes is None:
             warn(
@@ -95,8 +114,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         if before is not None:
             budget = (_below(budget[0] * (1 - LABEL_SHARE)), _below(budget[1] * (1 - LABEL_SHARE)))
         loss, one_against_rest = self._loss(len(classes))
-        position = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        known = classes[position] == y
+        position = codes(y, classes)
+        known = position >= 0
         if len(classes) == 2:
             columns = [2.0 * position - 1.0]
         elif one_against_rest:
@@ -113,7 +132,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
         X = self._check_X(X)
-        scores = X @ self.coef_.T + self.intercept_
+        with np.errstate(all="ignore"):
+            scores = X @ self.coef_.T + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
@@ -206,9 +226,10 @@ class LinearSVC(PrivateLinearClassifier):
         keep(self, locals())
 
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
-        if not self.smoothing > 0:
-            raise ValueError(f"smoothing is {self.smoothing}; give a positive number, for example 0.5")
-        return {"name": "smoothed-hinge", "width": float(self.smoothing)}, True
+        width = number(self.smoothing, "smoothing")
+        if not width > 0:
+            raise ValueError(f"smoothing is {width}; give a positive number, for example 0.5")
+        return {"name": "smoothed-hinge", "width": width}, True
 
 
 @documented
@@ -246,8 +267,8 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
             "hinge": ({"name": "hinge"}, True),
             "smoothed_hinge": ({"name": "smoothed-hinge", "width": 0.5}, True),
         }
-        if self.loss not in losses:
-            raise ValueError(f"loss is {self.loss!r}; choose one of {', '.join(losses)}")
+        if not isinstance(self.loss, str) or self.loss not in losses:
+            raise ValueError(f"loss is {shown(self.loss)}; choose one of {', '.join(losses)}")
         return losses[self.loss]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from ._base import keep
 from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
 from ._docs import documented
 from ._linear import Task
+from ._reading import whole
 from ._regressors import PrivateLinearRegressor
 from ._rows import Bounding
 
@@ -22,7 +22,7 @@ class EmbeddingMixin:
     method = "auto"
 
     def _model(self, facts: Bounding) -> dict[str, Any]:
-        return {"dimension": operator.index(self.embedding_dim), "seed": operator.index(self.embedding_seed)}  # type: ignore[attr-defined]
+        return {"dimension": whole(self.embedding_dim, "embedding_dim"), "seed": whole(self.embedding_seed, "embedding_seed")}  # type: ignore[attr-defined]
 
     def _plan(self, rows: int, facts: Bounding, *rest: Any, **options: Any) -> Any:
         self._embedding = {"model": self._model(facts)}
@@ -70,7 +70,7 @@ class TowerMixin(EmbeddingMixin):
         return {**super()._model(facts), "towers": {"users": _ranges(users), "items": _ranges(items)}}
 
     def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
-        k = operator.index(self.embedding_dim)  # type: ignore[attr-defined]
+        k = whole(self.embedding_dim, "embedding_dim")  # type: ignore[attr-defined]
         table, constant = self._tables(facts, weights[0], k + 1)
         users, items = self._sides(len(facts.scale))
         # the constant of each tower comes from its own features' centres; the intercept belongs to neither
@@ -94,7 +94,8 @@ class TowerMixin(EmbeddingMixin):
         return X[:, self._items] @ self.embeddings_[self._items] + self._item_constant
 
     def _product(self, X: Any) -> np.ndarray:
-        return (self.user_vectors(X) * self.item_vectors(X)).sum(axis=1) * self._score_scale
+        with np.errstate(all="ignore"):
+            return (self.user_vectors(X) * self.item_vectors(X)).sum(axis=1) * self._score_scale
 
 
 def _ranges(chosen: np.ndarray) -> list[tuple[int, int]]:
@@ -141,14 +142,15 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
         return {"name": "softmax", "classes": int(n_classes)}, False
 
     def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
-        k = operator.index(self.embedding_dim)
+        k = whole(self.embedding_dim, "embedding_dim")
         self.embeddings_, self._constant = self._tables(facts, weights[0], k)
         self.output_ = weights[0][facts.width * k :].reshape(-1, k)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
         X = self._check_X(X)
-        scores = (X @ self.embeddings_ + self._constant) @ self.output_.T
+        with np.errstate(all="ignore"):
+            scores = (X @ self.embeddings_ + self._constant) @ self.output_.T
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def _named_coefficients(self) -> list[tuple[str, float, float | None]]:

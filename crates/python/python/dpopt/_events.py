@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import numbers
 from dataclasses import dataclass
 from typing import Any, ClassVar, Sequence
 
+import numpy as np
+
 from . import _core
+from ._reading import attempt, kind
 
 _PEER_MODULE = "dp_accounting.dp_event"
 _OWN_MODULE = "dpopt.event"
@@ -33,6 +37,8 @@ class DpEvent:
             elif isinstance(value, list) or hasattr(value, "tolist"):
                 plain = value.tolist() if hasattr(value, "tolist") else value
                 value = tuple(plain) if isinstance(plain, (list, tuple)) else plain
+            if not _public(value):
+                raise TypeError(f"{field.name} of {type(self).__name__} is {kind(value)}; give a number, or a list of numbers where it has several")
             object.__setattr__(self, field.name, value)
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,6 +108,13 @@ class DpEvent:
         from ._html import event_table
 
         return event_table(self)
+
+
+def _public(value: Any) -> bool:
+    """Whether a field holds what events are made of, and not a table or a record."""
+    if isinstance(value, tuple):
+        return all(not isinstance(v, str) and _public(v) for v in value)
+    return value is None or isinstance(value, (DpEvent, str, numbers.Real, np.generic))
 
 
 def _plain(value: Any) -> Any:
@@ -397,7 +410,10 @@ def from_json(text: str) -> DpEvent:
     >>> from_json('{"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}')
     GaussianDpEvent(noise_multiplier=2.0)
     """
-    event = from_dict(json.loads(text))
+    data = attempt(lambda: json.loads(text))
+    if not isinstance(data, dict):
+        raise ValueError("this is not an event: it must be a JSON object with a class_name")
+    event = from_dict(data)
     _core.describe(event.to_json())  # the library's own checks
     return event
 

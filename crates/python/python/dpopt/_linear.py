@@ -10,12 +10,13 @@ from typing import Any, Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import accounting
 from ._base import PrivateEstimator, share_of, stage
 from ._plan import Plan, make_plan
-from ._rows import Bounding, as_table, bounding
+from ._reading import array, number, required, same_length, validated, whole
+from ._rows import Bounding, bounding
 
 
 @dataclass
@@ -55,7 +56,7 @@ class PrivateLinear(PrivateEstimator):
     )  # fmt: skip
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
-        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        scaling = number(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else 0.0
         return bounding(
             n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet, self.max_nonzeros
         )
@@ -72,20 +73,18 @@ class PrivateLinear(PrivateEstimator):
         if isinstance(moments, str):
             options["moments"] = {"from": moments}
         elif moments is not None:
-            spreads = np.asarray(moments, dtype=float).ravel()
+            spreads = array(moments, "moments").astype(np.float64).ravel()
             if len(spreads) != len(facts.scale):
                 raise ValueError(f"moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each")
             encoded = list(spreads * facts.scale) + ([float(facts.intercept)] if facts.intercept else [])
             options["moments"] = {"from": "public", "spreads": encoded}
         if domain is not None:
-            try:
-                form, radius = domain
-            except (TypeError, ValueError):
-                raise ValueError('domain must be ("box", radius) or ("ball", radius)') from None
-            options["domain"] = {"form": form, "radius": float(radius)}
+            if not (isinstance(domain, (tuple, list)) and len(domain) == 2 and isinstance(domain[0], str) and domain[0] in ("box", "ball")):
+                raise ValueError('domain must be ("box", radius) or ("ball", radius)')
+            options["domain"] = {"form": domain[0], "radius": number(domain[1], "the radius of domain")}
         for name in ("moment_share", "second_momentum"):
             if getattr(self, name, None) is not None:
-                options[name.replace("_", "-")] = float(getattr(self, name))
+                options[name.replace("_", "-")] = number(getattr(self, name), name)
         return options
 
     def _plan(
@@ -110,6 +109,7 @@ class PrivateLinear(PrivateEstimator):
             n_classes: for classifiers.
         """
         relation = self._check_common()
+        n_rows, n_features, n_classes = whole(n_rows, "n_rows"), whole(n_features, "n_features"), whole(n_classes, "n_classes")
         delta = self._delta(n_rows)
         facts = self._facts(None, n_features, quiet=True)
         loss, parts, share = self._explained(n_classes)
@@ -124,11 +124,15 @@ class PrivateLinear(PrivateEstimator):
         """The models to fit; may release something of its own first."""
         raise NotImplementedError
 
-    def _fit(self, X: Any, y: Any, **validation: Any) -> None:
+    def _targets(self, y: Any) -> np.ndarray:
+        """One label or number per record, read without an error that a record of numbers could cause."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any) -> None:
         relation = self._before_fit()
-        X, y = validate_data(
-            self, as_table(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None, **validation
-        )
+        y = self._targets(required(y, self))
+        X = validated(self, X, reset=True)
+        same_length(X, y)
         rows, delta = self._facts_of_rows(X, relation)
         facts = self._facts(X, X.shape[1])
         task = self._task(y, relation, delta)
@@ -159,6 +163,7 @@ class PrivateLinear(PrivateEstimator):
 
         self._decode(facts, task, weights, noise)
         self.plan_, self.noise_std_ = plan, plan.noise_std
+        self._range = (facts.lower, facts.upper, facts.centre)
         self.privacy_ = self._privacy(stages, ledger, relation, *whole)
         # everything that was planned beside the chosen method is planned for the report, if one is asked for
         compared = (rows, facts, task.loss, relation, *part)
@@ -177,7 +182,25 @@ class PrivateLinear(PrivateEstimator):
 
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, as_table(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return _finite(validated(self, X, reset=False), *self._range)
+
+
+def _finite(X: Any, lower: np.ndarray, upper: np.ndarray, centre: np.ndarray) -> Any:
+    """`X` with every missing number in the middle of its bounds and every infinite one at its bound, as in the fit (0 without)."""
+    values = X.data if sp.issparse(X) else X
+    wild = ~np.isfinite(values)
+    if not wild.any():
+        return X
+    X = X.copy()
+    if sp.issparse(X):
+        at, column = wild, X.indices[wild]
+        values = X.data
+    else:
+        at = np.nonzero(wild)
+        column, values = at[1], X
+    found = np.clip(values[at].astype(np.float64), lower[column], upper[column])
+    values[at] = np.where(np.isfinite(found), found, centre[column])
+    return X
 
 
 __all__ = ["PrivateLinear", "Task"]

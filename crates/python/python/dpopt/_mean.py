@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
 from ._base import PrivateEstimator, keep, stage
 from ._html import table
 from ._plan import GAUSSIAN_SAMPLER_ERROR, Plan
-from ._rows import Bounding, as_table, bounding
+from ._reading import validated, whole
+from ._rows import Bounding, bounding
 
 
 class MeanEstimator(PrivateEstimator):
@@ -72,19 +73,22 @@ class MeanEstimator(PrivateEstimator):
 
     def explain(self, n_rows: int, n_features: int) -> Plan:
         """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise."""
+        n_rows, n_features = whole(n_rows, "n_rows"), whole(n_features, "n_features")
         relation, delta = self._check_common(), self._delta(n_rows)
         return self._planned(n_rows, n_features, relation, delta, self._scaling(n_features, quiet=True))[1]
 
     def fit(self, X: Any, y: Any = None) -> "MeanEstimator":
         """Releases the mean of the rows of X."""
         relation = self._before_fit()
-        X = validate_data(self, as_table(X), dtype=[np.float64, np.float32])
+        X = validated(self, X, reset=True, sparse=False)
         rows, delta = self._facts_of_rows(X, relation)
         scaling = self._scaling(X.shape[1], quiet=False)
         noise, self.plan_ = self._planned(rows, X.shape[1], relation, delta, scaling)
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
         self._charge(self.plan_.event, float(self.epsilon), delta)
-        bounded = (np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre) * scaling.scale
+        with np.errstate(all="ignore"):
+            # what is not finite then counts as 0, which is the centre
+            bounded = (np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre) * scaling.scale
         # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
         total, (bound, records) = _core.gaussian_sum(bounded, 1.0, noise, rows, price, self._seed(0))
         self.mean_ = total / rows / scaling.scale + scaling.centre

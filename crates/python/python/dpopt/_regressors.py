@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from ._base import keep
 from ._docs import documented
 from ._linear import PrivateLinear, Task
+from ._reading import number, same_length, shown, target
 from ._rows import _pair
 from ._warnings import warn
 
@@ -31,7 +32,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
                 "target_bounds=(lower, upper) with what is known about y beforehand"
             )
             return -1.0, 1.0
-        lower, upper = (float(b) for b in _pair(self.target_bounds))
+        lower, upper = (number(b, "target_bounds") for b in _pair(self.target_bounds))
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise ValueError("target_bounds must be finite with lower < upper")
         return lower, upper
@@ -43,23 +44,36 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
             X: rows × features: array, sparse matrix, or table.
             y: one number per row, clipped to `target_bounds`.
         """
-        self._fit(X, y, y_numeric=True)
+        self._fit(X, y)
         self.coef_, self.intercept_ = self.coef_[0], np.float64(self.intercept_[0])  # type: ignore[assignment]
         self.coef_noise_std_ = self.coef_noise_std_[0]
         return self
 
+    def _targets(self, y: Any) -> np.ndarray:
+        return target(y)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions on (X, y); exact, so not private for these records."""
+        from sklearn.metrics import r2_score
+
+        truth, guess = target(y), self.predict(X)
+        same_length(guess, truth)
+        return float(r2_score(truth, guess, sample_weight=None if sample_weight is None else target(sample_weight, "sample_weight")))
+
     def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
         lower, upper = self._target_range()
         middle, half = (lower + upper) / 2, (upper - lower) / 2
-        target = np.clip((np.clip(np.asarray(y, dtype=np.float64), lower, upper) - middle) / half, -1.0, 1.0)
+        scaled = np.clip((np.clip(y, lower, upper) - middle) / half, -1.0, 1.0)
         return Task(
-            [target], ["model"], self._loss(), (float(self.epsilon), delta), "regression",
+            [scaled], ["model"], self._loss(), (float(self.epsilon), delta), "regression",
             f"The target is clipped to [{lower:g}, {upper:g}].", scale=half, shift=middle,
         )  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
         """X·coef + intercept."""
-        return self._check_X(X) @ self.coef_ + self.intercept_
+        X = self._check_X(X)
+        with np.errstate(all="ignore"):
+            return X @ self.coef_ + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         # again: scikit-learn's mixin, which comes first, makes new tags
@@ -118,9 +132,10 @@ class Ridge(PrivateLinearRegressor):
         keep(self, locals())
 
     def _options(self) -> dict[str, Any]:
-        if not (self.alpha > 0 and math.isfinite(self.alpha)):
-            raise ValueError(f"alpha is {self.alpha}; give a positive, finite number (or use LinearRegression)")
-        return {**super()._options(), "regularization": float(self.alpha)}
+        alpha = number(self.alpha, "alpha")
+        if not (alpha > 0 and math.isfinite(alpha)):
+            raise ValueError(f"alpha is {alpha}; give a positive, finite number (or use LinearRegression)")
+        return {**super()._options(), "regularization": alpha}
 
 
 @documented
@@ -154,11 +169,11 @@ class SGDRegressor(PrivateLinearRegressor):
     def _loss(self) -> dict[str, Any]:
         losses: dict[str, dict[str, Any]] = {
             "squared_error": {"name": "squared"},
-            "huber": {"name": "huber", "threshold": float(self.threshold)},
+            "huber": {"name": "huber", "threshold": number(self.threshold, "threshold")},
             "absolute_error": {"name": "absolute"},
         }
-        if self.loss not in losses:
-            raise ValueError(f"loss is {self.loss!r}; choose one of {', '.join(losses)}")
+        if not isinstance(self.loss, str) or self.loss not in losses:
+            raise ValueError(f"loss is {shown(self.loss)}; choose one of {', '.join(losses)}")
         return losses[self.loss]
 
 

@@ -16,24 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _core
+from ._reading import array, number, shown
 from ._warnings import warn
-
-
-def as_table(X: Any) -> Any:
-    """Arrow and Polars tables as what scikit-learn's validation understands; everything else unchanged."""
-    module = type(X).__module__.split(".")[0]
-    if module not in ("pyarrow", "polars"):
-        return X
-    names = list(X.column_names if module == "pyarrow" else X.columns)
-    if module == "pyarrow":
-        columns = [np.asarray(X.column(i)) for i in range(len(names))]
-    else:
-        columns = [X[name].to_numpy() for name in names]
-    try:
-        import pandas as pd
-    except ImportError:
-        return np.column_stack(columns)
-    return pd.DataFrame(dict(zip(names, columns)), copy=False)
 
 
 @dataclass(frozen=True)
@@ -103,12 +87,13 @@ def bounding(
     max_nonzeros: int | None = None,
 ) -> Bounding:
     """The public facts of the rows; warns where they are missing."""
+    row_norm = None if row_norm is None else number(row_norm, "row_norm")
     if row_norm is not None and not (row_norm > 0 and math.isfinite(row_norm)):
         raise ValueError(f"row_norm is {row_norm}; give a positive, finite number")
     if not (intercept_scaling >= 0 and math.isfinite(intercept_scaling)):
         raise ValueError(f"intercept_scaling is {intercept_scaling}; give a finite number, at least 0")
-    if max_nonzeros is not None and not (operator.index(max_nonzeros) >= 1):
-        raise ValueError(f"max_nonzeros is {max_nonzeros}; give a whole number, at least 1, or None")
+    if max_nonzeros is not None and not (isinstance(max_nonzeros, (int, np.integer)) and operator.index(max_nonzeros) >= 1):
+        raise ValueError(f"max_nonzeros is {shown(max_nonzeros)}; give a whole number, at least 1, or None")
     unlimited = np.full(n_features, np.inf)
     if bounds is None:
         norm = 1.0 if row_norm is None else float(row_norm)
@@ -122,7 +107,7 @@ def bounding(
         # divided by the norm, so that bounded rows have norm at most 1
         scale = np.full(n_features, 1.0 / norm)
         return Bounding(-unlimited, unlimited, scale, np.zeros(n_features), 1.0, intercept_scaling, note, max_nonzeros)
-    lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_features,)).copy() for b in _pair(bounds))
+    lower, upper = (of_each(b, n_features, "bounds") for b in _pair(bounds))
     if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
         raise ValueError("bounds must be finite with lower < upper for every feature")
     root = math.sqrt(n_features)
@@ -142,9 +127,15 @@ def bounding(
     return Bounding(lower, upper, 1.0 / (half * root * norm), centre, 1.0, intercept_scaling, note, max_nonzeros)
 
 
+def of_each(given: Any, n_features: int, name: str) -> np.ndarray:
+    """One number per feature, from one for all or from one for each."""
+    listed = np.full(1, number(given, name)) if np.isscalar(given) else array(given, name)
+    if listed.ndim != 1 and listed.size != 1 or listed.size not in (1, n_features):
+        raise ValueError(f"{name} has {listed.size} entries for {n_features} features; give one number for all, or one for each")
+    return np.broadcast_to(listed.ravel().astype(np.float64), (n_features,)).copy()
+
+
 def _pair(bounds: Any) -> tuple[Any, Any]:
-    try:
-        lower, upper = bounds
-    except (TypeError, ValueError):
-        raise ValueError("bounds must be a pair (lower, upper): two numbers, or two arrays with one number per feature") from None
-    return lower, upper
+    if not isinstance(bounds, (tuple, list, np.ndarray)) or len(bounds) != 2:
+        raise ValueError("bounds must be a pair (lower, upper): two numbers, or two arrays with one number per feature")
+    return bounds[0], bounds[1]

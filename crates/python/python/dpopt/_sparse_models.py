@@ -9,6 +9,7 @@ import numpy as np
 from ._base import keep
 from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
 from ._docs import documented
+from ._reading import shown
 from ._regressors import PrivateLinearRegressor
 
 SPARSE_PARAMETERS = """    max_features: k, the largest number of features with a coefficient that is not zero; the intercept is not counted.
@@ -37,7 +38,7 @@ class _Support:
     def _check_k(self) -> None:
         k = self.max_features  # type: ignore[attr-defined]
         if not (isinstance(k, (int, np.integer)) and k >= 1):
-            raise ValueError(f"max_features is {k!r}; give a whole number, at least 1")
+            raise ValueError(f"max_features is {shown(k)}; give a whole number, at least 1")
 
 
 @_sparse

@@ -21,11 +21,13 @@ Every bound is an upper bound, rounded toward larger ε.
 
 from __future__ import annotations
 
+import enum
 import json
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 from . import _core
+from ._reading import kind, number
 from ._events import (
     DpEvent, as_event, from_dict, from_json, parse,
     ApproxDpDpEvent, ApproximateDpEvent, ChiSquareGaussianDpEvent, ComposedDpEvent, DiscreteGaussianDpEvent,
@@ -42,9 +44,17 @@ RELATIONS = ("zero-out", "add-or-remove", "replace-one")
 
 def _relation(value: Any) -> str:
     """Our name of a relation; dp_accounting's NeighboringRelation is understood."""
-    name = getattr(value, "name", value)
+    name = value.name if isinstance(value, enum.Enum) else value
+    if not isinstance(name, str):
+        raise TypeError(f"the relation is {kind(value)}; choose one of {', '.join(RELATIONS)}")
     peers = {"ADD_OR_REMOVE_ONE": "add-or-remove", "REPLACE_ONE": "replace-one", "REPLACE_SPECIAL": "zero-out"}
     return peers.get(str(name), str(name))
+
+
+def _name(accountant: Any) -> str:
+    if not isinstance(accountant, str):
+        raise TypeError(f"the accountant is {kind(accountant)}; give the name of one, or auto")
+    return accountant
 
 
 class Bound(float):
@@ -93,7 +103,7 @@ def epsilon(event: Any, delta: float, *, relation: Any = "zero-out", accountant:
     >>> round(epsilon("gaussian(3.730632)", 1e-5), 4)
     1.0
     """
-    text = _core.epsilon(as_event(event).to_json(), float(delta), _relation(relation), accountant)
+    text = _core.epsilon(as_event(event).to_json(), number(delta, "delta"), _relation(relation), _name(accountant))
     return Bound(json.loads(text))
 
 
@@ -103,7 +113,7 @@ def delta(event: Any, epsilon: float, *, relation: Any = "zero-out", accountant:
     >>> bool(delta("gaussian(3.730632)", 1.0) <= 1e-5)
     True
     """
-    text = _core.delta(as_event(event).to_json(), float(epsilon), _relation(relation), accountant)
+    text = _core.delta(as_event(event).to_json(), number(epsilon, "epsilon"), _relation(relation), _name(accountant))
     return Bound(json.loads(text))
 
 
@@ -114,7 +124,7 @@ def compare(event: Any, delta: float, *, relation: Any = "zero-out") -> dict[str
     >>> bool(answers["gdp"] < answers["zcdp"]), sorted(n for n, a in answers.items() if isinstance(a, str))
     (True, ['pure'])
     """
-    rows = _core.compare(as_event(event).to_json(), float(delta), _relation(relation))
+    rows = _core.compare(as_event(event).to_json(), number(delta, "delta"), _relation(relation))
     return {name: Bound(json.loads(bound)) if bound is not None else str(why) for name, bound, why in rows}
 
 
@@ -124,7 +134,7 @@ def certify(event: Any, epsilon: float, delta: float, *, relation: Any = "zero-o
     Raises:
         dpopt.BudgetExceeded: if the event costs more.
     """
-    text = _core.certified(as_event(event).to_json(), float(epsilon), float(delta), _relation(relation))
+    text = _core.certified(as_event(event).to_json(), number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation))
     return Bound(json.loads(text))
 
 
@@ -147,7 +157,7 @@ def calibrate(
     0.01
     """
     value, event, bound = _core.calibrate(
-        lambda x: as_event(make_event(x)).to_json(), what, float(epsilon), float(delta), _relation(relation)
+        lambda x: as_event(make_event(x)).to_json(), what, number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation)
     )
     return Calibration(int(value) if what == "steps" else value, from_json(event), Bound(json.loads(bound)))
 

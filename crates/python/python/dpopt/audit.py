@@ -26,6 +26,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from . import _core, accounting
+from ._reading import array, number, whole
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,21 @@ def audit_samples(
         confidence: probability of not blaming a correct mechanism.
         pilot_share: share of the runs that choose the event to count.
     """
-    present, absent = (np.ascontiguousarray(a, dtype=np.float64) for a in (with_record, without_record))
+    present, absent = (
+        np.ascontiguousarray(array(a, n).ravel(), dtype=np.float64)
+        for a, n in ((with_record, "with_record"), (without_record, "without_record"))
+    )
     return _report(*_core.audit(present, absent, *_claim(epsilon, delta, event, relation), 1 - confidence, pilot_share))
 
 
 def _claim(epsilon: float | None, delta: float, event: Any, relation: str) -> tuple[float | None, float, str | None, str]:
     text = None if event is None else accounting.as_event(event).to_json()
-    return epsilon, float(delta), text, accounting._relation(relation)
+    return None if epsilon is None else number(epsilon, "epsilon"), number(delta, "delta"), text, accounting._relation(relation)
+
+
+def _one(run: Callable[[Any], float], data: Any) -> float:
+    """The number of one run; NaN and infinities are numbers here."""
+    return number(run(data), "what run returned")
 
 
 def _report(report: str, svg: str) -> AuditReport:
@@ -170,12 +179,12 @@ def audit(
     """
     claim = _claim(epsilon, delta, event, relation)
     if not stop_early:
-        pairs = [(float(run(with_record)), float(run(without_record))) for _ in _counted(runs, progress)]
+        pairs = [(_one(run, with_record), _one(run, without_record)) for _ in _counted(runs, progress)]
         present, absent = np.ascontiguousarray(np.array(pairs, dtype=float).reshape(-1, 2).T)
         return _report(*_core.audit(present, absent, *claim, 1 - confidence, 0.25))
     bets = _core.SequentialAudit(*claim, 1 - confidence, runs)
     for _ in _counted(runs, progress):
-        if bets.observe(float(run(with_record)), float(run(without_record))):
+        if bets.observe(_one(run, with_record), _one(run, without_record)):
             break
     return _report(*bets.conclude())
 

@@ -19,7 +19,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from ._rows import _pair, as_table
+from ._reading import as_table, cells, check_names, hashable, listed_cells, shown, validated, whole
+from ._rows import _pair, of_each
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -35,23 +36,24 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> "PublicScaler":
         """Checks the bounds against the number of columns; reads no value into the fitted state."""
-        X = validate_data(self, as_table(X), dtype=[np.float64, np.float32])
-        lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), (X.shape[1],)) for b in _pair(self.bounds))
+        X = validated(self, X, reset=True, sparse=False)
+        lower, upper = (of_each(b, X.shape[1], "bounds") for b in _pair(self.bounds))
         if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
             raise ValueError("bounds must be finite with lower < upper for every feature")
-        self.lower_, self.upper_ = lower.copy(), upper.copy()
+        self.lower_, self.upper_ = lower, upper
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """2·(clip(X) − lower)/(upper − lower) − 1."""
+        """2·(clip(X) − lower)/(upper − lower) − 1; what is missing stays missing."""
         check_is_fitted(self)
-        X = validate_data(self, as_table(X), dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, reset=False, sparse=False)
         lower, upper = self.lower_.astype(X.dtype), self.upper_.astype(X.dtype)
         return 2 * (np.clip(X, lower, upper) - lower) / (upper - lower) - 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = True
         return tags
 
 
@@ -60,11 +62,24 @@ class _CellEncoder(TransformerMixin, BaseEstimator):
 
     def _cells(self, X: Any, reset: bool) -> np.ndarray:
         X = as_table(X)
-        if getattr(self, "text", False) and np.ndim(X) == 1:
-            # a list of documents is one column
-            X = np.asarray(X, dtype=object)[:, None]
+        if sp.issparse(X):
+            raise TypeError("X is a sparse matrix, and sparse data are not read here; give a dense array (.toarray())")
         if getattr(getattr(X, "dtype", None), "kind", "") == "c":
             raise ValueError("Complex data not supported; give the real and imaginary parts as two columns")
+        if isinstance(X, (list, tuple)):
+            X = listed_cells(X, "X")
+        elif not hasattr(X, "shape"):
+            X = cells(X, "X")
+        if getattr(self, "text", False) and X.ndim == 1:
+            # a list of documents is one column
+            X = np.asarray(X, dtype=object)[:, None]
+        if X.ndim != 2:
+            raise ValueError(
+                f"Expected 2D array, got {X.ndim}D array instead: X must be rows × columns. Reshape your data, for example with "
+                "array.reshape(-1, 1) if it has a single column"
+            )
+        if not reset:
+            check_names(self, X, "X")
         return validate_data(self, X, dtype=object, ensure_all_finite=False, reset=reset)
 
     def __sklearn_tags__(self) -> Any:
@@ -98,7 +113,7 @@ class PublicOneHot(_CellEncoder):
 
     def output_columns(self, columns: int) -> int:
         """Number of output columns for `columns` input columns: public."""
-        return sum(len(values) for values in self._listed(columns))
+        return sum(len(values) for values in self._listed(whole(columns, "columns")))
 
     def fit(self, X: Any, y: Any = None) -> "PublicOneHot":
         """Checks the number of columns; reads no value."""
@@ -113,7 +128,7 @@ class PublicOneHot(_CellEncoder):
         rows, places, start = [], [], 0
         for listed, column in zip(self.categories_, cells.T):
             codes = {category: i for i, category in enumerate(listed)}
-            at = np.array([codes.get(value, -1) for value in column], dtype=np.int64)
+            at = np.array([codes.get(value, -1) if hashable(value) else -1 for value in column], dtype=np.int64)
             known = np.flatnonzero(at >= 0)
             rows.append(known)
             places.append(at[known] + start)
@@ -149,8 +164,8 @@ class HashingEncoder(_CellEncoder):
 
     def fit(self, X: Any, y: Any = None) -> "HashingEncoder":
         """Checks the parameters; reads no value."""
-        if self.n_features < 1:
-            raise ValueError("n_features must be at least 1")
+        if not (isinstance(self.n_features, (int, np.integer)) and self.n_features >= 1):
+            raise ValueError(f"n_features is {shown(self.n_features)}; give a whole number, at least 1")
         self._cells(X, reset=True)
         return self
 

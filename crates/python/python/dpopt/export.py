@@ -12,6 +12,14 @@ from sklearn import linear_model, svm
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from ._reading import kind
+
+
+def _fitted(estimator: Any) -> None:
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
+        raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator")
+    check_is_fitted(estimator)
+
 
 def to_sklearn(estimator: Any) -> Any:
     """A plain scikit-learn estimator with the same coefficients and the same decisions.
@@ -23,7 +31,7 @@ def to_sklearn(estimator: Any) -> Any:
     >>> bool((to_sklearn(model).predict(X) == model.predict(X)).all())
     True
     """
-    check_is_fitted(estimator)
+    _fitted(estimator)
     if is_classifier(estimator):
         loss = estimator._fitted_loss
         if loss["name"] in ("logistic", "softmax"):
@@ -67,7 +75,7 @@ def to_safetensors(estimator: Any, path: str | Path) -> None:
     """Writes coefficients and intercept with the guarantee as metadata."""
     from safetensors.numpy import save_file
 
-    check_is_fitted(estimator)
+    _fitted(estimator)
     tensors = {
         "coef": np.atleast_2d(estimator.coef_).astype(np.float64),
         "intercept": np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
@@ -88,7 +96,7 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    check_is_fitted(estimator)
+    _fitted(estimator)
     d = estimator.n_features_in_
     coef = np.atleast_2d(estimator.coef_).astype(np.float64)
     intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))

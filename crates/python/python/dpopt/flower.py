@@ -18,6 +18,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import GAUSSIAN_SAMPLER_ERROR
+from ._reading import array, number, shown, target, whole
 from ._warnings import refuse_seed
 
 try:
@@ -31,8 +32,8 @@ except ImportError:  # only the strategy and real clients need it
 
 def hard_threshold(values: Any, keep: int) -> np.ndarray:
     """The `keep` largest coordinates by size (ties to the smaller index), the others 0."""
-    values = np.asarray(values, dtype=np.float64)
-    kept = np.lexsort((np.arange(len(values)), -np.abs(values)))[: int(keep)]
+    values = array(values, "values").astype(np.float64, copy=False).ravel()
+    kept = np.lexsort((np.arange(len(values)), -np.abs(values)))[: whole(keep, "keep")]
     out = np.zeros_like(values)
     out[kept] = values[kept]
     return out
@@ -62,16 +63,23 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None,
     ):  # fmt: skip
         if loss not in ("logistic", "squared"):
-            raise ValueError(f"loss is {loss!r}; choose logistic or squared")
-        X = np.asarray(X, dtype=np.float64)
-        norms = np.linalg.norm(X, axis=1, keepdims=True)
-        self._X = X * np.minimum(1.0, row_norm / np.maximum(norms, 1e-300))
-        self._y = np.asarray(y, dtype=np.float64)
-        if len(self._X) != len(self._y) or len(self._y) == 0:
-            raise ValueError("X and y must have the same number of records, at least one")
-        self._loss, self._rate, self._local = loss, float(learning_rate), int(local_steps)
-        self._q = float(sampling_probability)
-        steps, dimension = int(rounds) * self._local, self._X.shape[1]
+            raise ValueError(f"loss is {shown(loss)}; choose logistic or squared")
+        table, self._y = array(X, "X").astype(np.float64, copy=False), target(y).copy()
+        if table.ndim != 2 or len(table) != len(self._y) or len(self._y) == 0:
+            raise ValueError("X (records × features) and y must have the same number of records, at least one")
+        # what is not finite counts as 0, a record without a usable target as nothing
+        table = np.where(np.isfinite(table), table, 0.0)
+        unusable = ~np.isfinite(self._y) if loss == "squared" else np.abs(self._y) != 1.0
+        table[unusable], self._y[unusable] = 0.0, 1.0
+        # divided by the largest first: squares never overflow
+        largest = np.maximum(np.abs(table).max(axis=1, keepdims=True, initial=0.0), 1e-300)
+        norms = largest * np.linalg.norm(table / largest, axis=1, keepdims=True)
+        with np.errstate(over="ignore"):
+            factor = np.minimum(1.0, number(row_norm, "row_norm") / np.maximum(norms, 1e-300))
+        self._X = table * factor
+        self._loss, self._rate, self._local = loss, number(learning_rate, "learning_rate"), whole(local_steps, "local_steps")
+        self._q = number(sampling_probability, "sampling_probability")
+        steps, dimension = whole(rounds, "rounds") * self._local, self._X.shape[1]
         relation = accounting._relation(relation)
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
@@ -86,8 +94,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         self.event = event(self.noise_multiplier)
         refuse_seed(insecure_seed, charged=False)
         self._training = _core.Training(
-            len(self._y), self._q, dimension, float(clip_norm), self.noise_multiplier,
-            (self.event.to_json(), float(epsilon), float(delta), relation), insecure_seed,
+            len(self._y), self._q, dimension, number(clip_norm, "clip_norm"), self.noise_multiplier,
+            (self.event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), relation), insecure_seed,
         )  # fmt: skip
 
     @property
@@ -99,9 +107,12 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         """One noisy step on a secret batch."""
         batch = self._training.sample().astype(np.int64)
         X, y = self._X[batch], self._y[batch]
-        scores = X @ weights
-        slopes = -y / (1.0 + np.exp(np.clip(y * scores, -700, 700))) if self._loss == "logistic" else scores - y
-        total = self._training.step([np.ascontiguousarray(slopes[:, None] * X)])
+        with np.errstate(all="ignore"):
+            # a gradient that is not finite counts as 0
+            scores = X @ weights
+            slopes = -y / (1.0 + np.exp(np.clip(y * scores, -700, 700))) if self._loss == "logistic" else scores - y
+            gradients = np.ascontiguousarray(slopes[:, None] * X)
+        total = self._training.step([gradients])
         # by the expected size of the batch, which is public
         return weights - self._rate * total / (self._q * len(self._y))
 
@@ -132,8 +143,8 @@ class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]
             raise ImportError("dpopt.flower needs Flower: pip install flwr")
         if not 1 <= max_features <= dimension:
             raise ValueError(f"max_features is {max_features}; give a number from 1 to {dimension}")
-        self.max_features = int(max_features)
-        self.weights = np.zeros(int(dimension))
+        self.max_features = whole(max_features, "max_features")
+        self.weights = np.zeros(whole(dimension, "dimension"))
         options = {"fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_evaluate_clients": 0, **options}
         super().__init__(initial_parameters=flwr.common.ndarrays_to_parameters([self.weights]), **options)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from . import _core, accounting
 from ._core import BudgetExceeded, PrivacyError
+from ._reading import attempt, kind, number, shown
 
 _WAY_OUT = (
     "keep it in a file, Ledger(epsilon, delta, path=...), which other processes open (Ledger.open(path)); or use threads, or one "
@@ -65,16 +66,19 @@ class Ledger:
     def __init__(
         self, epsilon: float, delta: float = 0.0, *, relation: str = "zero-out", path: Any = None, name: str = "data"
     ) -> None:
+        epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
         if not (0 < epsilon < math.inf):
             raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
         if not (0 <= delta < 1):
             raise ValueError(f"delta is {delta}; give a number in [0, 1), usually below 1/rows, for example 1e-6")
         relation = accounting._relation(relation)
         if relation not in accounting.RELATIONS:
-            raise ValueError(f"there is no relation {relation!r}; choose one of {', '.join(accounting.RELATIONS)}")
-        self.epsilon, self.delta, self.relation = float(epsilon), float(delta), relation
+            raise ValueError(f"there is no relation {shown(relation)}; choose one of {', '.join(accounting.RELATIONS)}")
+        self.epsilon, self.delta, self.relation = epsilon, delta, relation
         # whole: another process may have another working directory
-        self.path, self.name = None if path is None else os.path.abspath(path), name
+        if not isinstance(name, str):
+            raise TypeError(f"name is {kind(name)}; give the public name of the data set")
+        self.path, self.name = None if path is None else _whole_path(path), name
         self._file = None
         if self.path is not None:
             self._file = _core.FileLedger(self.path, name, relation, self.epsilon, self.delta)
@@ -96,7 +100,7 @@ class Ledger:
         2.0
         """
         ledger = cls.__new__(cls)
-        ledger.path = os.path.abspath(path)
+        ledger.path = _whole_path(path)
         ledger._file = _core.FileLedger.open(ledger.path)
         terms = ledger._status()["terms"]
         if terms["unit"] != "record":
@@ -132,10 +136,12 @@ class Ledger:
             raise ValueError(
                 f"the ledger is kept for {self.relation} but this charge is stated for {relation}; use the same relation"
             )
-        event = accounting.as_event(event)
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a charge is {kind(name)}; give a short text, which the ledger shows")
+        event, epsilon, delta = accounting.as_event(event), number(epsilon, "epsilon"), number(delta, "delta")
         self._here()
         if self._file is not None:
-            self._file.charge(name, event.to_json(), float(epsilon), float(delta), self.relation)
+            self._file.charge(name, event.to_json(), epsilon, delta, self.relation)
             return
         accounting.certify(event, epsilon, delta, relation=self.relation)
         with self._lock:
@@ -148,7 +154,7 @@ class Ledger:
                     f"`{name}` needs epsilon {epsilon:g} and delta {delta:g}, but only epsilon {left[0]:g} and delta "
                     f"{left[1]:g} are left of the ledger; lower its epsilon, or do not run it"
                 )
-            self._entries.append(Entry(name, event, float(epsilon), float(delta)))
+            self._entries.append(Entry(name, event, epsilon, delta))
 
     def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
         def below(exact: Fraction) -> float:
@@ -211,7 +217,9 @@ class Ledger:
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
         """A ledger that goes on where the written one stopped; every entry is certified again."""
-        data = json.loads(text)
+        data = attempt(lambda: json.loads(text))
+        if not (isinstance(data, dict) and {"epsilon", "delta", "relation", "entries"} <= set(data)):
+            raise ValueError("this is not a ledger that to_json wrote")
         ledger = cls(data["epsilon"], data["delta"], relation=data["relation"])
         for entry in data["entries"]:
             ledger.charge(entry["name"], entry["event"], epsilon=entry["epsilon"], delta=entry["delta"])
@@ -241,6 +249,12 @@ class Ledger:
         from ._html import ledger_table
 
         return ledger_table(self)
+
+
+def _whole_path(path: Any) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path is {kind(path)}; give the path of a file")
+    return os.path.abspath(path)
 
 
 def _opened(path: str, charges: int) -> Ledger:

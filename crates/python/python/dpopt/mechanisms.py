@@ -28,7 +28,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import GAUSSIAN_SAMPLER_ERROR, VOID
-from ._rows import as_table
+from ._reading import array, as_table, distinct, hashable, integers, labels as read_labels, number, shown, sorted_if_comparable, table, whole
 from ._warnings import refuse_seed
 from .ledger import Ledger
 
@@ -74,7 +74,7 @@ class Release:
 
 
 def _matrix(values: Any) -> np.ndarray:
-    values = np.asarray(as_table(values), dtype=np.float64)
+    values = array(as_table(values), "values").astype(np.float64, copy=False)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2:
         raise ValueError("give one row per record: a vector, or a matrix rows × coordinates")
@@ -83,6 +83,8 @@ def _matrix(values: Any) -> np.ndarray:
 
 def _records(counted: int, given: int | None, relation: str) -> int:
     if given is not None:
+        if not (isinstance(given, (int, np.integer)) and given >= 1):
+            raise ValueError(f"n_rows is {shown(given)}; give a whole number, at least 1")
         return int(given)
     if relation == "add-or-remove":
         raise ValueError("under add-or-remove the number of rows is protected; give a public guess as n_rows")
@@ -96,7 +98,7 @@ def _pay(
     refuse_seed(seed, charged=ledger is not None)
     if ledger is not None:
         ledger.charge(name, event, epsilon=epsilon, delta=delta, relation=relation)
-    return (event.to_json(), float(epsilon), float(delta), accounting._relation(relation))
+    return (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation))
 
 
 def _release(
@@ -143,7 +145,7 @@ def gaussian_sum(
         "gaussian sum", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
         ledger, insecure_seed,
     )  # fmt: skip
-    total, paper = _core.gaussian_sum(values, float(clip_norm), noise, records, price, insecure_seed)
+    total, paper = _core.gaussian_sum(values, number(clip_norm, "clip_norm"), noise, records, price, insecure_seed)
     return _release(total, event, epsilon, delta, paper, insecure_seed)
 
 
@@ -173,7 +175,7 @@ def laplace_sum(
         "laplace sum", lambda b: accounting.ApproximateDpEvent(error, accounting.LaplaceDpEvent(b)), epsilon, allowed, relation,
         ledger, insecure_seed,
     )  # fmt: skip
-    total, paper = _core.laplace_sum(values, float(clip_norm), noise, records, price, insecure_seed)
+    total, paper = _core.laplace_sum(values, number(clip_norm, "clip_norm"), noise, records, price, insecure_seed)
     return _release(total, event, epsilon, allowed, paper, insecure_seed)
 
 
@@ -210,7 +212,7 @@ def sparse_mean_plans(
     'projected-gaussian'
     """
     under = accounting._relation(relation)
-    facts = (int(n_rows), int(n_features), float(sparsity), float(norm), under, float(epsilon), float(delta))
+    facts = (int(n_rows), int(n_features), number(sparsity, "sparsity"), number(norm, "norm"), under, number(epsilon, "epsilon"), number(delta, "delta"))
     plans: list[dict[str, Any]] = json.loads(_core.sparse_mean_plans(facts))
     return plans
 
@@ -249,19 +251,19 @@ def sparse_mean(
     """
     import scipy.sparse
 
-    rows = values if scipy.sparse.issparse(values) else _matrix(values)
+    rows = table(values, "values", sparse=True) if scipy.sparse.issparse(values) else _matrix(values)
     csr = scipy.sparse.csr_array(rows, dtype=np.float64)
     counted, dimension = csr.shape
     records = _records(counted, n_rows, relation)
     plans = sparse_mean_plans(records, dimension, sparsity, epsilon=epsilon, delta=delta, norm=norm, relation=relation)
     plan = next((p for p in plans if method in (None, p["method"])), None)
     if plan is None:
-        raise ValueError(f"there is no method {method!r} for means; choose one of {', '.join(p['method'] for p in plans)}")
+        raise ValueError(f"there is no method {shown(method)} for means; choose one of {', '.join(p['method'] for p in plans)}")
     if "not_applicable" in plan:
         raise _core.PrivacyError(plan["not_applicable"])
     event = accounting.from_json(plan["event"])
     under = _pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed)[3]
-    facts = (records, dimension, float(sparsity), float(norm), under, float(epsilon), float(delta))
+    facts = (records, dimension, number(sparsity, "sparsity"), number(norm, "norm"), under, number(epsilon, "epsilon"), number(delta, "delta"))
     indices, entries, (bound, released) = _core.sparse_mean(
         csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], insecure_seed
     )
@@ -299,16 +301,17 @@ def second_moment(
         "second moment", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
         ledger, insecure_seed,
     )  # fmt: skip
-    matrix, paper = _core.second_moment(values, float(row_norm), noise, records, price, insecure_seed)
+    matrix, paper = _core.second_moment(values, number(row_norm, "row_norm"), noise, records, price, insecure_seed)
     return _release(matrix, event, epsilon, delta, paper, insecure_seed)
 
 
 def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[int, accounting.DpEvent]:
+    epsilon = number(epsilon, "epsilon")
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
     moves = 2 if accounting._relation(relation) == "replace-one" else 1
-    scale = max(1, math.ceil(sensitivity * moves / epsilon * (1 + 1e-12)))
-    return scale, accounting.DiscreteLaplaceDpEvent(1.0 / scale, int(sensitivity))
+    scale = max(1, math.ceil(whole(sensitivity, "sensitivity") * moves / epsilon * (1 + 1e-12)))
+    return scale, accounting.DiscreteLaplaceDpEvent(1.0 / scale, whole(sensitivity, "sensitivity"))
 
 
 def histogram(
@@ -328,13 +331,13 @@ def histogram(
     >>> abs(a - 500) < 30 and abs(b - 500) < 30
     True
     """
-    codes = {category: i for i, category in enumerate(categories)}
-    if not codes or len(codes) != len(categories):
+    listed = {category: i for i, category in enumerate(categories) if hashable(category)}
+    if not listed or len(listed) != len(categories):
         raise ValueError("categories must list at least one value, and each once")
-    cells = np.fromiter((codes.get(v, -1) for v in np.asarray(values, dtype=object)), dtype=np.int64)
+    cells = np.fromiter((listed.get(v, -1) if hashable(v) else -1 for v in read_labels(values, "values").tolist()), dtype=np.int64)
     scale, event = _laplace_scale(epsilon, 1, relation)
     price = _pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    noisy, paper = _core.histogram(cells, len(codes), scale, price, insecure_seed)
+    noisy, paper = _core.histogram(cells, len(listed), scale, price, insecure_seed)
     return _release(noisy, event, epsilon, 0.0, paper, insecure_seed)
 
 
@@ -356,9 +359,10 @@ def discrete_laplace_counts(
     >>> abs(a - 1000) < 30 and abs(b - 2000) < 30
     True
     """
+    made = integers(counts, "counts")
     scale, event = _laplace_scale(epsilon, sensitivity, relation)
     price = _pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    noisy, paper = _core.discrete_laplace([int(c) for c in counts], scale, int(sensitivity), price, insecure_seed)
+    noisy, paper = _core.discrete_laplace(made, scale, whole(sensitivity, "sensitivity"), price, insecure_seed)
     return _release(noisy, event, epsilon, 0.0, paper, insecure_seed)
 
 
@@ -380,14 +384,15 @@ def discrete_gaussian_counts(
     >>> discrete_gaussian_counts([10, 20], epsilon=400.0, delta=1e-6, insecure_seed=1).value
     [10, 20]
     """
-    error = len(counts) * DISCRETE_SAMPLER_ERROR
+    made = integers(counts, "counts")
+    error = len(made) * DISCRETE_SAMPLER_ERROR
 
     def event(sigma: float) -> accounting.DpEvent:
         # the compiled mechanism's event
         return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
     sigma, done, price = _calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed)
-    noisy, paper = _core.discrete_gaussian([int(c) for c in counts], sigma, float(sensitivity), price, insecure_seed)
+    noisy, paper = _core.discrete_gaussian(made, sigma, number(sensitivity, "sensitivity"), price, insecure_seed)
     return _release(noisy, done, epsilon, delta, paper, insecure_seed)
 
 
@@ -415,20 +420,19 @@ def choose(
     """
     if monotone and accounting._relation(relation) == "replace-one":
         raise ValueError("under replace-one a record can lower one score and raise another; use monotone=False")
-    if not len(scores):
+    made = integers(scores, "scores")
+    if not made:
         raise ValueError("there are no scores to choose from")
-    if any(int(s) != s for s in scores):
-        raise ValueError("scores must be integers: sums of floating-point numbers have no proved sensitivity")
     event: accounting.DpEvent
     if mechanism == "exponential":
-        event = accounting.ExponentialMechanismDpEvent(float(epsilon))
+        event = accounting.ExponentialMechanismDpEvent(number(epsilon, "epsilon"))
     elif mechanism == "permute-and-flip":
-        event = accounting.PermuteAndFlipDpEvent(float(epsilon))
+        event = accounting.PermuteAndFlipDpEvent(number(epsilon, "epsilon"))
     else:
-        raise ValueError(f"mechanism is {mechanism!r}; choose permute-and-flip or exponential")
+        raise ValueError(f"mechanism is {shown(mechanism)}; choose permute-and-flip or exponential")
     price = _pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed)
     index, paper = _core.choose(
-        [int(s) for s in scores], mechanism, float(epsilon), int(sensitivity), monotone, price, insecure_seed
+        made, mechanism, number(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone, price, insecure_seed
     )
     return _release(index, event, epsilon, 0.0, paper, insecure_seed)
 
@@ -457,7 +461,7 @@ def quantiles(
     column = _matrix(values)
     if column.shape[1] != 1:
         raise ValueError("quantiles are of one column; call it once per column")
-    thousandths = [round(1000 * level) for level in levels]
+    thousandths = [round(1000 * level) if np.isfinite(level) else -1 for level in array(levels, "levels").ravel().tolist()]
     if not thousandths or any(not 0 <= t <= 1000 for t in thousandths):
         raise ValueError("levels must be between 0 and 1, for example [0.25, 0.5, 0.75]")
     choices = _core.quantile_choices(len(thousandths), accounting._relation(relation))
@@ -493,12 +497,12 @@ def private_bounds(
     >>> bool(0 < lower[0] < 30 and 50 < upper[0] < 90)
     True
     """
-    table = _matrix(values)
-    rows = _records(len(table), n_rows, relation)
-    allowed = accounting.ApproxDpDpEvent(float(epsilon), float(delta))
+    columns = _matrix(values)
+    rows = _records(len(columns), n_rows, relation)
+    allowed = accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta"))
     _pay("private bounds", allowed, epsilon, delta, relation, ledger, insecure_seed)
     found, event, paper = _core.private_bounds(
-        table, rows, float(epsilon), float(delta), accounting._relation(relation), insecure_seed
+        columns, rows, number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation), insecure_seed
     )
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
@@ -519,14 +523,13 @@ def frequent_labels(
     >>> frequent_labels(["a"] * 500 + ["b"] * 400 + ["zoe"], epsilon=1.0, delta=1e-6, insecure_seed=1).value
     ['a', 'b']
     """
-    values, counts = np.unique(np.asarray(labels), return_counts=True)
+    values, counts = distinct(read_labels(labels, "labels"))
     keys = [f"{i:012d}" for i in range(len(values))]
-    _pay("labels", accounting.ApproxDpDpEvent(float(epsilon), float(delta)), epsilon, delta, relation, ledger, insecure_seed)
+    _pay("labels", accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta")), epsilon, delta, relation, ledger, insecure_seed)
     found, event, paper = _core.select_labels(
-        dict(zip(keys, counts.tolist())), float(epsilon), float(delta), accounting._relation(relation), insecure_seed
+        dict(zip(keys, counts.tolist())), number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation), insecure_seed
     )
-    place = {key: i for i, key in enumerate(keys)}
-    kept = values[[place[key] for key in found]].tolist()
+    kept = sorted_if_comparable(values[[int(key) for key in found]].tolist())
     return _release(kept, accounting.from_dict(json.loads(event)), epsilon, delta, paper, insecure_seed)
 
 

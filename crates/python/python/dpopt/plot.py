@@ -7,6 +7,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import accounting
+from ._reading import array, kind, number, whole
 
 
 #: Where the axis of δ ends.
@@ -37,7 +38,7 @@ def privacy_curve(
     2
     """
     ax = _axes(ax)
-    at = [float(e) for e in (np.linspace(0.05, 3.0, 40) if epsilons is None else epsilons)]
+    at = [number(e, "epsilons") for e in (np.linspace(0.05, 3.0, 40) if epsilons is None else epsilons)]
     for i, event in enumerate(events):
         privacy = getattr(event, "privacy_", None)
         if privacy is not None:
@@ -74,10 +75,12 @@ def accuracy_against_epsilon(
     'log'
     """
     ax = _axes(ax)
+    if not isinstance(results, Mapping):
+        raise TypeError(f"results is {kind(results)}; give a dict of scores for every epsilon")
     several = isinstance(next(iter(results.values()), None), Mapping)
     for name, scores in (results if several else {"": results}).items():
-        epsilons = sorted(scores)
-        table = [np.asarray(list(scores[e]), dtype=np.float64) for e in epsilons]
+        epsilons = sorted(number(e, "an epsilon of results") for e in scores)
+        table = [array(list(scores[e]), "scores").ravel() for e in epsilons]
         error = [2 * t.std(ddof=1) / np.sqrt(len(t)) if len(t) > 1 else np.nan for t in table]
         (line,) = ax.plot(epsilons, [t.mean() for t in table], marker="o", label=name or None)
         ax.errorbar(epsilons, [t.mean() for t in table], yerr=error, fmt="none", capsize=3, color=line.get_color())
@@ -85,7 +88,7 @@ def accuracy_against_epsilon(
             epsilons, [t.min() for t in table], [t.max() for t in table], alpha=0.2, linewidth=0, color=line.get_color()
         )
     if baseline is not None:
-        ax.axhline(baseline, linestyle="--", color="gray", label="without privacy")
+        ax.axhline(number(baseline, "baseline"), linestyle="--", color="gray", label="without privacy")
     ax.set(xlabel="ε", ylabel=metric, xscale="log", title=f"{metric.capitalize()} against ε (mean, 2 standard errors, range)")
     _plain_ticks(ax)
     if ax.get_legend_handles_labels()[0]:
@@ -117,7 +120,7 @@ def epsilon_over_steps(
     """
     ax = _axes(ax)
     event = accounting.as_event(event)
-    values = [float(accounting.epsilon(accounting.SelfComposedDpEvent(event, int(t)), delta, relation=relation)) for t in steps]
+    values = [float(accounting.epsilon(accounting.SelfComposedDpEvent(event, whole(t, "steps")), delta, relation=relation)) for t in steps]
     ax.plot(list(steps), values, marker=".", label=label or str(event))
     ax.set(xlabel="steps", ylabel=f"ε at δ = {delta:g} (certified)", title="Privacy loss over steps")
     ax.legend(frameon=False)
@@ -141,7 +144,7 @@ def coefficient_intervals(estimator: Any, *, level: float = 0.95, output: int = 
     std = np.broadcast_to(np.atleast_2d(estimator.coef_noise_std_), np.atleast_2d(estimator.coef_).shape)[output]
     names = list(getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(len(coef))]))
     at = np.arange(len(coef))[::-1]
-    half = norm.ppf(0.5 + level / 2) * std
+    half = norm.ppf(0.5 + number(level, "level") / 2) * std
     if np.isfinite(half).all():
         ax.errorbar(coef, at, xerr=half, fmt="o", capsize=3)
         title = f"Coefficients, {level:.0%} intervals of the privacy noise"

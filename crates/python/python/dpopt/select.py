@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core, accounting, encoders
 from ._base import PrivateEstimator, keep, stage
 from ._plan import Privacy
-from ._rows import as_table
+from ._reading import array, as_table, attempt, codes, distinct, kind, labels, listed_cells, number, required, same_length, shown, target, whole
 from ._search_price import SHAPES, SearchPlan, plan_search, score_event
 from ._repeats import counted_as_one, warn_if_repeated
 from ._warnings import PrivacyWarning, refuse_seed
@@ -35,6 +35,20 @@ _PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.Hashi
 
 def _delegates(name: str) -> Callable[[Any], bool]:
     return lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), name)
+
+
+def _matches(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    """1 where the class is predicted."""
+    classes = distinct(guess)[0]
+    return (codes(truth, classes) == codes(guess, classes)).astype(np.float64)
+
+
+def one_each(score: Callable[[], Any], records: int) -> np.ndarray:
+    """One score in [0, 1] per record; what is not finite counts as 0. The message of a failing score goes nowhere."""
+    found = attempt(lambda: np.asarray(score(), dtype=np.float64))
+    if found is None or found.shape != (records,):
+        raise ValueError("scoring must give one number per record, whatever the records hold; it failed or gave something else")
+    return np.clip(np.where(np.isfinite(found), found, 0.0), 0.0, 1.0)
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -84,7 +98,17 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _candidates(self) -> list[dict[str, Any]]:
         given: Mapping[str, Any] | Sequence[Mapping[str, Any]] = self.param_candidates
-        grid = list(ParameterGrid(given)) if isinstance(given, Mapping) else [dict(c) for c in given]
+        if isinstance(given, Mapping):
+            if not all(isinstance(name, str) and isinstance(values, (list, tuple, np.ndarray)) for name, values in given.items()):
+                raise ValueError("a grid of param_candidates gives a list of values for every parameter")
+            grid = list(ParameterGrid(given))
+        elif isinstance(given, (list, tuple)) and all(isinstance(c, Mapping) for c in given):
+            grid = [dict(c) for c in given]
+        else:
+            raise ValueError(f"param_candidates is {kind(given)}; give a dict for a grid, or a list of dicts")
+        known = set(self.estimator.get_params())
+        if any(set(c) - known for c in grid):
+            raise ValueError(f"a candidate sets a parameter that the estimator does not have; it has {', '.join(sorted(known))}")
         if not grid:
             raise ValueError("param_candidates is empty; list at least one candidate")
         return grid
@@ -108,13 +132,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if callable(scoring):
             return scoring
         if scoring == "accuracy":
-            return lambda truth, guess: (truth == guess).astype(np.float64)
+            return _matches
         if scoring == "absolute_error":
             if inner.target_bounds is None:
                 raise ValueError("scoring='absolute_error' needs target_bounds of the estimator, the public range of y")
             lower, upper = inner.target_bounds
             return lambda truth, guess: 1.0 - np.abs(np.clip(truth, lower, upper) - guess) / (upper - lower)
-        raise ValueError(f"scoring is {scoring!r}; choose accuracy, absolute_error or give a function")
+        raise ValueError(f"scoring is {shown(scoring)}; choose accuracy, absolute_error or give a function")
 
     def _columns(self, estimator: Any, n_features: int) -> int:
         """Columns that the private estimator inside will see: public, from the encoders' parameters."""
@@ -133,9 +157,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None:
             refuse_seed(self.insecure_seed, charged=True)
-        if not (0 < self.test_size < 1):
+        if not (0 < number(self.test_size, "test_size") < 1):
             raise ValueError(f"test_size is {self.test_size}; give a share between 0 and 1")
-        if not (self.expected_runs >= 1 and math.isfinite(self.expected_runs)):
+        if not (number(self.expected_runs, "expected_runs") >= 1 and math.isfinite(self.expected_runs)):
             raise ValueError(f"expected_runs is {self.expected_runs}; give a finite number, at least 1")
         if is_classifier(inner) and inner.classes is None:
             raise ValueError("declare the classes of the estimator: classes=[...], or classes='public'")
@@ -147,8 +171,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         law = self.distribution
         if law == "auto":
             law = "poisson" if self.expected_runs <= 5 else "geometric"
-        if law not in SHAPES:
-            raise ValueError(f"distribution is {law!r}; choose one of auto, {', '.join(SHAPES)}")
+        if not isinstance(law, str) or law not in SHAPES:
+            raise ValueError(f"distribution is {shown(law)}; choose one of auto, {', '.join(SHAPES)}")
         return inner, prefix, relation, candidates, law
 
     def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> SearchPlan:
@@ -159,7 +183,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             n_classes: for classifiers.
         """
         inner, prefix, relation, candidates, law = self._checked()
-        delta = float(self.delta) if self.delta is not None else float(n_rows) ** -1.1
+        delta = number(self.delta, "delta") if self.delta is not None else float(n_rows) ** -1.1
         n_training = n_rows - max(1, int(round(n_rows * self.test_size)))
 
         def train(epsilon: float, run_delta: float) -> list[accounting.DpEvent]:
@@ -167,8 +191,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             events = []
             for candidate in candidates:
                 budget = {f"{prefix}epsilon": epsilon, f"{prefix}delta": run_delta, f"{prefix}neighbors": relation}
-                whole = clone(self.estimator).set_params(**{**budget, f"{prefix}budget": None}, **candidate)
-                trial, columns = self._inner(whole)[0], self._columns(whole, n_features)
+                trained = clone(self.estimator).set_params(**{**budget, f"{prefix}budget": None}, **candidate)
+                trial, columns = self._inner(trained)[0], self._columns(trained, n_features)
                 plan = trial.explain(n_training, columns, *([n_classes] if is_classifier(trial) else []))
                 several = getattr(trial, "_explained", lambda _: (None, 1, 0.0))(n_classes)[1]
                 one = plan.event
@@ -176,37 +200,44 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return events
 
         return plan_search(
-            train, distribution=law, expected_runs=float(self.expected_runs), epsilon=float(self.epsilon), delta=delta,
+            train, distribution=law, expected_runs=number(self.expected_runs, "expected_runs"), epsilon=number(self.epsilon, "epsilon"), delta=delta,
             relation=relation,
         )  # fmt: skip
+
+    def _listed(self, X: Any) -> np.ndarray:
+        """A list of rows as an array: of cells for a pipeline's encoders, or of numbers."""
+        if isinstance(X, (list, tuple)) and isinstance(self.estimator, Pipeline):
+            return listed_cells(X, "X")
+        return array(X, "X")
 
     def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
         """Runs the search and releases its winner within (epsilon, delta)."""
         inner, prefix, relation, candidates, law = self._checked()
         scores = self._scores(inner)
         X = as_table(X)
-        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-        y = np.asarray(y)
+        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else self._listed(X)
+        if len(X.shape) < 1 or X.shape[0] < 4:
+            raise ValueError("X has less than 4 rows; give at least 4, and a target for each")
         n = X.shape[0]
-        if n < 4 or len(y) != n:
-            raise ValueError(f"X has {n} rows and y has {len(y)}; give at least 4 of each, equally many")
+        y = labels(required(y, self)) if is_classifier(inner) else target(required(y, self))
+        same_length(X, y)
         # labels that were declared public are the same in every run, whatever the split
         public = {}
         if is_classifier(inner):
-            public = {f"{prefix}classes": np.unique(y) if isinstance(inner.classes, str) else inner.classes}
+            public = {f"{prefix}classes": distinct(y)[0] if isinstance(inner.classes, str) else inner.classes}
         plan = self.explain(n, X.shape[1] if X.ndim == 2 else 1, len(next(iter(public.values()), [])))
         own = {
             f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
             f"{prefix}budget": None, **public,
         }  # fmt: skip
         if self.budget is not None:
-            self.budget.charge("PrivateSearchCV", plan.event, epsilon=float(self.epsilon), delta=plan.delta, relation=relation)
+            self.budget.charge("PrivateSearchCV", plan.event, epsilon=number(self.epsilon, "epsilon"), delta=plan.delta, relation=relation)
         elif self.insecure_seed is None:
-            warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, float(self.epsilon), plan.delta)
+            warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
 
         def seed(k: int) -> int | None:
-            return None if self.insecure_seed is None else (int(self.insecure_seed) * 1_000_003 + k) % 2**63
+            return None if self.insecure_seed is None else (whole(self.insecure_seed, "insecure_seed") * 1_000_003 + k) % 2**63
 
         n_validation = max(1, int(round(n * self.test_size)))
         order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
@@ -224,21 +255,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 # warnings of single runs stay inside: they would tell how many there were
                 warnings.simplefilter("ignore")
                 model.fit(X_train, y[training])
-                each = np.clip(np.nan_to_num(np.asarray(scores(y[validation], model.predict(X_validation)), float)), 0, 1)
+                each = one_each(lambda: scores(y[validation], model.predict(X_validation)), n_validation)
             noisy, _ = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, price, seed(12 + 4 * k))
             models.append(model)
             drawn.append(at)
             scored.append(float(noisy[0]))
             return scored[-1], _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
 
-        whole_price = (plan.event.to_json(), float(self.epsilon), plan.delta, relation)
-        best, bound, records = _core.select_best(SHAPES[law], float(self.expected_runs), one_run, whole_price, seed(2))
+        whole_price = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
+        best, bound, records = _core.select_best(SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, whole_price, seed(2))
         self.plan_ = plan
         self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
         self.best_score_ = scored[best] / n_validation
-        whole = stage("private search", float(self.epsilon), plan.delta, plan.event.to_dict(), json.loads(bound))
+        paid = stage("private search", number(self.epsilon, "epsilon"), plan.delta, plan.event.to_dict(), json.loads(bound))
         self.privacy_ = Privacy(
-            plan.epsilon, plan.delta, relation, float(self.epsilon), plan.event, [whole], [json.loads(records)],
+            plan.epsilon, plan.delta, relation, number(self.epsilon, "epsilon"), plan.event, [paid], [json.loads(records)],
             self.insecure_seed is not None,
         )  # fmt: skip
         # the winner was released by the search: its guarantee is the search's, not that of one run
@@ -273,7 +304,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         inner = self.estimator.__sklearn_tags__()
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
-        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.input_tags.sparse, inner.input_tags.allow_nan
         return tags
 
 

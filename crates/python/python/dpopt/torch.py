@@ -20,6 +20,7 @@ import numpy as np
 from . import _core, accounting
 from ._base import stage
 from ._plan import GAUSSIAN_SAMPLER_ERROR, Privacy
+from ._reading import number, whole
 from ._warnings import refuse_seed, warn
 from .ledger import Ledger
 
@@ -74,10 +75,10 @@ class PrivateOptimizer:
             warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one record at random would be allowed")
         refuse_seed(insecure_seed, charged=budget is not None)
         self.optimizer = optimizer
-        self.clip_norm = float(clip_norm)
-        self.dataset_size = int(dataset_size)
-        self.sampling_probability = float(sampling_probability)
-        self.planned_steps = int(steps)
+        self.clip_norm = number(clip_norm, "clip_norm")
+        self.dataset_size = whole(dataset_size, "dataset_size")
+        self.sampling_probability = number(sampling_probability, "sampling_probability")
+        self.planned_steps = whole(steps, "steps")
         self.steps_taken = 0
         self._dimension = sum(p.numel() for p in self._parameters())
         self.scales = scales
@@ -91,24 +92,24 @@ class PrivateOptimizer:
 
         if epsilon is not None:
             self.noise_multiplier = accounting.calibrate(event, epsilon, delta, relation=relation).value
-            allowed = float(epsilon)
+            allowed = number(epsilon, "epsilon")
         else:
-            self.noise_multiplier = float(noise_multiplier)  # type: ignore[arg-type]
+            self.noise_multiplier = number(noise_multiplier, "noise_multiplier")  # type: ignore[arg-type]
             bound = float(accounting.epsilon(event(self.noise_multiplier), delta, relation=relation))
             if not np.isfinite(bound):
                 raise ValueError(f"noise_multiplier {self.noise_multiplier:g} gives no guarantee at delta {delta:g}; give more noise")
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
-        whole = event(self.noise_multiplier)
+        planned = event(self.noise_multiplier)
         if budget is not None:
-            budget.charge("PrivateOptimizer", whole, epsilon=allowed, delta=delta, relation=relation)
+            budget.charge("PrivateOptimizer", planned, epsilon=allowed, delta=delta, relation=relation)
         self._training = _core.Training(
             self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
-            (whole.to_json(), allowed, float(delta), relation), insecure_seed,
+            (planned.to_json(), allowed, number(delta, "delta"), relation), insecure_seed,
         )  # fmt: skip
         certified = json.loads(self._training.bound())
         self.privacy_ = Privacy(
-            certified["upper"], delta, relation, allowed, whole, [stage("training", allowed, delta, whole.to_dict(), certified)],
+            certified["upper"], delta, relation, allowed, planned, [stage("training", allowed, delta, planned.to_dict(), certified)],
             [[]], insecure_seed is not None,
         )  # fmt: skip
 

@@ -1,0 +1,356 @@
+"""Neighbouring tables look the same from outside: every estimator × method × relation × task × extreme option, and every mechanism.
+
+A base table has one record that is missing (NaN everywhere, no target); each neighbour holds something hostile there instead:
+1e308, infinities, a contradicting label, a class that nobody declared. Both are fitted with the same seed, and everything that
+an outsider could see apart from the noisy numbers themselves must be equal: success, or the exception's type and text; every warning
+and printed line; names, shapes and dtypes of all fitted attributes; classes; plan; stages, labels and counts of the releases; the
+report's structure. A run that takes longer than a public limit counts as differing.
+
+    python same_observable.py --full     # the whole walk; ends with "python pairs N, differing M", exit code 1 if M > 0
+    python same_observable.py            # a slice of it, as the tests run it
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import itertools
+import multiprocessing
+import os
+import re
+import sys
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+
+import dpopt
+from dpopt import mechanisms, select
+
+RELATIONS = ("zero-out", "add-or-remove", "replace-one")
+#: Seconds that a fit of some hundred records may take at most.
+LIMIT = 120.0
+ROWS, COLUMNS = 240, 3
+
+#: Options that are allowed and far from anything sensible; a method without the option ignores it.
+EXTREMES = {
+    "plain": {},
+    "clip 0.01": {"clip_norm": 0.01},
+    "lambda 1e-9": {"regularization": 1e-9},
+    "all records in a batch": {"sampling_probability": 1.0, "steps": 3},
+    "no bounds": {"bounds": None, "row_norm": 1e-3},
+    "one entry per row": {"max_nonzeros": 1, "bounds": None, "row_norm": 1.0},
+    "much budget": {"epsilon": 1e3, "delta": 0.5},
+    "little budget": {"epsilon": 1e-3},
+    "labels found": {"classes": None, "epsilon": 20.0},
+}
+#: Methods that keep a given number of features.
+SPARSE = ("auto", "peeling", "frank-wolfe", "dp-gd-ht", "dp-sgd-ht", "dp-svrg-ht", "dp-scsg-ht")
+#: What one record may hold: features, label, number.
+MISSING = (np.nan, np.nan, np.nan)
+HOSTILE = {
+    "huge": (1e308, "contradicting", 1e308),
+    "huge and negative": (-1e308, "contradicting", -1e308),
+    "infinite": (np.inf, "contradicting", np.inf),
+    "negative infinity, unknown class": (-np.inf, "unknown", -np.inf),
+    "half a class": (0.5, "half", 0.7),
+    "valid features, no target": (0.5, np.nan, np.nan),
+    "no features, a target": (np.nan, "contradicting", 0.7),
+}
+
+
+def table(record, task):
+    """Rows and targets, the record at row 7."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (ROWS, COLUMNS))
+    value, label, number = record
+    X[7] = value
+    if task == "regression":
+        y = X[:, 0] - 0.5 * rng.uniform(-1, 1, ROWS)
+        y[7] = number
+    else:
+        y = np.digitize(rng.uniform(-1, 1, ROWS), [0.0] if task == "two classes" else [-0.3, 0.3]).astype(float)
+        y[7] = {"contradicting": 1.0, "unknown": 77.0, "half": 0.5}.get(label, np.nan)
+    return X, y
+
+
+def structure(value):
+    """Shape and type of a value, not its numbers."""
+    if sp.issparse(value):
+        return (type(value).__name__, value.shape, str(value.dtype))
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, str(value.dtype))
+    if isinstance(value, dict):
+        return {str(k): structure(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [structure(v) for v in value]
+    return type(value).__name__
+
+
+def of_report(html):
+    """Headings and number of table rows of a report."""
+    return re.findall(r"<h\d[^>]*>(.*?)</h\d>", html), re.findall(r"<th[^>]*>(.*?)</th>", html), html.count("<tr")
+
+
+def of_model(model, X):
+    """Everything of a fitted model that is not a noisy number."""
+    seen = {"attributes": {k: structure(v) for k, v in sorted(vars(model).items()) if k not in ("_report_facts", "plan_", "privacy_")}}
+    if hasattr(model, "classes_"):
+        seen["classes"] = model.classes_.tolist()
+    if hasattr(model, "get_support"):
+        seen["support"] = structure(model.get_support())
+    privacy = model.privacy_
+    seen["privacy"] = (str(privacy), privacy.event.to_json(), [s["name"] for s in privacy.stages])
+    seen["ledger"] = [[(r["label"], r["count"]) for r in stage] for stage in privacy.ledger]
+    seen["plan"] = repr(getattr(model, "plan_", None)) if not isinstance(model, select.PrivateSearchCV) else None
+    if hasattr(model, "report"):
+        seen["report"] = of_report(model.report())
+    if hasattr(model, "predict"):
+        seen["predictions"] = structure(model.predict(np.where(np.isfinite(X), X, 0.0)))
+    return seen
+
+
+def observed(run):
+    """What `run` shows: its result's structure or its exception, all warnings, all printed lines."""
+    out, err = io.StringIO(), io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        warnings.simplefilter("always")
+        try:
+            result = ("ok", run())
+        except Exception as error:
+            result = ("error", type(error).__name__, str(error))
+    return result, [(w.category.__name__, str(w.message)) for w in caught], out.getvalue(), err.getvalue()
+
+
+def fit(make, form, task, record):
+    X, y = table(record, task)
+    if form == "csr":
+        given = sp.csr_matrix(X)
+    elif form == "float32":
+        with np.errstate(all="ignore"):
+            given = X.astype(np.float32)
+    elif form == "pandas":
+        import pandas as pd
+
+        given = pd.DataFrame(X, columns=["a", "b", "c"])
+    elif form == "lists":
+        given, y = X.tolist(), y.tolist()
+    elif form == "objects":
+        given, y = X.astype(object), y.astype(object)
+    else:
+        given = X
+    # a missing label is None in a list, as anybody would write it
+    y = [None if v != v else v for v in y] if form in ("lists", "objects") and task != "regression" else y
+    model = make()
+    return observed(lambda: of_model(model.fit(given) if isinstance(model, dpopt.MeanEstimator) else model.fit(given, y), X))
+
+
+def estimators(task):
+    """(name, class, options, methods) of every estimator for a task."""
+    sampled = {"sampling_probability": 0.5, "steps": 4}
+    facts = {"epsilon": 5.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 3}
+    if task == "regression":
+        facts["target_bounds"] = (-1.5, 1.5)
+        yield "LinearRegression", dpopt.LinearRegression, facts, ("auto", *dpopt.METHODS)
+        yield "Ridge", dpopt.Ridge, {**facts, "alpha": 1e-9}, ("auto",)
+        for loss in ("squared_error", "huber", "absolute_error"):
+            yield f"SGDRegressor {loss}", dpopt.SGDRegressor, {**facts, **sampled, "loss": loss, "threshold": 1e-3}, ("noisy-sgd",)
+        yield "SparseLinearRegression", dpopt.SparseLinearRegression, {**facts, "max_features": 1}, SPARSE
+        yield "TwoTowerRegressor", dpopt.TwoTowerRegressor, {**facts, **sampled, "embedding_dim": 2}, ("",)
+        yield "MeanEstimator", dpopt.MeanEstimator, {k: v for k, v in facts.items() if k != "target_bounds"}, ("",)
+        return
+    facts["classes"] = [0, 1] if task == "two classes" else [0, 1, 2]
+    yield "LogisticRegression", dpopt.LogisticRegression, facts, ("auto", *dpopt.METHODS)
+    yield "LinearSVC", dpopt.LinearSVC, {**facts, "smoothing": 1e-3}, ("auto", "objective-perturbation", "output-perturbation")
+    for loss in ("log_loss", "hinge", "smoothed_hinge"):
+        yield f"SGDClassifier {loss}", dpopt.SGDClassifier, {**facts, **sampled, "loss": loss}, ("noisy-sgd",)
+    yield "SparseLogisticRegression", dpopt.SparseLogisticRegression, {**facts, "max_features": 1}, SPARSE
+    yield "EmbeddingClassifier", dpopt.EmbeddingClassifier, {**facts, **sampled, "embedding_dim": 2}, ("",)
+    if task == "two classes":
+        yield "TwoTowerClassifier", dpopt.TwoTowerClassifier, {**facts, **sampled, "embedding_dim": 2, "select_rows": True}, ("",)
+
+
+def fits():
+    """Every (name, case): the case says how to make the estimator, the form of the table and the task."""
+    for task in ("two classes", "three classes", "regression"):
+        for name, kind, facts, methods in estimators(task):
+            accepted = set(kind().get_params())
+            for method, relation, (extreme, options) in itertools.product(methods, RELATIONS, EXTREMES.items()):
+                if not set(options) <= accepted or (task == "regression" and "classes" in options):
+                    continue
+                given = {**facts, "neighbors": relation, **options}
+                if method:
+                    given["method"] = method
+                if relation == "add-or-remove":
+                    given["n_rows"] = ROWS
+                if method == "exponential-mechanism" and "regularization" in accepted - set(options):
+                    given["regularization"] = 2000.0  # the default's sampler takes half a minute
+                yield f"{name} {method} {relation} {task}, {extreme}", (kind, given, "dense", task)
+            for form in ("csr", "float32", "pandas", "lists", "objects"):
+                if form == "csr" and kind is dpopt.MeanEstimator:
+                    continue
+                given = dict(facts) if not methods[0] else {**facts, "method": methods[-1] if methods[0] == "noisy-sgd" else "auto"}
+                yield f"{name} {form} {task}", (kind, given, form, task)
+
+
+def run_fit(case, record):
+    kind, given, form, task = case
+    return fit(lambda: kind(**given), form, task, record)
+
+
+def search(record, task):
+    X, y = table(record, task)
+    if task == "regression":
+        inner, grid = dpopt.Ridge(bounds=(-1, 1), target_bounds=(-1.5, 1.5), method="objective-perturbation"), {"alpha": [1.0, 5.0]}
+    else:
+        inner = dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1, 2], method="objective-perturbation")
+        grid = {"regularization": [1.0, 50.0]}
+    model = select.PrivateSearchCV(inner, grid, epsilon=8.0, delta=1e-5, expected_runs=2, insecure_seed=4)
+    return observed(lambda: of_model(model.fit(X, y), X))
+
+
+def release(name, relation, record):
+    X, y = table(record, "three classes")
+    n = {"n_rows": ROWS} if relation == "add-or-remove" else {}
+    common = {"epsilon": 2.0, "relation": relation, "insecure_seed": 2}
+    delta = {**common, "delta": 1e-6}
+    with np.errstate(all="ignore"):
+        run = {
+            "gaussian_sum": lambda: mechanisms.gaussian_sum(X, 1e-3, **delta, **n),
+            "laplace_sum": lambda: mechanisms.laplace_sum(X, 1e-3, **delta, **n),
+            "second_moment": lambda: mechanisms.second_moment(X, 1e-3, **delta, **n),
+            "sparse_mean": lambda: mechanisms.sparse_mean(sp.csr_matrix(X), 1, **delta, **n),
+            "histogram": lambda: mechanisms.histogram(y, [0, 1, 2], **common),
+            "quantiles": lambda: mechanisms.quantiles(X[:, 0], [0.25, 0.5], **common),
+            "private_bounds": lambda: mechanisms.private_bounds(X[:, :1], **{**common, "epsilon": 20.0}, **n),
+            "frequent_labels": lambda: mechanisms.frequent_labels([None if v != v else v for v in y], **delta),
+            "frequent_labels of mixed types": lambda: mechanisms.frequent_labels([{"a": 1} if v == 77 else v for v in y], **delta),
+            "histogram of mixed types": lambda: mechanisms.histogram([[1] if v == 77 else v for v in y], [0, 1, 2], **common),
+        }[name]  # fmt: skip
+    return observed(lambda: (lambda r: (structure(r.value), r.event.to_json(), float(r.bound), structure(r.records)))(run()))
+
+
+MECHANISMS = (
+    "gaussian_sum", "laplace_sum", "second_moment", "sparse_mean", "histogram", "quantiles", "private_bounds", "frequent_labels",
+    "frequent_labels of mixed types", "histogram of mixed types",
+)  # fmt: skip
+
+
+def client(record, loss, q):
+    """A Flower client's rounds."""
+    from dpopt.flower import PrivateClient
+
+    X, y = table(record, "two classes" if loss == "logistic" else "regression")
+    y = 2 * y - 1 if loss == "logistic" else y
+
+    def run():
+        made = PrivateClient(X, y, epsilon=5.0, delta=1e-5, rounds=2, loss=loss, sampling_probability=q, insecure_seed=6)
+        first = made.fit([np.zeros(COLUMNS)], {})
+        second = made.fit(first[0], {})
+        finite = [bool(np.isfinite(w).all()) for w in (*first[0], *second[0])]
+        return structure(second), finite, [(r["label"], r["count"]) for r in made.releases]
+
+    return observed(run)
+
+
+def encoder(name, record):
+    X, y = table(record, "three classes")
+    made = {
+        "PublicScaler": (lambda: dpopt.PublicScaler(bounds=(-1, 1)), X),
+        "PublicOneHot": (lambda: dpopt.PublicOneHot(categories=[[0, 1, 2]]), np.array([{"a": 1} if v == 77 else v for v in y], dtype=object)[:, None]),
+        "HashingEncoder": (lambda: dpopt.HashingEncoder(n_features=8), y.astype(object)[:, None]),
+    }[name]
+    return observed(lambda: structure(made[0]().fit_transform(made[1])))
+
+
+def cases():
+    """Every (name, function from a record to what is observed)."""
+    for name, case in fits():
+        yield name, lambda record, case=case: run_fit(case, record)
+    for task in ("three classes", "regression"):
+        yield f"PrivateSearchCV {task}", lambda record, task=task: search(record, task)
+    for name, relation in itertools.product(MECHANISMS, RELATIONS):
+        yield f"{name} {relation}", lambda record, name=name, relation=relation: release(name, relation, record)
+    for loss, q in itertools.product(("logistic", "squared"), (0.5, 1.0)):
+        yield f"PrivateClient {loss} q={q}", lambda record, loss=loss, q=q: client(record, loss, q)
+    for name in ("PublicScaler", "PublicOneHot", "HashingEncoder"):
+        yield name, lambda record, name=name: encoder(name, record)
+
+
+def differing(walk):
+    """(number of pairs, descriptions of those that differ, whether the base table is refused) of one case."""
+    base, found = walk(MISSING), []
+    for hostile, record in HOSTILE.items():
+        other = walk(record)
+        if other != base:
+            found.append((hostile, difference(base, other)))
+    return len(HOSTILE), found, base[0][0] == "error"
+
+
+def difference(a, b):
+    """The first place where two observations differ, for the developer who reads this."""
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        key = next(k for k in a if a[k] != b[k])
+        return f"{key}: {difference(a[key], b[key])}"
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
+        return difference(*next((x, y) for x, y in zip(a, b) if x != y))
+    return f"{str(a)[:300]!r} against {str(b)[:300]!r}"
+
+
+def worker(inbox, outbox):
+    """Answers with the result of each case by its number, in a process that can be ended if it hangs."""
+    known = list(cases())
+    while (at := inbox.recv()) is not None:
+        outbox.send((at, differing(known[at][1])))
+
+
+class Walker:
+    """One process that walks; started again where a case took too long."""
+
+    def __init__(self):
+        self.start()
+
+    def start(self):
+        context = multiprocessing.get_context("spawn")
+        here, self.inbox = context.Pipe(duplex=False)
+        self.outbox, there = context.Pipe(duplex=False)
+        self.process = context.Process(target=worker, args=(here, there), daemon=True)
+        self.process.start()
+
+    def walk(self, at):
+        self.inbox.send(at)
+        # a fit per record, each within the limit
+        if not self.outbox.poll(LIMIT):
+            self.process.kill()
+            self.start()
+            return len(HOSTILE), [("any", f"did not end within {LIMIT:g} s")], False
+        return self.outbox.recv()[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="walk everything (some minutes)")
+    parser.add_argument("--slice", default=(0, 23), type=int, nargs=2, metavar=("FIRST", "STEP"), help="which cases without --full")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    given = parser.parse_args()
+    names = [name for name, _ in cases()]
+    chosen = [at for at, name in enumerate(names) if given.only in name]
+    if not given.full:
+        chosen = chosen[given.slice[0] :: given.slice[1]]
+    walker, pairs, wrong, refused = Walker(), 0, 0, 0
+    for at in chosen:
+        made, found, error = walker.walk(at)
+        pairs, wrong, refused = pairs + made, wrong + len(found), refused + made * error
+        for hostile, text in found:
+            print(f"{names[at]} | {hostile} | {text}", flush=True)
+    walker.inbox.send(None)
+    print(f"{refused} of the pairs are refused on both sides, in the same words")
+    print(f"python pairs {pairs}, differing {wrong}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    # one thread per process: the walk is made of small fits
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())

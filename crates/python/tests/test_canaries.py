@@ -1,0 +1,265 @@
+"""A record's text and number never come out of any public callable: no result, warning, print, error or chain of errors.
+
+All public callables are found from ``__all__`` of the package and its submodules; each parameter in turn is given a record
+in every container that somebody may pass, also where it does not belong (swapped arguments). A new callable or parameter
+without an example below makes the test fail.
+"""
+
+import contextlib
+import importlib
+import inspect
+import io
+import os
+import pkgutil
+import tempfile
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dpopt
+from dpopt import Ledger, mechanisms
+
+TEXT, NUMBER = "c4n4ry-Zoe", 918273645.546
+MARKS = ("c4n4ry", "918273645", "9.182736", "918.27", "9.18e")
+
+
+def frame(data, columns):
+    return pytest.importorskip("pandas").DataFrame(data, columns=columns)
+
+
+POISONS = {
+    "list of text": lambda: [TEXT, "a"],
+    "list of numbers": lambda: [NUMBER, 1.0],
+    "list of both": lambda: [1.0, TEXT, NUMBER],
+    "ragged": lambda: [[1.0, NUMBER], [2.0]],
+    "ragged text": lambda: [[1.0, TEXT], [2.0]],
+    "rows with text": lambda: [[1.0, TEXT], [2.0, NUMBER]],
+    "objects": lambda: np.array([[TEXT, NUMBER], [1.0, 2.0]], dtype=object),
+    "column of objects": lambda: np.array([TEXT, NUMBER, None], dtype=object),
+    "objects in cells": lambda: np.array([[{"name": TEXT}, 1.0], [[NUMBER], 2.0]], dtype=object),
+    "numbers": lambda: np.array([[NUMBER, 1.0], [2.0, 3.0]]),
+    "column": lambda: np.array([NUMBER, 1.0]),
+    "one number in an array": lambda: np.array([NUMBER]),
+    "array of text": lambda: np.array([[TEXT, "1"], ["2", "3"]]),
+    "one text in an array": lambda: np.array([TEXT]),
+    "complex": lambda: np.array([[NUMBER + 1j, 1.0]]),
+    "three dimensions": lambda: np.full((1, 1, 1), NUMBER),
+    "structured": lambda: np.array([(TEXT, NUMBER)], dtype=[("a", "U20"), ("b", float)]),
+    "csr": lambda: sp.csr_matrix([[NUMBER, 0.0], [0.0, 1.0]]),
+    "tuple": lambda: (TEXT, NUMBER),
+    "dict": lambda: {"a": TEXT, "b": NUMBER},
+    "set": lambda: {TEXT},
+    "not finite": lambda: np.array([[np.nan, NUMBER], [np.inf, 1e308]]),
+    "table": lambda: frame([[1.0, TEXT], [2.0, NUMBER]], ["a", "b"]),
+    "table without header": lambda: frame([[1.0, 2.0]], [TEXT, str(NUMBER)]),
+    "series": lambda: frame([[1.0, TEXT], [2.0, NUMBER]], ["a", "b"])["b"],
+    "categories": lambda: frame([[TEXT], ["a"]], ["b"])["b"].astype("category"),
+    "polars": lambda: pytest.importorskip("polars").DataFrame({"a": [1.0, 2.0], "b": [TEXT, "x"]}),
+    "arrow": lambda: pytest.importorskip("pyarrow").table({"a": [1.0, 2.0], "b": [TEXT, "x"]}),
+}
+#: What a public parameter is given in place of its number, name or list.
+SWAPPED = ("list of both", "objects", "numbers", "one text in an array", "one number in an array", "csr", "dict", "table", "series", "tuple")
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+#: An example of every parameter, by name.
+GOOD = {
+    "X": X, "y": Y, "values": X[:, 0], "labels": ["a", "b"] * 100, "counts": [3, 4], "path": os.path.join(tempfile.mkdtemp(), "out"), "scores": [3, 9], "categories": ["a", "b"],
+    "levels": [0.5], "clip_norm": 1.0, "row_norm": 1.0, "sparsity": 1, "epsilon": 2.0, "delta": 1e-6, "n_rows": 60, "n_features": 2,
+    "event": "gaussian(3)", "make_event": lambda z: f"gaussian({z!r})", "epsilons": [0.5, 1.0], "steps": [1, 2], "text": "{}",
+    "estimator": dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1], method="objective-perturbation"),
+    "param_candidates": {"regularization": [1.0]}, "name": "data", "details": {"upper": 1.0, "accountant": "gdp"},
+    "run": lambda data: 0.0, "with_record": np.linspace(0, 1, 40), "without_record": np.linspace(0, 1, 40), "data": {},
+    "results": {1.0: [0.5, 0.6]}, "value": 1.0, "bound": 1.0, "expression": "gaussian(3)", "records": [], "insecure_seed": False, "keep": 1,
+    "method": "auto", "error_bound": 1.0, "relation": "zero-out", "rounds": 1, "max_features": 1, "dimension": 2, "kind": "x",
+    "candidates": [], "stages": [], "ledger": [], "allowed_epsilon": 1.0, "lower_bound": 0.1, "claimed": 1.0, "confidence": 0.9,
+    "violated": False, "runs": 10, "refuted_after": None, "svg": "", "distribution": "poisson", "expected_runs": 2.0, "run_epsilon": 1.0,
+    "run_delta": 1e-7, "score_noise": 1.0, "theorem": "renyi", "privacy": None, "input_features": ["a", "b"], "indices": False,
+    "parameters": [np.zeros(2)], "config": {}, "weights": np.zeros(2), "n_classes": 2, "params": {}, "noise_multiplier": 3.0,
+    "columns": 2, "noise_parameter": 0.5, "num_buckets": 2, "sigma": 2.0, "rho": 0.1, "total_variation": 1e-9, "source_dataset_size": 100,
+    "sample_size": 10, "deltas": [1e-6], "sensitivities": [1.0], "standard_deviation": 2.0, "sampling_probs": [1.0], "link": "logistic",
+    "regularization": 10.0, "sampling_probability": 0.1, "truncated_batch_size": 20, "dataset_size": 100, "count": 2, "orders": [2.0],
+    "divergences": [0.1], "degrees_of_freedom": 3, "mu": 0.5, "records_per_user": 2, "events": ["gaussian(3)"], "blocks": ["gaussian(3)"],
+    "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2],
+}  # fmt: skip
+#: Parameters that records come in through; all others are public, and get the shorter list.
+DATA = {"X", "y", "values", "labels", "counts", "scores", "sample_weight", "with_record", "without_record", "X_test"}
+#: Modules without callables that are given data, and names that are not ours to call.
+SKIPPED_MODULES = {"_core", "torch"}
+#: What gives back what it was given, to whoever gave it.
+RETURNING = {"hard_threshold", "predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "fit_transform", "inverse_transform",
+             "user_vectors", "item_vectors"}  # fmt: skip
+SKIPPED_METHODS = {"set_output", "get_metadata_routing", "mro", "set_params"}
+
+
+def chain(error):
+    while error is not None:
+        yield from (str(error), repr(error), *map(repr, error.args), *getattr(error, "__notes__", []))
+        for inner in (error.__context__,):
+            if inner is not None:
+                yield from chain(inner)
+        error = error.__cause__
+
+
+def leaks(run, results=True):
+    """Every text that `run` lets out with a mark in it."""
+    out, texts = io.StringIO(), []
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        warnings.simplefilter("always")
+        try:
+            result = run()
+            if results:
+                texts += [repr(result), str(result), getattr(result, "_repr_html_", lambda: "")()]
+                texts += [result.report()] if hasattr(result, "report") and hasattr(result, "privacy_") else []
+        except Exception as error:
+            texts += list(chain(error))
+    texts += [str(w.message) for w in caught] + [out.getvalue()]
+    return sorted({t[:400] for t in texts if any(mark in t for mark in MARKS)})
+
+
+def modules():
+    names = [m.name for m in pkgutil.iter_modules(dpopt.__path__) if not m.name.startswith("_") and m.name not in SKIPPED_MODULES]
+    return [importlib.import_module(f"dpopt.{n}") for n in sorted(names)]
+
+
+def public():
+    """(full name, object) of every public function and class, each once."""
+    seen = {}
+    for module in [dpopt, *modules()]:
+        for name in module.__all__:
+            if name == "torch":
+                continue
+            thing = getattr(module, name)
+            if callable(thing) and not (isinstance(thing, type) and issubclass(thing, (Exception, Warning))):
+                seen.setdefault(id(thing), (f"{module.__name__}.{name}", thing))
+    return sorted(seen.values(), key=lambda p: p[0])
+
+
+def parameters(function):
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p for p in inspect.signature(function).parameters.values() if p.kind in kinds and p.name not in ("self", "cls")]
+
+
+def arguments(function, name):
+    """Good arguments for all parameters that need one."""
+    given = {}
+    for p in parameters(function):
+        if p.default is inspect.Parameter.empty:
+            assert p.name in GOOD, f"give an example of the parameter {p.name} of {name}"
+            given[p.name] = GOOD[p.name]
+    return given
+
+
+FUNCTIONS = [(n, t) for n, t in public() if not isinstance(t, type)]
+CLASSES = [(n, t) for n, t in public() if isinstance(t, type)]
+
+
+#: Numbers of an event are public, and messages show them.
+EVENTS = tuple(p for p in SWAPPED if p not in ("numbers", "one number in an array"))
+
+
+def walk(function, name, finish=lambda made: made, swapped=SWAPPED):
+    found, calls = {}, 0
+    good = arguments(function, name)
+    for p in parameters(function):
+        data = p.name in DATA
+        for poison in POISONS if data else swapped:
+            calls += 1
+            # a public parameter may be shown in a result, where its owner put it; so may the names of columns
+            shows = data and poison != "table without header" and name.split(".")[-1] not in RETURNING
+            texts = leaks(lambda: finish(function(**{**good, p.name: POISONS[poison]()})), results=shows)
+            if texts:
+                found[f"{name}({p.name} = {poison})"] = texts[0]
+    return found, calls
+
+
+@pytest.mark.parametrize(("name", "function"), FUNCTIONS, ids=[n for n, _ in FUNCTIONS])
+def test_functions_keep_a_record_to_themselves(name, function):
+    found, calls = walk(function, name)
+    assert not found, found
+    assert calls > 0 or not parameters(function)
+
+
+def is_model(kind):
+    return hasattr(kind, "fit") and hasattr(kind, "get_params")
+
+
+def example(kind):
+    """A quick estimator that fits the good table."""
+    given = {"epsilon": 5.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1], "target_bounds": (-1, 1), "steps": 2, "max_features": 1}
+    if kind is dpopt.select.PrivateSearchCV:
+        return kind(GOOD["estimator"], GOOD["param_candidates"], epsilon=5.0, delta=1e-5, expected_runs=1)
+    known = kind().get_params()
+    given = {k: v for k, v in given.items() if k in known}
+    if kind is dpopt.PublicOneHot:
+        given = {"categories": [0, 1]}
+    return kind(**given)
+
+
+@pytest.mark.parametrize(("name", "kind"), CLASSES, ids=[n for n, _ in CLASSES])
+def test_classes_keep_a_record_to_themselves(name, kind):
+    if not is_model(kind):
+        # an event is looked at when it is accounted for
+        event = issubclass(kind, dpopt.accounting.DpEvent) and kind is not dpopt.accounting.DpEvent
+        found, _ = walk(kind, name, (lambda made: dpopt.accounting.epsilon(made, 1e-6)) if event else (lambda made: made), EVENTS if event else SWAPPED)
+        assert not found, found
+        return
+    # every parameter of the constructor, at the fit
+    found = {}
+    base = example(kind).get_params(deep=False)
+    for parameter in base:
+        for poison in SWAPPED:
+            texts = leaks(lambda: kind(**{**base, parameter: POISONS[poison]()}).fit(X, Y), results=False)
+            if texts:
+                found[f"{name}({parameter} = {poison})"] = texts[0]
+    # every method, with a record in each argument
+    for method in sorted(m for m in dir(kind) if not m.startswith("_") and m not in SKIPPED_METHODS and not m.endswith("_request")):
+        if not callable(getattr(kind, method)) and not hasattr(example(kind), method):
+            continue
+        fitted = example(kind).fit(X, Y)
+        if not callable(getattr(fitted, method, None)):
+            continue
+        more, _ = walk(getattr(fitted, method), f"{name}.{method}")
+        found.update(more)
+    # also what a fit keeps: a record in the data of an otherwise good table
+    assert not found, found
+
+
+@pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])
+def test_a_ledger_never_writes_a_record(poison, tmp_path):
+    ledger = Ledger(50.0, 1e-3, path=tmp_path / "a.ledger")
+    model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=ledger, method="objective-perturbation")
+    leaks(lambda: model.fit(POISONS[poison](), [0, 1]))
+    leaks(lambda: mechanisms.gaussian_sum(POISONS[poison](), 1.0, epsilon=1.0, delta=1e-6, ledger=ledger))
+    text = (tmp_path / "a.ledger").read_text()
+    assert not any(mark in text for mark in MARKS)
+
+
+def test_the_walk_sees_what_it_should():
+    def chained(values):
+        try:
+            float(TEXT)
+        except ValueError:
+            raise ValueError("hidden") from None
+
+    assert leaks(lambda: float(TEXT)) and leaks(lambda: print(NUMBER)) and leaks(lambda: warnings.warn(TEXT)) and leaks(lambda: [NUMBER])
+    assert leaks(lambda: chained(1)) and not leaks(lambda: float("x"))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ([[1.0, "text"], [2.0, 3.0]], ValueError, "row 0, column 1 of X is text"),
+        ([[1.0, 2.0], [2.0]], ValueError, "row 1 of X has another number of entries"),
+        (np.array([[1.0, 2.0], [{}, 1.0]], dtype=object), TypeError, "row 1, column 0 of X is of type dict"),
+        ([1.0, 2.0], ValueError, "Reshape your data"),
+    ],
+)  # fmt: skip
+def test_errors_keep_kind_and_position(given, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]).fit(given, [0, 1])
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
