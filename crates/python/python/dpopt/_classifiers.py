@@ -62,7 +62,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         )
         refusal = None
         try:
-            found, event, (bound, records) = _core.select_labels(
+            names, event, (bound, records) = _core.select_labels(
                 dict(zip(keys, counts.tolist())), epsilon, delta, relation, self._seed(1 << 20)
             )
         except _core.PrivacyError as error:
@@ -70,7 +70,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         if refusal is not None:
             raise _core.PrivacyError(advice if delta > 0 else refusal)
         released = (stage("labels", epsilon, delta, json.loads(event), json.loads(bound)), json.loads(records))
-        kept = occurring[[int(key) for key in found]]
+        kept = occurring[[int(key) for key in names]]
         if kept.dtype.kind == "O":
             # in an order that only the labels that were found decide
             kept = np.array(sorted_if_comparable(kept.tolist()))
