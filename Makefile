@@ -99,8 +99,15 @@ figures: ## the pictures of the methods' pages, into docs/images (half an hour, 
 	$(CARGO) run -q --release -p dpopt --example method_figures -- docs/images
 	$(CARGO) run -q --release -p dpopt --example embedding_figure -- docs/images/embeddings.svg
 
-audit: ## planted bugs must be caught, the library's claims must stand (some 15 minutes; writes docs/audits)
+audit: corner-hunt ## planted bugs must be caught, the library's claims must stand (some 15 minutes and the hunt; writes docs/audits)
 	$(CARGO) run -q --release -p dpopt-cli -- audit --catalogue --write docs/audits
+
+.PHONY: corner-hunt
+CASES ?= 100000
+
+corner-hunt: ## headline numbers by interval arithmetic; is any answer to random corner events below the truth? (CASES=100000)
+	$(CARGO) test -q --release -p dpopt-privacy --lib headline_numbers_are_verified -- --nocapture
+	DPOPT_CORNER_CASES=$(CASES) $(CARGO) test -q --release -p dpopt-privacy --test corner_hunt -- --nocapture
 
 .PHONY: reproduce
 NAME ?= all

@@ -274,19 +274,15 @@ fn answer(
     found: Option<(f64, Find)>,
     epsilon: Option<f64>,
 ) -> Answer {
-    let accountants: Vec<Line> = accountant::all()
-        .iter()
-        .map(|a| {
-            let bound = match question {
-                Question::Epsilon { delta } => a.epsilon(&event, relation, delta),
-                Question::Delta { epsilon } => a.delta(&event, relation, epsilon),
-            };
-            match bound {
-                Ok(bound) => Line { name: a.name(), bound: Some(bound), not_supported: None },
-                Err(e) => Line { name: a.name(), bound: None, not_supported: Some(reason(e)) },
-            }
-        })
-        .collect();
+    let answers = match question {
+        Question::Epsilon { delta } => accountant::compare(&event, relation, delta),
+        Question::Delta { epsilon } => accountant::compare_delta(&event, relation, epsilon),
+    };
+    let line = |(name, answer)| match answer {
+        Ok(bound) => Line { name, bound: Some(bound), not_supported: None },
+        Err(e) => Line { name, bound: None, not_supported: Some(reason(e)) },
+    };
+    let accountants: Vec<Line> = answers.into_iter().map(line).collect();
     let best = accountants
         .iter()
         .filter_map(|l| l.bound.as_ref())

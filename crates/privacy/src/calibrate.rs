@@ -111,7 +111,7 @@ pub fn count(
                     stride *= 2;
                 }
             }
-            Err(CertifyError::OverBudget { .. } | CertifyError::Accounting(AccountingError::Unreachable(_))) => {
+            Err(CertifyError::OverBudget { .. } | CertifyError::Accounting(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. })) => {
                 growing = false;
                 stride /= 2;
             }
@@ -133,7 +133,7 @@ enum Toward {
 fn coarse_epsilon(event: &Event, relation: Relation, delta: f64) -> Result<f64, CertifyError> {
     match accountant::epsilon_at(event, relation, delta, Quality::COARSE) {
         Ok(bound) => Ok(bound.upper),
-        Err(AccountingError::Unreachable(_)) => Ok(f64::INFINITY),
+        Err(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. }) => Ok(f64::INFINITY),
         Err(e) => Err(e.into()),
     }
 }
@@ -255,7 +255,7 @@ fn certified_end(
                 refused = Some(value);
                 (needed / target).min(1e6).ln()
             }
-            Err(CertifyError::Accounting(AccountingError::Unreachable(_))) => {
+            Err(CertifyError::Accounting(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. })) => {
                 refused = Some(value);
                 1e6f64.ln()
             }

@@ -1,6 +1,7 @@
 //! Events, accountants and calibration for `dpopt.accounting`. Events come and go as JSON.
 
 use crate::errors::{BudgetExceeded, invalid, refused};
+use dpopt::privacy::accountant::pld::Quality;
 use dpopt::privacy::accountant::{self, AccountingError};
 use dpopt::privacy::certify::CertifyError;
 use dpopt::privacy::{Bound, Budget, Event, Relation, calibrate as search};
@@ -55,7 +56,7 @@ fn ask(
 pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &str, by: &str) -> PyResult<String> {
     let (event, relation) = (event(event_json)?, relation(under)?);
     let bound = py.detach(|| {
-        ask(by, || accountant::epsilon(&event, relation, at_delta), |a| a.epsilon(&event, relation, at_delta))
+        ask(by, || accountant::epsilon_at(&event, relation, at_delta, Quality::BRACKET), |a| a.epsilon(&event, relation, at_delta))
     })?;
     json(&bound)
 }
@@ -65,9 +66,17 @@ pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &s
 pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &str, by: &str) -> PyResult<String> {
     let (event, relation) = (event(event_json)?, relation(under)?);
     let bound = py.detach(|| {
-        ask(by, || accountant::delta(&event, relation, at_epsilon), |a| a.delta(&event, relation, at_epsilon))
+        ask(by, || accountant::delta_at(&event, relation, at_epsilon, Quality::BRACKET), |a| a.delta(&event, relation, at_epsilon))
     })?;
     json(&bound)
+}
+
+/// Certified δ at each of `epsilons`, never growing with ε.
+#[pyfunction]
+pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    let curve = py.detach(|| accountant::privacy_curve(&event, relation, &epsilons)).map_err(refused)?;
+    Ok(curve.into_iter().map(|bound| bound.upper).collect())
 }
 
 /// Every accountant's ε: (name, bound as JSON or `None`, reason or `None`).

@@ -20,7 +20,7 @@ mod training;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse, renyi};
+    use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse, privacy_curve, renyi};
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
     #[pymodule_export]

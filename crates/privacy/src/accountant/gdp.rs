@@ -75,7 +75,7 @@ impl Accountant for GdpAccountant {
         mu(event, relation).map(|_| ())
     }
 
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
         let (mu, total_variation) = mu(event, relation)?;
         let upper = epsilon_with_error(
@@ -96,11 +96,13 @@ impl Accountant for GdpAccountant {
         Ok(Bound { lower, ..Bound::new(upper, NAME) })
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let (mu, total_variation) = mu(event, relation)?;
         let exact = gaussian_ln_delta_upper(epsilon, mu).exp();
-        let upper = delta_with_error(if exact > 0.0 { exact.next_up() } else { 0.0 }, epsilon, total_variation);
+        // an underflow is not nothing; a product with subnormal numbers does not round upward
+        let exact = if mu > 0.0 { exact.next_up().max(f64::MIN_POSITIVE) } else { 0.0 };
+        let upper = delta_with_error(exact, epsilon, total_variation);
         let lower = (gaussian_ln_delta(epsilon, mu) - gaussian_ln_delta_slack(epsilon, mu)).exp();
         let lower = (total_variation == 0.0).then_some(lower * (1.0 - 1e-9));
         Ok(Bound { lower, ..Bound::new(upper, NAME) })

@@ -1,6 +1,7 @@
 //! Accountants: upper bounds on ε(δ) and δ(ε) of an event.
 
 pub mod conversion;
+mod gate;
 pub mod gdp;
 mod integer_shift;
 pub mod pld;
@@ -8,6 +9,7 @@ pub mod pure;
 pub mod rdp;
 pub(crate) mod sampler_error;
 pub mod split;
+pub mod verify;
 pub mod zcdp;
 
 use crate::{Budget, Event, Relation};
@@ -19,7 +21,7 @@ use thiserror::Error;
 pub struct Bound {
     /// The bound: ε for [`Accountant::epsilon`], δ for [`Accountant::delta`]. Rounded up.
     pub upper: f64,
-    /// A certified lower bound on what the event's worst pair attains, where the accountant has one.
+    /// A certified lower bound: what a mechanism that the event describes attains, where one is known.
     pub lower: Option<f64>,
     /// Name of the accountant: `gdp`, `pure`, `zcdp`, `rdp`, `pld`, `split`.
     pub accountant: String,
@@ -89,6 +91,14 @@ pub enum AccountingError {
     /// A parameter is outside its range.
     #[error("{0}")]
     Parameter(String),
+    /// The accountant's answer is below what is certainly attained (or no number): a defect, so that it is not used.
+    #[error("the {accountant} accountant's answer is not used, as it contradicts what is certain: {reason}; please report the event")]
+    Contradicted {
+        /// Which accountant.
+        accountant: String,
+        /// Its answer and what it contradicts.
+        reason: String,
+    },
     /// No finite ε exists at this δ (or no δ < 1 at this ε).
     #[error("{0}")]
     Unreachable(String),
@@ -100,10 +110,22 @@ pub trait Accountant: Sync {
     fn name(&self) -> &'static str;
     /// Honest: `Ok` only if [`epsilon`](Self::epsilon) is a theorem for this event and relation.
     fn supports(&self, event: &Event, relation: Relation) -> Result<(), AccountingError>;
-    /// Smallest ε this accountant can certify at `delta`.
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError>;
-    /// Smallest δ this accountant can certify at `epsilon`.
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError>;
+    /// What this accountant says ε is at `delta`, before the gate: what [`epsilon`](Self::epsilon) asks for.
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError>;
+    /// What this accountant says δ is at `epsilon`, before the gate: what [`delta`](Self::delta) asks for.
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError>;
+
+    /// Smallest ε this accountant can certify at `delta`. The answer has passed the gate: it is not below what is attained, and
+    /// at δ = 0 there is one for purely private events only.
+    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+        gate::epsilon(self, event, relation, delta)
+    }
+
+    /// Smallest δ this accountant can certify at `epsilon`, in [0, 1]. The answer has passed the gate: it is not below what is
+    /// attained, and 0 only where that is proved.
+    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+        gate::delta(self, event, relation, epsilon)
+    }
 }
 
 /// Every accountant, cheapest first.
@@ -151,7 +173,46 @@ pub fn closed_form(event: &Event, relation: Relation, budget: Budget) -> Option<
 
 /// The tightest δ that can be certified at `epsilon`.
 pub fn delta(event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
-    automatic(event, relation, pld::Quality::FINE, |a| a.delta(event, relation, epsilon))
+    delta_at(event, relation, epsilon, pld::Quality::FINE)
+}
+
+/// [`delta`] at a chosen quality of the lattice computation.
+pub fn delta_at(
+    event: &Event,
+    relation: Relation,
+    epsilon: f64,
+    quality: pld::Quality,
+) -> Result<Bound, AccountingError> {
+    automatic(event, relation, quality, |a| a.delta(event, relation, epsilon))
+}
+
+/// The tightest δ at each of `epsilons`, in their order. δ never grows with ε, so what is certified at a smaller ε of the list
+/// holds at a larger one.
+///
+/// ```
+/// use dpopt_privacy::{Event, Relation, accountant};
+/// let curve = accountant::privacy_curve(&Event::gaussian(1.0), Relation::ZeroOut, &[2.0, 0.5, 1.0])?;
+/// assert!(curve[0].upper < curve[2].upper && curve[2].upper < curve[1].upper);
+/// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
+/// ```
+pub fn privacy_curve(event: &Event, relation: Relation, epsilons: &[f64]) -> Result<Vec<Bound>, AccountingError> {
+    let mut curve = epsilons
+        .iter()
+        .map(|e| delta_at(event, relation, *e, pld::Quality::BRACKET))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut order: Vec<usize> = (0..epsilons.len()).collect();
+    order.sort_by(|a, b| epsilons[*a].total_cmp(&epsilons[*b]));
+    // upper bounds from the left, lower bounds from the right
+    for pair in order.windows(2) {
+        curve[pair[1]].upper = curve[pair[1]].upper.min(curve[pair[0]].upper);
+    }
+    for pair in order.windows(2).rev() {
+        // None is below every number
+        if curve[pair[1]].lower > curve[pair[0]].lower {
+            curve[pair[0]].lower = curve[pair[1]].lower;
+        }
+    }
+    Ok(curve)
 }
 
 /// [`epsilon`] at a chosen quality of the lattice computation.
@@ -170,7 +231,20 @@ pub fn compare(
     relation: Relation,
     delta: f64,
 ) -> Vec<(&'static str, Result<Bound, AccountingError>)> {
-    all().iter().map(|a| (a.name(), a.epsilon(event, relation, delta))).collect()
+    let mut answers: Vec<_> = all().iter().map(|a| (a.name(), a.epsilon(event, relation, delta))).collect();
+    gate::reconcile(answers.iter_mut().map(|(_, answer)| answer));
+    answers
+}
+
+/// [`compare`] for δ at `epsilon`.
+pub fn compare_delta(
+    event: &Event,
+    relation: Relation,
+    epsilon: f64,
+) -> Vec<(&'static str, Result<Bound, AccountingError>)> {
+    let mut answers: Vec<_> = all().iter().map(|a| (a.name(), a.delta(event, relation, epsilon))).collect();
+    gate::reconcile(answers.iter_mut().map(|(_, answer)| answer));
+    answers
 }
 
 /// Whether a choice of bounded range is part of the event.
@@ -200,12 +274,8 @@ fn automatic(
     if (found.iter().all(Result::is_err) || has_choice(event)) && !used_up {
         found.extend(["zcdp", "rdp"].into_iter().filter_map(named).map(&ask));
     }
-    // what is attained does not depend on who bounds it
-    let attained = lattice.as_ref().ok().and_then(|b| b.lower);
-    let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper)).map(|mut bound| {
-        bound.lower = bound.lower.or(attained);
-        bound
-    });
+    gate::reconcile(&mut found);
+    let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper));
     // the lattice accountant's reason is the most telling
     least.map_or(lattice, Ok)
 }

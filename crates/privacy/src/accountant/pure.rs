@@ -179,7 +179,8 @@ impl Composition {
             .filter(|(l, _)| *l > epsilon)
             .map(|(l, ln_p)| (ln_p + ln_one_minus_exp_neg(l - epsilon)).exp())
             .sum();
-        let over = if epsilon >= self.sum { 0.0 } else { (over * (1.0 + INFLATION)).min(1.0) };
+        // below the sum something is left, however small
+        let over = if epsilon >= self.sum { 0.0 } else { (over * (1.0 + INFLATION)).clamp(f64::MIN_POSITIVE, 1.0) };
         // 1 − kept·(1 − S) = lost + kept·S
         if over == 0.0 { self.lost } else { up(self.lost + (1.0 - self.lost) * over).min(1.0) }
     }
@@ -212,7 +213,7 @@ impl Accountant for PureAccountant {
         Composition::of(event, relation).map(|_| ())
     }
 
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
         let composition = Composition::of(event, relation)?;
         let upper = epsilon_with_error(
@@ -230,7 +231,7 @@ impl Accountant for PureAccountant {
         Ok(Bound::new(upper, NAME))
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let composition = Composition::of(event, relation)?;
         let upper = delta_with_error(composition.delta(epsilon), epsilon, composition.total_variation);

@@ -307,7 +307,7 @@ impl Accountant for RdpAccountant {
         cost(event, relation, 2.0).map(|_| ())
     }
 
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
         let rest = |cost: Cost| (delta - cost.delta) * (1.0 - 4.0 * UNIT_ROUNDOFF);
         let (order, cost) = optimise(event, relation, |order, cost| match rest(cost) {
@@ -334,7 +334,7 @@ impl Accountant for RdpAccountant {
         Ok(Bound::new(upper, NAME))
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let (order, cost) =
             optimise(event, relation, |order, cost| conversion::ln_delta(order, cost.divergence, epsilon))?;

@@ -23,10 +23,12 @@ enum Profile {
 
 impl Profile {
     fn delta(&self, epsilon: f64) -> f64 {
-        match self {
+        let delta = match self {
             Self::Objective(profile) => profile.delta(epsilon),
             Self::Gaussian { mu } => gaussian_ln_delta_upper(epsilon, *mu).exp(),
-        }
+        };
+        // an underflow is not nothing
+        delta.max(f64::MIN_POSITIVE)
     }
 }
 
@@ -116,7 +118,7 @@ impl Accountant for SplitAccountant {
         profiles(event, relation).map(|_| ())
     }
 
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
         let (list, tv) = profiles(event, relation)?;
         let upper = epsilon_with_error(delta, tv, |d| split_epsilon(&list, d), |e| split_delta(&list, e))?;
@@ -129,7 +131,7 @@ impl Accountant for SplitAccountant {
         }
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let (list, tv) = profiles(event, relation)?;
         Ok(Bound::new(delta_with_error(split_delta(&list, epsilon), epsilon, tv), NAME))

@@ -135,7 +135,7 @@ impl Accountant for ZcdpAccountant {
         cost(event, relation).map(|_| ())
     }
 
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
         let cost = cost(event, relation)?;
         if cost.rho == 0.0 && cost.xi == 0.0 && cost.delta == 0.0 && cost.total_variation == 0.0 {
@@ -164,7 +164,7 @@ impl Accountant for ZcdpAccountant {
         Ok(Bound::new(upper, NAME))
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let cost = cost(event, relation)?;
         let order = best_order(|order| conversion::ln_delta_moment(order, cost.xi + cost.rho * order, epsilon));

@@ -61,7 +61,7 @@ class Bound(float):
     """A certified upper bound (ε or δ): a float that knows where it comes from.
 
     Attributes:
-        lower: certified lower bound on what the worst pair attains, or None.
+        lower: certified lower bound: what a mechanism that the event describes really costs; None where none is known.
         accountant: ``gdp``, ``pure``, ``zcdp``, ``rdp`` or ``pld``.
         details: everything the accountant says (directions, numerical slack).
     """
@@ -102,6 +102,9 @@ def epsilon(event: Any, delta: float, *, relation: Any = "zero-out", accountant:
 
     >>> round(epsilon("gaussian(3.730632)", 1e-5), 4)
     1.0
+    >>> eps = epsilon("poisson(0.01, gaussian(1)) x 100", 1e-6)
+    >>> bool(0.999 * eps < eps.lower <= eps)
+    True
     """
     text = _core.epsilon(as_event(event).to_json(), number(delta, "delta"), _relation(relation), _name(accountant))
     return Bound(json.loads(text))
@@ -163,8 +166,12 @@ def calibrate(
 
 
 def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zero-out") -> list[float]:
-    """δ at each of `epsilons`."""
-    return [float(delta(event, e, relation=relation)) for e in epsilons]
+    """δ at each of `epsilons`, never growing with ε: what is certified at a smaller one holds at a larger one.
+
+    >>> privacy_curve("gaussian(1)", [0.5, 1.0, 2.0]) == sorted(privacy_curve("gaussian(1)", [0.5, 1.0, 2.0]), reverse=True)
+    True
+    """
+    return list(_core.privacy_curve(as_event(event).to_json(), [float(e) for e in epsilons], _relation(relation)))
 
 
 __all__ = [

@@ -59,10 +59,11 @@ struct Prepared {
     lambda: f64,
 }
 
-/// Lattice and spectrum for `target`; `delta` is (a guess of) δ there. `None` if a draw's loss is beyond the grid for sure.
+/// Lattice and spectrum for `target`; `delta` is (a guess of) δ there. `None` if a draw's loss is beyond the grid for sure, or its
+/// masses are no law.
 fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Option<Prepared> {
     let setting = Setting::new(draws, target, delta, quality.tolerance, quality.most_points)?;
-    let parts = setting.parts(|pair, step, index, _| connect_the_dots(pair, step, index));
+    let parts = setting.parts(|pair, step, index, _| connect_the_dots(pair, step, index))?;
     let Setting { step, points, fold_tilt: lambda, .. } = setting;
     #[cfg(test)]
     let lambda = if planted(Bug::NoTilt) { 1e-3 } else { lambda };

@@ -7,6 +7,8 @@ use super::tilt::{Cumulants, View, total};
 
 /// Largest one-step loss kept on a grid: e^loss must stay far from overflow.
 pub(crate) const LARGEST_LOSS: f64 = 600.0;
+/// No lattice point lies higher: e^loss is finite there, with room for a mass's error. What is above counts as +∞.
+const HIGHEST_POINT: f64 = LARGEST_LOSS + 1.0;
 /// Borders per part; a grid that needs more is made coarser in its tails.
 const MOST_CELLS: f64 = 400_000.0;
 
@@ -158,6 +160,8 @@ impl<'a> Widths<'a> {
         }
         let mut index = if atoms.only { vec![] } else { self.spread(step) };
         index.extend(knots);
+        // a coarse step, or the neighbour of a point loss, may lie beyond
+        index.retain(|k| *k as f64 * step <= HIGHEST_POINT);
         index.sort_unstable();
         index.dedup();
         index

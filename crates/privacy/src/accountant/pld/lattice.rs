@@ -17,8 +17,9 @@ pub(crate) struct Lattice {
 }
 
 /// Chord interpolation of the profile at the lattice points `index` (strictly increasing, at least one).
-/// Masses are moved up by their error bounds, so that the result dominates the exact one (spec 18 §3.3).
-pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> Lattice {
+/// Masses are moved up by their error bounds, so that the result dominates the exact one (spec 18 §3.3). `None` where they are
+/// not a probability law: then nothing is certified.
+pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> Option<Lattice> {
     let borders: Vec<f64> = index.iter().map(|&k| k as f64 * step).collect();
     let m = pair.masses(&borders);
     #[cfg(test)]
@@ -51,10 +52,23 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> L
     let infinite = p - finite;
     #[cfg(test)]
     let infinite = if planted(Bug::DroppedInfinity) { 0.0 } else { infinite };
-    Lattice { step, index, mass, infinite, loss_error: 4.0 * U * (1.0 + largest) }
+    Lattice { step, index, mass, infinite, loss_error: 4.0 * U * (1.0 + largest) }.complete()
 }
 
+/// What rounding may take from the total mass: n cells, each to a few u, and what their sum loses.
+const LOST: f64 = 1e-9;
+
 impl Lattice {
+    /// `self` if its masses are finite, not negative and together at least one: all of P is there.
+    fn complete(self) -> Option<Self> {
+        let sound = |m: &f64| *m >= 0.0 && m.is_finite();
+        let total = self.mass.iter().sum::<f64>() + self.infinite;
+        let sound = self.mass.iter().all(sound) && sound(&self.infinite) && total >= 1.0 - LOST;
+        #[cfg(test)]
+        let sound = sound || planted(Bug::IgnoredErrors) || planted(Bug::DroppedInfinity);
+        sound.then_some(self)
+    }
+
     /// Profile at e^epsilon.
     #[cfg(test)]
     pub fn profile(&self, epsilon: f64) -> f64 {
@@ -77,7 +91,7 @@ mod tests {
     #[test]
     fn exact_on_the_grid_and_above_between() {
         let pair = GaussianPair { mu: 1.0 };
-        let lattice = connect_the_dots(&pair, 0.1, (-80..=120).collect());
+        let lattice = connect_the_dots(&pair, 0.1, (-80..=120).collect()).unwrap();
         for (epsilon, value) in [(0.0, 0.382924922548), (1.0, 0.1269367375066)] {
             let got = lattice.profile(epsilon);
             assert!(got >= value - 1e-12 && got < value * (1.0 + 1e-10) + 1e-12, "{got} {value}");
@@ -85,5 +99,15 @@ mod tests {
         let m = pair.masses(&[0.55]);
         assert!(lattice.profile(0.55) > m.p[1] - 0.55f64.exp() * m.q[1]);
         assert!((lattice.mass.iter().sum::<f64>() + lattice.infinite - 1.0).abs() < 1e-10);
+    }
+
+    /// A point so high that e^loss overflows gives no masses; nothing is certified then.
+    #[test]
+    fn masses_that_are_no_law_are_refused() {
+        assert!(connect_the_dots(&GaussianPair { mu: 1.0 }, 400.0, vec![-1, 0, 1, 2]).is_none());
+        let short = Lattice { step: 1.0, index: vec![0], mass: vec![0.5], infinite: 0.4, loss_error: 0.0 };
+        assert!(short.clone().complete().is_none());
+        assert!(Lattice { infinite: 0.5, ..short.clone() }.complete().is_some());
+        assert!(Lattice { infinite: f64::NAN, ..short }.complete().is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! It says how much of an upper bound is numerical slack; it is never a claim.
 
 use super::alias::Copies;
+use super::attained::single_delta;
 use super::grid::LARGEST_LOSS;
 use super::lattice::Lattice;
 use super::pair::{Pair, PointLosses, U};
@@ -135,7 +136,7 @@ struct Prepared {
 fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<Prepared> {
     const MOST_POINTS: usize = 1 << 18;
     let setting = Setting::new(draws, target, delta, tolerance, MOST_POINTS)?;
-    let parts = setting.parts(|pair, step, index, atoms| merged(pair, step, &index, atoms));
+    let parts = setting.parts(|pair, step, index, atoms| Some(merged(pair, step, &index, atoms)))?;
     if parts.iter().any(|(lattice, _)| lattice.index.is_empty()) {
         return None;
     }
@@ -183,7 +184,7 @@ pub(crate) fn epsilon(draws: &Draws, delta: f64, tolerance: f64) -> f64 {
 /// A value that δ(ε) of the composition is certainly not below. `guess` is about what it is.
 pub(crate) fn delta(draws: &Draws, epsilon: f64, guess: f64, tolerance: f64) -> f64 {
     if let [(pair, 1)] = draws {
-        return single_delta(pair, epsilon);
+        return single_delta(&**pair, epsilon);
     }
     let guess = guess.clamp(1e-290, 0.5);
     let Some(merged) = prepare(draws, Target::Epsilon(epsilon), guess, tolerance) else { return 0.0 };
@@ -199,14 +200,6 @@ pub(crate) fn delta(draws: &Draws, epsilon: f64, guess: f64, tolerance: f64) -> 
     }
     let share = ((position - low as f64) * merged.step).exp_m1() / merged.step.exp_m1();
     (d0 + (share * (1.0 + 16.0 * U)).min(1.0) * (d1 - d0)).max(0.0) * (1.0 - 8.0 * U)
-}
-
-/// δ(ε) = P{L > ε} − e^ε Q{L > ε} of one pair, rounded down.
-fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
-    let m = pair.masses(&[epsilon]);
-    let p = m.p[1] - m.p_error[1];
-    let q = (m.q[1] + m.q_error[1]) * epsilon.exp();
-    (p - q - 16.0 * (1.0 + epsilon.abs()) * U * p.abs()).clamp(0.0, 1.0)
 }
 
 fn single_epsilon(pair: &dyn Pair, delta: f64) -> f64 {

@@ -5,6 +5,7 @@
 //! (fixed-size sampling, replace-one) enter both.
 
 mod alias;
+pub(crate) mod attained;
 mod atoms;
 mod chi_square;
 mod closed;
@@ -70,7 +71,7 @@ impl Accountant for Pld {
         tree::alternatives(event, relation).map(|_| ())
     }
 
-    fn epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
+    fn claim_epsilon(&self, event: &Event, relation: Relation, delta: f64) -> Result<Bound, AccountingError> {
         super::check_delta(delta)?;
         let mut worst: Option<Bound> = None;
         for leaves in tree::alternatives(event, relation)? {
@@ -80,13 +81,13 @@ impl Accountant for Pld {
             }
         }
         let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
-        if tree::has_envelope(event, relation, 1) {
-            worst.lower = None;
-        }
+        // samplers' errors may only add to the loss
+        let tolerance = 4.0 * self.quality.tolerance;
+        self.attained(&mut worst, event, relation, |draws, _| lower::epsilon(draws, delta, tolerance));
         Ok(worst)
     }
 
-    fn delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
+    fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let mut worst: Option<Bound> = None;
         for leaves in tree::alternatives(event, relation)? {
@@ -96,16 +97,15 @@ impl Accountant for Pld {
             }
         }
         let mut worst = worst.ok_or_else(|| AccountingError::Parameter("the event has no parts".into()))?;
-        if tree::has_envelope(event, relation, 1) {
-            worst.lower = None;
-        }
+        let tolerance = 4.0 * self.quality.tolerance;
+        self.attained(&mut worst, event, relation, |draws, guess| lower::delta(draws, epsilon, guess, tolerance));
         Ok(worst)
     }
 }
 
 impl Pld {
-    /// [`Accountant::epsilon`] with a certified lower bound on what the event's dominating pair attains in
-    /// [`Bound::lower`]: the gap is numerical slack.
+    /// [`Accountant::epsilon`] with a certified lower bound on what a mechanism that the event describes attains in
+    /// [`Bound::lower`]: where it has the dominating pair the gap is numerical slack.
     ///
     /// ```
     /// use dpopt_privacy::{Event, Relation, accountant::pld::Pld};
@@ -119,17 +119,23 @@ impl Pld {
         Self { quality: Quality { bracket: true, ..self.quality } }.epsilon(event, relation, delta)
     }
 
-    /// The largest of `read` over the directions whose upper bound it does not exceed.
-    fn lower(&self, bound: &mut Bound, sides: [Option<(&Draws, f64)>; 2], read: impl Fn(&Draws) -> f64) {
-        if !self.quality.bracket {
+    /// Sets the lower bound: the largest `read`(draws, upper bound) of a mechanism that the event describes, over both orders.
+    fn attained(&self, bound: &mut Bound, event: &Event, relation: Relation, read: impl Fn(&Draws, f64) -> f64) {
+        if !self.quality.bracket || bound.upper == 0.0 {
             return;
         }
-        let mut sides: Vec<_> = sides.into_iter().flatten().filter(|(draws, _)| !draws.is_empty()).collect();
-        sides.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut lower = 0.0f64;
-        for (draws, upper) in sides {
-            if upper > lower {
-                lower = lower.max(read(draws));
+        for leaves in attained::alternatives(event, relation) {
+            let (forward, backward) = directions(&leaves);
+            let mut sides = vec![(forward, bound.with_to_without)];
+            sides.extend(backward.map(|draws| (draws, bound.without_to_with)));
+            let upper = |side: &(Direction, Option<f64>)| side.1.unwrap_or(bound.upper);
+            sides.sort_by(|a, b| upper(b).total_cmp(&upper(a)));
+            for side in sides.iter().filter(|(draws, _)| !draws.is_empty()) {
+                // an order that costs less than what is attained already has nothing to add
+                if upper(side) > lower {
+                    lower = lower.max(read(&side.0, bound.upper));
+                }
             }
         }
         // not clamped: a lower bound above the upper one would be a mistake that must be seen
@@ -159,14 +165,7 @@ impl Pld {
                 }
             }
         };
-        let sides = [
-            Some((&forward[..], first.value)),
-            backward.as_ref().zip(second.as_ref()).map(|(draws, reading)| (&draws[..], reading.value)),
-        ];
-        let mut bound = bound(first, second, tv);
-        // samplers' errors may only add to the loss
-        self.lower(&mut bound, sides, |draws| lower::epsilon(draws, delta, 4.0 * self.quality.tolerance));
-        Ok(bound)
+        Ok(bound(first, second, tv))
     }
 
     fn leaves_delta(&self, leaves: &Leaves, epsilon: f64) -> Bound {
@@ -181,14 +180,7 @@ impl Pld {
             reading
         };
         let (first, second) = (read(&forward), backward.as_ref().map(|d| read(d)));
-        let sides = [
-            Some((&forward[..], first.value)),
-            backward.as_ref().zip(second.as_ref()).map(|(draws, reading)| (&draws[..], reading.value)),
-        ];
-        let mut bound = bound(first, second, leaves.total_variation);
-        let guess = bound.upper - charge;
-        self.lower(&mut bound, sides, |draws| lower::delta(draws, epsilon, guess, 4.0 * self.quality.tolerance));
-        bound
+        bound(first, second, leaves.total_variation)
     }
 }
 

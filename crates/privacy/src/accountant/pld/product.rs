@@ -92,7 +92,7 @@ pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
         let (low, high) = (view.low[0], view.high[view.high.len() - 1]);
         let (first, last) = ((low / step).floor() as i64, ((high / step).ceil() as i64) + 1);
         let index: Vec<i64> = (first..=last).collect();
-        let lattice = connect_the_dots(pair, step, index);
+        let lattice = connect_the_dots(pair, step, index)?;
         // losses may be larger than said by `loss_error`: one lattice point at most 2^40 times that
         let dense = Dense { first, mass: lattice.mass, infinite: lattice.infinite }.trimmed().power(*t);
         let next = total.map_or(dense.clone(), |sum| sum.convolved(&dense));

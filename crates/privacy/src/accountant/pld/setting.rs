@@ -77,13 +77,17 @@ impl<'a> Setting<'a> {
         Some(Self { draws, views, atoms, lambda, negligible, epsilon, step, points, fold_tilt })
     }
 
-    /// Every pair by `discretise`(pair, step, lattice points, point losses).
-    pub fn parts(&self, discretise: impl Fn(&dyn Pair, f64, Vec<i64>, &PointLosses) -> Lattice + Sync) -> Vec<Part> {
+    /// Every pair by `discretise`(pair, step, lattice points, point losses); `None` if one of them has no lattice.
+    pub fn parts(
+        &self,
+        discretise: impl Fn(&dyn Pair, f64, Vec<i64>, &PointLosses) -> Option<Lattice> + Sync,
+    ) -> Option<Vec<Part>> {
         let all: Vec<_> = self.draws.iter().zip(self.views.iter().zip(&self.atoms)).collect();
-        parallel::map(&all, |((pair, t), ((view, _), (atoms, _)))| {
+        let parts = parallel::map(&all, |((pair, t), ((view, _), (atoms, _)))| {
             let index = Widths::new(view, self.lambda, self.negligible).lattice(self.step, atoms);
-            (discretise(pair, self.step, index, atoms), *t)
-        })
+            Some((discretise(pair, self.step, index, atoms)?, *t))
+        });
+        parts.into_iter().collect()
     }
 }
 

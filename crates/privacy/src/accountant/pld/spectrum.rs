@@ -121,12 +121,12 @@ impl Product {
             let t = *count as f64;
             let exponent = |i: usize| lambda * (lattice.index[i] as f64 * step);
             let top = (0..lattice.mass.len())
-                .filter(|&i| lattice.mass[i] > 0.0)
+                .filter(|&i| lattice.mass[i] != 0.0)
                 .map(|i| exponent(i))
                 .fold(f64::NEG_INFINITY, f64::max);
             let mut tilted: Vec<f64> = Vec::with_capacity(lattice.mass.len());
-            // beyond the last mass the exponential may overflow
-            let weight = |i: usize| if lattice.mass[i] > 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
+            // beyond the last mass the exponential may overflow; a NaN must stay one
+            let weight = |i: usize| if lattice.mass[i] != 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
             tilted.extend((0..lattice.mass.len()).map(weight));
             let sum: f64 = tilted.iter().sum();
             input.fill(0.0);

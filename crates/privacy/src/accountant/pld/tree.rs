@@ -26,16 +26,16 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    fn directed<T: Pair + Clone + 'static>(pair: T) -> Self {
+    pub fn directed<T: Pair + Clone + 'static>(pair: T) -> Self {
         Self { with_to_without: Arc::new(pair.clone()), without_to_with: Arc::new(Reversed(pair)) }
     }
 
-    fn symmetric<T: Pair + 'static>(pair: T) -> Self {
+    pub fn symmetric<T: Pair + 'static>(pair: T) -> Self {
         let pair: Arc<dyn Pair> = Arc::new(pair);
         Self { with_to_without: pair.clone(), without_to_with: pair }
     }
 
-    fn is_symmetric(&self) -> bool {
+    pub fn is_symmetric(&self) -> bool {
         Arc::ptr_eq(&self.with_to_without, &self.without_to_with)
     }
 }
@@ -238,20 +238,6 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
         }
         _ => return refuse(format!("no dominating pair is known for {}", name(leaf))),
     })
-}
-
-/// Whether a pair of `event` lies above all mechanisms of its kind without being one of them: then what the pair attains is no
-/// lower bound. So it is with integer noise on several sums, where another shift may be worst at each ε.
-pub(crate) fn has_envelope(event: &Event, relation: Relation, records: u64) -> bool {
-    match event {
-        Event::DiscreteGaussian { sensitivity, dimension, .. } => {
-            IntegerShift::of_users(*sensitivity, *dimension, relation, records).line.is_none()
-        }
-        Event::UserUnit { records_per_user, event } => {
-            has_envelope(event, relation, records.saturating_mul(*records_per_user))
-        }
-        other => other.children().iter().any(|child| has_envelope(child, relation, records)),
-    }
 }
 
 fn discrete_gaussian(sigma: f64, shift: IntegerShift) -> Sides {

@@ -1,0 +1,96 @@
+//! Events at which accountants once answered below the truth.
+
+use dpopt_privacy::accountant::pld::{Pld, Quality};
+use dpopt_privacy::accountant::{self, Accountant};
+use dpopt_privacy::filter::{Filter, Rule};
+use dpopt_privacy::{Budget, Event, Relation, calibrate, certify};
+
+const ZERO_OUT: Relation = Relation::ZeroOut;
+
+fn integers(sigma: f64, sensitivity: f64) -> Event {
+    Event::DiscreteGaussian { sigma, sensitivity, dimension: Some(1) }
+}
+
+/// A loss of 800 nats: e^800 overflows. One such release already has δ(600) above .99.
+#[test]
+fn losses_beyond_the_exponential_are_not_lost() {
+    for (event, relation, delta, least) in [
+        (integers(0.2, 8.0).self_composed(3), ZERO_OUT, 1e-3, 2000.0),
+        (integers(0.2051, 4.0).self_composed(7), Relation::ReplaceOne, 1e-3, 4000.0),
+    ] {
+        assert!(certify(&event, relation, Budget::new(least, delta).unwrap()).is_err());
+        if let Ok(bound) = accountant::epsilon(&event, relation, delta) {
+            assert!(bound.upper > least, "{event}: {bound:?}");
+        }
+        for (name, answer) in accountant::compare(&event, relation, delta) {
+            assert!(answer.as_ref().map_or(true, |b| b.upper > least), "{name} of {event}: {answer:?}");
+        }
+    }
+    // the whole grid of small σ against integer sensitivities; one part alone is exact
+    for i in 1..=16 {
+        for c in 1..=12 {
+            let (sigma, c) = (0.05 * f64::from(i), f64::from(c));
+            for t in [2, 5] {
+                for quality in [Quality::FINE, Quality::COARSE, Quality::BRACKET] {
+                    let one = Pld { quality }.claim_delta(&integers(sigma, c), ZERO_OUT, 1.0).unwrap().upper;
+                    let many = Pld { quality }.claim_delta(&integers(sigma, c).self_composed(t), ZERO_OUT, 1.0).unwrap().upper;
+                    assert!(many >= one * (1.0 - 1e-9), "{sigma} {c} {t}: {many} {one}");
+                }
+            }
+        }
+    }
+}
+
+/// One step alone has δ(1) of about .8.
+#[test]
+fn a_hundred_million_steps_cost_more_than_one() {
+    let step = Event::gaussian(0.3).poisson_sampled(0.9);
+    let one = accountant::delta(&step, ZERO_OUT, 1.0).unwrap().upper;
+    assert!(one > 0.75);
+    for t in [200_000, 10_000_000, 100_000_000, 1_000_000_000] {
+        let many = Pld::default().claim_delta(&step.clone().self_composed(t), ZERO_OUT, 1.0).unwrap().upper;
+        assert!(many >= one, "{t}: {many}");
+        assert!(accountant::delta(&step.clone().self_composed(t), ZERO_OUT, 1.0).unwrap().upper > 0.999999);
+    }
+}
+
+#[test]
+fn delta_zero_is_for_pure_privacy() {
+    let budget = Budget::new(1.0, 0.0).unwrap();
+    assert!(calibrate::noise(Event::gaussian, ZERO_OUT, budget).is_err());
+    assert!(certify(&Event::gaussian(100.0), ZERO_OUT, budget).is_err());
+    assert!(certify(&Event::laplace(1.01), ZERO_OUT, budget).is_ok());
+    let filter = Filter::new(Rule::Basic, ZERO_OUT, budget).unwrap();
+    assert!(filter.price(&Event::gaussian(100.0), 0.0).is_err());
+    assert!((filter.price(&Event::laplace(2.0), 0.0).unwrap().amount - 0.5).abs() < 1e-14);
+    for event in [Event::gaussian(100.0), Event::gaussian(100.0).poisson_sampled(0.1).self_composed(3), Event::Zcdp { rho: 1e-9, xi: 0.0 }] {
+        for (name, answer) in accountant::compare(&event, ZERO_OUT, 0.0) {
+            assert!(answer.is_err(), "{name} of {event}: {answer:?}");
+        }
+        for (name, answer) in accountant::compare_delta(&event, ZERO_OUT, 500.0) {
+            assert!(answer.as_ref().map_or(true, |b| b.upper > 0.0), "{name} of {event}: {answer:?}");
+        }
+    }
+    // two thousand fair coins: 2^-2000 underflows and is not nothing
+    let many = accountant::epsilon(&Event::laplace(1.0).self_composed(2000), ZERO_OUT, 0.0).unwrap().upper;
+    assert!(many >= 2000.0, "{many}");
+}
+
+/// Lower bounds are of mechanisms that exist, not of the envelope that bounds them.
+#[test]
+fn lower_bounds_are_not_above_upper_ones() {
+    for (event, upper) in [
+        (Event::ExponentialMechanism { epsilon: 0.1 }.self_composed(500), 5.92),
+        (Event::Zcdp { rho: 0.001, xi: 0.0 }.self_composed(1000), 7.77),
+        (Event::DiscreteGaussian { sigma: 100.0, sensitivity: 10.0, dimension: None }.self_composed(50), 3.6),
+    ] {
+        let pld = Pld { quality: Quality::BRACKET }.epsilon(&event, ZERO_OUT, 1e-6).unwrap();
+        let lower = pld.lower.unwrap();
+        // within a fifth of what holds, so that they say something
+        assert!(lower <= upper && lower > 0.6 * upper, "{event}: {pld:?}");
+        for (name, answer) in accountant::compare(&event, ZERO_OUT, 1e-6) {
+            let Ok(bound) = answer else { continue };
+            assert!(bound.lower.unwrap() <= bound.upper, "{name} of {event}: {bound:?}");
+        }
+    }
+}
