@@ -7,7 +7,7 @@ use crate::special::UNIT_ROUNDOFF;
 use crate::{Event, Relation};
 
 /// Group sizes up to which both halves are followed.
-const FOLLOWED: u64 = 16;
+const FOLLOWED: u64 = 4;
 
 /// k steps at (ε, δ): (kε, δ·(e^{kε} − 1)/(e^ε − 1)), rounded up.
 ///

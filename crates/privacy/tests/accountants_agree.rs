@@ -37,7 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
         .prop_map(|parts| Event::composed(parts.into_iter().map(|(e, n)| e.self_composed(n)).collect()))
 }
 
-/// Every bound at or above every lower bound, up to rounding.
+/// Every bound at or above every lower bound, up to rounding; asked before the gate, which refuses what does not fit.
 fn compatible(
     event: &Event,
     what: &str,
@@ -65,8 +65,8 @@ proptest! {
     fn nobody_undercuts_what_is_attained(event in event(), relation in 0usize..3, log_delta in -9.0f64..-2.0) {
         let relation = [Relation::ZeroOut, Relation::AddOrRemove, Relation::ReplaceOne][relation];
         let delta = 10f64.powf(log_delta);
-        compatible(&event, "epsilon", |a| a.epsilon(&event, relation, delta))?;
-        compatible(&event, "delta", |a| a.delta(&event, relation, 1.0))?;
+        compatible(&event, "epsilon", |a| a.claim_epsilon(&event, relation, delta))?;
+        compatible(&event, "delta", |a| a.claim_delta(&event, relation, 1.0))?;
     }
 
     /// `supports` and the answers agree: who supports an event never says that it does not.

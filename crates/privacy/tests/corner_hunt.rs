@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest that one accountant may think about one question.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest that one accountant may think about one question: a hang, and not a machine that others use too.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct Counts {
@@ -63,7 +63,7 @@ impl Counts {
             if time > self.slowest.0 {
                 self.slowest = (time, format!("{} of {what}", a.name()));
             }
-            if time > Duration::from_secs(5) {
+            if time > Duration::from_secs(20) {
                 println!("{time:?}: {} of {what}", a.name());
             }
             if time > PATIENCE {

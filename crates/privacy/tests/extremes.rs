@@ -58,6 +58,7 @@ fn accounted(event: &Event, relation: Relation, delta: f64) -> Result<f64, TestC
             prop_assert!(bound.slack.is_none_or(|s| s.window_points <= MOST_POINTS), "{event}: the window is too long");
             Ok(bound.upper)
         }
+        Err(wrong @ AccountingError::Contradicted { .. }) => Err(TestCaseError::fail(format!("{event}: {wrong}"))),
         Err(AccountingError::Unreachable(_) | AccountingError::Unsupported { .. } | AccountingError::Parameter(_)) => {
             Ok(f64::INFINITY)
         }

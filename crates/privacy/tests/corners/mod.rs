@@ -144,22 +144,23 @@ impl Corners {
     /// Every combinator around `event`.
     fn around(&mut self, event: Event) -> Event {
         let boxed = Box::new(event.clone());
-        match self.below(11) {
-            0 | 1 => event.poisson_sampled(self.probability()),
-            2 => {
+        match self.below(41) {
+            0..8 => event.poisson_sampled(self.probability()),
+            8..12 => {
                 let n = self.count(100_000);
                 let m = self.count(n);
                 event.sampled_without_replacement(n, m)
             }
-            3 => {
+            12..16 => {
                 let n = self.count(10_000);
                 Event::SampledWithReplacement { source_dataset_size: n, sample_size: self.count(1000), event: boxed }
             }
-            4 => Event::Parallel { blocks: vec![event, self.leaf()] },
-            5 => Event::UserUnit { records_per_user: self.count(100), event: boxed },
-            6 | 7 => event.self_composed(self.count(1_000_000_000)),
-            8 => Event::composed(vec![self.leaf(), event]),
-            9 => event.approximate(self.scale(1e-300, 1e-3)),
+            16..20 => Event::Parallel { blocks: vec![event, self.leaf()] },
+            20..24 => Event::UserUnit { records_per_user: self.count(100), event: boxed },
+            24..32 => event.self_composed(self.count(1_000_000_000)),
+            32..36 => Event::composed(vec![self.leaf(), event]),
+            36..40 => event.approximate(self.scale(1e-300, 1e-3)),
+            // an accountant takes up to half a minute for it
             _ => {
                 let shape = [0.0, 1.0, 0.5, f64::INFINITY][self.below(4) as usize];
                 Event::RepeatAndSelect { event: boxed, mean: self.scale(1.0, 1000.0), shape }

@@ -77,6 +77,10 @@ impl Dense {
 pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
     let views: Vec<(View, u64)> =
         parts.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, TAIL)), *t)).collect();
+    // a loss beyond every border
+    if views.iter().any(|(view, _)| view.loss.is_empty()) {
+        return None;
+    }
     let (mut variance, mut widest) = (0.0, 0.0f64);
     for (view, t) in &views {
         variance += *t as f64 * view.cumulants(0.0).variance;
@@ -134,6 +138,13 @@ mod tests {
             let (a, b) = (profile(&got, e), profile(&exact, e));
             assert!(a >= b && a < b * (1.0 + 1e-3), "{e}: {a} {b}");
         }
+    }
+
+    /// Losses so large that no border is below them: nothing is left to multiply.
+    #[test]
+    fn losses_beyond_every_border_are_refused() {
+        let sure: Arc<dyn Pair> = Arc::new(Atoms { infinite: 1.0, ..Atoms::default() });
+        assert!(product(&[(sure, 1), (Arc::new(LaplacePair { shift: 0.2 }), 2)]).is_none());
     }
 
     /// Two Laplace releases: both at +s with probability 1/4.
