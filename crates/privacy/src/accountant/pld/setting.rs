@@ -85,6 +85,10 @@ impl<'a> Setting<'a> {
         let all: Vec<_> = self.draws.iter().zip(self.views.iter().zip(&self.atoms)).collect();
         let parts = parallel::map(&all, |((pair, t), ((view, _), (atoms, _)))| {
             let index = Widths::new(view, self.lambda, self.negligible).lattice(self.step, atoms);
+            // a step that is no number has no points
+            if index.is_empty() {
+                return None;
+            }
             Some((discretise(pair, self.step, index, atoms)?, *t))
         });
         parts.into_iter().collect()
