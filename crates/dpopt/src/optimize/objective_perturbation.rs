@@ -21,7 +21,8 @@ use serde::Serialize;
 /// Options of objective perturbation. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectivePerturbation {
-    /// λ > 0 of the sum objective; raised where the proof needs more. Default L·R/(κμ), κ = 3 in units of a score.
+    /// λ > 0 of the sum objective; raised where the proof needs more. Default L·R/(κμ), κ = 3 in units of a score; larger where
+    /// closing noise would cost more than a tenth.
     pub regularization: Option<f64>,
     /// Shift of a logistic loss, 0 to 20. Default 2 (best accuracy at small ε); 0 for calibrated probabilities.
     pub shift: Option<f64>,
@@ -87,7 +88,21 @@ impl ObjectivePerturbation {
         let score = super::descent::tolerable_noise(problem.loss);
         let wanted = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
-            None => slope * r * r / (score * mu),
+            None => {
+                let usual = slope * r * r / (score * mu);
+                let risk = RiskModel::of(problem);
+                // with many rows and a small λ the certificate is coarser, and closing noise covers it: λ is raised by factors of
+                // √2 until that costs less than a tenth
+                let quiet = |lambda: &f64| {
+                    let linear = c * r / mu / RiskModel::pull(loss);
+                    let b = LARGEST_NORMAL * 1.001 * (c * r / mu) * (problem.weights() as f64).sqrt();
+                    accuracy(problem, loss, *lambda, b).is_ok_and(|a| {
+                        let closing = 2.1 * closing_multiplier * a.tolerance / lambda / neighbours;
+                        risk.regularized(*lambda, linear, closing) <= 1.1 * risk.regularized(*lambda, linear, 0.0)
+                    })
+                };
+                (0..=40).map(|k| usual * 2f64.powf(0.5 * f64::from(k))).find(quiet).unwrap_or(usual)
+            }
         } / (c * r * r);
         // λ/(C·R²) as a function of the multiplier
         let regularization = |z: f64| match (link, problem.relation) {
