@@ -111,6 +111,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         }),
         None => None,
     };
+    method.check().map_err(usage)?;
     Ok(Explained {
         epsilon: budget.epsilon(),
         delta: budget.delta(),

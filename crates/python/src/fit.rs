@@ -86,6 +86,7 @@ pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
         relation: relation(&r.relation)?,
     };
     let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
+    r.options.check().map_err(invalid)?;
     if let Some(name) = r.options.method.as_deref() {
         if !dpopt::optimize::METHODS.contains(&name) {
             let known = dpopt::optimize::METHODS.join(", ");

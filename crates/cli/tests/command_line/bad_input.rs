@@ -54,7 +54,11 @@ fn wrong_flags() {
         (&[("b.toml", "missing.toml")], &[], "cannot read missing.toml"),
         (&[], &["--method", "magic"], "there is no method `magic`"),
         (&[], &["--steps", "0", "--method", "noisy-sgd"], "steps is 0"),
-        (&[], &["--clip-norm=-1", "--method", "noisy-sgd"], "positive"),
+        (&[], &["--clip-norm=-1", "--method", "noisy-sgd"], "clip_norm is -1"),
+        // also where the method has no such option
+        (&[], &["--clip-norm=-1", "--method", "noisy-newton"], "clip_norm is -1"),
+        (&[], &["--learning-rate=nan"], "learning_rate is NaN"),
+        (&[], &["--regularization=-2", "--method", "noisy-sgd"], "regularization is -2"),
         (&[], &["--relation", "add-or-remove"], "--rows"),
         (&[], &["--rows", "1"], "1 row"),
         (&[], &["--format", "cvs"], "did you mean `csv`"),

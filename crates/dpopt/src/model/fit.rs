@@ -12,7 +12,7 @@ use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::{EntropyError, NoiseSource};
-use crate::optimize::{self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_name, first_applicable};
+use crate::optimize::{self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_options, first_applicable};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
@@ -209,7 +209,7 @@ impl Fit {
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
             options.method.embedding = Some(EmbeddingOptions { model, selection: asked.selection, update: asked.update });
         }
-        check_name(&options.method)?;
+        check_options(&options.method)?;
         if options.memory.is_some() && options.method.embedding.is_none() {
             // decided by the flag, not by the size of the data: which method runs is public
             match options.method.method.as_deref() {

@@ -96,17 +96,19 @@ impl FrankWolfe {
             Some(steps) => vec![steps.min(most)],
             None => (0..=16).map(|i| (2f64.powf(2.0 + 0.5 * f64::from(i)) as u64).min(most).min(MOST_STEPS)).collect(),
         };
-        let mut best = (f64::INFINITY, 1.0, 1);
+        let mut best = (f64::INFINITY, 1.0, 1, 0.0);
         for &steps in &all_steps {
             let scale = rough_scale(problem, budget, steps, clip_norm)? / problem.rows as f64;
             // each of T choices gives its feature a useful weight
             let radius = radius.unwrap_or(0.5 * (steps + 1) as f64 * model.useful_weight(nonzeros));
-            let risk = model.frank_wolfe(radius, steps as f64, scale * candidates.ln(), nonzeros);
-            if risk < best.0 {
-                best = (risk, radius, steps);
+            let visible = scale * candidates.ln();
+            let unfound = model.frank_wolfe_unfound(radius, steps as f64, visible, nonzeros);
+            if unfound < best.0 {
+                best = (unfound, radius, steps, visible);
             }
         }
-        Ok((best.1, best.2, best.0))
+        let (_, radius, steps, visible) = best;
+        Ok((radius, steps, model.frank_wolfe(radius, steps as f64, visible, nonzeros)))
     }
 }
 

@@ -210,9 +210,9 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     let named = |options: MethodOptions| MethodOptions { method: Some("frank-wolfe".into()), ..options };
     for (options, reason) in [
         (MethodOptions { steps: Some(0), ..Default::default() }, "steps"),
-        (MethodOptions { l1_norm: Some(-1.0), ..Default::default() }, "l1 norm"),
+        (MethodOptions { l1_norm: Some(-1.0), ..Default::default() }, "l1_norm"),
         (MethodOptions { refresh_every: Some(0), ..Default::default() }, "refresh_every"),
-        (MethodOptions { clip_norm: Some(f64::NAN), ..Default::default() }, "clip norm"),
+        (MethodOptions { clip_norm: Some(f64::NAN), ..Default::default() }, "clip_norm"),
     ] {
         let refused = choose(&problem, Budget::new(1.0, 1e-6).unwrap(), &named(options)).err().unwrap().to_string();
         assert!(refused.contains(reason), "{refused}");

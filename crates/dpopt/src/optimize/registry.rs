@@ -137,7 +137,7 @@ const LIMITING: [&str; 6] =
     [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME, Peeling::NAME, FrankWolfe::NAME];
 
 /// Methods whose proved error grows with ln d and not with √d.
-const LOGARITHMIC: [&str; 2] = [SparseOutputPerturbation::NAME, FrankWolfe::NAME];
+pub(crate) const LOGARITHMIC: [&str; 2] = [SparseOutputPerturbation::NAME, FrankWolfe::NAME];
 
 /// Names of all methods, as in `--method`.
 pub const METHODS: [&str; PLANNERS.len()] = {
@@ -161,7 +161,11 @@ pub const METHODS: [&str; PLANNERS.len()] = {
 /// the fixed options are its own then, and the others are planned with their defaults, for comparison.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
     if options.embedding.is_some() {
-        return vec![Candidate { method: EmbeddingSgd::NAME, plan: planned::<EmbeddingSgd>(problem, budget, options) }];
+        let plan = options.check().and_then(|()| planned::<EmbeddingSgd>(problem, budget, options));
+        return vec![Candidate { method: EmbeddingSgd::NAME, plan }];
+    }
+    if let Err(why) = options.check() {
+        return PLANNERS.iter().map(|&(method, _)| Candidate { method, plan: Err(why.clone()) }).collect();
     }
     let MethodOptions { max_features, intercept, .. } = *options;
     // what is asked of the answer holds for the comparison too
@@ -176,19 +180,26 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
         .collect();
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
     let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
-    let octave = |c: &Candidate| match (risk(c) / best).log2() {
-        octaves if octaves.is_finite() => octaves.floor().min(1e6) as u32,
-        _ => u32::MAX,
-    };
-    let decade = |c: &Candidate| match &c.plan {
-        Ok(plan) => (plan.summary().gradients / 1e9).max(1.0).log10().floor() as u32,
-        Err(_) => 0,
-    };
+    let octave = |c: &Candidate| octave(risk(c), best);
+    let decade = |c: &Candidate| c.plan.as_ref().map_or(0, |plan| decade(plan.summary().gradients));
     let sparse = Regimes::of(problem, budget).at(problem.rows as f64) == Regime::Sparse;
     let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && LOGARITHMIC.contains(&c.method));
     // stable: keeps the order of METHODS within a factor of two
     all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c)));
     all
+}
+
+/// How often `risk` is twice the `best`: 0 within a factor of two, all that predictions are good for.
+pub(crate) fn octave(risk: f64, best: f64) -> u32 {
+    match (risk / best.max(f64::MIN_POSITIVE)).log2() {
+        octaves if octaves.is_finite() => octaves.floor().clamp(0.0, 1e6) as u32,
+        _ => u32::MAX,
+    }
+}
+
+/// Powers of ten of a method's gradients beyond 10⁹.
+pub(crate) fn decade(gradients: f64) -> u32 {
+    (gradients / 1e9).max(1.0).log10().floor() as u32
 }
 
 /// The method asked for by name, without the others; `None` if no name is given or no method has it.
@@ -198,7 +209,8 @@ pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Opti
         return candidates(problem, budget, options).pop().filter(|c| c.method == wanted);
     }
     let &(method, planner) = PLANNERS.iter().find(|(name, _)| *name == wanted)?;
-    Some(Candidate { method, plan: limits(method, options).and_then(|()| planner(problem, budget, options)) })
+    let allowed = options.check().and_then(|()| limits(method, options));
+    Some(Candidate { method, plan: allowed.and_then(|()| planner(problem, budget, options)) })
 }
 
 /// Refuses a method that would use all features where few are asked for.
@@ -237,12 +249,13 @@ pub fn choose(
     budget: Budget,
     options: &MethodOptions,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
-    check_name(options)?;
+    check_options(options)?;
     first_applicable(candidates(problem, budget, options), options).map(|(_, plan)| plan)
 }
 
-/// Refuses a name that no method has.
-pub(crate) fn check_name(options: &MethodOptions) -> Result<(), NotApplicable> {
+/// Refuses numbers that no method could use, and a name that no method has.
+pub(crate) fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
+    options.check()?;
     match options.method.as_deref() {
         Some(name) if options.embedding.is_some() && name != EmbeddingSgd::NAME => Err(NotApplicable::Option(format!(
             "`{name}` fits linear models; embedding models are fitted by {}: leave out the method",

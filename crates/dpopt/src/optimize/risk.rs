@@ -140,13 +140,42 @@ impl RiskModel {
     /// Frank–Wolfe within ‖w‖₁ ≤ λ in T steps, on rows of m entries. It finds at most T directions, those whose slope at 0 is
     /// `visible`; a choice gives its feature a weight of 2λ/(T+1), and features are chosen again until that is useful. (The curvature
     /// bound 2Γ/(T+2), Γ ∝ λ², says far more for large λ than is seen, and would choose balls too small to hold any answer.)
+    ///
+    /// This is what radius and steps are chosen by: it leaves out what every choice of them has in common.
+    pub(crate) fn frank_wolfe_unfound(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
+        let (found, one) = (self.found(steps, visible), self.one_step(radius, steps, nonzeros));
+        let value: f64 = self.moments.iter().take(found).map(|m| self.worth(*m)).sum();
+        let reached = if one < 1.0 { (one * steps / (found as f64).max(1.0)).min(1.0) } else { one.min(2.0) };
+        self.moments.iter().map(|m| self.worth(*m)).sum::<f64>() - (2.0 * reached - reached * reached) * value
+    }
+
+    /// Frank–Wolfe's excess risk. Of the directions that it finds, choices no longer see a slope below `visible`: an error of
+    /// that over the curvature. Until a feature is chosen again its weight shrinks by 2/(T+1) per step, on average by half of 2·found/T;
+    /// and weights are multiples of a step, as far off as a uniform number.
     pub(crate) fn frank_wolfe(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
-        let worth = |m: &f64| 0.5 * self.curvature * m * self.signal;
-        let seen = self.moments.iter().take(steps as usize).take_while(|m| self.curvature * **m * self.signal.sqrt() >= visible);
-        let (found, value) = seen.fold((0.0f64, 0.0), |(found, value), m| (found + 1.0, value + worth(m)));
-        let one = 2.0 * radius / (steps + 1.0) / self.useful_weight(nonzeros);
-        let reached = if one < 1.0 { (one * steps / found.max(1.0)).min(1.0) } else { one.min(2.0) };
-        self.moments.iter().map(worth).sum::<f64>() - (2.0 * reached - reached * reached) * value
+        let (found, one) = (self.found(steps, visible), self.one_step(radius, steps, nonzeros));
+        let coarse = (found as f64 / steps).powi(2) + one * one / 12.0;
+        let left = |m: f64| (visible / (self.curvature * m * self.signal.sqrt())).powi(2) + coarse;
+        let reached = (one * steps / (found as f64).max(1.0)).min(1.0);
+        // an error of the size of the weight itself costs about half of what it is worth
+        let gained = |m: &f64| self.worth(*m) * (2.0 * reached - reached * reached) / (1.0 + left(*m));
+        self.moments.iter().map(|m| self.worth(*m)).sum::<f64>() - self.moments.iter().take(found).map(gained).sum::<f64>()
+    }
+
+    /// What there is to gain in a direction.
+    fn worth(&self, moment: f64) -> f64 {
+        0.5 * self.curvature * moment * self.signal
+    }
+
+    /// How many directions T choices find: those with a slope of `visible` or more at 0.
+    fn found(&self, steps: f64, visible: f64) -> usize {
+        let seen = |m: &&f64| self.curvature * **m * self.signal.sqrt() >= visible;
+        self.moments.iter().take(steps as usize).take_while(seen).count()
+    }
+
+    /// The weight that a choice gives its feature, over a useful one.
+    fn one_step(&self, radius: f64, steps: f64, nonzeros: f64) -> f64 {
+        2.0 * radius / (steps + 1.0) / self.useful_weight(nonzeros)
     }
 
     /// What the first `kept` directions are worth together whose slope of the mean loss at 0 is below `visible`: a selection

@@ -10,7 +10,7 @@ mod words;
 
 use crate::mechanism::ReleaseRecord;
 use crate::model::Guarantee;
-use crate::optimize::Candidate;
+use crate::optimize::{Candidate, LOGARITHMIC, METHODS, decade, octave};
 use crate::plan::Grade;
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
@@ -71,41 +71,47 @@ pub struct Report {
 impl Report {
     /// Why the chosen method was run, in a few words after "because".
     pub fn why_chosen(&self) -> String {
-        if self.by_name {
-            return "it was asked for by name".into();
-        }
-        let planned = |c: &CandidateRow| match &c.outcome {
-            Outcome::Planned(row) => Some(row.predicted_excess_risk),
-            Outcome::Refused { .. } => None,
-        };
-        let applicable = self.candidates.iter().filter(|c| planned(c).is_some()).count();
-        let best = self
-            .candidates
-            .iter()
-            .enumerate()
-            .filter_map(|(i, c)| Some((i, planned(c)?)))
-            .min_by(|a, b| a.1.total_cmp(&b.1));
-        match best {
-            Some((i, _)) if i == self.chosen => {
-                format!("its predicted error is the smallest of the {applicable} methods that apply")
-            }
-            // the choice by regime may pass over more than a factor of two
-            Some((i, risk)) if self.candidates.get(self.chosen).and_then(planned).is_some_and(|own| own >= 2.0 * risk) => format!(
-                "features are so many for these rows that only an error that grows with ln d is of use: predictions (the smallest is \
-                 {}, {}) think too well of the other methods there",
-                self.candidates[i].method,
-                number(risk)
-            ),
-            Some((i, risk)) => format!(
-                "its predicted error is within a factor of two of the smallest ({}, {}), which is as far as predictions \
-                 go, and it comes first in the standing order of methods: one release before many, full batches before \
-                 samples, fewer gradients",
-                self.candidates[i].method,
-                number(risk)
-            ),
-            None => "nothing else applies".into(),
-        }
+        if self.by_name { "it was asked for by name".into() } else { reason(&self.candidates, self.chosen) }
     }
+}
+
+/// What put `chosen` before all others that apply: each reason is given only if it holds over every one of them.
+fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
+    let planned = |c: &CandidateRow| match &c.outcome {
+        Outcome::Planned(row) if row.grade == Grade::Certified => Some((row.predicted_excess_risk, row.gradients)),
+        _ => None,
+    };
+    let applicable: Vec<(&CandidateRow, (f64, f64))> = candidates.iter().filter_map(|c| Some((c, planned(c)?))).collect();
+    let own = candidates.get(chosen).and_then(|c| Some((c, planned(c)?)));
+    let (Some(own), Some(best)) = (own, applicable.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))) else {
+        return "nothing else applies".into();
+    };
+    if applicable.len() == 1 {
+        return "nothing else applies".into();
+    }
+    let smallest = best.1.0;
+    if own.1.0 <= smallest {
+        return format!("its predicted error is the smallest of the {} methods that apply", applicable.len());
+    }
+    let who = format!("{}, {}", best.0.method, number(smallest));
+    let rank = |(c, (risk, gradients)): &(&CandidateRow, (f64, f64))| {
+        let place = METHODS.iter().position(|m| *m == c.method).unwrap_or(METHODS.len());
+        (octave(*risk, smallest), decade(*gradients), place)
+    };
+    if octave(own.1.0, smallest) == 0 && applicable.iter().map(rank).min() == Some(rank(&own)) {
+        return format!(
+            "its predicted error is within a factor of two of the smallest ({who}), which is as far as predictions go, and it comes first in \
+             the standing order of methods: one release before many, full batches before samples, fewer gradients"
+        );
+    }
+    if LOGARITHMIC.contains(&own.0.method.as_str()) {
+        // the only other rule there is
+        return format!(
+            "features are so many for these rows that only an error that grows with ln d is of use: predictions (the smallest is {who}) \
+             think too well of the other methods there"
+        );
+    }
+    format!("it is the first that applies; the smallest predicted error is that of {who}")
 }
 
 /// Public facts about the table and the target.
@@ -215,5 +221,44 @@ impl Report {
     /// The same as JSON, for programs.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::Loss;
+    use crate::optimize::{MethodOptions, Regime, Regimes, candidates, first_applicable};
+    use crate::plan::Problem;
+    use dpopt_privacy::{Budget, Relation};
+
+    #[test]
+    fn reasons_are_given_only_where_they_hold() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let mut told = [0; 3];
+        for (rows, features, nonzeros) in [(10_000, 30, 30), (300, 5, 5), (100_000, 200, 20), (2_000, 100_000, 10), (50, 100_000, 10)] {
+            for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
+                let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, relation: Relation::ZeroOut };
+                let all = candidates(&problem, budget, &MethodOptions::default());
+                let table: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
+                let risks: Vec<f64> = all.iter().filter_map(|c| Some(c.plan.as_ref().ok()?.summary().predicted_excess_risk)).collect();
+                let smallest = risks.iter().copied().fold(f64::INFINITY, f64::min);
+                let (place, plan) = first_applicable(all, &MethodOptions::default()).unwrap();
+                let own = plan.summary().predicted_excess_risk;
+                let why = reason(&table, place);
+                let at = format!("n={rows} d={features} {loss:?} {}: {why}", plan.summary().method);
+                if why.starts_with("features are so many") {
+                    assert_eq!(Regimes::of(&problem, budget).at(rows as f64), Regime::Sparse, "{at}");
+                    told[0] += 1;
+                } else if why.contains("within a factor of two") {
+                    assert!(own < 2.0 * smallest && own > smallest, "{at}");
+                    told[1] += 1;
+                } else {
+                    assert!(why.contains("smallest of the") && own == smallest, "{at}");
+                    told[2] += 1;
+                }
+            }
+        }
+        assert!(told[1] > 0 && told[2] > 0 && told[0] > 0, "{told:?}");
     }
 }

@@ -1,0 +1,177 @@
+//! One look at every option's range, whichever method it is for: a number that no method could use is a mistake, and the method
+//! that was chosen may be one that would not have said so.
+
+use super::registry::MethodOptions;
+use crate::plan::NotApplicable;
+
+/// Lowest and highest value, and whether the lowest itself is allowed.
+#[derive(Clone, Copy)]
+struct Range {
+    low: f64,
+    low_included: bool,
+    high: f64,
+    in_words: &'static str,
+}
+
+const POSITIVE: Range = Range { low: 0.0, low_included: false, high: f64::MAX, in_words: "a positive, finite number" };
+const NOT_NEGATIVE: Range = Range { low: 0.0, low_included: true, high: f64::MAX, in_words: "a finite number, 0 or more" };
+const PROBABILITY: Range = Range { low: 0.0, low_included: false, high: 1.0, in_words: "a number above 0, at most 1" };
+/// The largest f64 below 1.
+const BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
+const SHARE: Range = Range { low: 0.0, low_included: true, high: BELOW_ONE, in_words: "a number from 0, below 1" };
+
+const fn closed(low: f64, high: f64, in_words: &'static str) -> Range {
+    Range { low, low_included: true, high, in_words }
+}
+
+impl MethodOptions {
+    /// Refuses numbers outside the range of every method that has the option, and names the option (as in Python; with dashes it
+    /// is the flag of the command line). What a single method asks beyond that, its plan says.
+    ///
+    /// ```
+    /// use dpopt::optimize::MethodOptions;
+    /// let options = MethodOptions { clip_norm: Some(-1.0), ..MethodOptions::default() };
+    /// assert_eq!(options.check().unwrap_err().to_string(), "clip_norm is -1; give a positive, finite number");
+    /// ```
+    ///
+    /// # Errors
+    /// The first number that is out of range.
+    pub fn check(&self) -> Result<(), NotApplicable> {
+        let adaptive = &self.adaptive;
+        let selection = self.embedding.as_ref().and_then(|e| e.selection);
+        let numbers = [
+            ("learning_rate", self.learning_rate, POSITIVE),
+            ("clip_norm", self.clip_norm, POSITIVE),
+            ("sampling_probability", self.sampling_probability, PROBABILITY),
+            ("momentum", self.momentum, SHARE),
+            ("regularization", self.regularization, NOT_NEGATIVE),
+            ("refit_share", self.refit_share, SHARE),
+            ("difference_clip", self.difference_clip, POSITIVE),
+            ("snapshot_probability", self.snapshot_probability, PROBABILITY),
+            ("l1_norm", self.l1_norm, POSITIVE),
+            ("shift", self.shift, closed(0.0, 20.0, "a number from 0 to 20")),
+            ("gradient_decay", self.gradient_decay, NOT_NEGATIVE),
+            ("distance", self.distance, POSITIVE),
+            ("moment_share", adaptive.moment_share, closed(1e-3, 0.5, "a number from 0.001 to 0.5")),
+            ("moment_ratio", adaptive.moment_ratio, closed(1.0, 100.0, "a number from 1 to 100")),
+            ("second_momentum", adaptive.second_momentum, SHARE),
+            ("noise_ratio", selection.and_then(|s| s.noise_ratio), closed(0.1, 100.0, "a number from 0.1 to 100")),
+            ("level", selection.and_then(|s| s.level), closed(0.125, 9.0, "a number from 0.125 to 9")),
+            ("count_clip_norm", selection.and_then(|s| s.count_clip_norm), POSITIVE),
+        ];
+        for (name, value, range) in numbers {
+            let Some(value) = value else { continue };
+            // NaN is in no range
+            let above = value > range.low || (range.low_included && value == range.low);
+            if !(above && value <= range.high) {
+                return Err(NotApplicable::Option(format!("{name} is {value}; give {}", range.in_words)));
+            }
+        }
+        let counts = [
+            ("steps", self.steps),
+            ("max_features", self.max_features),
+            ("initial_features", self.initial_features),
+            ("refresh_every", self.refresh_every),
+            ("gradient_rank", self.gradient_rank),
+            ("draws", self.draws),
+        ];
+        match counts.iter().find(|(_, count)| *count == Some(0)) {
+            Some((name, _)) => Err(NotApplicable::Option(format!("{name} is 0; give at least 1"))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::Loss;
+    use crate::optimize::tests::{budget, problem};
+    use crate::optimize::{METHODS, candidates, choose};
+    use dpopt_privacy::Relation;
+
+    /// An option set to a number, as a user's text would.
+    fn with(name: &str, value: &str) -> MethodOptions {
+        let mut options = MethodOptions::default();
+        let number: f64 = value.parse().unwrap();
+        match name {
+            "learning_rate" => options.learning_rate = Some(number),
+            "clip_norm" => options.clip_norm = Some(number),
+            "sampling_probability" => options.sampling_probability = Some(number),
+            "momentum" => options.momentum = Some(number),
+            "regularization" => options.regularization = Some(number),
+            "refit_share" => options.refit_share = Some(number),
+            "difference_clip" => options.difference_clip = Some(number),
+            "snapshot_probability" => options.snapshot_probability = Some(number),
+            "l1_norm" => options.l1_norm = Some(number),
+            "shift" => options.shift = Some(number),
+            "gradient_decay" => options.gradient_decay = Some(number),
+            "distance" => options.distance = Some(number),
+            "moment_share" => options.adaptive.moment_share = Some(number),
+            "moment_ratio" => options.adaptive.moment_ratio = Some(number),
+            "second_momentum" => options.adaptive.second_momentum = Some(number),
+            "steps" => options.steps = Some(number as u64),
+            "max_features" => options.max_features = Some(number as u64),
+            "initial_features" => options.initial_features = Some(number as u64),
+            "refresh_every" => options.refresh_every = Some(number as u64),
+            "gradient_rank" => options.gradient_rank = Some(number as u64),
+            "draws" => options.draws = Some(number as u64),
+            other => panic!("{other}"),
+        }
+        options
+    }
+
+    const REAL: [&str; 15] = [
+        "learning_rate", "clip_norm", "sampling_probability", "momentum", "regularization", "refit_share", "difference_clip",
+        "snapshot_probability", "l1_norm", "shift", "gradient_decay", "distance", "moment_share", "moment_ratio", "second_momentum",
+    ];
+    /// Zero is a value of these.
+    const ZERO: [&str; 6] = ["momentum", "regularization", "refit_share", "shift", "gradient_decay", "second_momentum"];
+    const WHOLE: [&str; 6] = ["steps", "max_features", "initial_features", "refresh_every", "gradient_rank", "draws"];
+
+    #[test]
+    fn no_option_takes_a_number_that_no_method_could_use_whatever_method_runs() {
+        let p = problem(Loss::Logistic { shift: 0.0 }, Relation::ZeroOut);
+        let refused = |name: &str, value: &str| {
+            let options = with(name, value);
+            let why = options.check().expect_err(&format!("{name} = {value}")).to_string();
+            assert!(why.starts_with(&format!("{name} is ")), "{why}");
+            // also where the chosen method has no such option
+            let named = MethodOptions { method: Some("noisy-newton".into()), ..options.clone() };
+            assert_eq!(choose(&p, budget(1.0), &named).err().map(|e| e.to_string()), Some(why.clone()));
+            assert_eq!(choose(&p, budget(1.0), &options).err().map(|e| e.to_string()), Some(why.clone()));
+            let rows = candidates(&p, budget(1.0), &options);
+            assert_eq!(rows.len(), METHODS.len());
+            assert!(rows.iter().all(|row| row.plan.as_ref().err().is_some_and(|e| e.to_string() == why)));
+        };
+        for name in REAL {
+            for value in ["-1", "-1e-300", "nan", "inf", "-inf"] {
+                refused(name, value);
+            }
+            match ZERO.contains(&name) {
+                true => assert_eq!(with(name, "0").check(), Ok(())),
+                false => refused(name, "0"),
+            }
+        }
+        for name in WHOLE {
+            refused(name, "0");
+            assert_eq!(with(name, "1").check(), Ok(()));
+        }
+        for (name, value) in [("sampling_probability", "1.5"), ("momentum", "1"), ("shift", "20.1"), ("moment_ratio", "0.5")] {
+            refused(name, value);
+        }
+    }
+
+    #[test]
+    fn every_numeric_option_is_looked_at() {
+        // every field that holds a number when it is written: a new one must be added above
+        let number = |name: &&String, value: &serde_json::Value| value.is_null() && name.as_str() != "method";
+        let all = serde_json::to_value(MethodOptions::default()).unwrap();
+        let names: Vec<String> = all.as_object().unwrap().iter().filter(|(n, v)| number(n, v)).map(|(n, _)| n.replace('-', "_")).collect();
+        let others = ["rate_schedule", "correlation", "peeling", "inner_steps", "intercept", "embedding", "constant_time"];
+        for name in names {
+            let known = REAL.contains(&name.as_str()) || WHOLE.contains(&name.as_str()) || others.contains(&name.as_str());
+            assert!(known, "{name} has no range in option_ranges.rs");
+        }
+    }
+}
