@@ -15,6 +15,7 @@ use dpopt::audit::samplers;
 use dpopt::audit::statistics::{Claim, sequential, threshold};
 use dpopt::progress::Progress;
 use dpopt_privacy::expression;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -332,34 +333,74 @@ fn collect(command: &str, file: &Path, runs: u64, progress: &Bar) -> Result<Vec<
 }
 
 fn numbers(command: &str, file: &Path, wanted: usize, progress: &Bar) -> Result<Vec<f64>, Failure> {
-    let mut all: Vec<f64> = Vec::with_capacity(wanted);
+    let mut all: Vec<f64> = Vec::with_capacity(wanted.min(1 << 20));
     while all.len() < wanted {
-        let output = shell(command, file)
-            .env("DPOPT_AUDIT_RUNS", (wanted - all.len()).to_string())
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|e| Failure::machine(format!("cannot run the program: {}", e.kind())))?;
-        if !output.status.success() {
-            return Err(usage(format!("the program failed on {} ({})", file.display(), output.status)));
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
         let before = all.len();
-        for (position, line) in text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty()) {
-            let number = line.parse().map_err(|_| {
-                // the line itself may show a record
-                usage(format!("line {} of the program's output is not a number; print one number per run", position + 1))
-            })?;
-            if all.len() < wanted {
-                all.push(number);
-                progress.tick();
-            }
+        let mut child = shell(command, file)
+            .env("DPOPT_AUDIT_RUNS", (wanted - before).to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|e| Failure::machine(format!("cannot run the program: {}", e.kind())))?;
+        let read = match child.stdout.take() {
+            // the pipe is closed at the end of the call: a program that goes on writing then stops too
+            Some(output) => printed(output, wanted, &mut all, progress),
+            None => Err(Failure::machine("the program's output cannot be read")),
+        };
+        if read.is_err() {
+            // it may have ended by itself
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(|e| Failure::machine(format!("cannot wait for the program: {}", e.kind())))?;
+        read?;
+        if !status.success() {
+            return Err(usage(format!("the program failed on {} ({status})", file.display())));
         }
         if all.len() == before {
             return Err(usage(format!("the program printed no number on {}; print one per run", file.display())));
         }
     }
     Ok(all)
+}
+
+/// Bytes of output that are read for each number that is wanted.
+const BYTES_PER_NUMBER: usize = 1 << 10;
+/// And at least so many.
+const LEAST_BYTES: usize = 1 << 20;
+
+/// Reads a number per line until `all` holds `wanted`; further ones are left aside. An output without an end is an error.
+fn printed(output: impl Read, wanted: usize, all: &mut Vec<f64>, progress: &Bar) -> Result<(), Failure> {
+    let limit = wanted.saturating_mul(BYTES_PER_NUMBER).max(LEAST_BYTES);
+    let mut output = BufReader::new(output.take(limit as u64 + 1));
+    let (mut line, mut position, mut bytes) = (Vec::new(), 0, 0);
+    loop {
+        line.clear();
+        let got = output.read_until(b'\n', &mut line);
+        let got = got.map_err(|e| Failure::machine(format!("cannot read the program's output: {}", e.kind())))?;
+        if got == 0 {
+            return Ok(());
+        }
+        (position, bytes) = (position + 1, bytes + got);
+        if bytes > limit {
+            return Err(usage(format!(
+                "the program printed more than {limit} bytes for {wanted} numbers and was stopped; print at most DPOPT_AUDIT_RUNS \
+                 numbers, one per line"
+            )));
+        }
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        // the line itself may show a record
+        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            usage(format!("line {position} of the program's output is not a number; print one number per run"))
+        })?;
+        if all.len() < wanted {
+            all.push(number);
+            progress.tick();
+        }
+    }
 }
 
 /// The user's command line with the file as its last argument, through the system's shell.

@@ -81,7 +81,10 @@ fn examine(run: &RunFlags, found: &mut Findings) {
     }
     found.keep(common.not_public(&run.data));
     let schema = found.keep(common.target().and_then(|target| Ok((common.declarations(&target)?.0, target))));
-    let table = found.keep(common.reading.open(&run.data));
+    let table = found.keep(match &schema {
+        Some((schema, target)) => common.reading.open_declared(&run.data, schema, target),
+        None => common.reading.open(&run.data),
+    });
     found.keep(common.method().map(drop));
     let (Some((schema, target)), Some(table)) = (schema, table) else { return };
     let layout = found.keep(schema.resolve(table.columns(), Some(&target)));

@@ -5,11 +5,12 @@ use crate::spending::failed;
 use crate::training::{Common, Task};
 use crate::usage;
 use clap::Args;
+use dpopt::data::MAX_FEATURES;
 use dpopt::loss::embedding::Embedding;
 use dpopt::optimize::{EmbeddingOptions, Regime, Regimes, candidates};
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
-use dpopt_privacy::{Budget, Relation};
+use dpopt_privacy::{Budget, Relation, Shown};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -78,10 +79,11 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let Some(rows) = common.rows.filter(|n| *n >= 2) else {
         return Err(usage("give --rows N (at least 2), or a table to count"));
     };
-    let features = common.reading.features().and_then(|d| usize::try_from(d).ok()).filter(|d| *d >= 1);
-    let Some(features) = features else {
+    let Some(given) = common.reading.features() else {
         return Err(usage("give --features D (at least 1), or a table"));
     };
+    let features = usize::try_from(given).ok().filter(|d| (1..=MAX_FEATURES).contains(&(*d as u64)));
+    let features = features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
     let delta = common.delta.unwrap_or_else(|| (rows as f64).powf(-1.1));
     let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
     let classes = match common.schema.classes.len() {
@@ -132,7 +134,7 @@ fn shown(e: &Explained, read: &str) -> String {
         p.features,
         e.weights,
         p.relation,
-        e.epsilon,
+        Shown(e.epsilon),
         probability(e.delta)
     );
     if e.model_epsilon < e.epsilon {
@@ -153,7 +155,7 @@ fn shown(e: &Explained, read: &str) -> String {
                 row.steps.to_string(),
                 number(row.gradients),
                 number(row.predicted_excess_risk),
-                format!("{:.6}", (row.epsilon * 1e6).ceil() / 1e6),
+                format!("{:.6}", Shown((row.epsilon * 1e6).ceil() / 1e6)),
                 probability(row.delta),
                 row.accountant.clone(),
             ],

@@ -7,6 +7,7 @@ use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
 use clap::Args;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
+use dpopt_privacy::Shown;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -90,8 +91,8 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
     }
     out.push_str(&format!(
         "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}\n",
-        g.epsilon,
-        g.certified_epsilon,
+        Shown(g.epsilon),
+        Shown(g.certified_epsilon),
         probability(g.delta),
         g.relation
     ));

@@ -13,12 +13,18 @@ pub(crate) struct TableFlags {
     /// csv, tsv, parquet or libsvm; by default from the file's name
     #[arg(long)]
     format: Option<String>,
-    /// The first line is a row; columns are called c1, c2, …
+    /// The first line is a row; columns are called c1, c2, …, and how many there are is said by --columns or by declarations of all
     #[arg(long)]
     no_header: bool,
+    /// Number of columns of a table without a header, a public fact
+    #[arg(long, value_name = "N", requires = "no_header")]
+    columns: Option<u64>,
     /// Quotes in a CSV file are plain text
     #[arg(long)]
     no_quoting: bool,
+    /// A line break inside quotes does not end a row. A quote that is never closed then stops the run, and a stray one joins rows
+    #[arg(long, conflicts_with = "no_quoting")]
+    quoted_newlines: bool,
     /// Character between the fields, e.g. ';'; by default a comma (csv) or a tab (tsv)
     #[arg(long, value_name = "CHAR", value_parser = separator)]
     separator: Option<u8>,
@@ -28,13 +34,17 @@ pub(crate) struct TableFlags {
     /// LIBSVM: the first feature has index 0
     #[arg(long)]
     zero_based: bool,
-    /// What to do with a cell that cannot be read, or a row of the wrong width
+    /// What to do with a cell or row that cannot be read, or a row of the wrong width
     #[arg(long, value_enum, default_value_t)]
     bad_cells: BadCellsFlag,
+    /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, and noisy-sgd reads them in batches.
+    /// Any command: a gzipped Parquet file may not unzip to more (by default 2G)
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory: Option<u64>,
 }
 
 /// `--separator`: one ASCII character; a tab may be written `\\t`.
-fn separator(given: &str) -> Result<u8, String> {
+pub(crate) fn separator(given: &str) -> Result<u8, String> {
     match given.as_bytes() {
         b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
@@ -48,8 +58,26 @@ enum BadCellsFlag {
     /// Stop and say which column and row
     #[default]
     Error,
-    /// Take it as missing and go on
+    /// Take the cell as missing; a row that cannot be read contributes nothing but is counted
     Missing,
+}
+
+/// `--memory`: a whole number of bytes, or of K, M, G.
+fn bytes(given: &str) -> Result<u64, String> {
+    let digits = given.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (number, unit) = match digits.char_indices().last() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => (&digits[..at], letter.to_ascii_uppercase()),
+        _ => (digits, ' '),
+    };
+    let shift = match unit {
+        ' ' => 0,
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return Err("write a size like 512M or 2G".into()),
+    };
+    let size = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_shl(shift).filter(|s| s >> shift == n));
+    size.ok_or_else(|| "write a size like 512M or 2G".into())
 }
 
 impl TableFlags {
@@ -58,6 +86,10 @@ impl TableFlags {
             BadCellsFlag::Error => BadCells::Error,
             BadCellsFlag::Missing => BadCells::Missing,
         }
+    }
+
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory
     }
 
     pub(crate) fn features(&self) -> Option<u64> {
@@ -70,6 +102,9 @@ impl TableFlags {
             header: !self.no_header,
             quoting: self.no_quoting.then_some(false),
             separator: self.separator,
+            columns: self.columns,
+            quoted_newlines: self.quoted_newlines,
+            memory: self.memory,
             features: self.features,
             zero_based: self.zero_based,
         })
@@ -78,6 +113,13 @@ impl TableFlags {
     /// Opens the table: reads names, no rows.
     pub(crate) fn open(&self, paths: &[PathBuf]) -> Result<Box<dyn TableReader>, Failure> {
         dpopt::data::open_all(paths, &self.options()?).map_err(usage)
+    }
+
+    /// Opens the table; where it has no header and --columns is not given, declarations that name all columns count them.
+    pub(crate) fn open_declared(&self, paths: &[PathBuf], schema: &Schema, target: &str) -> Result<Box<dyn TableReader>, Failure> {
+        let mut options = self.options()?;
+        options.columns = options.columns.or_else(|| schema.numbered_columns(Some(target)));
+        dpopt::data::open_all(paths, &options).map_err(usage)
     }
 }
 

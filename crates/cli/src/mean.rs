@@ -9,7 +9,7 @@ use crate::relation::RelationFlag;
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
 use dpopt::report::{number, probability};
-use dpopt_privacy::Budget;
+use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -148,8 +148,8 @@ fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
     let _ = writeln!(
         out,
         "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}",
-        g.epsilon,
-        (g.certified_epsilon * 1e6).ceil() / 1e6,
+        Shown(g.epsilon),
+        Shown((g.certified_epsilon * 1e6).ceil() / 1e6),
         probability(g.delta),
         g.relation
     );
@@ -178,7 +178,7 @@ fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]
                 number(plan.noise_std),
                 number(plan.error_bound),
                 number(plan.expected_entries.ceil()),
-                format!("{:.6}", (plan.certificate.bound().upper * 1e6).ceil() / 1e6),
+                format!("{:.6}", Shown((plan.certificate.bound().upper * 1e6).ceil() / 1e6)),
                 probability(plan.certificate.budget().delta()),
                 plan.certificate.bound().accountant.clone(),
             ],
@@ -192,10 +192,10 @@ fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]
          no record was read\n\n{}",
         problem.records,
         problem.dimension,
-        problem.sparsity,
-        problem.norm,
+        Shown(problem.sparsity),
+        Shown(problem.norm),
         problem.relation,
-        budget.epsilon(),
+        Shown(budget.epsilon()),
         probability(budget.delta()),
         table(&headings, &rows)
     )

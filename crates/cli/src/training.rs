@@ -38,10 +38,6 @@ pub(crate) struct Common {
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
     #[arg(long)]
     pub(crate) rows: Option<u64>,
-    /// Most memory for encoded rows, e.g. 512M or 2G: further rows go to an unnamed temporary file, and noisy-sgd reads them in
-    /// batches
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    memory: Option<u64>,
     /// Method; auto takes the best prediction
     #[arg(long, default_value = "auto")]
     method: String,
@@ -53,24 +49,6 @@ pub(crate) struct Common {
     pub(crate) reading: TableFlags,
     #[command(flatten)]
     tuning: Tuning,
-}
-
-/// `--memory`: a whole number of bytes, or of K, M, G.
-fn bytes(given: &str) -> Result<u64, String> {
-    let digits = given.trim_end_matches(['B', 'b']).trim_end_matches('i');
-    let (number, unit) = match digits.char_indices().last() {
-        Some((at, letter)) if letter.is_ascii_alphabetic() => (&digits[..at], letter.to_ascii_uppercase()),
-        _ => (digits, ' '),
-    };
-    let shift = match unit {
-        ' ' => 0,
-        'K' => 10,
-        'M' => 20,
-        'G' => 30,
-        _ => return Err("write a size like 512M or 2G".into()),
-    };
-    let size = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_shl(shift).filter(|s| s >> shift == n));
-    size.ok_or_else(|| "write a size like 512M or 2G".into())
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -169,7 +147,7 @@ impl Common {
         let target = self.target()?;
         self.not_public(data)?;
         let (schema, schema_source) = self.declarations(&target)?;
-        let table = self.reading.open(data)?;
+        let table = self.reading.open_declared(data, &schema, &target)?;
         if self.task == Some(Task::Regression) && !self.schema.classes.is_empty() {
             return Err(usage("--classes is for classification; leave it out or use --task classification"));
         }
@@ -184,7 +162,7 @@ impl Common {
             rows: self.rows,
             ledger,
             bad_cells: self.reading.bad_cells(),
-            memory: self.memory,
+            memory: self.reading.memory(),
             insecure_seed,
             command: Some(command_line()),
             schema_source,

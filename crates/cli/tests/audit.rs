@@ -75,3 +75,27 @@ fn mistakes_say_what_to_do() {
     let error = String::from_utf8_lossy(&words.stderr).into_owned();
     assert!(error.contains("line 1") && !error.contains("alice"), "{error}");
 }
+
+#[test]
+fn an_output_without_end_is_stopped() {
+    let directory = prepared();
+    for (program, part) in [
+        ("yes 1", "printed more than"),
+        ("while :; do echo 1; done", "printed more than"),
+        ("cat /dev/zero", "printed more than"),
+        ("yes 1 | tr -d '\\n'", "printed more than"),
+        ("yes secret of alice", "line 1"),
+        ("echo 1; exit 3", "failed"),
+        ("exit 0", "no number"),
+    ] {
+        std::fs::write(directory.path().join("noisy.sh"), program).expect("written");
+        for more in [&["--epsilon", "1"][..], &["--epsilon", "1", "--all-runs"]] {
+            let started = std::time::Instant::now();
+            let output = audit(directory.path(), more);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{program}: {error}");
+            assert!(error.contains(part) && !error.contains("alice"), "{program}: {error}");
+            assert!(started.elapsed().as_secs() < 60, "{program}");
+        }
+    }
+}

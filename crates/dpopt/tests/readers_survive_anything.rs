@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Date32Array, Float64Array, Int32Array, ListBuilder, StringArray, StringBuilder};
 use arrow::record_batch::RecordBatch;
 use dpopt::data::{
-    BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, Transform, label_counts, open, open_bytes,
+    BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Transform, label_counts, open, open_bytes,
     quantile_counts,
 };
 use parquet::arrow::ArrowWriter;
@@ -90,9 +90,10 @@ fn all_options() -> Vec<(Format, ReadOptions)> {
     let default = ReadOptions::default();
     vec![
         (Format::Csv, default.clone()),
-        (Format::Csv, ReadOptions { header: false, quoting: Some(false), ..default.clone() }),
+        (Format::Csv, ReadOptions { header: false, columns: Some(2), quoting: Some(false), ..default.clone() }),
         (Format::Tsv, default.clone()),
-        (Format::Tsv, ReadOptions { header: false, quoting: Some(true), ..default.clone() }),
+        (Format::Csv, ReadOptions { quoted_newlines: true, ..default.clone() }),
+        (Format::Tsv, ReadOptions { header: false, columns: Some(3), quoting: Some(true), ..default.clone() }),
         (Format::Parquet, default.clone()),
         (Format::Libsvm, ReadOptions { features: Some(9), ..default.clone() }),
         (Format::Libsvm, ReadOptions { features: Some(9), zero_based: true, ..default }),
@@ -262,9 +263,14 @@ fn very_wide_rows_and_huge_fields() {
     let encoder = Encoder::new(&schema.resolve(table.columns(), None).unwrap()).unwrap();
     assert_eq!(encoder.encode_features(&*table, BadCells::Error).unwrap().len(), 2);
 
-    let endless = format!("t\n\"{}\n", "x".repeat(70 << 20));
+    // too long to be read: one bad row, and the next one is what it would be anyway
+    let endless = format!("t\n\"{}\n1\n", "x".repeat(70 << 20));
     let table = open_bytes(endless.into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
-    assert!(matches!(table.count_rows(), Err(DataError::RowTooLong { row: 1, .. })));
+    assert_eq!(table.count_rows().unwrap(), 2);
+    let error = encoder.encode_features(&*table, BadCells::Error).unwrap_err();
+    assert!(matches!(error, DataError::BadRow { row: 1, .. }), "{error}");
+    let rows = encoder.encode_features(&*table, BadCells::Missing).unwrap();
+    assert!(rows.len() == 2 && rows.row(0).0.is_empty() && !rows.row(1).0.is_empty());
 }
 
 #[test]
@@ -292,6 +298,99 @@ fn unbalanced_declarations_are_errors_and_not_panics() {
     assert!(matches!(Encoder::new(&layout), Err(DataError::TargetUndeclared { .. })));
 }
 
+/// Every record as the reader shows it.
+fn records(table: &dyn TableReader) -> Vec<String> {
+    let mut all = Vec::new();
+    let columns = table.columns().len();
+    table
+        .for_each_block(&mut |block| {
+            for r in 0..block.len() {
+                let fields: Vec<Field> = (0..columns).map(|c| block.field(r, c)).collect();
+                all.push(format!("{:?} {} {fields:?}", block.fault(r), block.width(r)));
+            }
+            Ok(())
+        })
+        .expect("no content of a row stops a pass");
+    assert_eq!(all.len() as u64, table.count_rows().unwrap());
+    all
+}
+
+/// Text formats with what stands before the first row.
+fn text_formats() -> Vec<(&'static str, &'static str, ReadOptions)> {
+    let default = ReadOptions::default();
+    let headless = ReadOptions { header: false, columns: Some(2), ..default.clone() };
+    vec![
+        ("t.csv", "a,b\n", default.clone()),
+        ("t.csv", "", headless.clone()),
+        ("t.csv", "\"a;\";b\r\n", ReadOptions { separator: Some(b';'), ..default.clone() }),
+        ("t.csv", "a,b\n", ReadOptions { quoting: Some(false), ..default.clone() }),
+        ("t.tsv", "a\tb\n", default.clone()),
+        ("t.tsv", "", headless),
+        ("t.libsvm", "", ReadOptions { features: Some(9), ..default }),
+    ]
+}
+
+/// Replaces the bytes of row `at` and requires all other records, and their number, to stay what they are, in the readers and in
+/// the encoded rows.
+fn only_one_record_changes(rows: &[Vec<u8>], at: usize, replacement: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, header, options) in text_formats() {
+        let text = |with: &[u8]| {
+            let mut bytes = header.as_bytes().to_vec();
+            for (i, row) in rows.iter().enumerate() {
+                bytes.extend_from_slice(if i == at { with } else { row });
+                bytes.push(b'\n');
+            }
+            bytes
+        };
+        for zipped in [false, true] {
+            let read = |with: &[u8]| {
+                let path = folder.path().join(if zipped { format!("{name}.gz") } else { name.to_string() });
+                std::fs::write(&path, if zipped { gzip(&text(with)) } else { text(with) }).unwrap();
+                let table = open(&path, &options).unwrap();
+                let mut schema = Schema::default();
+                let target = if name.ends_with("libsvm") { "label" } else { "b" };
+                let names: Vec<String> = table.columns().iter().map(|c| c.name.clone()).collect();
+                let target = if options.header || name.ends_with("libsvm") { target } else { "c2" };
+                schema.set_levels(target, vec!["0".into(), "1".into()]).unwrap();
+                if !name.ends_with("libsvm") {
+                    schema.declare(&names[0], Kind::numeric(&names[0], 0.0, 9.0).unwrap()).unwrap();
+                }
+                let encoder = Encoder::new(&schema.resolve(table.columns(), Some(target)).unwrap()).unwrap();
+                let examples = encoder.encode_public(&*table, BadCells::Missing).expect("nothing about a row stops a run");
+                let encoded: Vec<String> =
+                    (0..rows.len()).map(|i| format!("{:?} {}", examples.rows.row(i), examples.targets[i])).collect();
+                assert_eq!(examples.rows.len(), rows.len());
+                (records(&*table), encoded)
+            };
+            let (before, after) = (read(&rows[at]), read(replacement));
+            assert_eq!((before.0.len(), after.0.len()), (rows.len(), rows.len()), "{name} {header:?}");
+            for i in (0..rows.len()).filter(|i| *i != at) {
+                assert_eq!(before.0[i], after.0[i], "{name} {header:?}, row {i}");
+                assert_eq!(before.1[i], after.1[i], "{name} {header:?}, row {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_rows_change_no_other_record() {
+    let rows = [&b"1,0"[..], b"2,1", b"3\t1", b"1 2:1", b"4,1"].map(<[u8]>::to_vec);
+    let long = vec![b'"'; (64 << 20) + 9];
+    let cell = [&vec![b'7'; 60 << 20][..], b",1"].concat();
+    let separators = vec![b','; 1 << 20];
+    for at in [0, 1, 4] {
+        for hostile in [&b""[..], b" ", b"\"", b"1,\"", b"\x1f\x8b\x08", b"\xef\xbb\xbf1,0", b"\xff\xfe", b"\0", b"\r", b"1e308,\r", b"#",
+            b"nan,inf", b"1,0,\"\"\"", b"1 9999999999999999999999:1", b"1 :", &separators]
+        {
+            only_one_record_changes(&rows, at, hostile);
+        }
+    }
+    for hostile in [&long, &cell] {
+        only_one_record_changes(&rows[..3], 1, hostile);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -307,6 +406,19 @@ proptest! {
         for (format, options) in all_options() {
             exercise(text.as_bytes(), format, &options);
         }
+    }
+
+    #[test]
+    fn one_rows_bytes_are_one_record(
+        rows in prop::collection::vec("[-0-9a:.,\t\"? \r\u{0}é]{0,12}", 2..6),
+        at in any::<prop::sample::Index>(),
+        wild in prop::collection::vec(any::<u8>().prop_filter("no line break", |b| *b != b'\n'), 0..40),
+        tame in "[-0-9a:.,\t\"? \r\u{0}é]{0,12}",
+    ) {
+        let rows: Vec<Vec<u8>> = rows.into_iter().map(String::into_bytes).collect();
+        let at = at.index(rows.len());
+        only_one_record_changes(&rows, at, &wild);
+        only_one_record_changes(&rows, at, tame.as_bytes());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The (ε, δ) a user is willing to spend.
 
+use crate::Shown;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -22,11 +23,15 @@ struct Unchecked {
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum BudgetError {
     /// ε must be a positive, finite number.
-    #[error("epsilon is {0}; give a positive, finite number, for example 1")]
+    #[error("epsilon is {}; give a positive, finite number, for example 1", shown(.0))]
     Epsilon(f64),
     /// δ must lie in [0, 1).
-    #[error("delta is {0}; give a number in [0, 1), usually below 1/rows, for example 1e-6")]
+    #[error("delta is {}; give a number in [0, 1), usually below 1/rows, for example 1e-6", shown(.0))]
     Delta(f64),
+}
+
+fn shown(number: &f64) -> Shown {
+    Shown(*number)
 }
 
 impl Budget {

@@ -19,6 +19,7 @@ pub mod gibbs;
 pub mod group;
 pub mod ledger;
 pub mod neighbours;
+mod shown;
 pub mod special;
 
 pub use accountant::Bound;
@@ -28,3 +29,4 @@ pub use event::Event;
 pub use filter::Filter;
 pub use ledger::Ledger;
 pub use neighbours::{Relation, Unit};
+pub use shown::Shown;

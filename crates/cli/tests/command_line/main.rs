@@ -12,7 +12,9 @@ mod interrupted;
 mod ledger;
 mod ledger_guard;
 mod mean;
+mod messages;
 mod paths;
+mod reading;
 mod sparse;
 mod tools;
 

@@ -8,7 +8,7 @@ fn a_split_keeps_every_row_once_and_is_reproducible() {
     let rows: Vec<String> = (0..100).map(|i| format!("{i},\"a\nb\"")).collect();
     std::fs::write(d.path().join("t.csv"), format!("x,y\n{}", rows.join("\n"))).unwrap();
     let split = |a: &str, b: &str, seed: &str| {
-        succeed(d.path(), &["split", "t.csv", "--fraction", "0.7", "--seed", seed, "-o", a, b]);
+        succeed(d.path(), &["split", "t.csv", "--quoted-newlines", "--fraction", "0.7", "--seed", seed, "-o", a, b]);
         let read = |name: &str| std::fs::read_to_string(d.path().join(name)).unwrap();
         (read(a), read(b))
     };

@@ -1,7 +1,9 @@
 //! The public facts file `bounds.toml`: one table per column, and `[dpopt]` for the encoder's constants.
 
+use std::io::Read;
 use std::path::Path;
 
+use dpopt_privacy::Shown;
 use toml::{Table, Value};
 
 use super::error::{DataError, name_of, one_line};
@@ -12,12 +14,20 @@ const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text,
 const OPTION_KEYS: &str = "knots, hash_bits, text_bits, row_norm";
 /// Name of the table that is not a column. A column of that name cannot be declared in the file.
 const OPTIONS: &str = "dpopt";
+/// Most bytes of a bounds file: room for a million columns, none for a table or a device given by mistake.
+const LARGEST: u64 = 1 << 27;
 
 impl Schema {
     /// Reads a bounds file.
     pub fn from_toml_file(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|e| DataError::unreadable(&name_of(path), &e))?;
+        let unreadable = |e: std::io::Error| DataError::unreadable(&name_of(path), &e);
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > LARGEST {
+            return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
+        }
         Self::from_toml(&text)
     }
 
@@ -35,14 +45,19 @@ impl Schema {
                 let before = text.get(..span.start).unwrap_or(text);
                 format!(" line {}", before.matches('\n').count() + 1)
             });
-            DataError::BoundsSyntax { line: line.unwrap_or_default(), reason: one_line(error.message()) }
+            // the parser's own words may quote the file, which may be a table given by mistake
+            let reason = match error.message() {
+                "duplicate key" => "the key or table is there twice; keep one of them",
+                _ => "not TOML; write [column] and lower = 0, upper = 1 or levels = [\"a\", \"b\"] below it",
+            };
+            DataError::BoundsSyntax { line: line.unwrap_or_default(), reason }
         })?;
         let mut schema = Self::default();
         for (name, value) in &file {
             let Value::Table(table) = value else {
                 return Err(DataError::BoundsSyntax {
                     line: String::new(),
-                    reason: one_line(&format!("`{name}` stands outside any table; write it under [{OPTIONS}] or its column")),
+                    reason: "a key stands outside any table; write it under [dpopt] or its column",
                 });
             };
             if name == OPTIONS {
@@ -155,7 +170,7 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
         match key.as_str() {
             "lower" | "upper" => {
                 let Some(bound) = number(value) else {
-                    return error(format!("{key} = {value} is not a number"), "write a number without quotes");
+                    return error(format!("{key} is not a number"), "write a number without quotes");
                 };
                 *(if key == "lower" { &mut lower } else { &mut upper }) = Some(bound);
             }
@@ -166,7 +181,7 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
                     Some("log") => Transform::Log,
                     given => {
                         let nearest = did_you_mean(given.unwrap_or(""), ["auto", "linear", "log"]);
-                        return error(format!("transform = {value} does not exist{nearest}"), "use \"auto\", \"linear\" or \"log\"");
+                        return error(format!("transform is none that exists{nearest}"), "use \"auto\", \"linear\" or \"log\"");
                     }
                 });
             }
@@ -179,7 +194,7 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
             "numeric" | "hash" | "text" | "ignore" => match value.as_bool() {
                 Some(true) => flags.push(key),
                 Some(false) => {}
-                None => return error(format!("{key} = {value} is not true or false"), "write true or false"),
+                None => return error(format!("{key} is not true or false"), "write true or false"),
             },
             _ => return Err(unknown_key(name, key, COLUMN_KEYS)),
         }
@@ -207,7 +222,7 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
             && transform == Transform::Log
             && b.lower() < 0.0
         {
-            return error(format!("transform = \"log\" with lower = {}", b.lower()), "use lower >= 0 or transform = \"linear\"");
+            return error(format!("transform = \"log\" with lower = {}", Shown(b.lower())), "use lower >= 0 or transform = \"linear\"");
         }
         return Ok(Kind::Numeric { bounds, transform });
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::data::error::DataError;
-use crate::data::reader::Field;
+use crate::data::reader::{Block, Field};
 
 /// What to do with a cell that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,17 +12,38 @@ pub enum BadCells {
     /// be shown to anyone else.
     #[default]
     Error,
-    /// Treat the cell as missing (a row of another width: what is missing is missing, what is too much is dropped).
+    /// Treat the cell as missing; a row that can't be read at all, or has another width, contributes nothing but is counted.
     Missing,
 }
 
 impl BadCells {
+    /// What [`BadCells::Error`] gives away, for reports; what [`BadCells::Missing`] promises follows.
+    pub(crate) const ERROR_WARNING: &str = "A cell or row that could not be read would have stopped the run (--bad-cells error), and \
+        that would have told whoever sees the run that there is one. ";
+    /// What [`BadCells::Missing`] promises, as reports, docs/data.md and docs/proofs/encoder.md say it.
+    pub const PROMISE: &str = "With --bad-cells missing no content of a row can stop a run or change how another row is read: what is \
+        left are failures of the machine, a file that cannot be read to its end (a damaged gzip or Parquet file, or text in Parquet \
+        that is not UTF-8) and a disk without room for rows beyond --memory.";
+    /// What that promise leaves out where quotes can hide the end of a row.
+    pub const QUOTED_NEWLINES: &str = "With --quoted-newlines a stray quote joins rows, which changes their number, and one that is \
+        never closed stops the run, whatever --bad-cells says.";
+
     pub(crate) fn check(self, error: DataError) -> Result<(), DataError> {
         match self {
             Self::Error => Err(error),
             Self::Missing => Ok(()),
         }
     }
+}
+
+/// Why row `r` of a block can't be read as a whole, if so: it is to contribute nothing, but stays a row.
+pub(crate) fn bad_row(block: &dyn Block, r: usize, width: usize) -> Option<DataError> {
+    let row = block.first_row() + r as u64 + 1;
+    if let Some(reason) = block.fault(r) {
+        return Some(DataError::BadRow { row, reason });
+    }
+    let found = block.width(r);
+    (found != width).then_some(DataError::RaggedRow { row, expected: width, found })
 }
 
 /// The cell as a finite number.

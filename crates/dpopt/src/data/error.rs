@@ -57,7 +57,7 @@ pub enum DataError {
         nearest: String,
     },
     /// There is no header line.
-    #[error("{source_name} is empty: it has no header line; give a table, or --no-header with at least one row")]
+    #[error("{source_name} is empty: it has no header line; give a table, or --no-header with the number of columns")]
     Empty {
         /// Path, or `<memory>`.
         source_name: String,
@@ -68,16 +68,57 @@ pub enum DataError {
         /// Path, or `<memory>`.
         source_name: String,
     },
-    /// The header is not UTF-8.
-    #[error("{source_name}: the header is not UTF-8 text; save the file as UTF-8")]
-    HeaderNotText {
+    /// The header can't be read.
+    #[error("{source_name}: the header {reason}")]
+    BadHeader {
         /// Path, or `<memory>`.
         source_name: String,
+        /// What is wrong and what to do.
+        reason: &'static str,
+    },
+    /// The number of columns of a table without a header must be public.
+    #[error(
+        "a table without a header does not say how many columns it has, and counting the fields of its first row would read a \
+         record; pass --columns N, or name all of c1, c2, … in the bounds file"
+    )]
+    ColumnsUnknown,
+    /// The number of columns is out of range.
+    #[error("--columns {given} is out of range; use 1 to {limit}")]
+    ColumnsOutOfRange {
+        /// What was given.
+        given: u64,
+        /// Largest allowed.
+        limit: u64,
+    },
+    /// A row that can't be read as a whole.
+    #[error("row {row} {reason}; or pass --bad-cells missing")]
+    BadRow {
+        /// 1-based row, header not counted.
+        row: u64,
+        /// What is wrong and what to do.
+        reason: &'static str,
+    },
+    /// A file that is not text, where text is needed.
+    #[error("{source_name} is a Parquet file, whose rows are no lines; convert it to CSV, TSV or LIBSVM")]
+    NotText {
+        /// Path.
+        source_name: String,
+    },
+    /// A gzipped file that has to be held whole, and is too large for that.
+    #[error(
+        "{source_name} has unzipped to {held} MiB so far, more than there is room for, and a Parquet file is held whole; unzip it \
+         first, or pass a larger --memory SIZE"
+    )]
+    UnzipsTooLarge {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// MiB that were unzipped.
+        held: u64,
     },
     /// The first line holds numbers or long texts: taken as names, a record would appear in plans and messages.
     #[error(
-        "{source_name}: field {position} of the first line is a number or longer than {limit} bytes, so the line looks like a \
-         record; pass --no-header, or give the column a name"
+        "{source_name}: field {position} of the first line is a number, a mark of a missing value or longer than {limit} bytes, so \
+         the line looks like a record; pass --no-header and --columns N, or give the column a name"
     )]
     HeaderLooksLikeData {
         /// Path, or `<memory>`.
@@ -88,17 +129,17 @@ pub enum DataError {
         limit: usize,
     },
     /// Two columns have one name.
-    #[error("column `{name}` appears twice in the header (columns {first} and {second}); rename one of them")]
+    #[error(
+        "columns {first} and {second} have one name in the header; rename one of them, or pass --no-header if the first line is a row"
+    )]
     DuplicateColumn {
-        /// The name.
-        name: String,
         /// 1-based position of the first.
         first: usize,
         /// 1-based position of the second.
         second: usize,
     },
     /// A column that the table does not have.
-    #[error("{role} `{name}` is not a column of the table{nearest}; the table has {columns}")]
+    #[error("{role} `{name}` is not a column of the table{nearest}; {columns}")]
     NoSuchColumn {
         /// "the target", "the bounds file's column", …
         role: String,
@@ -106,7 +147,7 @@ pub enum DataError {
         name: String,
         /// ", did you mean `…`?" or nothing.
         nearest: String,
-        /// The first few names.
+        /// The first few names, or why they are not told.
         columns: String,
     },
     /// A row has more or fewer fields than the header.
@@ -122,8 +163,9 @@ pub enum DataError {
         /// Fields in the row.
         found: usize,
     },
-    /// A quote is opened and never closed.
-    #[error("row {row} opens a quote that the file never closes; close it, or pass --no-quoting if quotes are plain text")]
+    /// A quote is opened and never closed, in a table whose fields may hold line breaks.
+    #[error("row {row} opens a quote that the file never closes; close it, pass --no-quoting if quotes are plain text, or leave out \
+             --quoted-newlines if no field holds a line break")]
     UnbalancedQuote {
         /// 1-based row, header not counted.
         row: u64,
@@ -152,14 +194,6 @@ pub enum DataError {
         row: u64,
         /// What is wrong, without the value.
         reason: &'static str,
-    },
-    /// A row's line is longer than the reader will hold in memory.
-    #[error("row {row} is longer than {limit} bytes; check for a missing line end or a stray quote")]
-    RowTooLong {
-        /// 1-based row.
-        row: u64,
-        /// The public limit.
-        limit: usize,
     },
     /// The number of LIBSVM features must be public.
     #[error("a LIBSVM file does not say how many features it has, and counting them would read the records; pass --features D")]
@@ -199,8 +233,8 @@ pub enum DataError {
     BoundsSyntax {
         /// " line N" or nothing.
         line: String,
-        /// What the parser says, on one line.
-        reason: String,
+        /// What is wrong and what to do.
+        reason: &'static str,
     },
     /// An unknown key of the bounds file.
     #[error("bounds file: [{table}] has no key `{key}`{nearest}; known keys: {known}")]
@@ -276,22 +310,42 @@ impl DataError {
         Self::Declaration { column: one_line(column), what: one_line(&what.into()), fix: fix.into() }
     }
 
-    pub(crate) fn no_such_column(role: &str, name: &str, columns: &[&str]) -> Self {
-        let mut listed = columns.iter().take(12).map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
-        if columns.len() > 12 {
-            listed.push_str(&format!(" and {} more", columns.len() - 12));
-        }
-        if let [only] = columns
-            && let Some(separator) = only.chars().find(|c| matches!(c, ';' | '\t' | '|' | ','))
-        {
-            listed.push_str(&format!(" only; if fields end at {separator:?}, pass --separator {separator:?}"));
-        }
-        Self::NoSuchColumn {
-            role: role.into(),
-            name: one_line(name),
-            nearest: super::nearest::did_you_mean(name, columns.iter().copied()),
-            columns: listed,
-        }
+    /// Names are told only if one of the `declared` ones, which the user wrote, is among them: otherwise the first line may be a
+    /// record that was taken for a header.
+    pub(crate) fn no_such_column(role: &str, name: &str, columns: &[&str], declared: &[&str]) -> Self {
+        let separator = match columns {
+            [only] => only.chars().find(|c| matches!(c, ';' | '\t' | '|' | ',')),
+            _ => None,
+        };
+        let header = declared.iter().any(|name| columns.contains(name));
+        let columns_told = match separator {
+            Some(separator) => format!("it has one column only; if fields end at {separator:?}, pass --separator {separator:?}"),
+            None if header => format!("the table has {}", listed(columns.iter().map(|c| format!("`{c}`")))),
+            None => format!(
+                "none of the {} columns has a name that was given, so they are not told here: if the first line is a row, pass \
+                 --no-header and --columns N",
+                columns.len()
+            ),
+        };
+        let nearest = if header { super::nearest::did_you_mean(name, columns.iter().copied()) } else { String::new() };
+        Self::NoSuchColumn { role: role.into(), name: one_line(name), nearest, columns: columns_told }
+    }
+}
+
+/// Names listed at most.
+const LISTED: usize = 12;
+
+/// The first few names, and how many more there are: a table may have 200,000 columns.
+pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    let mut names = names.into_iter();
+    let mut text = String::new();
+    for (i, name) in names.by_ref().take(LISTED).enumerate() {
+        text.push_str(if i > 0 { ", " } else { "" });
+        text.push_str(name.as_ref());
+    }
+    match names.count() {
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
 }
 
@@ -303,4 +357,27 @@ pub(crate) fn one_line(text: &str) -> String {
 /// A path as it appears in messages.
 pub(crate) fn name_of(path: &Path) -> String {
     one_line(&path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut_and_counted() {
+        let names: Vec<String> = (1..=200_000).map(|i| format!("c{i}")).collect();
+        assert_eq!(listed(&names[..3]), "c1, c2, c3");
+        assert_eq!(listed(&names[..12]), "c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12");
+        assert!(listed(&names).ends_with(", c12 and 199988 more"));
+        assert_eq!(listed::<&str>([]), "");
+    }
+
+    #[test]
+    fn names_of_a_first_line_that_matches_nothing_are_not_told() {
+        let error = |declared: &[&str]| DataError::no_such_column("the target", "how", &["low", "age"], declared).to_string();
+        let matched = error(&["age", "how"]);
+        assert!(matched.contains("`low`, `age`") && matched.contains("did you mean `low`?"), "{matched}");
+        let unmatched = error(&["how"]);
+        assert!(!unmatched.contains("low") && unmatched.contains("--no-header"), "{unmatched}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What a fit would make of every row: counts and positions, never a value. For the operator's eyes: **not private**.
 
-use super::cell::{BadCells, field_number, field_text, is_missing_marker, is_missing_text};
+use super::cell::{BadCells, bad_row, field_number, field_text, is_missing_marker, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
 use super::reader::{Field, TableReader};
@@ -42,6 +42,7 @@ impl Finding {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Ragged,
+    BadRow(&'static str),
     Unreadable(usize, &'static str),
     NotANumber(usize),
     Outside(usize),
@@ -62,6 +63,7 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
         let cells = |what: String, stops: bool| (what, "cell", stops);
         let (what, unit, stops) = match what {
             What::Ragged => (format!("{} more or fewer fields than the header", if count == 1 { "has" } else { "have" }), "row", stops),
+            What::BadRow(reason) => (reason.to_string(), "row", stops),
             What::Unreadable(at, reason) => cells(format!("of column `{}` cannot be read: {reason}", name(at)), stops),
             What::NotANumber(at) => cells(format!("of column `{}`: not a finite number", name(at)), stops),
             What::Outside(at) => cells(format!("of column `{}` outside its range, to be clipped to it", name(at)), false),
@@ -104,8 +106,10 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
                     rows.push(row);
                 }
             };
-            if block.width(r) != columns.len() {
-                saw(What::Ragged);
+            if bad_row(&*block, r, columns.len()).is_some() {
+                // as a whole: it contributes nothing, so its cells do not matter
+                saw(block.fault(r).map_or(What::Ragged, What::BadRow));
+                continue;
             }
             for (i, ((_, kind), &at)) in layout.features.iter().zip(&places).enumerate() {
                 let field = block.field(r, at);

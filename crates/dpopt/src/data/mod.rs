@@ -23,13 +23,17 @@ mod target;
 mod text;
 
 pub use cell::BadCells;
-pub(crate) use cell::{field_number, is_missing_marker};
+pub(crate) use cell::{bad_row, field_number, is_missing_marker};
 pub use encode::Encoder;
 pub use error::DataError;
+pub(crate) use error::listed;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};
-pub use reader::{Block, Column, Field, Format, ReadOptions, Stored, TableReader, Visit, files_of, open, open_all, open_bytes, same_table};
+pub use reader::{
+    Block, Column, Field, Format, MAX_FEATURES, RawTable, ReadOptions, Stored, TableReader, Visit, files_of, open, open_all, open_bytes,
+    raw_rows, same_table,
+};
 pub use rows::{Examples, Rows, keep_largest};
 pub(crate) use scaled::ScaledRecords;
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};

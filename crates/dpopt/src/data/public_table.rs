@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cell::{field_number, field_text, is_missing_marker};
+use super::cell::{bad_row, field_number, field_text, is_missing_marker};
 use super::error::DataError;
 use super::reader::{Field, Stored, TableReader};
 use super::schema::{Kind, Schema, TargetRule};
@@ -102,7 +102,7 @@ impl Schema {
         let mut rows = 0usize;
         table.for_each_block(&mut |block| {
             rows += block.len();
-            for row in 0..block.len() {
+            for row in (0..block.len()).filter(|&row| bad_row(&*block, row, columns.len()).is_none()) {
                 for (c, summary) in summaries.iter_mut().enumerate() {
                     summary.see(block.field(row, c), &mut scratch);
                 }

@@ -1,7 +1,7 @@
 //! Counts below each point of a public grid: what a private quantile looks at (spec 17 §1.2). The choice itself is a
 //! mechanism's; here nothing leaves.
 
-use super::cell::{BadCells, field_number, is_missing_marker};
+use super::cell::{BadCells, bad_row, field_number, is_missing_marker};
 use super::encode::position;
 use super::error::DataError;
 use super::reader::TableReader;
@@ -44,6 +44,10 @@ pub fn quantile_counts(
     let mut cells = vec![vec![0u64; grid.len() + 1]; columns.len()];
     table.for_each_block(&mut |block| {
         for r in 0..block.len() {
+            if let Some(error) = bad_row(&*block, r, table.columns().len()) {
+                bad_cells.check(error)?;
+                continue;
+            }
             for ((cell, &at), column) in cells.iter_mut().zip(&at).zip(columns) {
                 let field = block.field(r, at);
                 match field_number(field) {
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn counts_are_of_values_strictly_below() {
-        let text = b"v,w\n1,a\n-5,\n,\n0,\n1e12,\nx,\n";
+        let text = b"v,w\n1,a\n-5,\n,\n0,\n1e12,\nx,\n7\n";
         let table = open_bytes(text.to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
         let columns = vec!["v".to_string()];
         let error = quantile_counts(&*table, &columns, BadCells::Error).err().unwrap();
@@ -114,7 +118,7 @@ mod tests {
         };
         let without = count("v\n3\n7\n");
         for extra in ["-1e300", "0.5", "7", "1e300", ""] {
-            let with = count(&format!("v\n3\n7\n{extra},\n"));
+            let with = count(&format!("v\n3\n7\n{extra}\n"));
             assert!(without.iter().zip(&with).all(|(a, b)| *b == *a || *b == a + 1));
         }
     }

@@ -4,10 +4,11 @@
 //! columns of a table: a declared column is what it was declared to be; an undeclared one is what the file's own schema
 //! says (Parquet), or else categorical and hashed, and listed as such.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::error::DataError;
 use super::reader::{Column, Stored};
+use dpopt_privacy::Shown;
 
 /// How a numeric column is mapped to [0, 1] before the hat functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -33,15 +34,16 @@ impl Bounds {
     /// Checks the range of `column`.
     pub fn new(column: &str, lower: f64, upper: f64) -> Result<Self, DataError> {
         let error = |what: String, fix: &str| Err(DataError::declaration(column, what, fix));
+        let (low, high) = (Shown(lower), Shown(upper));
         if !lower.is_finite() || !upper.is_finite() || !(upper - lower).is_finite() {
-            return error(format!("bounds {lower} to {upper} are not finite"), "give two finite numbers");
+            return error(format!("bounds {low} to {high} are not finite"), "give two finite numbers");
         }
         if lower > upper {
-            return error(format!("bounds are upside down: lower = {lower}, upper = {upper}"), "swap them");
+            return error(format!("bounds are upside down: lower = {low}, upper = {high}"), "swap them");
         }
         if lower == upper {
             return error(
-                format!("lower and upper are both {lower}, so it can hold one value only"),
+                format!("lower and upper are both {low}, so it can hold one value only"),
                 "widen the range or write `ignore = true`",
             );
         }
@@ -157,7 +159,7 @@ impl EncodingOptions {
             }
         }
         if !(self.row_norm > 0.0 && self.row_norm <= 1e6) {
-            let given = self.row_norm.to_string();
+            let given = Shown(self.row_norm).to_string();
             return Err(DataError::Option { option: "row_norm", given, allowed: "a number above 0, at most 1e6".into() });
         }
         if self.max_nonzeros == Some(0) {
@@ -184,6 +186,14 @@ impl Schema {
     /// Declared columns in the order of their names.
     pub fn declared(&self) -> impl Iterator<Item = (&str, &Kind)> {
         self.columns.iter().map(|(name, kind)| (name.as_str(), kind))
+    }
+
+    /// Number of columns of a table without a header, if the declarations and the target name all of them: c1, c2, … without a gap.
+    pub fn numbered_columns(&self, target: Option<&str>) -> Option<u64> {
+        let number = |name: &str| name.strip_prefix('c').filter(|n| !n.starts_with(['0', '+']))?.parse::<u64>().ok();
+        let names = self.columns.keys().map(String::as_str).chain(target);
+        let numbers: BTreeSet<u64> = names.map(number).collect::<Option<_>>()?;
+        numbers.last().copied().filter(|last| *last == numbers.len() as u64)
     }
 
     /// Adds a declaration (a flag such as `--numeric age`). What an earlier one says in more detail stays: bounds and
@@ -233,16 +243,17 @@ impl Schema {
     /// a table of undeclared text columns about which nothing at all is declared ([`DataError::NothingDeclared`]).
     pub fn resolve(&self, columns: &[Column], target: Option<&str>) -> Result<Layout, DataError> {
         self.options.check()?;
-        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-        if let Some(target) = target
-            && !names.contains(&target)
-        {
-            return Err(DataError::no_such_column("the target", target, &names));
+        let names: HashSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        let absent = |role: &str, name: &str| {
+            let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+            let declared: Vec<&str> = self.columns.keys().map(String::as_str).chain(target).collect();
+            DataError::no_such_column(role, name, &names, &declared)
+        };
+        if let Some(target) = target.filter(|target| !names.contains(target)) {
+            return Err(absent("the target", target));
         }
-        for name in self.columns.keys() {
-            if !names.contains(&name.as_str()) {
-                return Err(DataError::no_such_column("the declared column", name, &names));
-            }
+        if let Some(name) = self.columns.keys().find(|name| !names.contains(name.as_str())) {
+            return Err(absent("the declared column", name));
         }
         let features = || columns.iter().filter(|c| Some(c.name.as_str()) != target);
         if features().next().is_some()
@@ -341,7 +352,7 @@ fn log_scale(column: &str, bounds: Option<Bounds>, transform: Transform) -> Resu
         Transform::Log if b.lower >= 0.0 => Ok(true),
         Transform::Log => Err(DataError::declaration(
             column,
-            format!("transform = \"log\" with lower = {}", b.lower),
+            format!("transform = \"log\" with lower = {}", Shown(b.lower)),
             "use lower >= 0 or transform = \"linear\"",
         )),
     }
@@ -458,6 +469,22 @@ mod tests {
     }
 
     #[test]
+    fn declarations_that_name_all_columns_count_them() {
+        let count = |names: &[&str], target: Option<&str>| {
+            let mut schema = Schema::default();
+            names.iter().for_each(|name| schema.declare(name, Kind::Text).unwrap());
+            schema.numbered_columns(target)
+        };
+        assert_eq!(count(&["c1", "c2", "c4"], Some("c3")), Some(4));
+        assert_eq!(count(&["c1", "c2"], Some("c2")), Some(2));
+        assert_eq!(count(&["c1", "c4"], Some("c3")), None);
+        assert_eq!(count(&["c0", "c1"], None), None);
+        assert_eq!(count(&["c1", "age"], None), None);
+        assert_eq!(count(&["c01"], None), None);
+        assert_eq!(count(&[], None), None);
+    }
+
+    #[test]
     fn undeclared_columns_are_hashed_and_listed() {
         let mut schema = Schema::default();
         schema.declare("age", Kind::numeric("age", 17.0, 90.0).unwrap()).unwrap();
@@ -476,8 +503,13 @@ mod tests {
         schema.declare("agge", Kind::Text).unwrap();
         let error = schema.resolve(&text_columns(&["age", "income"]), Some("income")).unwrap_err().to_string();
         assert!(error.contains("did you mean `age`?"), "{error}");
+        let mut schema = Schema::default();
+        schema.declare("age", Kind::Text).unwrap();
         let error = schema.resolve(&text_columns(&["age", "income"]), Some("incmoe")).unwrap_err().to_string();
         assert!(error.contains("did you mean `income`?"), "{error}");
+        // nothing that was declared is there: the header may be a record
+        let error = schema.resolve(&text_columns(&["39", "income"]), Some("incmoe")).unwrap_err().to_string();
+        assert!(!error.contains("`income`") && !error.contains("39"), "{error}");
     }
 
     #[test]

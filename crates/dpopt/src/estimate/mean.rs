@@ -2,7 +2,7 @@
 
 use super::plan::{MEAN_METHODS, MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
 use super::vectors::Vectors;
-use crate::data::{BadCells, DataError, TableReader};
+use crate::data::{BadCells, TableReader};
 use crate::mechanism::Curator;
 use crate::model::{FitError, Guarantee, LedgerFile, Stage, charges_noise, same_count};
 use crate::noise::NoiseSource;
@@ -10,7 +10,7 @@ use crate::plan::{Grade, NotApplicable};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
 use dpopt_privacy::ledger::Receipt;
-use dpopt_privacy::{Budget, Relation, Unit};
+use dpopt_privacy::{Budget, Relation, Shown, Unit};
 use std::time::Instant;
 
 /// Everything a mean can be told besides ε and s.
@@ -68,6 +68,36 @@ pub struct MeanEstimate {
     options: MeanOptions,
 }
 
+/// Norm bounds whose squares, sums over records and grid steps stay in the range of floating-point numbers.
+const NORMS: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+/// More entries than indices has no vector.
+const MOST_ENTRIES: f64 = (1u64 << 32) as f64;
+
+/// n. Where it is public, it is counted, and a wrong `rows` is an error: the answer would be a multiple of the mean.
+fn public_rows(table: &dyn TableReader, options: &MeanOptions) -> Result<u64, FitError> {
+    let rows = match (options.rows, options.relation) {
+        (None, Relation::AddOrRemove) => {
+            return Err(FitError::Option(
+                "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
+            ));
+        }
+        (Some(guess), Relation::AddOrRemove) => guess,
+        (given, _) => {
+            let counted = table.count_rows()?;
+            given.map_or(Ok(()), |given| same_count(given, counted))?;
+            counted
+        }
+    };
+    if rows < 2 {
+        return Err(FitError::Option(format!(
+            "{rows} {}: the mean of that is no more private than the row itself; use at least two rows, some hundred for a useful \
+             answer",
+            if rows == 1 { "row" } else { "rows" }
+        )));
+    }
+    Ok(rows)
+}
+
 /// What an estimate releases.
 #[derive(Clone, Debug)]
 pub struct Estimated {
@@ -106,25 +136,24 @@ impl MeanEstimate {
         {
             return Err(FitError::Option(format!("there is no method `{name}` for means; choose one of {}", MEAN_METHODS.join(", "))));
         }
-        let vectors = Vectors::of(&*table)?;
-        let records = match (options.rows, options.relation) {
-            (Some(rows), _) => rows,
-            (None, Relation::AddOrRemove) => {
-                return Err(FitError::Option(
-                    "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
-                ));
-            }
-            (None, _) => table.count_rows()?,
+        let norm = options.norm.unwrap_or(1.0);
+        let out_of_range = |flag: &str, given: f64, allowed: &str| {
+            Err(FitError::Option(format!("{flag} is {}; give {allowed}", Shown(given))))
         };
-        if records == 0 {
-            return Err(DataError::NoRows { source_name: table.name() }.into());
+        if !NORMS.contains(&norm) {
+            return out_of_range("--norm", norm, "a number from 1e-60 to 1e60, in the unit of the vectors");
         }
+        if !(1.0..=MOST_ENTRIES).contains(&sparsity) {
+            return out_of_range("--sparsity", sparsity, "how many entries of a vector differ from 0, from 1 to 4294967296");
+        }
+        let vectors = Vectors::of(&*table)?;
+        let records = public_rows(&*table, &options)?;
         let budget = Budget::new(epsilon, options.delta.unwrap_or((records as f64).powf(-1.1).min(0.01)))?;
         let problem = MeanProblem {
             records,
             dimension: vectors.dimension(),
             sparsity,
-            norm: options.norm.unwrap_or(1.0),
+            norm,
             relation: options.relation,
         };
         Ok(Self { table, vectors, problem, budget, options })
@@ -163,9 +192,6 @@ impl MeanEstimate {
         let plan = candidates.into_iter().nth(chosen).map(|c| c.plan);
         let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
         let planning = started.elapsed().as_secs_f64();
-        if let (Some(given), true) = (self.options.rows, self.options.relation != Relation::AddOrRemove) {
-            same_count(given, self.table.count_rows()?)?;
-        }
         let noise = match self.options.insecure_seed {
             Some(seed) => NoiseSource::insecure(seed),
             None => NoiseSource::secure()?,
@@ -222,12 +248,15 @@ impl MeanEstimate {
                 rows: self.problem.records,
                 features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),
                 target: "the vectors' mean".into(),
-                task: format!("Mean of vectors of about {} entries", self.problem.sparsity),
-                preparation: vec![format!(
-                    "Vectors longer than {} in l2 norm, or {} in l1 norm, were shrunk to that: the mean is of the shrunk ones.",
-                    number(plan.schedule.norm),
-                    number(plan.schedule.l1_norm)
-                )],
+                task: format!("Mean of vectors of about {} entries", number(self.problem.sparsity)),
+                preparation: vec![
+                    format!("The table has {} columns: public, never counted in a record.", self.table.columns().len()),
+                    format!(
+                        "Vectors longer than {} in l2 norm, or {} in l1 norm, were shrunk to that: the mean is of the shrunk ones.",
+                        number(plan.schedule.norm),
+                        number(plan.schedule.l1_norm)
+                    ),
+                ],
             },
             guarantee: guarantee.clone(),
             releases: vec![curator.records().to_vec()],
@@ -246,11 +275,11 @@ impl MeanEstimate {
     }
 
     fn coefficients(&self, plan: &MeanPlan, entries: &[(u64, f64)]) -> Vec<Coefficient> {
-        let names = self.vectors.names(&*self.table);
         entries
             .iter()
             .map(|&(index, value)| Coefficient {
-                name: names.as_ref().and_then(|all| all.get(index as usize)).cloned().unwrap_or_else(|| index.to_string()),
+                // as in the answer: a header may be a record that was taken for one, so its words are not published
+                name: index.to_string(),
                 value,
                 noise: Some(plan.noise_std),
             })
@@ -290,11 +319,18 @@ impl MeanEstimate {
 
     fn warnings(&self, plan: &MeanPlan) -> Vec<String> {
         let mut warnings = Vec::new();
+        if self.options.bad_cells == BadCells::Error {
+            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
+        }
+        if self.table.quotes_join_lines() {
+            warnings.push(BadCells::QUOTED_NEWLINES.into());
+        }
         if plan.error_bound >= self.problem.norm {
             warnings.push(format!(
-                "the error bound {:.3} is not below the norm bound {}: the answer 0 may be as good; use more records, a larger epsilon or \
+                "the error bound {} is not below the norm bound {}: the answer 0 may be as good; use more records, a larger epsilon or \
                  a smaller sparsity",
-                plan.error_bound, self.problem.norm
+                number(plan.error_bound),
+                number(self.problem.norm)
             ));
         }
         if self.budget.delta() * self.problem.records as f64 > 1.0 {

@@ -6,7 +6,7 @@ use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, Projection,
 use crate::optimize::RunError;
 use crate::plan::{NotApplicable, approximate};
 use dpopt_noise::{Grid, Norm};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate, special};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -111,10 +111,10 @@ pub(super) fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
         return refuse(format!("{} coordinates are more than 2^32; hash the indices to fewer", problem.dimension));
     }
     if !(problem.norm > 0.0 && problem.norm.is_finite()) {
-        return refuse(format!("the norm bound is {}; give a positive, finite number", problem.norm));
+        return refuse(format!("the norm bound is {}; give a positive, finite number", Shown(problem.norm)));
     }
     if !(problem.sparsity >= 1.0 && problem.sparsity.is_finite()) {
-        return refuse(format!("the sparsity is {}; give how many entries of a vector differ from 0, at least 1", problem.sparsity));
+        return refuse(format!("the sparsity is {}; give how many entries of a vector differ from 0, at least 1", Shown(problem.sparsity)));
     }
     Ok(())
 }
@@ -166,7 +166,7 @@ fn refuse_dense_answer(problem: &MeanProblem, entries: f64) -> Result<(), NotApp
         return Err(NotApplicable::Problem(format!(
             "at this budget the projection on sparsity {} leaves noise in about {entries:.1e} coordinates; give a smaller sparsity, \
              or hash the indices to fewer coordinates",
-            problem.sparsity
+            Shown(problem.sparsity)
         )));
     }
     Ok(())
@@ -314,9 +314,9 @@ impl MeanPlan {
     /// The norm that the noise was calibrated for, in words.
     pub(crate) fn noise_bound(&self) -> String {
         if self.method == LAPLACE {
-            format!("{} in l1 norm", self.schedule.l1_norm)
+            format!("{} in l1 norm", Shown(self.schedule.l1_norm))
         } else {
-            format!("{} in l2 norm", self.schedule.norm)
+            format!("{} in l2 norm", Shown(self.schedule.norm))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Records as sparse vectors: a column of sparse vectors, or the numeric columns of a table as their coordinates.
 
 use crate::data::{BadCells, DataError, Field, Stored, TableReader};
-use crate::data::{field_number, is_missing_marker};
+use crate::data::{bad_row, field_number, is_missing_marker};
 
 /// Where a table's vectors are.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,14 +42,6 @@ impl Vectors {
         }
     }
 
-    /// Names of the coordinates, where they have any.
-    pub(crate) fn names(&self, table: &dyn TableReader) -> Option<Vec<String>> {
-        match self {
-            Self::Sparse { .. } => None,
-            Self::Columns(columns) => Some(columns.iter().map(|&c| table.columns()[c].name.clone()).collect()),
-        }
-    }
-
     /// Hands each record's non-zero entries to `visit`, in order.
     pub(crate) fn for_each(
         &self,
@@ -62,12 +54,17 @@ impl Vectors {
             for r in 0..block.len() {
                 entries.clear();
                 let row = block.first_row() + r as u64 + 1;
+                if let Some(error) = bad_row(&*block, r, table.columns().len()) {
+                    bad_cells.check(error)?;
+                    visit(&mut entries);
+                    continue;
+                }
                 match self {
                     Self::Sparse { column, .. } => match block.field(r, *column) {
                         Field::Sparse(pairs) => entries.extend(pairs.iter().map(|&(j, v)| (j, f64::from(v)))),
                         Field::Missing => {}
                         Field::Malformed(reason) => bad_cells.check(DataError::BadSparseRow { row, reason })?,
-                        _ => bad_cells.check(DataError::NotANumber { column: table.columns()[*column].name.clone(), row })?,
+                        _ => bad_cells.check(DataError::NotANumber { column: position(*column), row })?,
                     },
                     Self::Columns(columns) => {
                         for (j, &column) in columns.iter().enumerate() {
@@ -77,8 +74,7 @@ impl Vectors {
                                 Some(value) => entries.push((j as u32, value)),
                                 None if is_missing_marker(field) => {}
                                 None => {
-                                    let column = table.columns()[column].name.clone();
-                                    bad_cells.check(DataError::NotANumber { column, row })?;
+                                    bad_cells.check(DataError::NotANumber { column: position(column), row })?;
                                 }
                             }
                         }
@@ -89,4 +85,9 @@ impl Vectors {
             Ok(())
         })
     }
+}
+
+/// How messages call a column: nothing that was declared tells whether the first line is a header, so its words are not told.
+fn position(column: usize) -> String {
+    format!("c{}", column + 1)
 }

@@ -1,7 +1,7 @@
 //! Embedding models as a user asks for them: by the names of columns.
 
 use super::FitError;
-use crate::data::Encoder;
+use crate::data::{Encoder, listed};
 use crate::loss::embedding::{Embedding, Towers};
 use crate::optimize::{AdaptiveRule, EmbeddingOptions, Selection};
 
@@ -55,7 +55,7 @@ fn features(encoder: &Encoder, name: &str) -> Result<(u32, u32), FitError> {
             let known: Vec<&str> = encoder.columns().collect();
             Err(FitError::Option(format!(
                 "there is no feature column `{name}` for a tower; choose among {}{}",
-                known.join(", "),
+                listed(&known),
                 if encoder.has_intercept() { "" } else { ", or give a range of feature numbers such as 1-1000" }
             )))
         }

@@ -7,7 +7,7 @@ use super::ledger_file::LedgerFile;
 use super::linear::Model;
 use super::prepare;
 use crate::Sensitive;
-use crate::data::{BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform};
+use crate::data::{BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform, listed};
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
@@ -19,7 +19,7 @@ use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
 use dpopt_privacy::budget::BudgetError;
 use dpopt_privacy::filter::Rule;
 use dpopt_privacy::ledger::{LedgerError, Quote, Receipt};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, Unit};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -255,13 +255,13 @@ impl Fit {
             unbounded.push(target.to_string());
         }
         if !unbounded.is_empty() && options.shares.bounds.is_none() {
-            return Err(DataError::Unbounded { columns: unbounded.join(", ") }.into());
+            return Err(DataError::Unbounded { columns: listed(&unbounded) }.into());
         }
         for (share, flag) in [(Some(options.shares.labels), "the labels' share"), (options.shares.bounds, "--bounds-budget")] {
             if let Some(share) = share
                 && !(share > 0.0 && share < 1.0)
             {
-                return Err(FitError::Option(format!("{flag} is {share}; give a share of epsilon above 0 and below 1")));
+                return Err(FitError::Option(format!("{flag} is {}; give a share of epsilon above 0 and below 1", Shown(share))));
             }
         }
         let division =
@@ -421,7 +421,7 @@ impl Fit {
             let found = prepare::find_labels(&plan, &*self.table, &self.target, next_noise()?)?;
             stages.push(Stage::new("labels", plan.certificate()));
             releases.push(found.records);
-            notes.push(format!("The labels {}, found privately (those that are frequent enough).", found.value.join(", ")));
+            notes.push(format!("The labels {}, found privately (those that are frequent enough).", listed(&found.value)));
             self.options.schema.set_levels(&self.target, found.value)?;
         }
         if let Some(plan) = bounds {
@@ -430,7 +430,7 @@ impl Fit {
             stages.push(Stage::new("bounds", plan.certificate()));
             releases.push(found.records);
             for (column, lower, upper) in &found.value {
-                notes.push(format!("The range {lower} to {upper} of {column}, found privately."));
+                notes.push(format!("The range {} to {} of {column}, found privately.", Shown(*lower), Shown(*upper)));
                 self.options.schema.set_bounds(column, *lower, *upper)?;
             }
         }
@@ -508,18 +508,18 @@ impl Fit {
 
     /// One sentence per source of public facts.
     fn declarations(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
         if let Some(source) = &self.options.schema_source {
             notes.push(format!("Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."));
         }
         if !self.layout.undeclared.is_empty() {
             notes.push(format!(
                 "Columns that nothing declares, taken as categories: {}.",
-                self.layout.undeclared.join(", ")
+                listed(&self.layout.undeclared)
             ));
         }
         if !self.layout.ignored.is_empty() {
-            notes.push(format!("Columns that were not used: {}.", self.layout.ignored.join(", ")));
+            notes.push(format!("Columns that were not used: {}.", listed(&self.layout.ignored)));
         }
         notes
     }
@@ -542,11 +542,10 @@ impl Fit {
         let mut warnings = self.warnings.clone();
         warnings.extend(summary.warnings.iter().cloned());
         if self.options.bad_cells == BadCells::Error {
-            warnings.push(
-                "A cell that could not be read would have stopped the run (--bad-cells error), and that would have told \
-                 the operator that there is one. With --bad-cells missing nothing about a row can stop a run."
-                    .into(),
-            );
+            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
+        }
+        if self.table.quotes_join_lines() {
+            warnings.push(BadCells::QUOTED_NEWLINES.into());
         }
         let mut assumptions = summary.assumptions.clone();
         assumptions.extend(general_assumptions(self.options.relation));
@@ -679,10 +678,10 @@ fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) ->
         ));
     }
     if budget.epsilon() > 10.0 {
-        warnings.push(format!("epsilon {} is a weak promise; values of 1 or less are usual", budget.epsilon()));
+        warnings.push(format!("epsilon {} is a weak promise; values of 1 or less are usual", Shown(budget.epsilon())));
     }
     if n * budget.epsilon() < 100.0 {
-        warnings.push(format!("{rows} rows at epsilon {} are few: expect a model little better than a guess", budget.epsilon()));
+        warnings.push(format!("{rows} rows at epsilon {} are few: expect a model little better than a guess", Shown(budget.epsilon())));
     }
     if options.insecure_seed.is_some() {
         warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
@@ -690,7 +689,7 @@ fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) ->
     if !layout.undeclared.is_empty() {
         warnings.push(format!(
             "columns without declaration are taken as categories: {}; declare numbers with bounds or --numeric",
-            layout.undeclared.join(", ")
+            listed(&layout.undeclared)
         ));
     }
     warnings

@@ -9,6 +9,8 @@ use crate::output::write_atomically;
 use dpopt_privacy::ledger::Receipt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use thiserror::Error;
 
@@ -16,10 +18,12 @@ use thiserror::Error;
 const FORMAT: &str = "dpopt-model";
 /// Raised when a field changes its meaning.
 const VERSION: u32 = 1;
+/// Most bytes of a model file: the largest model that is fitted takes less than 2 GiB.
+const LARGEST: u64 = 1 << 32;
 
 /// A model that may be published: everything in it was released under its [`Guarantee`] or is public.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[derive(Clone, Debug, Serialize)]
+#[serde(into = "Stored")]
 pub struct Model {
     software: String,
     target: String,
@@ -34,7 +38,7 @@ pub struct Model {
 /// The file's fields in order.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct Stored<E = Encoder> {
     format: String,
     version: u32,
     software: String,
@@ -43,10 +47,17 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     receipt: Option<Receipt>,
     loss: Loss,
-    encoder: Encoder,
+    encoder: E,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     embedding: Option<Embedding>,
     weights: Vec<f64>,
+}
+
+/// What is looked at first.
+#[derive(Deserialize)]
+struct Mark {
+    format: String,
+    version: u32,
 }
 
 /// Why a file is not a model.
@@ -308,27 +319,42 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| ModelError::Unreadable { path: name(), reason: e.kind().to_string() })?;
-        serde_json::from_str(&text).map_err(|e| ModelError::Format { path: name(), reason: e.to_string() })
+        let unreadable = |e: std::io::Error| ModelError::Unreadable { path: name(), reason: e.kind().to_string() };
+        let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+        // a table given by mistake may be large, and a device may have no end
+        if !file.fill_buf().map_err(unreadable)?.trim_ascii_start().starts_with(b"{") {
+            return Err(ModelError::Format { path: name(), reason: "it does not begin as a JSON object".into() });
+        }
+        let mut text = String::new();
+        file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > LARGEST {
+            return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
+        }
+        Self::from_json(&text).map_err(|reason| ModelError::Format { path: name(), reason })
     }
-}
 
-impl TryFrom<Stored> for Model {
-    type Error = String;
-
-    fn try_from(stored: Stored) -> Result<Self, String> {
-        if stored.format != FORMAT {
+    /// Reads the text of a model file. Errors tell kinds and places, never what stands there: it may be a table.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let mark: Mark = serde_json::from_str(text).map_err(|e| format!("format and version are not at its top ({})", place(&e)))?;
+        if mark.format != FORMAT {
             return Err(format!("its format is not {FORMAT}"));
         }
-        if stored.version != VERSION {
-            return Err(format!("it has version {}, this is {VERSION}", stored.version));
+        if mark.version != VERSION {
+            return Err(format!("it has version {}, this is {VERSION}", mark.version));
         }
-        let Stored { encoder, loss, embedding, weights, guarantee, receipt, .. } = stored;
+        let stored: Stored<serde_json::Value> = serde_json::from_str(text)
+            .map_err(|e| format!("a field is missing, unknown or of another type ({})", place(&e)))?;
+        let encoder = Encoder::from_json(stored.encoder).map_err(|e| e.to_string())?;
+        let Stored { loss, embedding, weights, guarantee, receipt, .. } = stored;
         let mut model = Self::new(encoder, loss, embedding, weights, guarantee, receipt)?;
         model.software = stored.software;
         Ok(model)
     }
+}
+
+/// Where a parser stopped, without its words: they may quote the file.
+fn place(error: &serde_json::Error) -> String {
+    format!("line {}, column {}", error.line(), error.column())
 }
 
 impl From<Model> for Stored {

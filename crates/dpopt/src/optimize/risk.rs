@@ -25,8 +25,10 @@ pub(crate) struct RiskModel {
     pub(crate) rows: f64,
     /// All weights, for the norm of noise vectors.
     pub(crate) weights: f64,
-    /// R²/(j·H_p): spectrum of the mean of x xᵀ, repeated for each output.
+    /// R²/(j·H_p): spectrum of the mean of x xᵀ, the same for each output.
     moments: Vec<f64>,
+    /// Outputs, each with directions of its own: there may be 300,000.
+    outputs: usize,
     /// Typical φ''.
     pub(crate) curvature: f64,
     /// Squared distance of the minimiser from 0, per direction.
@@ -48,12 +50,12 @@ impl RiskModel {
             Loss::SmoothedHinge { width } => (0.5f64.min(0.25 / width), 1.0),
         };
         let r2 = problem.row_norm * problem.row_norm;
-        let outputs = problem.loss.outputs();
-        let moments = (1..=p).flat_map(|j| std::iter::repeat_n(r2 / (j as f64 * harmonic), outputs)).collect();
+        let moments = (1..=p).map(|j| r2 / (j as f64 * harmonic)).collect();
         Self {
             rows: problem.rows.max(1) as f64,
             weights: problem.weights() as f64,
             moments,
+            outputs: problem.loss.outputs(),
             curvature,
             signal: score * score / r2,
         }
@@ -69,12 +71,12 @@ impl RiskModel {
 
     /// ½ Σ a·(bias² + variance) with both as functions of the second moment m of a direction.
     fn excess(&self, error: impl Fn(f64) -> f64) -> f64 {
-        0.5 * self.moments.iter().map(|&m| self.curvature * m * error(m)).sum::<f64>()
+        0.5 * self.outputs as f64 * self.moments.iter().map(|&m| self.curvature * m * error(m)).sum::<f64>()
     }
 
     /// ‖θ*‖².
     pub(crate) fn squared_norm(&self) -> f64 {
-        self.signal * self.moments.len() as f64
+        self.signal * (self.outputs * self.moments.len()) as f64
     }
 
     /// A loss shifted by m pulls with slope σ(m) instead of ½ at score 0: noise counts 2σ(m) times less against it.
@@ -181,7 +183,8 @@ impl RiskModel {
     /// What the first `kept` directions are worth together whose slope of the mean loss at 0 is below `visible`: a selection
     /// of features that sees no smaller slope leaves them out.
     pub(crate) fn missed(&self, kept: usize, visible: f64) -> f64 {
-        let slopes = self.moments.iter().take(kept).map(|m| self.curvature * m);
+        let all = self.moments.iter().flat_map(|m| std::iter::repeat_n(m, self.outputs));
+        let slopes = all.take(kept).map(|m| self.curvature * m);
         slopes.filter(|a| a * self.signal.sqrt() < visible).map(|a| 0.5 * a * self.signal).sum()
     }
 

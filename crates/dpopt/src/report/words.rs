@@ -26,6 +26,9 @@ pub(super) fn rounded_up(epsilon: f64) -> String {
     if !epsilon.is_finite() {
         return "∞".into();
     }
+    if epsilon >= 1e15 {
+        return trim_mantissa(&format!("{:.3e}", epsilon * 1.001));
+    }
     // four digits, at least four decimals
     let unit = 10f64.powf((epsilon.log10().floor() - 3.0).min(-4.0));
     // the relative 1e-12 keeps a budget such as 0.3 from becoming 0.3001 by the rounding of 0.3 / 1e-4

@@ -58,6 +58,14 @@ impl From<Encoder> for EncoderSpec {
     }
 }
 
+impl Encoder {
+    /// Reads an encoder out of a model file. What is wrong is said without the parser's words, which may quote the file.
+    pub(crate) fn from_json(value: serde_json::Value) -> Result<Self, DataError> {
+        let spec = serde_json::from_value::<EncoderSpec>(value);
+        spec.map_err(|_| DataError::Encoder { reason: "a field is missing, unknown or of another type".into() })?.try_into()
+    }
+}
+
 impl TryFrom<EncoderSpec> for Encoder {
     type Error = DataError;
 

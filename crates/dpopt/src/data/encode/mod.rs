@@ -10,14 +10,16 @@ mod numeric;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 
 use self::block::{FeatureBlock, Prepared, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
 use self::numeric::LINEAR;
-use super::cell::BadCells;
-use super::error::DataError;
-use super::reader::{Block, Column, Field, TableReader};
+use super::cell::{BadCells, bad_row};
+use super::error::{DataError, listed};
+use super::reader::{BLOCK_BYTES, Block, Column, Field, TableReader};
 use super::rows::{Examples, Rows};
 use super::schema::{FeatureKind, Layout};
 use super::spill::{Collector, Encoded};
@@ -55,7 +57,7 @@ impl Encoder {
     pub fn new(layout: &Layout) -> Result<Self, DataError> {
         let unbounded = layout.unbounded();
         if !unbounded.is_empty() {
-            return Err(DataError::Unbounded { columns: unbounded.join(", ") });
+            return Err(DataError::Unbounded { columns: listed(&unbounded) });
         }
         let features = layout
             .features
@@ -207,9 +209,18 @@ impl Encoder {
         }
     }
 
+    fn absent(&self, table: &dyn TableReader, role: &str, name: &str) -> DataError {
+        let names: Vec<&str> = table.columns().iter().map(|c| c.name.as_str()).collect();
+        let expected: Vec<&str> = self.columns().chain(self.target().map(|(target, _)| target)).collect();
+        DataError::no_such_column(role, name, &names, &expected)
+    }
+
     fn target_position(&self, table: &dyn TableReader) -> Result<Option<usize>, DataError> {
         match &self.spec.target {
-            Some(target) => position(table.columns(), &target.column, "the target").map(Some),
+            Some(target) => match table.columns().iter().position(|c| c.name == target.column) {
+                Some(at) => Ok(Some(at)),
+                None => Err(self.absent(table, "the target", &target.column)),
+            },
             None => Ok(None),
         }
     }
@@ -242,8 +253,9 @@ impl Encoder {
         bad_cells: BadCells,
         take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
-        let positions =
-            self.columns().map(|name| position(table.columns(), name, "the model's column")).collect::<Result<Vec<_>, _>>()?;
+        let places: HashMap<&str, usize> = table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
+        let place = |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
+        let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
         for (block, &at) in self.blocks.iter().zip(&positions) {
             if let (Prepared::Sparse { .. }, super::reader::Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
                 && *given != block.width
@@ -255,6 +267,8 @@ impl Encoder {
         let mut waiting: Vec<Box<dyn Block>> = Vec::new();
         // enough blocks for every thread to stay busy, few enough to bound memory
         let at_once = 2 * rayon::current_num_threads();
+        let most_bytes = at_once * BLOCK_BYTES;
+        let mut bytes = 0;
         let mut flush = |waiting: &mut Vec<Box<dyn Block>>| -> Result<(), DataError> {
             let parts: Vec<Result<Examples, DataError>> = waiting.par_iter().map(|b| plan.block(&**b)).collect();
             waiting.clear();
@@ -264,8 +278,13 @@ impl Encoder {
             Ok(())
         };
         table.for_each_block(&mut |block| {
+            bytes += block.bytes();
             waiting.push(block);
-            if waiting.len() >= at_once { flush(&mut waiting) } else { Ok(()) }
+            if waiting.len() < at_once && bytes < most_bytes {
+                return Ok(());
+            }
+            bytes = 0;
+            flush(&mut waiting)
         })?;
         flush(&mut waiting)
     }
@@ -284,7 +303,7 @@ fn short(value: f64) -> String {
 pub(crate) fn position(columns: &[Column], name: &str, role: &str) -> Result<usize, DataError> {
     columns.iter().position(|c| c.name == name).ok_or_else(|| {
         let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-        DataError::no_such_column(role, name, &names)
+        DataError::no_such_column(role, name, &names, &[])
     })
 }
 
@@ -303,9 +322,11 @@ impl PassPlan<'_> {
         let mut scratch = Scratch::default();
         for r in 0..block.len() {
             let row = block.first_row() + r as u64;
-            if block.width(r) != self.width {
-                let (expected, found) = (self.width, block.width(r));
-                self.bad_cells.check(DataError::RaggedRow { row: row + 1, expected, found })?;
+            if let Some(error) = bad_row(block, r, self.width) {
+                self.bad_cells.check(error)?;
+                part.rows.push_zero();
+                part.targets.push(0.0);
+                continue;
             }
             let target = match (self.target, &self.encoder.target, &self.encoder.spec.target) {
                 (Some(at), Some(reader), Some(named)) => {

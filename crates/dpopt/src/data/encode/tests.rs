@@ -208,7 +208,7 @@ fn missing_columns_at_prediction_time_get_the_nearest_name() {
     let table = csv("age,y\n3,no\n");
     let encoder = encoder("[age]\nlower = 0\nupper = 8\n[y]\nlevels = ['no', 'yes']\n", &*table, Some("y"));
     assert_eq!(encoder.encode_features(&*csv("age\n3\n"), BadCells::Error).unwrap().len(), 1);
-    let message = encoder.encode_features(&*csv("Age\n3\n"), BadCells::Error).unwrap_err().to_string();
+    let message = encoder.encode_features(&*csv("Age,y\n3,no\n"), BadCells::Error).unwrap_err().to_string();
     assert!(message.contains("did you mean `Age`?"), "{message}");
     assert!(matches!(encoder.encode(&*csv("age,y\n"), BadCells::Error), Err(DataError::NoRows { .. })));
 }

@@ -1,27 +1,23 @@
 //! Comma- and tab-separated text: quotes on request, white space around fields dropped, ragged rows kept as they are.
 
-use std::io::BufRead;
-
-use csv_core::ReadRecordResult;
-
-use super::source::Source;
-use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, ROW_BYTES, ReadOptions, Stored, TableReader, Visit, checked_names};
+use super::source::{Source, Zip};
+use super::text_rows::{RowEnd, TextRows, split_fields};
+use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names};
+use crate::data::cell::is_missing_text;
 use crate::data::error::DataError;
-
-/// Appended to the stream after a line end: outside quotes it is a record of its own; inside an unclosed quote it ends
-/// up at the end of the last field, which tells an unclosed quote from a field that really ends there.
-const END_MARK: &[u8] = b"\n\0\x1fdpopt end of table\x1f\0";
 
 /// Longest name of a column in a header.
 const NAME_BYTES: usize = 200;
 
-/// First field that is no name but a number or a long text. The positions 0, 1, 2, … or 1, 2, 3, … as names are fine.
+/// First field that is no name but a number, a mark of a missing value or a long text. The positions 0, 1, 2, … or 1, 2, 3, … as
+/// names are fine.
 fn looks_like_data(names: &[String]) -> Option<usize> {
     let counts_from = |start: usize| names.iter().enumerate().all(|(i, name)| *name == (start + i).to_string());
     if counts_from(0) || counts_from(1) {
         return None;
     }
-    names.iter().position(|name| name.len() > NAME_BYTES || name.parse::<f64>().is_ok_and(f64::is_finite))
+    let missing = |name: &str| !name.is_empty() && is_missing_text(name.as_bytes());
+    names.iter().position(|name| name.len() > NAME_BYTES || name.parse::<f64>().is_ok_and(f64::is_finite) || missing(name))
 }
 
 pub(crate) struct Delimited {
@@ -29,147 +25,101 @@ pub(crate) struct Delimited {
     separator: u8,
     quoting: bool,
     header: bool,
+    quoted_newlines: bool,
     columns: Vec<Column>,
 }
 
 impl Delimited {
     pub(crate) fn open(source: Source, separator: u8, quoting: bool, options: &ReadOptions) -> Result<Self, DataError> {
+        let quoting = options.quoting.unwrap_or(quoting);
         let mut table = Self {
             source,
             separator: options.separator.unwrap_or(separator),
-            quoting: options.quoting.unwrap_or(quoting),
+            quoting,
             header: options.header,
+            quoted_newlines: quoting && options.quoted_newlines,
             columns: Vec::new(),
         };
-        // the first record: its fields are the names or, without a header, only their number is looked at
-        let mut first = TextBlock::new(0);
-        if !table.records()?.next_into(&mut first)? {
-            return Err(DataError::Empty { source_name: table.source.name() });
-        }
+        let mut rows = table.all_rows()?;
         let names = if table.header {
-            let names = (0..first.width(0))
-                .map(|i| String::from_utf8(first.bytes_of(0, i).to_vec()))
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|_| DataError::HeaderNotText { source_name: table.source.name() })?;
-            if let Some(i) = looks_like_data(&names) {
-                let source_name = table.source.name();
-                return Err(DataError::HeaderLooksLikeData { source_name, position: i + 1, limit: NAME_BYTES });
+            if !next_header(&mut rows)? {
+                return Err(DataError::Empty { source_name: table.source.name() });
             }
-            names
+            table.names(&rows)?
         } else {
-            (1..=first.width(0)).map(|i| format!("c{i}")).collect()
+            // how many fields the first row has is a fact about a record
+            let given = options.columns.ok_or(DataError::ColumnsUnknown)?;
+            if given == 0 || given > MAX_COLUMNS {
+                return Err(DataError::ColumnsOutOfRange { given, limit: MAX_COLUMNS });
+            }
+            (1..=given).map(|i| format!("c{i}")).collect()
         };
+        drop(rows);
         table.columns = checked_names(names)?.into_iter().map(|name| Column { name, stored: Stored::Unknown }).collect();
         Ok(table)
     }
 
-    /// All records from the beginning of the file, the header among them.
-    fn records(&self) -> Result<Records<'_>, DataError> {
-        let (stream, gzip) = self.source.open()?;
-        let mut parser = csv_core::ReaderBuilder::new();
-        parser.delimiter(self.separator).quoting(self.quoting);
-        if !self.quoting {
-            // a lone carriage return inside a text is not the end of a row
-            parser.terminator(csv_core::Terminator::Any(b'\n'));
+    /// The fields of the header, which is the current row.
+    fn names(&self, rows: &TextRows<'_>) -> Result<Vec<String>, DataError> {
+        let bad = |reason| DataError::BadHeader { source_name: self.source.name(), reason };
+        let line = rows.content().ok_or_else(|| bad("is longer than 64 MiB"))?;
+        if !self.quoted_newlines && line.contains(&b'\r') {
+            return Err(bad("holds a carriage return; lines must end in a line feed, so convert the file"));
         }
-        Ok(Records { table: self, gzip, stream, parser: parser.build(), tail: END_MARK, row: 0 })
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        if split_fields(line, self.separator, self.quoting, usize::MAX, &mut bytes, &mut ends).is_none() {
+            return Err(bad("opens a quote and does not close it; close it, pass --no-quoting if quotes are plain text, or \
+                            --quoted-newlines if names hold line breaks"));
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let names = starts
+            .zip(&ends)
+            .map(|(from, &to)| String::from_utf8(bytes[from..to].trim_ascii().to_vec()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| bad("is not UTF-8 text; save the file as UTF-8"))?;
+        match looks_like_data(&names) {
+            Some(i) => {
+                let source_name = self.source.name();
+                Err(DataError::HeaderLooksLikeData { source_name, position: i + 1, limit: NAME_BYTES })
+            }
+            None => Ok(names),
+        }
+    }
+
+    /// All rows from the beginning of the file, the header among them.
+    fn all_rows(&self) -> Result<TextRows<'_>, DataError> {
+        // without a header the first bytes are a record's and may say nothing about the others
+        let zip = if self.header { Zip::ByFirstBytes } else { Zip::ByName };
+        let end = if self.quoted_newlines { RowEnd::LineBreakOutsideQuotes(self.separator) } else { RowEnd::LineBreak };
+        TextRows::open(&self.source, zip, end)
     }
 
     /// The data rows: after the header if there is one.
-    fn rows(&self) -> Result<Records<'_>, DataError> {
-        let mut records = self.records()?;
+    pub(super) fn rows(&self) -> Result<TextRows<'_>, DataError> {
+        let mut rows = self.all_rows()?;
         if self.header {
-            records.next_into(&mut TextBlock::new(0))?;
-            records.row = 0;
+            next_header(&mut rows)?;
+            rows.count = 0;
         }
-        Ok(records)
+        Ok(rows)
+    }
+
+    /// The header's line as it is; empty without one.
+    pub(super) fn header(&self) -> Result<Vec<u8>, DataError> {
+        let mut rows = self.all_rows()?;
+        let found = self.header && next_header(&mut rows)?;
+        Ok(if found { rows.raw().unwrap_or_default().to_vec() } else { Vec::new() })
     }
 }
 
-/// A pass over the records of a file.
-struct Records<'a> {
-    table: &'a Delimited,
-    gzip: bool,
-    stream: Box<dyn BufRead + Send>,
-    parser: csv_core::Reader,
-    /// What is left of the end mark.
-    tail: &'static [u8],
-    /// Records returned so far.
-    row: u64,
-}
-
-impl Records<'_> {
-    /// Appends the next record to `block`; false at the end of the table. Blank lines are not records.
-    fn next_into(&mut self, block: &mut TextBlock) -> Result<bool, DataError> {
-        loop {
-            let (bytes, fields) = (block.used, block.fields);
-            if !self.parse_into(block)? {
-                return Ok(false);
-            }
-            let row = block.starts.len() - 1;
-            let width = block.width(row);
-            let last = block.raw(row, width - 1);
-            if width == 1 && (last.trim_ascii().is_empty() || last == &END_MARK[1..]) {
-                (block.used, block.fields) = (bytes, fields);
-                block.starts.pop();
-                continue;
-            }
-            if last.ends_with(END_MARK) {
-                return Err(DataError::UnbalancedQuote { row: self.row + 1 });
-            }
-            self.row += 1;
+/// Goes to the header: the first line that is not blank. What stands before it is no record.
+fn next_header(rows: &mut TextRows<'_>) -> Result<bool, DataError> {
+    while rows.advance()? {
+        if rows.content().is_none_or(|line| !line.trim_ascii().is_empty()) {
             return Ok(true);
         }
     }
-
-    /// One record of the parser, the end mark's own among them.
-    fn parse_into(&mut self, block: &mut TextBlock) -> Result<bool, DataError> {
-        let base = block.used;
-        let first_field = block.fields;
-        loop {
-            let input = match self.stream.fill_buf() {
-                Ok(input) => input,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.table.source.error(&error, self.gzip)),
-            };
-            let from_tail = input.is_empty();
-            let input = if from_tail { self.tail } else { input };
-            if block.bytes.len() < block.used + 256 {
-                block.bytes.resize((block.bytes.len() * 2).max(1 << 12), 0);
-            }
-            if block.ends.len() < block.fields + 16 {
-                block.ends.resize((block.ends.len() * 2).max(64), 0);
-            }
-            let (result, read, written, ended) =
-                self.parser.read_record(input, &mut block.bytes[block.used..], &mut block.ends[block.fields..]);
-            if from_tail {
-                self.tail = &self.tail[read..];
-            } else {
-                self.stream.consume(read);
-            }
-            block.used += written;
-            block.fields += ended;
-            match result {
-                ReadRecordResult::Record => {
-                    // the parser counts field ends from the record's beginning
-                    for end in &mut block.ends[first_field..block.fields] {
-                        *end += base;
-                    }
-                    block.starts.push(first_field);
-                    return Ok(true);
-                }
-                ReadRecordResult::End => {
-                    (block.used, block.fields) = (base, first_field);
-                    return Ok(false);
-                }
-                ReadRecordResult::InputEmpty | ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
-                    if block.used - base > ROW_BYTES {
-                        return Err(DataError::RowTooLong { row: self.row + 1, limit: ROW_BYTES });
-                    }
-                }
-            }
-        }
-    }
+    Ok(false)
 }
 
 impl TableReader for Delimited {
@@ -181,24 +131,25 @@ impl TableReader for Delimited {
         &self.columns
     }
 
+    fn quotes_join_lines(&self) -> bool {
+        self.quoted_newlines
+    }
+
     fn count_rows(&self) -> Result<u64, DataError> {
         let mut rows = self.rows()?;
-        let mut scratch = TextBlock::new(0);
-        while rows.next_into(&mut scratch)? {
-            scratch.clear();
-        }
-        Ok(rows.row)
+        while rows.advance()? {}
+        Ok(rows.count)
     }
 
     fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {
         let mut rows = self.rows()?;
         loop {
-            let mut block = TextBlock::new(rows.row);
-            block.bytes.reserve(BLOCK_BYTES / 4);
-            while block.starts.len() < BLOCK_ROWS && block.used < BLOCK_BYTES {
-                if !rows.next_into(&mut block)? {
+            let mut block = TextBlock::new(rows.count);
+            while block.starts.len() < BLOCK_ROWS && block.bytes.len() < BLOCK_BYTES && block.ends.len() < BLOCK_BYTES {
+                if !rows.advance()? {
                     return if block.starts.is_empty() { Ok(()) } else { visit(Box::new(block)) };
                 }
+                block.push(rows.content(), self);
             }
             visit(Box::new(block))?;
         }
@@ -208,35 +159,63 @@ impl TableReader for Delimited {
 /// Records as one piece of bytes with the ends of its fields.
 struct TextBlock {
     first_row: u64,
-    /// Field contents one after the other; `..used` is valid.
+    /// Field contents one after the other.
     bytes: Vec<u8>,
-    used: usize,
-    /// End of each field within `bytes`; `..fields` is valid.
+    /// End of each field within `bytes`.
     ends: Vec<usize>,
-    fields: usize,
     /// First field of each record within `ends`.
     starts: Vec<usize>,
+    /// What is wrong with a record, by its number in the block. Its fields are not kept.
+    faults: Vec<(usize, Fault)>,
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Unreadable(&'static str),
+    /// It has this many fields, the table another number.
+    Ragged(usize),
 }
 
 impl TextBlock {
     fn new(first_row: u64) -> Self {
-        Self { first_row, bytes: Vec::new(), used: 0, ends: Vec::new(), fields: 0, starts: Vec::new() }
+        Self { first_row, bytes: Vec::new(), ends: Vec::new(), starts: Vec::new(), faults: Vec::new() }
     }
 
-    fn clear(&mut self) {
-        (self.used, self.fields) = (0, 0);
-        self.starts.clear();
+    /// Appends a record; `None`: it was too long.
+    fn push(&mut self, row: Option<&[u8]>, table: &Delimited) {
+        let (used, fields, width) = (self.bytes.len(), self.ends.len(), table.columns.len());
+        let mut split = |row| split_fields(row, table.separator, table.quoting, width, &mut self.bytes, &mut self.ends);
+        let fault = match row.map(|row| (row, split(row))) {
+            None => Some(Fault::Unreadable(super::TOO_LONG)),
+            Some((_, None)) => Some(Fault::Unreadable("opens a quote that it does not close; close it, pass --no-quoting if quotes \
+                                                       are plain text, or --quoted-newlines if fields in quotes hold line breaks")),
+            Some((row, Some(found))) if found != width && row.trim_ascii().is_empty() => {
+                Some(Fault::Unreadable("is a blank line; remove it"))
+            }
+            Some((_, Some(found))) if found != width => Some(Fault::Ragged(found)),
+            Some(_) => None,
+        };
+        if let Some(fault) = fault {
+            self.bytes.truncate(used);
+            self.ends.truncate(fields);
+            self.faults.push((self.starts.len(), fault));
+        }
+        self.starts.push(fields);
     }
 
-    /// A field with its white space.
-    fn raw(&self, row: usize, column: usize) -> &[u8] {
+    fn fault_of(&self, row: usize) -> Option<Fault> {
+        self.faults.binary_search_by_key(&row, |fault| fault.0).ok().map(|at| self.faults[at].1)
+    }
+
+    fn kept(&self, row: usize) -> usize {
+        self.starts.get(row + 1).copied().unwrap_or(self.ends.len()) - self.starts[row]
+    }
+
+    /// A field without white space around it.
+    fn bytes_of(&self, row: usize, column: usize) -> &[u8] {
         let field = self.starts[row] + column;
         let from = if field == 0 { 0 } else { self.ends[field - 1] };
-        &self.bytes[from..self.ends[field]]
-    }
-
-    fn bytes_of(&self, row: usize, column: usize) -> &[u8] {
-        self.raw(row, column).trim_ascii()
+        self.bytes[from..self.ends[field]].trim_ascii()
     }
 }
 
@@ -249,12 +228,26 @@ impl Block for TextBlock {
         self.starts.len()
     }
 
+    fn bytes(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<usize>()
+    }
+
     fn width(&self, row: usize) -> usize {
-        self.starts.get(row + 1).copied().unwrap_or(self.fields) - self.starts[row]
+        match self.fault_of(row) {
+            Some(Fault::Ragged(found)) => found,
+            _ => self.kept(row),
+        }
+    }
+
+    fn fault(&self, row: usize) -> Option<&'static str> {
+        match self.fault_of(row) {
+            Some(Fault::Unreadable(reason)) => Some(reason),
+            _ => None,
+        }
     }
 
     fn field(&self, row: usize, column: usize) -> Field<'_> {
-        if column < self.width(row) { Field::Text(self.bytes_of(row, column)) } else { Field::Missing }
+        if column < self.kept(row) { Field::Text(self.bytes_of(row, column)) } else { Field::Missing }
     }
 }
 
@@ -272,6 +265,7 @@ mod tests {
                     (0..block.width(r))
                         .map(|c| match block.field(r, c) {
                             Field::Text(t) => String::from_utf8_lossy(t).into_owned(),
+                            Field::Missing if block.width(r) != table.columns().len() => "-".into(),
                             other => panic!("delimited cells are text, not {other:?}"),
                         })
                         .collect(),
@@ -284,29 +278,79 @@ mod tests {
     }
 
     #[test]
-    fn white_space_marks_blank_lines_and_line_ends_are_dropped() {
-        let bytes = "\u{feff}age , income\r\n39, <=50K \r\n\r\n  \n50,>50K".as_bytes();
+    fn white_space_marks_and_line_ends_are_dropped() {
+        let bytes = "\u{feff} \r\nage , income\r\n39, <=50K \r\n50,>50K".as_bytes();
         let rows = cells(bytes, Format::Csv, &ReadOptions::default()).unwrap();
         assert_eq!(rows, [["age", "income"], ["39", "<=50K"], ["50", ">50K"]]);
     }
 
     #[test]
+    fn a_blank_line_is_a_row() {
+        // a record's line may be blank, and how many rows there are is public
+        let table = open_bytes(b"a,b\n1,2\n\n \n3,4\n\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
+        assert_eq!(table.count_rows().unwrap(), 5);
+        let mut faults = Vec::new();
+        table
+            .for_each_block(&mut |block| {
+                faults.extend((0..block.len()).map(|r| block.fault(r)));
+                Ok(())
+            })
+            .unwrap();
+        let blank = Some("is a blank line; remove it");
+        assert_eq!(faults, [None, blank, blank, None, blank]);
+        assert_eq!(cells(b"a\n1\n\n2\n", Format::Csv, &ReadOptions::default()).unwrap(), [["a"], ["1"], [""], ["2"]]);
+    }
+
+    #[test]
+    fn without_a_header_the_number_of_columns_is_declared() {
+        let open = |text: &[u8], columns| {
+            let options = ReadOptions { header: false, columns, ..ReadOptions::default() };
+            open_bytes(text.to_vec(), Format::Csv, &options)
+        };
+        assert!(matches!(open(b"1,2\n", None).err(), Some(DataError::ColumnsUnknown)));
+        for given in [0, u64::MAX] {
+            assert!(matches!(open(b"1,2\n", Some(given)).err(), Some(DataError::ColumnsOutOfRange { .. })));
+        }
+        // whatever the first row is
+        for first in ["1,2", "1", "1,2,3", "", "\"", "\0"] {
+            let table = open(format!("{first}\n1,2\n").as_bytes(), Some(2)).unwrap();
+            assert_eq!(table.columns().iter().map(|c| &c.name[..]).collect::<Vec<_>>(), ["c1", "c2"]);
+            assert_eq!(table.count_rows().unwrap(), 2);
+        }
+    }
+
+    #[test]
+    fn a_header_that_says_the_rows_end_elsewhere_is_refused() {
+        for text in ["a,b\r1,2\r3,4\r", "a,\"b\n1,2\n"] {
+            let error = cells(text.as_bytes(), Format::Csv, &ReadOptions::default()).unwrap_err();
+            assert!(matches!(error, DataError::BadHeader { .. }), "{error}");
+        }
+    }
+
+    #[test]
     fn quotes_are_read_in_csv_and_plain_in_tsv() {
-        let rows = cells(b"a,b\n\"x,\"\"y\"\"\n\",1\n", Format::Csv, &ReadOptions::default()).unwrap();
+        let quoted = ReadOptions { quoted_newlines: true, ..ReadOptions::default() };
+        let rows = cells(b"a,b\n\"x,\"\"y\"\"\n\",1\n", Format::Csv, &quoted).unwrap();
         assert_eq!(rows[1], ["x,\"y\"", "1"]);
-        let no_header = ReadOptions { header: false, ..ReadOptions::default() };
+        let no_header = ReadOptions { header: false, columns: Some(2), ..ReadOptions::default() };
         let rows = cells(b"ham\t\"so he said\nspam\tfree\rnow\n", Format::Tsv, &no_header).unwrap();
         assert_eq!(rows, [["c1", "c2"], ["ham", "\"so he said"], ["spam", "free\rnow"]]);
     }
 
     #[test]
-    fn an_unclosed_quote_is_found_at_its_row() {
-        for text in ["a,b\n1,2\n3,\"4\n5,6\n", "a,b\n1,2\n3,\"4\n5,6", "a\n1\n\"x"] {
-            let error = cells(text.as_bytes(), Format::Csv, &ReadOptions::default()).unwrap_err();
-            assert!(matches!(error, DataError::UnbalancedQuote { row: 2 }), "{text:?}: {error}");
+    fn an_unclosed_quote_concerns_its_line_only() {
+        for quoted_newlines in [false, true] {
+            let options = ReadOptions { quoted_newlines, ..ReadOptions::default() };
+            for text in ["a,b\n1,2\n3,\"4\n5,6\n", "a,b\n1,2\n3,\"4\n5,6"] {
+                let read = cells(text.as_bytes(), Format::Csv, &options);
+                if quoted_newlines {
+                    assert!(matches!(read.unwrap_err(), DataError::UnbalancedQuote { row: 2 }), "{text:?}");
+                } else {
+                    assert_eq!(read.unwrap()[1..], [vec!["1", "2"], vec![], vec!["5", "6"]], "{text:?}");
+                }
+            }
+            assert_eq!(cells(b"a,b\n1,\"2\n\"\n", Format::Csv, &options).unwrap().len(), if quoted_newlines { 2 } else { 3 });
         }
-        assert!(cells(b"a,b\n1,\"2\n\"\n", Format::Csv, &ReadOptions::default()).is_ok());
-        assert!(cells(b"a,b\n1,\"2\n\"", Format::Csv, &ReadOptions::default()).is_ok());
     }
 
     #[test]
@@ -325,7 +369,7 @@ mod tests {
         assert!(matches!(doubled, DataError::DuplicateColumn { first: 1, second: 3, .. }));
         assert!(matches!(
             cells(b"a,\xff\n", Format::Csv, &ReadOptions::default()),
-            Err(DataError::HeaderNotText { .. })
+            Err(DataError::BadHeader { .. })
         ));
         assert_eq!(cells(b",b\n1,2\n", Format::Csv, &ReadOptions::default()).unwrap()[0], ["c1", "b"]);
     }

@@ -2,10 +2,9 @@
 //!
 //! A table of two columns, `label` (a number) and `features` (a sparse vector).
 
-use std::io::BufRead;
-
-use super::source::Source;
-use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ROW_BYTES, ReadOptions, Stored, TableReader, Visit};
+use super::source::{Source, Zip};
+use super::text_rows::{RowEnd, TextRows};
+use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, Visit};
 use crate::data::error::DataError;
 
 pub(crate) struct Libsvm {
@@ -21,7 +20,7 @@ impl Libsvm {
         if given == 0 || given > MAX_FEATURES {
             return Err(DataError::FeaturesOutOfRange { given, limit: MAX_FEATURES });
         }
-        source.open()?; // a missing file is reported now and not after planning
+        source.open(Zip::ByName)?; // a missing file is reported now and not after planning
         let features = given as u32;
         let columns = vec![
             Column { name: "label".into(), stored: Stored::Number },
@@ -30,9 +29,9 @@ impl Libsvm {
         Ok(Self { source, features, zero_based: options.zero_based, columns })
     }
 
-    fn lines(&self) -> Result<Lines<'_>, DataError> {
-        let (stream, gzip) = self.source.open()?;
-        Ok(Lines { table: self, stream, gzip, line: Vec::new(), row: 0 })
+    /// Every line is a row; a blank one, or one with a comment only, is a row that can't be read.
+    pub(super) fn rows(&self) -> Result<TextRows<'_>, DataError> {
+        TextRows::open(&self.source, Zip::ByName, RowEnd::LineBreak)
     }
 
     /// Label and pairs of a line; the pairs are appended to `entries`.
@@ -77,40 +76,6 @@ fn number(token: &[u8]) -> Option<f64> {
     std::str::from_utf8(token).ok()?.parse::<f64>().ok()
 }
 
-struct Lines<'a> {
-    table: &'a Libsvm,
-    stream: Box<dyn BufRead + Send>,
-    gzip: bool,
-    line: Vec<u8>,
-    row: u64,
-}
-
-impl Lines<'_> {
-    /// Reads the next record's line, without its comment; false at the end. Blank lines are not records.
-    fn advance(&mut self) -> Result<bool, DataError> {
-        use std::io::Read;
-        loop {
-            self.line.clear();
-            let limit = ROW_BYTES as u64 + 1;
-            let got = (&mut self.stream).take(limit).read_until(b'\n', &mut self.line);
-            let got = got.map_err(|e| self.table.source.error(&e, self.gzip))?;
-            if got == 0 {
-                return Ok(false);
-            }
-            if got > ROW_BYTES {
-                return Err(DataError::RowTooLong { row: self.row + 1, limit: ROW_BYTES });
-            }
-            if let Some(comment) = self.line.iter().position(|&b| b == b'#') {
-                self.line.truncate(comment);
-            }
-            if !self.line.trim_ascii().is_empty() {
-                self.row += 1;
-                return Ok(true);
-            }
-        }
-    }
-}
-
 impl TableReader for Libsvm {
     fn name(&self) -> String {
         self.source.name()
@@ -121,32 +86,32 @@ impl TableReader for Libsvm {
     }
 
     fn count_rows(&self) -> Result<u64, DataError> {
-        let mut lines = self.lines()?;
-        while lines.advance()? {}
-        Ok(lines.row)
+        let mut rows = self.rows()?;
+        while rows.advance()? {}
+        Ok(rows.count)
     }
 
     fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {
-        let mut lines = self.lines()?;
+        let mut rows = self.rows()?;
         loop {
-            let mut block = SparseBlock { first_row: lines.row, ..SparseBlock::default() };
-            let mut more = true;
-            while block.labels.len() < BLOCK_ROWS && block.entries.len() * 8 < BLOCK_BYTES {
-                more = lines.advance()?;
-                if !more {
-                    break;
+            let mut block = SparseBlock { first_row: rows.count, ..SparseBlock::default() };
+            while block.labels.len() < BLOCK_ROWS && block.entries.len() * size_of::<(u32, f32)>() < BLOCK_BYTES {
+                if !rows.advance()? {
+                    return if block.labels.is_empty() { Ok(()) } else { visit(Box::new(block)) };
                 }
-                let (label, bad) = self.parse(&lines.line, &mut block.entries);
+                let line = rows.content().map(|line| line.split(|&b| b == b'#').next().unwrap_or_default());
+                let (label, bad) = match line {
+                    None => (Label::Unreadable(super::TOO_LONG), None),
+                    Some(line) if line.trim_ascii().is_empty() => {
+                        (Label::Unreadable("is blank or a comment; remove the line"), None)
+                    }
+                    Some(line) => self.parse(line, &mut block.entries),
+                };
                 block.labels.push(label);
                 block.bad.push(bad);
                 block.ends.push(block.entries.len());
             }
-            if !block.labels.is_empty() {
-                visit(Box::new(block))?;
-            }
-            if !more {
-                return Ok(());
-            }
+            visit(Box::new(block))?;
         }
     }
 }
@@ -155,6 +120,8 @@ impl TableReader for Libsvm {
 enum Label {
     Number(f64),
     Malformed,
+    /// So is the whole row.
+    Unreadable(&'static str),
 }
 
 #[derive(Default)]
@@ -175,8 +142,19 @@ impl Block for SparseBlock {
         self.labels.len()
     }
 
+    fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<(u32, f32)>()
+    }
+
     fn width(&self, _row: usize) -> usize {
         2
+    }
+
+    fn fault(&self, row: usize) -> Option<&'static str> {
+        match self.labels[row] {
+            Label::Unreadable(reason) => Some(reason),
+            _ => None,
+        }
     }
 
     fn field(&self, row: usize, column: usize) -> Field<'_> {
@@ -184,6 +162,7 @@ impl Block for SparseBlock {
             0 => match self.labels[row] {
                 Label::Number(value) => Field::Number(value),
                 Label::Malformed => Field::Malformed("the label is not a number"),
+                Label::Unreadable(_) => Field::Missing,
             },
             1 => match self.bad[row] {
                 Some(reason) => Field::Malformed(reason),
@@ -216,14 +195,15 @@ mod tests {
 
     #[test]
     fn lines_labels_comments_and_faults() {
-        let text = b"+1 1:0.5 3:-2 # note\n\n-1\n0 3:1 1:1 1:1\nx 1:1\n1 4:1\n1 0:1\n1 a\n1 1:nan\n2 qid:7 2:1";
+        let text = b"+1 1:0.5 3:-2 # note\n\n# note\n-1\n0 3:1 1:1 1:1\nx 1:1\n1 4:1\n1 0:1\n1 a\n1 1:nan\n2 qid:7 2:1";
         let table = open_bytes(text.to_vec(), Format::Libsvm, &options(3)).unwrap();
-        assert_eq!(table.count_rows().unwrap(), 9);
+        assert_eq!(table.count_rows().unwrap(), 11);
         let mut seen = Vec::new();
         table
             .for_each_block(&mut |b| {
                 for r in 0..b.len() {
                     seen.push(match (b.field(r, 0), b.field(r, 1)) {
+                        _ if b.fault(r).is_some() => "no row".into(),
                         (Field::Number(y), Field::Sparse(x)) => format!("{y} {x:?}"),
                         (_, Field::Malformed(_)) => "bad row".into(),
                         (Field::Malformed(_), _) => "bad label".into(),
@@ -235,6 +215,8 @@ mod tests {
             .unwrap();
         let expected = [
             "1 [(0, 0.5), (2, -2.0)]",
+            "no row",
+            "no row",
             "-1 []",
             "0 [(2, 1.0), (0, 1.0), (0, 1.0)]",
             "bad label",

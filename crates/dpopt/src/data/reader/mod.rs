@@ -6,13 +6,16 @@
 mod delimited;
 mod libsvm;
 mod parquet;
+mod raw;
 mod shards;
 mod source;
+mod text_rows;
 
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
 use source::Source;
 
@@ -22,11 +25,17 @@ use super::error::DataError;
 pub(crate) const BLOCK_ROWS: usize = 2048;
 /// A block ends after the row that takes it past this many bytes.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
-/// Longest row accepted, in bytes: an open quote would otherwise swallow the file.
+/// Longest row of text that is read, in bytes: a longer one is skipped to its end and is one bad row.
 pub(crate) const ROW_BYTES: usize = 1 << 26;
+/// What is wrong with a longer one.
+const TOO_LONG: &str = "is longer than 64 MiB; check for a missing line end or a stray quote";
+/// Most columns of a table without a header.
+const MAX_COLUMNS: u64 = 1 << 20;
+/// Most bytes that a gzipped Parquet file may unzip to, unless another number is given.
+const UNZIPPED_BYTES: u64 = 1 << 31;
 
 /// Largest dimension of a sparse vector: columns are u32 and leave room for the other features of an encoder.
-pub(crate) const MAX_FEATURES: u64 = 1 << 31;
+pub const MAX_FEATURES: u64 = 1 << 31;
 
 /// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +93,13 @@ pub struct ReadOptions {
     pub quoting: Option<bool>,
     /// Delimited files: the separator byte. `None`: comma for CSV, tab for TSV.
     pub separator: Option<u8>,
+    /// Delimited files without a header: the number of columns (required there: the first row is a record).
+    pub columns: Option<u64>,
+    /// Delimited files with quotes: a line break inside quotes does not end the row. A quote that is never closed then stops the
+    /// reading, and a stray one joins rows.
+    pub quoted_newlines: bool,
+    /// Parquet: most bytes that a gzipped file may unzip to, all of it in memory. `None`: 2 GiB.
+    pub memory: Option<u64>,
     /// LIBSVM: number of features D (required there). Parquet: the list columns `indices` (from 0) and `values` are one sparse
     /// vector of that dimension.
     pub features: Option<u64>,
@@ -93,7 +109,17 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { format: None, header: true, quoting: None, separator: None, features: None, zero_based: false }
+        Self {
+            format: None,
+            header: true,
+            quoting: None,
+            separator: None,
+            columns: None,
+            quoted_newlines: false,
+            memory: None,
+            features: None,
+            zero_based: false,
+        }
     }
 }
 
@@ -150,9 +176,15 @@ pub trait Block: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Memory of the block, about.
+    fn bytes(&self) -> usize;
     /// Number of fields of record `row` (0-based within the block); differs from the table's if the row is ragged.
     fn width(&self, row: usize) -> usize;
-    /// The cell; [`Field::Missing`] when `column` is beyond the row's width.
+    /// Why the record can't be read at all, if so: the end of a sentence that begins with its row.
+    fn fault(&self, _row: usize) -> Option<&'static str> {
+        None
+    }
+    /// The cell; [`Field::Missing`] when the row is ragged or can't be read.
     fn field(&self, row: usize, column: usize) -> Field<'_>;
 }
 
@@ -165,6 +197,10 @@ pub trait TableReader: Send + Sync {
     fn name(&self) -> String;
     /// Names and stored types: public facts, known without touching a row.
     fn columns(&self) -> &[Column];
+    /// True if a quote can hide the end of a row, so that rows are not lines.
+    fn quotes_join_lines(&self) -> bool {
+        false
+    }
     /// Number of records n (a public fact under zero-out and replace-one). Looks at no value.
     fn count_rows(&self) -> Result<u64, DataError>;
     /// All records in order, a bounded block at a time.
@@ -212,7 +248,7 @@ fn checked_names(names: Vec<String>) -> Result<Vec<String>, DataError> {
         let name = name.replace(char::is_control, " ").trim().to_string();
         let name = if name.is_empty() { format!("c{}", i + 1) } else { name };
         if let Some(first) = seen.insert(name.clone(), i) {
-            return Err(DataError::DuplicateColumn { name, first: first + 1, second: i + 1 });
+            return Err(DataError::DuplicateColumn { first: first + 1, second: i + 1 });
         }
         checked.push(name);
     }

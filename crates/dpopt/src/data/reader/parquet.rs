@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::source::Source;
-use super::{BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, Visit, checked_names};
+use super::{BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit, checked_names};
 use crate::data::error::DataError;
 
 pub(crate) struct Parquet {
@@ -35,7 +35,7 @@ enum Place {
 
 impl Parquet {
     pub(crate) fn open(source: Source, options: &ReadOptions) -> Result<Self, DataError> {
-        let memory = match (&source, source.gunzipped()?) {
+        let memory = match (&source, source.gunzipped(options.memory.unwrap_or(UNZIPPED_BYTES))?) {
             (_, Some(bytes)) => Some(Bytes::from(bytes)),
             (Source::Memory(bytes), None) => Some(Bytes::copy_from_slice(bytes)),
             (Source::Path(_), None) => None,
@@ -269,6 +269,7 @@ impl Values {
 struct ArrowBlock {
     first_row: u64,
     rows: usize,
+    bytes: usize,
     columns: Vec<Values>,
 }
 
@@ -282,7 +283,7 @@ impl ArrowBlock {
             }
         };
         let columns = places.iter().map(column).collect::<Option<_>>()?;
-        Some(Self { first_row, rows: batch.num_rows(), columns })
+        Some(Self { first_row, rows: batch.num_rows(), bytes: batch.get_array_memory_size(), columns })
     }
 }
 
@@ -293,6 +294,10 @@ impl Block for ArrowBlock {
 
     fn len(&self) -> usize {
         self.rows
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn width(&self, _row: usize) -> usize {

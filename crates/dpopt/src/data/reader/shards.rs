@@ -94,6 +94,10 @@ impl TableReader for Shards {
         &self.columns
     }
 
+    fn quotes_join_lines(&self) -> bool {
+        self.parts.iter().any(|part| part.quotes_join_lines())
+    }
+
     fn count_rows(&self) -> Result<u64, DataError> {
         self.parts.iter().map(|part| part.count_rows()).sum()
     }
@@ -127,8 +131,16 @@ impl Block for Later {
         self.block.len()
     }
 
+    fn bytes(&self) -> usize {
+        self.block.bytes()
+    }
+
     fn width(&self, row: usize) -> usize {
         self.block.width(row)
+    }
+
+    fn fault(&self, row: usize) -> Option<&'static str> {
+        self.block.fault(row)
     }
 
     fn field(&self, row: usize, column: usize) -> Field<'_> {

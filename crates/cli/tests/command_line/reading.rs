@@ -1,0 +1,231 @@
+//! What a row and a column are: by public rules, whatever one record holds.
+
+use crate::{dpopt, files, refuse, succeed};
+use std::path::Path;
+
+fn write(directory: &Path, name: &str, text: impl AsRef<[u8]>) {
+    std::fs::write(directory.join(name), text).unwrap();
+}
+
+/// Rows `x,y` with one line replaced.
+fn rows(header: &str, hostile: &str, at: usize) -> String {
+    let mut text = header.to_string();
+    for i in 0..400 {
+        if i == at {
+            text += &format!("{hostile}\n");
+        } else {
+            text += &format!("{},{}\n", (i % 11) as f64 / 10.0, if i % 11 > 5 { "yes" } else { "no" });
+        }
+    }
+    text
+}
+
+const BOUNDS: &str = "[c1]\nlower = 0\nupper = 1\n[c2]\nlevels = ['no', 'yes']\n";
+
+#[test]
+fn the_first_row_does_not_say_how_many_columns_there_are() {
+    let d = tempfile::tempdir().unwrap();
+    write(d.path(), "b.toml", BOUNDS);
+    write(d.path(), "one.toml", "[c1]\nlower = 0\nupper = 1\n");
+    let mut seen = Vec::new();
+    for first in ["0.5,yes", "", "0.5", "0.5,yes,0.5,0.5"] {
+        write(d.path(), "t.csv", rows("", first, 0));
+        let fit = ["fit", "t.csv", "--no-header", "--target", "c2", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing"];
+        // nothing declares the number: the same refusal, whatever the row
+        for undeclared in [&["--numeric", "c1", "--bounds-budget", "0.1", "--ignore", "c4"][..], &["--text", "c3"]] {
+            let line = refuse(d.path(), &[&fit[..], undeclared].concat());
+            assert!(line.contains("--columns N"), "{line}");
+        }
+        let line = refuse(d.path(), &["mean", "t.csv", "--no-header", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6"]);
+        assert!(line.contains("--columns N"), "{line}");
+        let line = refuse(d.path(), &["explain", "t.csv", "--no-header", "--target", "y", "--epsilon", "1", "--bounds", "b.toml"]);
+        assert!(line.contains("--columns N"), "{line}");
+        // a bounds file that names all, or the flag
+        let declared = [&fit[..], &["--bounds", "b.toml", "--report", "r.html", "--insecure-seed", "1"]].concat();
+        seen.push(succeed(d.path(), &declared));
+        assert!(std::fs::read_to_string(d.path().join("r.html")).unwrap().contains("The table has 2 columns"));
+        succeed(d.path(), &[&fit[..], &["--bounds", "one.toml", "--classes", "no,yes", "--columns", "2"]].concat());
+        let line = refuse(d.path(), &[&fit[..], &["--bounds", "b.toml", "--columns", "18446744073709551615"]].concat());
+        assert!(line.contains("--columns") && line.contains("out of range"), "{line}");
+        succeed(
+            d.path(),
+            &["mean", "t.csv", "--no-header", "--columns", "2", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--bad-cells",
+                "missing", "--report", "m.html"],
+        );
+        assert!(std::fs::read_to_string(d.path().join("m.html")).unwrap().contains("The table has 2 columns"));
+        let line = refuse(d.path(), &["predict", "model.json", "t.csv", "--no-header"]);
+        assert!(line.contains("--columns N"), "{line}");
+        succeed(d.path(), &["predict", "model.json", "t.csv", "--no-header", "--columns", "2", "--bad-cells", "missing"]);
+    }
+    assert!(seen.windows(2).all(|pair| pair[0].lines().next() == pair[1].lines().next()), "{seen:?}");
+}
+
+#[test]
+fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
+    let d = tempfile::tempdir().unwrap();
+    write(d.path(), "b.toml", BOUNDS.replace("c1", "x").replace("c2", "y"));
+    let long = format!("\"{}", "7".repeat(65 << 20));
+    for hostile in ["0.5,yes", "", " ", "\"", "0.5,\"yes", "\0", "\r", "1,2,3", "nan,inf", "1e308,1e308", "0.5,maybe", &long] {
+        for at in [0, 200, 399] {
+            write(d.path(), "t.csv", rows("x,y\n", hostile, at));
+            let said = succeed(
+                d.path(),
+                &["fit", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml", "--bad-cells", "missing"],
+            );
+            assert!(said.contains("400 rows"), "{said}");
+            let said = succeed(
+                d.path(),
+                &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing", "-o", "m.csv"],
+            );
+            assert!(said.contains("mean of 400 vectors"), "{said}");
+            if hostile.len() > 100 {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn quoted_line_breaks_are_read_on_request() {
+    let d = tempfile::tempdir().unwrap();
+    write(d.path(), "b.toml", "[note]\ntext = true\n[y]\nlevels = ['no', 'yes']\n");
+    let body: String = (0..300).map(|i| format!("\"a\nb {i}\",{}\n", if i % 2 == 0 { "no" } else { "yes" })).collect();
+    write(d.path(), "t.csv", format!("note,y\n{body}"));
+    let fit = ["fit", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
+    let line = refuse(d.path(), &fit);
+    assert!(line.contains("row 1 opens a quote") && line.contains("--quoted-newlines"), "{line}");
+    let quoted = [&fit[..], &["--quoted-newlines", "--report", "r.html"]].concat();
+    assert!(succeed(d.path(), &quoted).contains("300 rows"));
+    let report = std::fs::read_to_string(d.path().join("r.html")).unwrap();
+    assert!(report.contains("a stray quote joins rows"), "the report tells what the flag costs");
+    write(d.path(), "t.csv", format!("note,y\n{body}\"open,yes\n"));
+    let line = refuse(d.path(), &[&quoted[..], &["--bad-cells", "missing"]].concat());
+    assert!(line.contains("quote"), "{line}");
+}
+
+#[test]
+fn split_sees_the_rows_that_fit_sees() {
+    let d = tempfile::tempdir().unwrap();
+    let gz = |name: &str, text: &str| {
+        let file = std::fs::File::create(d.path().join(name)).unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(file, Default::default());
+        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.finish().unwrap();
+    };
+    let body = "1,a\n\n2,it \"is\n3,\"b\n c\"\n4,d";
+    write(d.path(), "t.csv", format!("\nx,y\n{body}"));
+    gz("t.csv.gz", &format!("x,y\r\n{body}"));
+    write(d.path(), "t.tsv", format!("x\ty\n{body}"));
+    write(d.path(), "t.libsvm", "1 1:1\n\n# note\n-1 2:1");
+    write(d.path(), "s.csv", "x;y\n1;\"a\nb\"\n2;c,\"\n3;d\n");
+    for (arguments, expected) in [
+        (&["t.csv"][..], 6),
+        (&["t.csv", "--quoted-newlines"], 5),
+        (&["t.csv", "--no-header"], 8),
+        (&["t.csv.gz"], 6),
+        (&["t.csv.gz", "--no-quoting"], 6),
+        (&["t.tsv"], 6),
+        (&["t.libsvm"], 4),
+        (&["s.csv", "--separator", ";", "--quoted-newlines"], 3),
+    ] {
+        let said = succeed(d.path(), &[&["split"], arguments, &["--fraction", "0.5", "-o", "a", "b"]].concat());
+        let counts: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(counts.iter().sum::<u64>(), expected, "{arguments:?}: {said}");
+    }
+    let line = refuse(d.path(), &["split", "t.csv", "--format", "parquet", "-o", "c", "d"]);
+    assert!(line.contains("Parquet"), "{line}");
+    assert!(!files(d.path()).contains(&"c".to_string()));
+}
+
+#[test]
+fn a_mean_refuses_what_it_cannot_mean() {
+    let d = tempfile::tempdir().unwrap();
+    write(d.path(), "t.csv", format!("a,b\n{}", "0.5,0\n".repeat(50)));
+    write(d.path(), "one.csv", "a,b\n0.5,0\n");
+    write(d.path(), "ragged.csv", format!("a,b\n{}0.5\n", "0.5,0\n".repeat(50)));
+    let mean = |more: &[&str]| {
+        let mut arguments = vec!["mean"];
+        arguments.extend(more);
+        for (flag, value) in [("--sparsity", "1"), ("--epsilon", "1"), ("--delta", "1e-6")] {
+            if !more.contains(&flag) {
+                arguments.extend([flag, value]);
+            }
+        }
+        refuse(d.path(), &arguments)
+    };
+    for (arguments, parts) in [
+        (&["t.csv", "--rows", "49"][..], &["--rows is 49", "50 rows"][..]),
+        (&["t.csv", "--rows", "49", "--explain"], &["--rows is 49"]),
+        (&["t.csv", "--rows", "51", "--relation", "replace-one"], &["--rows is 51"]),
+        (&["one.csv"], &["1 row"]),
+        (&["one.csv", "--rows", "1", "--relation", "add-or-remove"], &["1 row"]),
+        (&["t.csv", "--norm", "1e300"], &["--norm is 1e300"]),
+        (&["t.csv", "--norm", "1e-300"], &["--norm is 1e-300"]),
+        (&["t.csv", "--norm", "nan"], &["--norm is NaN"]),
+        (&["t.csv", "--norm", "0"], &["--norm is 0"]),
+        (&["t.csv", "--norm=-1", "--explain"], &["--norm is -1"]),
+        (&["t.csv", "--sparsity", "0"], &["--sparsity is 0"]),
+        (&["t.csv", "--sparsity", "inf"], &["--sparsity is inf"]),
+        (&["t.csv", "--sparsity", "1e300"], &["--sparsity is 1e300"]),
+        (&["t.csv", "--epsilon", "0"], &["epsilon is 0"]),
+        (&["t.csv", "--delta", "2"], &["delta is 2"]),
+        (&["ragged.csv"], &["row 51 has 1 field"]),
+    ] {
+        let line = mean(arguments);
+        assert!(parts.iter().all(|part| line.contains(part)), "{arguments:?}: {line}");
+    }
+    for norm in ["1e-60", "1e60", "1e-20", "1e20"] {
+        succeed(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--norm", norm]);
+    }
+    assert!(succeed(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--rows", "50"]).contains("50"));
+}
+
+#[test]
+fn huge_declarations_are_answered_at_once() {
+    let d = tempfile::tempdir().unwrap();
+    let started = std::time::Instant::now();
+    for features in ["18446744073709551615", "0", "4294967297"] {
+        let line = refuse(d.path(), &["explain", "--rows", "1000", "--features", features, "--epsilon", "1"]);
+        assert!(line.contains("--features") && line.contains("out of range"), "{line}");
+    }
+    let levels: Vec<String> = (0..300_000).map(|i| format!("'l{i}'")).collect();
+    write(d.path(), "b.toml", format!("[x]\nlower = 0\nupper = 1\n[y]\nlevels = [{}]\n", levels.join(", ")));
+    write(d.path(), "t.csv", format!("x,y\n{}", "0.5,l7\n".repeat(50)));
+    dpopt(d.path(), &["explain", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"]);
+    dpopt(d.path(), &["explain", "--rows", "1000", "--features", "10", "--class-count", "300000", "--epsilon", "1"]);
+    dpopt(d.path(), &["explain", "--rows", "1000", "--features", "10", "--class-count", "4000000000", "--epsilon", "1"]);
+    dpopt(d.path(), &["explain", "--rows", "1000", "--features", "2147483648", "--epsilon", "1"]);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_bomb_in_gzip_takes_no_memory() {
+    let d = tempfile::tempdir().unwrap();
+    let bomb = |name: &str, first: &str| {
+        let file = std::fs::File::create(d.path().join(name)).unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, first.as_bytes()).unwrap();
+        for _ in 0..1024 {
+            std::io::Write::write_all(&mut encoder, &vec![b'7'; 1 << 20]).unwrap();
+        }
+        encoder.finish().unwrap();
+    };
+    bomb("t.csv.gz", "x,y\n0.5,yes\n");
+    bomb("t.parquet.gz", "PAR1");
+    write(d.path(), "b.toml", BOUNDS.replace("c1", "x").replace("c2", "y"));
+    // a process that may not have more than 800 MB of addresses
+    let limited = |arguments: &str| {
+        let command = format!("ulimit -v 800000; exec {} {arguments}", env!("CARGO_BIN_EXE_dpopt"));
+        std::process::Command::new("sh").arg("-c").arg(command).current_dir(d.path()).env("RAYON_NUM_THREADS", "2").output().unwrap()
+    };
+    let said = limited("fit t.csv.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml --bad-cells missing");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(String::from_utf8_lossy(&said.stdout).contains("2 rows"));
+    for more in ["", "--memory 100M"] {
+        let said = limited(&format!("explain t.parquet.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml {more}"));
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{error}");
+        assert!(error.contains("--memory"), "{error}");
+    }
+}
