@@ -4,7 +4,7 @@ use super::plan::{ERROR_CONFIDENCE, L1_RECOVERY, MeanPlan, MeanProblem, MeanSche
 use crate::mechanism::{SOLVER_SHARE, SketchedGaussian, too_short};
 use crate::plan::{NotApplicable, SAMPLER_ERROR};
 use dpopt_noise::Grid;
-use dpopt_privacy::{Budget, calibrate};
+use dpopt_privacy::{Budget, Shown, calibrate};
 
 /// Fewest rows of the matrix: below, a matrix so short that its rounding counts is too likely.
 const LEAST_ROWS: f64 = 16.0;
@@ -45,12 +45,14 @@ pub(super) fn l1_recovery(problem: &MeanProblem, budget: Budget) -> Result<MeanP
     let pays = m * m.ln().powi(2);
     if d < pays {
         return Err(NotApplicable::Problem(format!(
-            "its matrix of {m:.0} rows is meant for {pays:.1e} coordinates or more; below that it is projected-gaussian"
+            "its matrix of {:.0} rows is meant for {pays:.1e} coordinates or more; below that it is projected-gaussian",
+            Shown(m)
         )));
     }
     if m * d > MOST_ENTRIES {
         return Err(NotApplicable::Problem(format!(
-            "its random matrix of {m:.0} × {d:.0} entries would be drawn hundreds of times; at most {MOST_ENTRIES:.1e} entries are"
+            "its random matrix of {:.0} × {d:.0} entries would be drawn hundreds of times; at most {MOST_ENTRIES:.1e} entries are",
+            Shown(m)
         )));
     }
     let (rows, l1_norm) = (m as u64, problem.l1_norm());

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::sync::{Arc, Once};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, LargeStringArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, Int64Type};
 use bytes::Bytes;
@@ -193,7 +193,7 @@ impl TableReader for Parquet {
 enum Values {
     Integers(Int64Array),
     Numbers(Float64Array),
-    Texts(StringArray),
+    Texts(LargeStringArray),
     Booleans(BooleanArray),
     Sparse(SparseColumn),
     Unsupported,
@@ -258,7 +258,7 @@ impl Values {
             whole if whole.is_integer() && *whole != DataType::UInt64 => integers(to(&DataType::Int64)?)?,
             other => match stored(other) {
                 Stored::Number => Self::Numbers(to(&DataType::Float64)?.as_primitive_opt::<Float64Type>()?.clone()),
-                Stored::Text => Self::Texts(to(&DataType::Utf8)?.as_string_opt::<i32>()?.clone()),
+                Stored::Text => Self::Texts(to(&DataType::LargeUtf8)?.as_string_opt::<i64>()?.clone()),
                 Stored::Boolean => Self::Booleans(to(&DataType::Boolean)?.as_boolean_opt()?.clone()),
                 _ => Self::Unsupported,
             },
