@@ -78,6 +78,9 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
                 &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing", "-o", "m.csv"],
             );
             assert!(said.contains("mean of 400 vectors"), "{said}");
+            let check = ["check", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
+            let said = succeed(d.path(), &[&check[..], &["--bad-cells", "missing"]].concat());
+            assert!(!hostile.starts_with('"') || said.contains(if hostile.len() > 100 { "64 MiB" } else { "opens a quote" }), "{said}");
             if hostile.len() > 100 {
                 break;
             }
@@ -154,9 +157,9 @@ fn a_mean_refuses_what_it_cannot_mean() {
         refuse(d.path(), &arguments)
     };
     for (arguments, parts) in [
-        (&["t.csv", "--rows", "49"][..], &["--rows is 49", "50 rows"][..]),
-        (&["t.csv", "--rows", "49", "--explain"], &["--rows is 49"]),
-        (&["t.csv", "--rows", "51", "--relation", "replace-one"], &["--rows is 51"]),
+        (&["t.csv", "--rows", "49"][..], &["--rows says 49", "50 rows"][..]),
+        (&["t.csv", "--rows", "49", "--explain"], &["--rows says 49"]),
+        (&["t.csv", "--rows", "51", "--relation", "replace-one"], &["--rows says 51"]),
         (&["one.csv"], &["1 row"]),
         (&["one.csv", "--rows", "1", "--relation", "add-or-remove"], &["1 row"]),
         (&["t.csv", "--norm", "1e300"], &["--norm is 1e300"]),
