@@ -1,6 +1,6 @@
 //! One table in several files: shards with the same columns, read one after the other.
 
-use super::source::Source;
+use super::source::{Source, Zip};
 use super::{Block, Column, Field, ReadOptions, TableReader, Visit, open};
 use crate::data::error::{DataError, name_of};
 use crate::output::{Identity, same_content, same_file};
@@ -57,8 +57,8 @@ pub fn same_table(a: &Path, b: &Path) -> Result<bool, DataError> {
         return Ok(true);
     }
     let sources = [a, b].map(|path| Source::Path(path.to_path_buf()));
-    let (mut left, gzip) = sources[0].open()?;
-    let (mut right, _) = sources[1].open()?;
+    let (mut left, gzip) = sources[0].open(Zip::ByFirstBytes)?;
+    let (mut right, _) = sources[1].open(Zip::ByFirstBytes)?;
     same_content(&mut left, &mut right).map_err(|e| sources[0].error(&e, gzip))
 }
 
