@@ -4,10 +4,10 @@ use crate::geometric::{ExponentialCoin, Geometric, ScaleError};
 use crate::grid::Grid;
 use crate::stream::Stream;
 
-/// P(X = k) = tanh(1/(2t))·e^(−|k|/t): discrete Laplace noise of scale t grid steps.
+/// P(X = k) = tanh(1/(2t))·e^(−|k|/t): discrete Laplace noise of scale t grid steps, t any number.
 ///
 /// With integer l1 sensitivity m (in grid steps) it is ε-DP with ε = m/t; event `DiscreteLaplace` with
-/// `noise_parameter` 1/t. Its (ε, δ) curve is *not* that of the continuous law (at smaller ε its δ can be larger).
+/// `noise_parameter` 1/t ([`decay`](Self::decay)). Its (ε, δ) curve is *not* that of the continuous law (at smaller ε its δ can be larger).
 ///
 /// ```
 /// use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
@@ -18,7 +18,7 @@ use crate::stream::Stream;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DiscreteLaplace {
-    scale: u64,
+    scale: f64,
     size: Geometric,
 }
 
@@ -31,7 +31,23 @@ impl DiscreteLaplace {
         if scale == 0 || scale > 1 << 50 {
             return Err(ScaleError);
         }
-        Ok(Self { scale, size: Geometric::new(scale as f64)? })
+        Self::with_scale(scale as f64)
+    }
+
+    /// Scale of `scale` grid steps in \[2^-6, 2^50\], taken as the exact value of the f64: a decay of ε per step needs no more
+    /// noise than 1/ε.
+    ///
+    /// # Errors
+    /// If the scale is outside that range.
+    ///
+    /// ```
+    /// use dpopt_noise::DiscreteLaplace;
+    /// let noise = DiscreteLaplace::with_scale(2.0 / 3.0)?;
+    /// assert!((noise.decay() - 1.5).abs() < 1e-15);
+    /// # Ok::<(), dpopt_noise::ScaleError>(())
+    /// ```
+    pub fn with_scale(scale: f64) -> Result<Self, ScaleError> {
+        Ok(Self { scale, size: Geometric::new(scale)? })
     }
 
     /// The scale b in units of the value, rounded *up* to a whole number of steps of `grid`.
@@ -47,8 +63,20 @@ impl DiscreteLaplace {
     }
 
     /// t.
-    pub fn scale(&self) -> u64 {
+    pub fn scale(&self) -> f64 {
         self.scale
+    }
+
+    /// 1/t, the `noise_parameter` of the event: rounded up where it is no f64, so that the event never says less.
+    pub fn decay(&self) -> f64 {
+        Self::decay_of(self.scale)
+    }
+
+    /// [`decay`](Self::decay) of a scale.
+    pub fn decay_of(scale: f64) -> f64 {
+        let inverse = 1.0 / scale;
+        // the sign of inverse·scale − 1 is exact
+        if inverse.mul_add(scale, -1.0) < 0.0 { inverse.next_up() } else { inverse }
     }
 
     /// Upper bound on the total-variation distance of one sample from the exact law.
@@ -137,9 +165,9 @@ mod tests {
     #[test]
     fn discrete_law() {
         let mut stream = NoiseSource::insecure(1).stream(Purpose::Audit, 0);
-        for t in [1u64, 3] {
-            let noise = DiscreteLaplace::new(t).unwrap();
-            let h = 1.0 / t as f64;
+        for t in [1.0, 3.0, 2.0 / 3.0, 0.2, 2.7] {
+            let noise = DiscreteLaplace::with_scale(t).unwrap();
+            let h = 1.0 / t;
             // spec 19 §1.7; P(|X| ≥ 12) = (1 − tanh(h/2)…) summed: tanh(h/2)·e^(−12h)/(1−e^(−h))
             assert_multinomial(&counts(|| noise.sample(&mut stream)), |k| {
                 let k = (k as f64 - 12.0).abs();
@@ -168,10 +196,24 @@ mod tests {
 
     #[test]
     fn scales_round_up() {
-        assert_eq!(DiscreteLaplace::at_least(1.0, Grid::new(-3)).unwrap().scale(), 8);
-        assert_eq!(DiscreteLaplace::at_least(1.01, Grid::new(-3)).unwrap().scale(), 9);
-        assert_eq!(DiscreteLaplace::at_least(0.01, Grid::new(0)).unwrap().scale(), 1);
+        assert_eq!(DiscreteLaplace::at_least(1.0, Grid::new(-3)).unwrap().scale(), 8.0);
+        assert_eq!(DiscreteLaplace::at_least(1.01, Grid::new(-3)).unwrap().scale(), 9.0);
+        assert_eq!(DiscreteLaplace::at_least(0.01, Grid::new(0)).unwrap().scale(), 1.0);
         assert!(DiscreteLaplace::at_least(f64::NAN, Grid::new(0)).is_err());
         assert!(DiscreteLaplace::new(0).is_err());
+        for scale in [0.0, 0.01, -1.0, f64::NAN, f64::INFINITY, 1e16] {
+            assert!(DiscreteLaplace::with_scale(scale).is_err());
+        }
+    }
+
+    /// What is charged is never below what is done, and exact where it can be.
+    #[test]
+    fn the_decay_is_rounded_up() {
+        assert_eq!(DiscreteLaplace::decay_of(8.0), 0.125);
+        for i in 1..2000 {
+            let t = 0.02 * f64::from(i);
+            let inverse = DiscreteLaplace::decay_of(t);
+            assert!(inverse.mul_add(t, -1.0) >= 0.0 && inverse.next_down().mul_add(t, -1.0) < 0.0, "{t}");
+        }
     }
 }

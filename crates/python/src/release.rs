@@ -134,7 +134,7 @@ pub(crate) fn second_moment<'py>(
 #[pyfunction]
 pub(crate) fn discrete_laplace(
     counts: Vec<i64>,
-    scale: u64,
+    scale: f64,
     sensitivity: u64,
     price: Price,
     seed: Option<u64>,
@@ -149,7 +149,7 @@ pub(crate) fn discrete_laplace(
 pub(crate) fn histogram(
     records: PyReadonlyArray1<'_, i64>,
     cells: usize,
-    scale: u64,
+    scale: f64,
     price: Price,
     seed: Option<u64>,
 ) -> PyResult<(Vec<i64>, Paper)> {

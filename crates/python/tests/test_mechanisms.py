@@ -173,3 +173,10 @@ def test_a_sparse_mean_keeps_what_rows_share_and_drops_noise():
         mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, method="l1-recovery")
     with pytest.raises(ValueError, match="choose one of"):
         mechanisms.sparse_mean(X, s, epsilon=1.0, delta=1e-6, method="median")
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 0.5, 1.0, 1.5, 5.0])
+def test_integer_laplace_noise_is_no_larger_than_epsilon_asks_for(epsilon):
+    release = mechanisms.discrete_laplace_counts([10], epsilon=epsilon, insecure_seed=1)
+    decay = release.event.noise_parameter
+    assert epsilon * (1 - 1e-11) < decay <= epsilon

@@ -49,16 +49,16 @@ fn checked(input: &Counts, sensitivity: f64) -> Result<(), CuratorError> {
     Ok(())
 }
 
-/// Adds integer noise P(x) ∝ e^(−|x|/t) to each count. Event: `DiscreteLaplace(1/t, sensitivity)`.
+/// Adds integer noise P(x) ∝ e^(−|x|/t) to each count, t any number. Event: `DiscreteLaplace(1/t, sensitivity)`, 1/t rounded up.
 #[derive(Clone, Debug)]
 pub struct DiscreteLaplaceNoise {
-    scale: u64,
+    scale: f64,
     sensitivity: u64,
 }
 
 impl DiscreteLaplaceNoise {
     /// Scale t for counts of l1 sensitivity `sensitivity`.
-    pub fn new(scale: u64, sensitivity: u64) -> Self {
+    pub fn new(scale: f64, sensitivity: u64) -> Self {
         Self { scale, sensitivity }
     }
 }
@@ -70,7 +70,7 @@ impl Mechanism for DiscreteLaplaceNoise {
     type Output = Vec<i64>;
 
     fn event(&self) -> Event {
-        Event::DiscreteLaplace { noise_parameter: 1.0 / self.scale as f64, sensitivity: self.sensitivity }
+        Event::DiscreteLaplace { noise_parameter: DiscreteLaplace::decay_of(self.scale), sensitivity: self.sensitivity }
     }
 
     fn label(&self) -> &'static str {
@@ -82,7 +82,7 @@ impl Mechanism for DiscreteLaplaceNoise {
     }
 
     fn apply(&self, input: &Counts, noise: &mut NoiseSource) -> Result<Vec<i64>, CuratorError> {
-        let sampler = DiscreteLaplace::new(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let sampler = DiscreteLaplace::with_scale(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut values = input.values.clone();
         sampler.add_to(&mut values, &mut noise.stream(Purpose::Noise, 0));
         Ok(values)
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn counts_come_out_once_and_with_the_declared_sensitivity_only() {
-        let mechanism = DiscreteLaplaceNoise::new(3, 1);
+        let mechanism = DiscreteLaplaceNoise::new(3.0, 1);
         let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(1));
         let twice = Counts::declared(vec![10, 20], 2.0);
         assert!(matches!(curator.release(&mechanism, &twice), Err(CuratorError::Sensitivity { .. })));
@@ -246,6 +246,18 @@ mod tests {
         assert_eq!(histogram.expose().values, [1, 2]);
         assert_eq!(curator.release(&mechanism, &histogram).unwrap().get().len(), 2);
         assert!(curator.release(&mechanism, &histogram).is_err());
+    }
+
+    /// The scale that an ε asks for needs not be rounded to an integer: ε = 1.5 is not charged, or noised, as 1.
+    #[test]
+    fn laplace_noise_of_any_scale_says_what_it_does() {
+        for epsilon in [0.3, 1.0, 1.5, 5.0] {
+            let mechanism = DiscreteLaplaceNoise::new(1.0 / epsilon, 1);
+            let certified = dpopt_privacy::accountant::epsilon(&mechanism.event(), Relation::ZeroOut, 0.0).unwrap().upper;
+            assert!(certified >= epsilon * (1.0 - 1e-15) && certified < epsilon * (1.0 + 1e-14), "{epsilon}: {certified}");
+            let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(2));
+            assert!(curator.release(&mechanism, &Counts::declared(vec![0; 10], 1.0)).is_ok());
+        }
     }
 
     #[test]

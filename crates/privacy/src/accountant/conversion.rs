@@ -12,10 +12,16 @@ use crate::special::UNIT_ROUNDOFF;
 /// assert!((epsilon(5.907, 0.5 * 5.907, 1e-6) - 5.221534).abs() < 1e-5);
 /// ```
 pub fn epsilon(order: f64, rho: f64, delta: f64) -> f64 {
-    // at ε = 0 the total variation is at most √(1 − e^{−ρ}) (Bretagnolle, Huber)
-    if rho >= 0.0 && delta * (1.0 - 8.0 * UNIT_ROUNDOFF) >= (-(-rho).exp_m1()).sqrt() {
-        return 0.0;
-    }
+    if covers_total_variation(rho, delta) { 0.0 } else { epsilon_moment(order, rho, delta) }
+}
+
+/// Whether the total variation, at most √(1 − e^{−ρ}) (Bretagnolle, Huber), is at most `delta`: then ε = 0.
+fn covers_total_variation(rho: f64, delta: f64) -> bool {
+    rho >= 0.0 && delta * (1.0 - 8.0 * UNIT_ROUNDOFF) >= (-(-rho).exp_m1()).sqrt()
+}
+
+/// The moment bound alone, unimodal in the order where [`ln_delta_moment`] is at every ε.
+fn epsilon_moment(order: f64, rho: f64, delta: f64) -> f64 {
     let shift = (-1.0 / order).ln_1p();
     let tail = (delta.ln() + order.ln()) / (order - 1.0);
     let rounding = 8.0 * UNIT_ROUNDOFF * (rho.abs() + shift.abs() + (delta.ln().abs() + order.ln()) / (order - 1.0));
@@ -33,11 +39,42 @@ pub fn ln_delta(order: f64, rho: f64, epsilon: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value.min(0.0) }
 }
 
-/// The moment bound alone, unimodal in the order.
+/// The moment bound alone, of a divergence ξ + ρα convex and so unimodal in the order.
 pub(crate) fn ln_delta_moment(order: f64, rho: f64, epsilon: f64) -> f64 {
     let exponent = (order - 1.0) * (rho - epsilon);
     let constant = -order.ln() + (order - 1.0) * (-1.0 / order).ln_1p();
     exponent + constant + 8.0 * UNIT_ROUNDOFF * (((order - 1.0) * (rho + epsilon)).abs() + constant.abs() + 1.0)
+}
+
+/// The least order that is asked: α − 1.
+const LEAST_ABOVE: f64 = 1e-6;
+
+/// The order α > 1 that minimises `objective(α)`, unimodal.
+fn best_of_orders(objective: impl Fn(f64) -> f64) -> f64 {
+    1.0 + golden_section(LEAST_ABOVE.ln(), 1e9f64.ln(), |x| objective(1.0 + x.exp())).exp()
+}
+
+/// Smallest ε ≥ 0 of (ξ, ρ)-zCDP at `delta`, at its best order, rounded up. Looked for on the moment bound, which is unimodal:
+/// with the total variation in the same objective a search ends on the plateau that this one has at orders near 1.
+pub(crate) fn concentrated_epsilon(rho: f64, xi: f64, delta: f64) -> f64 {
+    let divergence = |order: f64| (xi + rho * order) * (1.0 + 2.0 * UNIT_ROUNDOFF);
+    if covers_total_variation(divergence(1.0 + LEAST_ABOVE), delta) {
+        return 0.0;
+    }
+    let order = best_of_orders(|order| epsilon_moment(order, divergence(order), delta));
+    epsilon_moment(order, divergence(order), delta)
+}
+
+/// ln δ of (ξ, ρ)-zCDP at `epsilon`, at its best order, rounded up, at most 0.
+pub(crate) fn concentrated_ln_delta(rho: f64, xi: f64, epsilon: f64) -> f64 {
+    if rho == 0.0 && xi == 0.0 && epsilon >= 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    let divergence = |order: f64| (xi + rho * order) * (1.0 + 2.0 * UNIT_ROUNDOFF);
+    let best = best_of_orders(|order| ln_delta_moment(order, divergence(order), epsilon));
+    // the total variation is bounded best by the least order
+    let at = |order: f64| ln_delta(order, divergence(order), epsilon);
+    at(best).min(at(1.0 + LEAST_ABOVE))
 }
 
 /// Largest divergence of order `order` that is certified as (`epsilon`, `delta`)-DP, rounded down; negative if none.

@@ -183,7 +183,11 @@ pub fn delta_at(
     epsilon: f64,
     quality: pld::Quality,
 ) -> Result<Bound, AccountingError> {
-    automatic(event, relation, quality, |a| a.delta(event, relation, epsilon))
+    let renyi = |order: f64, cost: &rdp::Cost| {
+        // the factor between the two is far from 1 in δ
+        0.5 * (conversion::ln_delta(order, cost.divergence, epsilon).exp() + cost.delta)
+    };
+    automatic(event, relation, quality, |a| a.delta(event, relation, epsilon), renyi)
 }
 
 /// The tightest δ at each of `epsilons`, in their order. δ never grows with ε, so what is certified at a smaller ε of the list
@@ -222,7 +226,11 @@ pub fn epsilon_at(
     delta: f64,
     quality: pld::Quality,
 ) -> Result<Bound, AccountingError> {
-    automatic(event, relation, quality, |a| a.epsilon(event, relation, delta))
+    let renyi = |order: f64, cost: &rdp::Cost| match delta - cost.delta {
+        rest if rest > 0.0 => conversion::epsilon(order, cost.divergence, rest),
+        _ => f64::INFINITY,
+    };
+    automatic(event, relation, quality, |a| a.epsilon(event, relation, delta), renyi)
 }
 
 /// Every accountant's answer, for reports: those that do not support the event say why.
@@ -247,19 +255,40 @@ pub fn compare_delta(
     answers
 }
 
-/// Whether a choice of bounded range is part of the event.
-fn has_choice(event: &Event) -> bool {
-    matches!(event, Event::ExponentialMechanism { .. }) || event.children().iter().any(has_choice)
+/// Whether the lattice has envelopes for a part of the event, pairs above all mechanisms of a kind, where a Rényi curve may know
+/// more: choices of bounded range, stated curves, integer noise on several sums.
+fn has_envelope(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ExponentialMechanism { .. } | Event::Zcdp { .. } | Event::Rdp { .. } | Event::DiscreteGaussian { .. }
+    ) || event.children().iter().any(has_envelope)
 }
 
-/// A closed form where there is one; else the best of the lattice, the pure and the splitting accountant; the Rényi family
-/// only when these have no number (it is never tighter than a lattice of exact pairs), or where the lattice has envelopes:
-/// many choices of bounded range cost less by their exact Rényi curve.
+/// How far above the lattice's bound a Rényi bound at the lattice's own tilt may lie for the best order to be looked for: integer
+/// orders near it are read, which cost little.
+const NEAR: f64 = 1.05;
+
+/// Whether the Rényi bound may come near the lattice's. It is above it wherever the pairs are exact, but for the lattice's
+/// numerical slack.
+fn renyi_is_near(
+    event: &Event,
+    relation: Relation,
+    lattice: &Bound,
+    at: impl Fn(f64, &rdp::Cost) -> f64,
+) -> bool {
+    let Some(slack) = lattice.slack.as_ref().filter(|s| s.window_points > 0 && s.tilt < 1e6) else { return false };
+    let order = (slack.tilt + 1.0).round().max(2.0);
+    rdp::cost(event, relation, order).is_ok_and(|cost| at(order, &cost) <= NEAR * lattice.upper)
+}
+
+/// A closed form where there is one; else the best of all accountants that support the event. The Rényi accountant is
+/// left out where it cannot come near: where a lattice of exact pairs has a number, it is never below but for rounding.
 fn automatic(
     event: &Event,
     relation: Relation,
     quality: pld::Quality,
     ask: impl Fn(&dyn Accountant) -> Result<Bound, AccountingError>,
+    renyi: impl Fn(f64, &rdp::Cost) -> f64,
 ) -> Result<Bound, AccountingError> {
     let named = |name: &str| all().iter().copied().find(|a| a.name() == name);
     if let Some(Ok(bound)) = named("gdp").map(&ask) {
@@ -267,12 +296,13 @@ fn automatic(
     }
     let lattice = ask(&pld::Pld { quality });
     let mut found = vec![lattice.clone()];
-    found.extend(["pure", "split"].into_iter().filter_map(named).map(&ask));
-    // where the samplers' errors leave nothing of δ at the lattice's ε, they leave nothing at a larger one
-    let used_up = matches!(lattice, Err(AccountingError::Unreachable(_)))
-        && event.exact(relation).is_ok_and(|exact| exact.total_variation > 0.0);
-    if (found.iter().all(Result::is_err) || has_choice(event)) && !used_up {
-        found.extend(["zcdp", "rdp"].into_iter().filter_map(named).map(&ask));
+    found.extend(["pure", "split", "zcdp"].into_iter().filter_map(named).map(&ask));
+    let more = match &lattice {
+        Err(_) => true,
+        Ok(bound) => has_envelope(event) || renyi_is_near(event, relation, bound, renyi),
+    };
+    if more {
+        found.extend(named("rdp").map(&ask));
     }
     gate::reconcile(&mut found);
     let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper));
@@ -282,3 +312,5 @@ fn automatic(
 
 #[cfg(test)]
 mod integers_and_choices_tests;
+#[cfg(test)]
+mod tightness_tests;

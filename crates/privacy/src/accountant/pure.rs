@@ -74,6 +74,12 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
             let (epsilon, delta) = worst(&replaced, Relation::ReplaceOne)?;
             sampled((*sample_size as f64 / *source_dataset_size as f64).next_up().min(1.0), epsilon, delta)
         }
+        // a truncated negative binomial number of runs (Papernot, Steinke 2022, Corollary 3; docs/proofs/repeat-and-select.md)
+        Event::RepeatAndSelect { event, mean, shape } if shape.is_finite() && *mean >= 1.0 => {
+            let (epsilon, delta) = worst(event, relation)?;
+            let runs = if *mean == 1.0 { 1.0 } else { 2.0 + shape };
+            (delta == 0.0).then_some((runs * epsilon, 0.0))?
+        }
         Event::UserUnit { records_per_user, event } => {
             let (epsilon, delta) = worst(event, relation)?;
             group::approximate(*records_per_user, epsilon, delta)

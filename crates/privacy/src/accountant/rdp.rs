@@ -11,11 +11,17 @@ mod hull;
 mod objective;
 mod repeat;
 
+pub(crate) use closed::interpolate;
+
 use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::integer_shift::IntegerShift;
-use super::{Accountant, AccountingError, Bound, conversion, gdp, pure};
+use super::{Accountant, AccountingError, Bound, conversion, gdp, pld, pure};
+use crate::event::Exact;
 use crate::special::UNIT_ROUNDOFF;
 use crate::{Event, Relation, group};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Trees of Gaussian, Laplace, discrete Laplace, randomized response, stated guarantees and objective perturbation;
 /// Poisson or fixed-size samples of them.
@@ -46,17 +52,97 @@ pub struct Cost {
 /// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
 /// ```
 pub fn cost(event: &Event, relation: Relation, order: f64) -> Result<Cost, AccountingError> {
-    if !(order > 1.0 && order.is_finite()) {
-        return Err(AccountingError::Parameter(format!("the Rényi order is {order}; it must be above 1 and finite")));
+    Known::default().cost(event, relation, order)
+}
+
+/// What has been worked out while one question is answered. Nested nodes ask for the same orders of the same events again and
+/// again; without this their time would grow as a power of the depth.
+#[derive(Default)]
+struct Known {
+    parts: RefCell<HashMap<Place, Result<(f64, f64), AccountingError>>>,
+    /// The part of a repetition that does not depend on the order.
+    extras: RefCell<HashMap<Place, f64>>,
+    /// Curves that are asked for at all integers.
+    curves: RefCell<HashMap<Place, Rc<Curve>>>,
+}
+
+/// The curve of a mechanism that is sampled; orders are asked for many times.
+struct Curve {
+    exact: Exact,
+    relation: Relation,
+    /// At 0, 1, 2, …; NaN where it is not known yet.
+    integers: RefCell<Vec<f64>>,
+}
+
+impl Curve {
+    fn at(&self, known: &Known, order: f64) -> Result<f64, AccountingError> {
+        let place = order as usize;
+        let integer = place as f64 == order && place < 2048;
+        if let Some(stored) = self.integers.borrow().get(place).filter(|x| integer && !x.is_nan()) {
+            return Ok(*stored);
+        }
+        let value = match known.total(&self.exact, self.relation, order)? {
+            Cost { divergence, delta: 0.0, total_variation: 0.0 } => divergence,
+            _ => return Err(no_pair(&self.exact.event(), self.relation)),
+        };
+        if integer {
+            let mut integers = self.integers.borrow_mut();
+            if integers.len() <= place {
+                integers.resize(place + 1, f64::NAN);
+            }
+            integers[place] = value;
+        }
+        Ok(value)
     }
-    let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
-    let mut total = Cost { divergence: 0.0, delta: 0.0, total_variation: exact.total_variation };
-    for (part, count) in &exact.parts {
-        let (divergence, delta) = part_cost(part, relation, order)?;
-        total.divergence = up(total.divergence + *count as f64 * divergence);
-        total.delta = up(total.delta + *count as f64 * delta);
+}
+
+/// An event's fingerprint, the relation and the bits of the order.
+type Place = ([u8; 32], Relation, u64);
+
+impl Known {
+    fn cost(&self, event: &Event, relation: Relation, order: f64) -> Result<Cost, AccountingError> {
+        let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+        self.total(&exact, relation, order)
     }
-    Ok(total)
+
+    fn total(&self, exact: &Exact, relation: Relation, order: f64) -> Result<Cost, AccountingError> {
+        if !(order > 1.0 && order.is_finite()) {
+            return Err(AccountingError::Parameter(format!("the Rényi order is {order}; it must be above 1 and finite")));
+        }
+        let mut total = Cost { divergence: 0.0, delta: 0.0, total_variation: exact.total_variation };
+        for (part, count) in &exact.parts {
+            let (divergence, delta) = self.part(part, relation, order)?;
+            total.divergence = up(total.divergence + *count as f64 * divergence);
+            total.delta = up(total.delta + *count as f64 * delta);
+        }
+        Ok(total)
+    }
+
+    /// The curve of `event` alone. It has values only where nothing is set aside: that has no place in the bounds that use it.
+    fn curve(&self, event: &Event, relation: Relation) -> Result<Rc<Curve>, AccountingError> {
+        let place = (event.fingerprint(), relation, 0);
+        if let Some(curve) = self.curves.borrow().get(&place) {
+            return Ok(curve.clone());
+        }
+        let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+        let curve = Rc::new(Curve { exact, relation, integers: RefCell::default() });
+        self.curves.borrow_mut().insert(place, curve.clone());
+        Ok(curve)
+    }
+
+    /// (divergence, δ set aside) of one part of a simplified event.
+    fn part(&self, part: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+        if part.children().is_empty() {
+            return part_cost(self, part, relation, order);
+        }
+        let place = (part.fingerprint(), relation, order.to_bits());
+        if let Some(known) = self.parts.borrow().get(&place) {
+            return known.clone();
+        }
+        let cost = part_cost(self, part, relation, order);
+        self.parts.borrow_mut().insert(place, cost.clone());
+        cost
+    }
 }
 
 fn up(x: f64) -> f64 {
@@ -66,8 +152,7 @@ fn up(x: f64) -> f64 {
 /// Rounding of the closed forms, relative; quadratures carry their own.
 const CLOSED: f64 = 1.0 + 1e-13;
 
-/// (divergence, δ set aside) of one part of a simplified event.
-fn part_cost(part: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+fn part_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
     let refuse = |reason: String| Err(AccountingError::Unsupported { accountant: NAME, relation, reason });
     let gaussian = |mu: f64| 0.5 * order * mu * mu * CLOSED;
     let sensitivity = relation.sum_sensitivity();
@@ -108,43 +193,23 @@ fn part_cost(part: &Event, relation: Relation, order: f64) -> Result<(f64, f64),
             Err(reason) => return refuse(reason.into()),
         },
         Event::PoissonSampled { sampling_probability, event } => {
-            return poisson(*sampling_probability, event, relation, order);
+            return poisson(known, *sampling_probability, event, relation, order);
         }
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
             let q = (*sample_size as f64 / *source_dataset_size as f64).next_up().min(1.0);
-            return fixed_size(q, event, relation, order);
+            return fixed_size(known, q, event, relation, order);
         }
         Event::Parallel { blocks } => {
             let mut most: (f64, f64) = (0.0, 0.0);
             for block in blocks {
-                let block = cost(block, relation, order)?;
+                let block = known.cost(block, relation, order)?;
                 most = (most.0.max(block.divergence), most.1.max(block.delta));
             }
             return Ok(most);
         }
-        Event::UserUnit { records_per_user, event } => return user(*records_per_user, event, relation, order),
+        Event::UserUnit { records_per_user, event } => return user(known, *records_per_user, event, relation, order),
         Event::RepeatAndSelect { event, mean, shape } => {
-            // only a plain curve has a place in that proof
-            let failed = std::cell::Cell::new(None);
-            let base = |a: f64| match cost(event, relation, a) {
-                Ok(Cost { divergence, delta: 0.0, total_variation: 0.0 }) => divergence,
-                Ok(_) => {
-                    failed.set(Some(no_pair(event, relation)));
-                    f64::INFINITY
-                }
-                Err(error) => {
-                    failed.set(Some(error));
-                    f64::INFINITY
-                }
-            };
-            let value = repeat::divergence(&base, *mean, *shape, order);
-            if let Some(error) = failed.into_inner() {
-                return Err(error);
-            }
-            match value {
-                Ok(value) => value * CLOSED,
-                Err(reason) => return refuse(reason),
-            }
+            repeated(known, event, *mean, *shape, relation, order)? * CLOSED
         }
         Event::NonPrivate => return refuse("something is released without noise".into()),
         Event::Unsupported => return refuse("the event says that it has no description".into()),
@@ -153,7 +218,72 @@ fn part_cost(part: &Event, relation: Relation, order: f64) -> Result<(f64, f64),
     Ok((if divergence.is_nan() { f64::INFINITY } else { divergence }, 0.0))
 }
 
-fn poisson(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+/// The best of a random number of runs.
+fn repeated(
+    known: &Known,
+    event: &Event,
+    mean: f64,
+    shape: f64,
+    relation: Relation,
+    order: f64,
+) -> Result<f64, AccountingError> {
+    if let Some(reason) = repeat::refused(mean, shape) {
+        return Err(AccountingError::Unsupported { accountant: NAME, relation, reason });
+    }
+    let curve = known.curve(event, relation)?;
+    let own = curve.at(known, order)?;
+    if shape.is_finite() && mean == 1.0 {
+        return Ok(own);
+    }
+    if shape == f64::INFINITY {
+        let delta = delta_of_base(known, event, &curve, repeat::poisson_epsilon(order));
+        return Ok(repeat::poisson(own, delta, mean, order));
+    }
+    let whole = Event::RepeatAndSelect { event: Box::new(event.clone()), mean, shape };
+    let place = (whole.fingerprint(), relation, 0);
+    let stored = known.extras.borrow().get(&place).copied();
+    let extra = stored.unwrap_or_else(|| {
+        // an order without a bound is one that is not chosen
+        let base = |a: f64| curve.at(known, a).unwrap_or(f64::INFINITY);
+        repeat::negative_binomial_extra(base, mean, shape, &orders(event))
+    });
+    known.extras.borrow_mut().insert(place, extra);
+    let several = own + extra + mean.ln() / (order - 1.0);
+    // a pure base stays pure
+    let pure = match pure::worst(&whole, relation) {
+        Some((epsilon, 0.0)) => closed::pure(epsilon, order),
+        _ => f64::INFINITY,
+    };
+    Ok(several.min(pure))
+}
+
+/// Smallest δ that some accountant certifies at `epsilon` for the mechanism that is repeated.
+fn delta_of_base(known: &Known, event: &Event, curve: &Curve, epsilon: f64) -> f64 {
+    let relation = curve.relation;
+    let place = (event.fingerprint(), relation, epsilon.to_bits());
+    if let Some(known) = known.extras.borrow().get(&place) {
+        return *known;
+    }
+    let mut least = 1.0f64;
+    match gdp::GdpAccountant.delta(event, relation, epsilon) {
+        Ok(bound) => least = bound.upper,
+        Err(_) => {
+            let others: [&dyn Accountant; 2] = [&pure::PureAccountant, &pld::Pld { quality: pld::Quality::COARSE }];
+            for bound in others.iter().filter_map(|a| a.delta(event, relation, epsilon).ok()) {
+                least = least.min(bound.upper);
+            }
+            let at = |order: f64| match curve.at(known, order) {
+                Ok(divergence) => conversion::ln_delta(order, divergence, epsilon).exp().next_up(),
+                Err(_) => 1.0,
+            };
+            least = least.min(repeat::least(at, &orders(event)));
+        }
+    }
+    known.extras.borrow_mut().insert(place, least);
+    least
+}
+
+fn poisson(known: &Known, q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
     if relation == Relation::ReplaceOne {
         return match event {
             Event::Gaussian { noise_multiplier } => {
@@ -165,7 +295,7 @@ fn poisson(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64
                     || matches!(event, Event::DiscreteGaussian { .. })
                     || closed::atoms(event, relation, q, order).is_some()) =>
             {
-                fixed_size(q, event, relation, order)
+                fixed_size(known, q, event, relation, order)
             }
             _ => Err(no_pair(event, relation)),
         };
@@ -175,12 +305,16 @@ fn poisson(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64
     }
     match closed::atoms(event, relation, q, order) {
         Some((atoms, delta)) => Ok((excess::poisson_atoms(&atoms, q, order), delta)),
-        None => unsampled(event, relation, order),
+        // only a curve is known
+        None => {
+            let curve = known.curve(event, relation)?;
+            Ok((generic::poisson(q, order, |a| curve.at(known, a))?, 0.0))
+        }
     }
 }
 
 /// Fixed-size sampling under any relation, and Poisson sampling under replace-one: the symmetrised replace-one pair.
-fn fixed_size(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+fn fixed_size(known: &Known, q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
     let Some(replaced) = group::for_replacement(event, relation) else {
         return Err(no_pair(event, relation));
     };
@@ -190,24 +324,10 @@ fn fixed_size(q: f64, event: &Event, relation: Relation, order: f64) -> Result<(
     if let Some((atoms, delta)) = closed::atoms(&replaced, Relation::ReplaceOne, q, order) {
         return Ok((excess::fixed_size_atoms(&atoms, q, order), delta));
     }
-    if matches!(replaced, Event::DiscreteGaussian { .. }) {
-        return unsampled(&replaced, Relation::ReplaceOne, order);
-    }
-    // only a curve is known; what is set aside has no place in that bound
-    let curve = |j: f64| match cost(&replaced, Relation::ReplaceOne, j) {
-        Ok(cost) if cost.delta == 0.0 => Ok(cost.divergence),
-        Ok(_) => Err(no_pair(event, relation)),
-        Err(error) => Err(error),
-    };
-    Ok((generic::fixed_size(q, order, f64::INFINITY, curve)?, 0.0))
-}
-
-/// Without amplification, by quasi-convexity: for integer noise of several sums, or at orders whose sums are too long.
-fn unsampled(event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
-    match event {
-        Event::DiscreteGaussian { .. } => part_cost(event, relation, order),
-        _ => Err(no_pair(event, relation)),
-    }
+    let curve = known.curve(&replaced, Relation::ReplaceOne)?;
+    let sampled = generic::fixed_size(q, order, f64::INFINITY, |a| curve.at(known, a))?;
+    // without amplification, by quasi-convexity
+    Ok((sampled.min(curve.at(known, order)?), 0.0))
 }
 
 fn no_pair(event: &Event, relation: Relation) -> AccountingError {
@@ -216,7 +336,7 @@ fn no_pair(event: &Event, relation: Relation) -> AccountingError {
 }
 
 /// A user with up to `records` records.
-fn user(records: u64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+fn user(known: &Known, records: u64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
     let k = records as f64;
     let (mut divergence, mut delta) = (0.0, 0.0);
@@ -240,7 +360,7 @@ fn user(records: u64, event: &Event, relation: Relation, order: f64) -> Result<(
             (closed::pure(epsilon, order) * CLOSED, delta)
         } else {
             let failed = std::cell::Cell::new(None);
-            let rho = group::renyi(records, order, &|a| match part_cost(part, relation, a) {
+            let rho = group::renyi(records, order, &|a| match known.part(part, relation, a) {
                 Ok((rho, 0.0)) => rho,
                 Ok(_) => f64::INFINITY,
                 Err(error) => {
@@ -280,7 +400,9 @@ fn optimise(
     relation: Relation,
     objective: impl Fn(f64, Cost) -> f64,
 ) -> Result<(f64, Cost), AccountingError> {
-    let at = |order: f64| cost(event, relation, order).map(|cost| (objective(order, cost), order, cost));
+    let known = Known::default();
+    let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+    let at = |order: f64| known.total(&exact, relation, order).map(|cost| (objective(order, cost), order, cost));
     let orders = orders(event);
     let mut best = at(orders[0])?;
     let mut place = 0;

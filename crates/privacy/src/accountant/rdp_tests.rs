@@ -170,7 +170,8 @@ fn refusals_are_honest() {
         // stated for zero-out, and a curve does not say what a replacement costs
         Event::composed(vec![Event::gaussian(1.0), Event::Rdp { orders: vec![2.0], divergences: vec![0.1] }])
             .sampled_without_replacement(10, 1),
-        Event::Zcdp { rho: 0.1, xi: 0.0 }.poisson_sampled(0.1),
+        // without a record nothing is stated
+        Event::Rdp { orders: vec![2.0], divergences: vec![0.1] }.sampled_without_replacement(10, 1),
     ] {
         assert!(RdpAccountant.supports(&event, Relation::ZeroOut).is_err(), "{event}");
     }

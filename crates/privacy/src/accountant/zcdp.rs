@@ -121,11 +121,6 @@ fn laplace(shift: f64) -> f64 {
     divergence * (1.0 + 100.0 * UNIT_ROUNDOFF)
 }
 
-/// The order α > 1 that minimises `objective(α)`.
-fn best_order(objective: impl Fn(f64) -> f64) -> f64 {
-    1.0 + conversion::golden_section(1e-6f64.ln(), 1e9f64.ln(), |x| objective(1.0 + x.exp())).exp()
-}
-
 impl Accountant for ZcdpAccountant {
     fn name(&self) -> &'static str {
         NAME
@@ -148,13 +143,12 @@ impl Accountant for ZcdpAccountant {
                 cost.delta
             )));
         }
-        let at = |order: f64, d: f64| conversion::epsilon(order, cost.xi + cost.rho * order, d);
-        let epsilon_at = |d: f64| at(best_order(|order| at(order, d)), d);
-        let ln_delta_at = |e: f64| {
-            let order = best_order(|order| conversion::ln_delta_moment(order, cost.xi + cost.rho * order, e));
-            conversion::ln_delta(order, cost.xi + cost.rho * order, e)
-        };
-        let upper = epsilon_with_error(rest, cost.total_variation, epsilon_at, |e| ln_delta_at(e).exp())?;
+        let upper = epsilon_with_error(
+            rest,
+            cost.total_variation,
+            |d| conversion::concentrated_epsilon(cost.rho, cost.xi, d),
+            |e| conversion::concentrated_ln_delta(cost.rho, cost.xi, e).exp(),
+        )?;
         if !upper.is_finite() {
             return Err(AccountingError::Unreachable(format!(
                 "no finite epsilon at delta {delta:e} follows from rho {:e}; add noise or raise delta",
@@ -167,9 +161,7 @@ impl Accountant for ZcdpAccountant {
     fn claim_delta(&self, event: &Event, relation: Relation, epsilon: f64) -> Result<Bound, AccountingError> {
         super::check_epsilon(epsilon)?;
         let cost = cost(event, relation)?;
-        let order = best_order(|order| conversion::ln_delta_moment(order, cost.xi + cost.rho * order, epsilon));
-        let ln_delta = conversion::ln_delta(order, cost.xi + cost.rho * order, epsilon);
-        let smooth = if cost.rho == 0.0 && cost.xi == 0.0 { 0.0 } else { ln_delta.exp() };
+        let smooth = conversion::concentrated_ln_delta(cost.rho, cost.xi, epsilon).exp();
         Ok(Bound::new(delta_with_error(smooth + cost.delta, epsilon, cost.total_variation), NAME))
     }
 }

@@ -7,6 +7,11 @@ use thiserror::Error;
 
 /// Deepest nesting that is read; plans are a handful of levels deep.
 const MAX_DEPTH: usize = 64;
+/// Deepest nesting of samples in samples, and of the best of runs in runs: an answer's time grows with it.
+const MAX_SAMPLES: usize = 4;
+const MAX_SELECTIONS: usize = 4;
+/// Largest number of a user's records, groups of groups multiplied: larger ones are no longer exact numbers.
+const MAX_RECORDS: u64 = 1 << 53;
 /// Largest number of repetitions, nested ones multiplied.
 const MAX_COUNT: u64 = 1_000_000_000_000;
 
@@ -32,6 +37,14 @@ struct Around<'a> {
     refilled: bool,
     /// Inside Poisson sampling: the number of records present is random.
     random_size: bool,
+    /// How many samples this one is in.
+    samples: usize,
+    /// How many repetitions with a selection this one is in.
+    selections: usize,
+    /// Records of the enclosing users.
+    records: u64,
+    /// Inside a node that stands in a user's unit and is accounted as a whole.
+    whole: bool,
 }
 
 impl Event {
@@ -44,7 +57,19 @@ impl Event {
     /// assert_eq!(error.to_string(), "event.event: noise_multiplier is -1; it must be finite and at least 0");
     /// ```
     pub fn check(&self, relation: Relation) -> Result<(), EventError> {
-        let top = Around { path: "", depth: 0, count: 1, batch: None, sampled: false, refilled: false, random_size: false };
+        let top = Around {
+            path: "",
+            depth: 0,
+            count: 1,
+            batch: None,
+            sampled: false,
+            refilled: false,
+            random_size: false,
+            samples: 0,
+            selections: 0,
+            records: 1,
+            whole: false,
+        };
         check(self, relation, top)
     }
 }
@@ -167,6 +192,11 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             if shape.is_nan() || *shape < 0.0 {
                 return fail(format!("shape is {shape}; it must be at least 0"));
             }
+            if around.selections >= MAX_SELECTIONS {
+                return fail(format!(
+                    "the best of runs stands inside {MAX_SELECTIONS} others; select from all candidates at once"
+                ));
+            }
         }
         Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
             positive("noise_multiplier", *noise_multiplier)?;
@@ -228,6 +258,16 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             if around.sampled {
                 return fail("UserUnit belongs outside the sampling of records".into());
             }
+            if around.whole {
+                return fail(
+                    "UserUnit stands inside Parallel or RepeatAndSelect inside another UserUnit; \
+                     multiply the numbers of records and write it once, outside"
+                        .into(),
+                );
+            }
+            if around.records.checked_mul(*records_per_user).is_none_or(|total| total > MAX_RECORDS) {
+                return fail(format!("records_per_user {records_per_user} gives more than {MAX_RECORDS} records"));
+            }
         }
         Event::SelfComposed { count, .. } => {
             if around.count.checked_mul((*count).max(1)).is_none_or(|total| total > MAX_COUNT) {
@@ -242,6 +282,15 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         }
     }
     let mut inside = Around { depth: around.depth + 1, ..around };
+    if matches!(
+        event,
+        Event::PoissonSampled { .. } | Event::SampledWithoutReplacement { .. } | Event::SampledWithReplacement { .. }
+    ) {
+        if around.samples >= MAX_SAMPLES {
+            return fail(format!("a sample stands inside {MAX_SAMPLES} others; sample once, with the product of the rates"));
+        }
+        inside.samples += 1;
+    }
     match event {
         Event::PoissonSampled { .. } => {
             inside.sampled = true;
@@ -254,7 +303,15 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             inside.batch = Some(*sample_size);
         }
         // a block holds a part of the batch only
-        Event::Parallel { .. } => inside.batch = None,
+        Event::Parallel { .. } => {
+            inside.batch = None;
+            inside.whole = around.records > 1;
+        }
+        Event::RepeatAndSelect { .. } => {
+            inside.selections += 1;
+            inside.whole = around.records > 1;
+        }
+        Event::UserUnit { records_per_user, .. } => inside.records *= records_per_user,
         Event::SelfComposed { count, .. } => inside.count *= (*count).max(1),
         _ => {}
     }

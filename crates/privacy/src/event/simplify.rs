@@ -134,6 +134,10 @@ impl Collector {
                 let (parts, tv) = reduce(event);
                 if sample_size == source_dataset_size {
                     self.push_all(parts, count);
+                } else if let [(Event::SampledWithoutReplacement { sample_size, event, .. }, 1)] = &parts[..] {
+                    // a uniform part of a uniform part
+                    let event = (**event).clone();
+                    self.push(event.sampled_without_replacement(*source_dataset_size, *sample_size), count);
                 } else if !parts.is_empty() {
                     self.push(rebuild(parts).sampled_without_replacement(*source_dataset_size, *sample_size), count);
                 }
@@ -152,9 +156,17 @@ impl Collector {
                 let (parts, tv) = reduce(event);
                 if *records_per_user == 1 {
                     self.push_all(parts, count);
-                } else if !parts.is_empty() {
-                    let event = Box::new(rebuild(parts));
-                    self.push(Event::UserUnit { records_per_user: *records_per_user, event }, count);
+                    return up(tv * count as f64);
+                }
+                // a group of groups is a group; a group's releases compose like those of one record
+                for (part, inner) in parts {
+                    let (records, event) = match part {
+                        Event::UserUnit { records_per_user: within, event } => {
+                            (records_per_user.saturating_mul(within), event)
+                        }
+                        part => (*records_per_user, Box::new(part)),
+                    };
+                    self.push(Event::UserUnit { records_per_user: records, event }, count.saturating_mul(inner));
                 }
                 up(tv * count as f64)
             }

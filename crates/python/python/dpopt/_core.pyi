@@ -107,10 +107,10 @@ def second_moment(
     x: NDArray[np.float64], row_norm: float, noise_multiplier: float, records: int, price: _Price, seed: int | None
 ) -> tuple[NDArray[np.float64], _Paper]: ...
 def discrete_laplace(
-    counts: list[int], scale: int, sensitivity: int, price: _Price, seed: int | None
+    counts: list[int], scale: float, sensitivity: int, price: _Price, seed: int | None
 ) -> tuple[list[int], _Paper]: ...
 def histogram(
-    records: NDArray[np.int64], cells: int, scale: int, price: _Price, seed: int | None
+    records: NDArray[np.int64], cells: int, scale: float, price: _Price, seed: int | None
 ) -> tuple[list[int], _Paper]: ...
 def discrete_gaussian(
     counts: list[int], sigma: float, sensitivity: float, price: _Price, seed: int | None

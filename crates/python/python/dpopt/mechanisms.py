@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -305,13 +306,17 @@ def second_moment(
     return _release(matrix, event, epsilon, delta, paper, insecure_seed)
 
 
-def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[int, accounting.DpEvent]:
-    epsilon = number(epsilon, "epsilon")
+def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[float, accounting.DpEvent]:
+    epsilon, sensitivity = number(epsilon, "epsilon"), whole(sensitivity, "sensitivity")
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
     moves = 2 if accounting._relation(relation) == "replace-one" else 1
-    scale = max(1, math.ceil(whole(sensitivity, "sensitivity") * moves / epsilon * (1 + 1e-12)))
-    return scale, accounting.DiscreteLaplaceDpEvent(1.0 / scale, whole(sensitivity, "sensitivity"))
+    # the factor covers the rounding of the event's decay; below 2^-6 there is no sampler
+    scale = max(2.0**-6, sensitivity * moves / epsilon * (1 + 1e-12))
+    decay = 1.0 / scale
+    if Fraction(decay) * Fraction(scale) < 1:
+        decay = math.nextafter(decay, math.inf)
+    return scale, accounting.DiscreteLaplaceDpEvent(decay, sensitivity)
 
 
 def histogram(

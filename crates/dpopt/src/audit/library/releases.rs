@@ -234,7 +234,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     rows.push(laplace(
         ("discrete Laplace", "a record in the cell or in none, scale 1; its count"),
         door(
-            DiscreteLaplaceNoise::new(1, 1),
+            DiscreteLaplaceNoise::new(1.0, 1),
             [false, true].map(|with| Ok(Counts::histogram(cell(with), 1))),
             |out| out[0] as f64,
         ),

@@ -173,7 +173,7 @@ fn only(draws: &Draws) -> Option<&Arc<dyn Pair>> {
 }
 
 /// δ(ε) = P{L > ε} − e^ε Q{L > ε} of one pair, rounded up; 1 where it cannot be told.
-fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
+pub(crate) fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
     let m = pair.masses(&[epsilon]);
     let p = m.p[1] + m.p_error[1];
     let q = (m.q[1] - m.q_error[1]).max(0.0) * epsilon.exp();

@@ -6,7 +6,6 @@
 use super::atoms::Atoms;
 use super::grid::LARGEST_LOSS;
 use super::pair::{Masses, Pair, PointLosses, U, normal_tail};
-use super::stated;
 use std::sync::Arc;
 
 /// Beyond so many deviations e^(−z²/2) underflows.
@@ -127,9 +126,54 @@ impl Pair for DiscreteGaussianPair {
     }
 }
 
-/// Any number of sums whose integer shifts have squares that add up to at most `square`. The same in both orders.
-pub(crate) fn several(sigma: f64, square: f64, rho: f64) -> Atoms {
-    every_shift(sigma, square).unwrap_or_else(|| stated::concentrated(rho, 0.0))
+/// Any number of sums whose integer shifts have squares that add up to at most `square`. The same in both orders. `None` where only
+/// concentrated privacy is known.
+pub(crate) fn several(sigma: f64, square: f64) -> Option<Atoms> {
+    let missing = missing_from_lines(sigma, square);
+    // as good as exact, and quicker
+    if missing < 1e-30 {
+        return Some(lines(sigma, square, missing));
+    }
+    every_shift(sigma, square).or_else(|| (missing < 1e-20).then(|| lines(sigma, square, missing)))
+}
+
+/// Largest square of a shift whose divisors are tried one by one.
+const MOST_DIVIDED: f64 = 1e10;
+/// Points at which profiles of lines are read.
+const MOST_POINTS: f64 = 8192.0;
+
+/// How much the law of ⟨e, y⟩ can exceed that of one discrete Gaussian variable, summed over the part that is kept, for every
+/// primitive e with |e|² ≤ `square`; and what is not kept (docs/proofs/accounting-integers.md, "Large noise").
+fn missing_from_lines(sigma: f64, square: f64) -> f64 {
+    if square > MOST_DIVIDED {
+        return f64::INFINITY;
+    }
+    let pi2 = std::f64::consts::PI.powi(2);
+    let others = (1.0726 * square - 2.0 * pi2 * sigma * sigma / square).exp() + 4.0 * square * (-pi2 * sigma * sigma).exp();
+    11.0 * others + 2.0 * (-0.5 * KEPT * KEPT).exp()
+}
+
+/// The worst of all shifts d = g·e, e primitive, with |d|² = `square`, where ⟨e, y⟩ is as good as one discrete Gaussian variable of
+/// deviation σ|e| that is shifted by |d|²/g: there are as many kinds as there are g with g² | `square`.
+fn lines(sigma: f64, square: f64, missing: f64) -> Atoms {
+    let kinds: Vec<DiscreteGaussianPair> = (1..=square.sqrt() as u64 + 1)
+        .map(|g| g as f64)
+        .filter(|g| square % (g * g) == 0.0)
+        .map(|g| DiscreteGaussianPair::new(sigma * square.sqrt() / g, square / g))
+        .collect();
+    let far = (KEPT * sigma * square.sqrt()).ceil();
+    let stride = (2.0 * far / MOST_POINTS).ceil().max(1.0);
+    let points: Vec<(f64, f64)> = (-(far / stride) as i64..=(far / stride) as i64)
+        // the losses of the finest kind, of which the others are a part
+        .map(|k| 0.5 * (square + 2.0 * stride * k as f64) / sigma / sigma)
+        .filter(|loss| loss.abs() <= LARGEST_LOSS)
+        .map(|loss| {
+            let worst = kinds.iter().map(|kind| super::compose::single_delta(kind, loss)).fold(0.0, f64::max);
+            // rounding of σ|e|: z²u of a mass
+            (loss, (worst * (1.0 + 1e-11) + missing).min(1.0))
+        })
+        .collect();
+    Atoms::hull(&points)
 }
 
 /// Deviations of each sum that are kept; the rest, below 1e-35, counts as +∞.
@@ -297,7 +341,7 @@ mod tests {
     #[test]
     fn several_sums_are_bounded_by_their_worst_shift() {
         let (sigma, reach) = (0.9f64, 14i32);
-        let pair = several(sigma, 5.0, 2.5 / sigma / sigma);
+        let pair = several(sigma, 5.0).unwrap();
         let z: f64 = (-60..=60).map(|y| (-0.5 * f64::from(y * y) / sigma / sigma).exp()).sum();
         let law = |y: i32| (-0.5 * f64::from(y * y) / sigma / sigma).exp() / z;
         for epsilon in [-1.0, 0.0, 0.4, 1.7, 4.0] {
@@ -313,11 +357,11 @@ mod tests {
             }
             let got = profile(&pair, epsilon);
             assert!(got >= worst * (1.0 - 1e-9) && got < 1.2 * worst, "{epsilon}: {got} {worst}");
-            let loose = profile(&stated::concentrated(2.5 / sigma / sigma, 0.0), epsilon);
+            let loose = profile(&super::super::stated::concentrated(2.5 / sigma / sigma, 0.0), epsilon);
             assert!(got <= loose * (1.0 + 1e-9), "{epsilon}: {got} {loose}");
         }
         // (1, 1): exactly two draws of one unit
-        let two = several(2.0, 2.0, 0.25);
+        let two = several(2.0, 2.0).unwrap();
         let one: Arc<dyn Pair> = Arc::new(DiscreteGaussianPair::new(2.0, 1.0));
         let product = super::super::product::product(&[(one, 2)]).unwrap();
         for e in [-0.3, 0.0, 0.2, 1.0] {

@@ -2,7 +2,8 @@
 
 use super::atoms::Atoms;
 use super::grid::LARGEST_LOSS;
-use crate::accountant::conversion;
+use super::pair::U;
+use crate::accountant::{conversion, rdp};
 
 /// (`epsilon[i]`, `delta[i]`)-DP for every i, in both orders.
 pub(crate) fn listed(epsilon: &[f64], delta: &[f64]) -> Atoms {
@@ -20,12 +21,20 @@ pub(crate) fn renyi(orders: &[f64], divergences: &[f64]) -> Atoms {
 
 /// Rényi divergence at most xi + rho·α at every order.
 pub(crate) fn concentrated(rho: f64, xi: f64) -> Atoms {
-    let divergence = |order: f64| (xi + rho * order) * (1.0 + f64::EPSILON);
-    profile(|e| {
-        // the best order for each ε; any order is valid
-        let at = |x: f64| conversion::ln_delta(1.0 + x.exp(), divergence(1.0 + x.exp()), e);
-        at(conversion::golden_section(1e-6f64.ln(), 1e9f64.ln(), at)).min(0.0)
-    })
+    profile(|e| conversion::concentrated_ln_delta(rho, xi, e))
+}
+
+/// A Rényi curve that bounds all of `curves` (orders, divergences, how often) together: divergences of one order add up. Between
+/// its orders a curve is interpolated, beyond its last one nothing is known.
+pub(crate) fn added(curves: &[(&[f64], &[f64], u64)]) -> (Vec<f64>, Vec<f64>) {
+    let mut orders: Vec<f64> = curves.iter().flat_map(|(orders, ..)| orders.iter().copied()).collect();
+    orders.sort_by(f64::total_cmp);
+    orders.dedup();
+    let sum = |order: f64| {
+        let one = |(orders, divergences, count): &(&[f64], &[f64], u64)| *count as f64 * rdp::interpolate(orders, divergences, order);
+        curves.iter().map(one).fold(0.0, |sum: f64, next| (sum + next) * (1.0 + 8.0 * U))
+    };
+    orders.into_iter().map(|order| (order, sum(order))).filter(|(_, rho)| rho.is_finite()).unzip()
 }
 
 /// The pair of a profile given as ln δ(ε), read at points that are dense near 0.

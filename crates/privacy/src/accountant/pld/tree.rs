@@ -111,6 +111,10 @@ struct Parts {
     sides: Vec<(Sides, u64)>,
     /// Σ μ² of everything that is a Gaussian pair.
     mu_squared: f64,
+    /// Σ ρ and Σ ξ of everything of which only concentrated privacy is known: added up before a pair is made of them.
+    concentrated: (f64, f64),
+    /// Stated Rényi curves and how often.
+    curves: Vec<(Event, u64)>,
 }
 
 impl Parts {
@@ -121,16 +125,38 @@ impl Parts {
             self.mu_squared = (self.mu_squared + count as f64 * mu * mu) * (1.0 + 8.0 * U);
             return Ok(());
         }
+        match part {
+            Event::Zcdp { rho, xi } => {
+                self.add_concentrated(*rho, *xi, count);
+                return Ok(());
+            }
+            Event::Rdp { .. } => {
+                self.curves.push((part.clone(), count));
+                return Ok(());
+            }
+            Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
+                self.add_integers(*sigma, IntegerShift::new(*sensitivity, *dimension, relation), count);
+                return Ok(());
+            }
+            _ => {}
+        }
         if let Event::UserUnit { records_per_user, event } = part {
             let inner = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
             for (part, times) in &inner.parts {
                 let times = count.saturating_mul(*times);
-                match gdp::mu(part, relation) {
-                    Ok((mu, _)) => {
-                        let mu = mu * *records_per_user as f64;
+                let records = *records_per_user as f64;
+                match (gdp::mu(part, relation), part) {
+                    (Ok((mu, _)), _) => {
+                        let mu = mu * records;
                         self.mu_squared = (self.mu_squared + times as f64 * mu * mu) * (1.0 + 8.0 * U);
                     }
-                    Err(_) => self.sides.push((user_sides(*records_per_user, part, relation)?, times)),
+                    // a group of k: k²ρ (Bun, Steinke 2016, Prop. 27)
+                    (_, Event::Zcdp { rho, xi: 0.0 }) => self.add_concentrated(records * records * rho, 0.0, times),
+                    (_, Event::DiscreteGaussian { sigma, sensitivity, dimension }) if *sigma > 0.0 => {
+                        let shift = IntegerShift::of_users(*sensitivity, *dimension, relation, *records_per_user);
+                        self.add_integers(*sigma, shift, times);
+                    }
+                    _ => self.sides.push((user_sides(*records_per_user, part, relation)?, times)),
                 }
             }
             return Ok(());
@@ -139,7 +165,39 @@ impl Parts {
         Ok(())
     }
 
+    fn add_concentrated(&mut self, rho: f64, xi: f64, count: u64) {
+        let up = |sum: f64, next: f64| (sum + count as f64 * next) * (1.0 + 8.0 * U);
+        self.concentrated = (up(self.concentrated.0, rho), up(self.concentrated.1, xi));
+    }
+
+    fn add_integers(&mut self, sigma: f64, shift: IntegerShift, count: u64) {
+        match integer_noise(sigma, shift) {
+            Some(sides) => self.sides.push((sides, count)),
+            None => self.add_concentrated(shift.rho(sigma), 0.0, count),
+        }
+    }
+
     fn finish(mut self, total_variation: f64) -> Leaves {
+        let curves: Vec<(&[f64], &[f64], u64)> = self
+            .curves
+            .iter()
+            .filter_map(|(event, count)| match event {
+                Event::Rdp { orders, divergences } => Some((&orders[..], &divergences[..], *count)),
+                _ => None,
+            })
+            .collect();
+        match &curves[..] {
+            [] => {}
+            [(orders, divergences, 1)] => self.sides.push((Sides::symmetric(stated::renyi(orders, divergences)), 1)),
+            several => {
+                let (orders, divergences) = stated::added(several);
+                self.sides.push((Sides::symmetric(stated::renyi(&orders, &divergences)), 1));
+            }
+        }
+        let (rho, xi) = self.concentrated;
+        if rho > 0.0 || xi > 0.0 {
+            self.sides.push((Sides::symmetric(stated::concentrated(rho, xi)), 1));
+        }
         if self.mu_squared > 0.0 {
             let pair = GaussianPair { mu: self.mu_squared.sqrt().next_up() };
             self.sides.push((Sides::symmetric(pair), 1));
@@ -233,17 +291,23 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
         }
         Event::NonPrivate => return refuse("something is released without noise".into()),
         Event::Unsupported => return refuse("the event says that it has no description".into()),
-        Event::RepeatAndSelect { .. } => {
-            return refuse("repeat-and-select is bounded by the rdp accountant only".into());
-        }
+        Event::RepeatAndSelect { .. } => match pure::worst(leaf, relation) {
+            Some((epsilon, 0.0)) => Sides::symmetric(Atoms::symmetric(&[epsilon], &[0.0])),
+            _ => return refuse("the best of a random number of runs is bounded by the rdp accountant only".into()),
+        },
         _ => return refuse(format!("no dominating pair is known for {}", name(leaf))),
     })
 }
 
 fn discrete_gaussian(sigma: f64, shift: IntegerShift) -> Sides {
+    integer_noise(sigma, shift).unwrap_or_else(|| Sides::symmetric(stated::concentrated(shift.rho(sigma), 0.0)))
+}
+
+/// `None` where only concentrated privacy is known of integer noise.
+fn integer_noise(sigma: f64, shift: IntegerShift) -> Option<Sides> {
     match shift.line {
-        Some(line) => Sides::symmetric(DiscreteGaussianPair::new(sigma, line)),
-        None => Sides::symmetric(several(sigma, shift.square, shift.rho(sigma))),
+        Some(line) => Some(Sides::symmetric(DiscreteGaussianPair::new(sigma, line))),
+        None => several(sigma, shift.square).map(Sides::symmetric),
     }
 }
 
@@ -296,9 +360,11 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
     if let [(part, 1)] = &exact.parts[..] {
         return leaf_sides(part, relation);
     }
-    let mut sides = vec![];
-    for (part, count) in &exact.parts {
-        sides.push((leaf_sides(part, relation)?, *count));
+    let mut list = Parts::default();
+    exact.parts.iter().try_for_each(|(part, count)| list.add(part, *count, relation))?;
+    let mut sides = list.finish(0.0).sides;
+    if let [(_, 1)] = sides[..] {
+        return Ok(sides.remove(0).0);
     }
     let compose = |side: fn(&Sides) -> &Arc<dyn Pair>| {
         let parts: Vec<_> = sides.iter().map(|(s, t)| (side(s).clone(), *t)).collect();
@@ -377,9 +443,6 @@ fn user_sides(k: u64, part: &Event, relation: Relation) -> Result<Sides, Account
         Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
             let shift = relation.sum_sensitivity() * k as f64 / noise_multiplier;
             Ok(Sides::symmetric(LaplacePair { shift: shift * (1.0 + 4.0 * U) }))
-        }
-        Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
-            Ok(discrete_gaussian(*sigma, IntegerShift::of_users(*sensitivity, *dimension, relation, k)))
         }
         _ => Err(unsupported(
             relation,

@@ -166,7 +166,7 @@ pub(super) fn chi_square(degrees_of_freedom: u64, mu: f64, order: f64) -> f64 {
 
 /// A stated curve at any order: (α−1)·D_α is convex in α and 0 at 1, so chords lie above it; nothing is known beyond
 /// the last order.
-pub(super) fn interpolate(orders: &[f64], divergences: &[f64], order: f64) -> f64 {
+pub(crate) fn interpolate(orders: &[f64], divergences: &[f64], order: f64) -> f64 {
     let after = orders.partition_point(|a| *a < order);
     let Some(&right) = orders.get(after) else {
         return f64::INFINITY;

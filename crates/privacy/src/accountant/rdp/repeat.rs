@@ -3,7 +3,6 @@
 //!
 //! K is truncated negative binomial: shape 0 logarithmic, 1 geometric; shape ∞ is Poisson.
 
-use crate::accountant::conversion;
 use crate::special::log_add_exp;
 
 /// E K of the truncated negative binomial law with parameter γ.
@@ -25,31 +24,47 @@ fn gamma_of(mean: f64, shape: f64) -> f64 {
     low.exp() * (1.0 - 1e-12)
 }
 
-/// Divergence of order `order`; `base` bounds the repeated mechanism's divergence in both directions.
-pub(super) fn divergence(base: &impl Fn(f64) -> f64, mean: f64, shape: f64, order: f64) -> Result<f64, String> {
-    let own = base(order);
-    if shape == f64::INFINITY {
-        // δ̂ of the base at e^ε̂ = 1 + 1/(α−1); the outcome of K = 0 has the same probability on both sides
-        let epsilon = (1.0 / (order - 1.0)).ln_1p();
-        let at = |x: f64| conversion::ln_delta(1.0 + x.exp(), base(1.0 + x.exp()), epsilon);
-        let delta = at(conversion::golden_section(1e-3f64.ln(), 1e4f64.ln(), at)).min(0.0).exp();
-        let some = mean.ln() + (order - 1.0) * (own + mean * delta);
-        return Ok(log_add_exp(some, -mean) / (order - 1.0));
-    }
-    if mean < 1.0 {
-        return Err(format!("a truncated negative binomial number of runs has a mean of at least 1, not {mean}"));
-    }
-    if mean == 1.0 {
-        return Ok(own);
-    }
+/// A mean number of runs that the law cannot have.
+pub(super) fn refused(mean: f64, shape: f64) -> Option<String> {
+    (shape.is_finite() && mean < 1.0)
+        .then(|| format!("a truncated negative binomial number of runs has a mean of at least 1, not {mean}"))
+}
+
+/// What a Poisson number of runs needs of the base for order `order`: δ̂ at this ε̂, e^ε̂ = 1 + 1/(α−1).
+pub(super) fn poisson_epsilon(order: f64) -> f64 {
+    // a smaller ε̂ only enlarges δ̂
+    (1.0 / (order - 1.0)).ln_1p() * (1.0 - 4.0 * f64::EPSILON)
+}
+
+/// A Poisson number of runs: `own` bounds the base's divergence at `order`, `delta` its δ at [`poisson_epsilon`], both in both
+/// directions. The outcome of K = 0 has the same probability on both sides.
+pub(super) fn poisson(own: f64, delta: f64, mean: f64, order: f64) -> f64 {
+    log_add_exp(mean.ln() + (order - 1.0) * (own + mean * delta), -mean) / (order - 1.0)
+}
+
+/// The part of a truncated negative binomial number of runs that does not depend on the order: (1 + η)·min over a of
+/// (1 − 1/a)·D_a + ln(1/γ)/a. Any second order a is valid; `orders` are tried, then what lies around the best of them.
+pub(super) fn negative_binomial_extra(base: impl Fn(f64) -> f64, mean: f64, shape: f64, orders: &[f64]) -> f64 {
     let ln_inverse = -gamma_of(mean, shape).ln();
-    // any second order is valid
-    let extra = |x: f64| {
-        let a = 1.0 + x.exp();
-        (1.0 - 1.0 / a) * base(a) + ln_inverse / a
-    };
-    let least = extra(conversion::golden_section(1e-3f64.ln(), 1e5f64.ln(), extra));
-    Ok(own + (1.0 + shape) * least + mean.ln() / (order - 1.0))
+    let extra = |a: f64| (1.0 - 1.0 / a) * base(a) + ln_inverse / a;
+    (1.0 + shape) * least(extra, orders)
+}
+
+/// The least value at `orders` (increasing), or near the best of them.
+pub(super) fn least(value: impl Fn(f64) -> f64, orders: &[f64]) -> f64 {
+    let values: Vec<f64> = orders.iter().map(|a| value(*a)).collect();
+    let best = (0..values.len()).min_by(|&i, &j| values[i].total_cmp(&values[j])).unwrap_or(0);
+    let ln_above = |i: usize| (orders[i.min(orders.len() - 1)] - 1.0).ln();
+    let (mut low, mut high) = (ln_above(best.saturating_sub(1)), ln_above(best + 1));
+    let mut least = values[best];
+    // a third is taken off each time: 2 % of the order are left, where the minimum is flat
+    for _ in 0..8 {
+        let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+        let (at_a, at_b) = (value(1.0 + a.exp()), value(1.0 + b.exp()));
+        least = least.min(at_a).min(at_b);
+        if at_a <= at_b { high = b } else { low = a }
+    }
+    least
 }
 
 #[cfg(test)]
@@ -94,7 +109,13 @@ mod tests {
                     let (p1, q1) = (1.0 - rest - p, 1.0 - rest - q);
                     let term = |p: f64, q: f64| if p > 0.0 { p.powf(order) * q.powf(1.0 - order) } else { 0.0 };
                     let exact = (term(p, q) + term(p1, q1) + rest).ln() / (order - 1.0);
-                    let bound = divergence(&base, mean, shape, order).unwrap();
+                    let bound = if shape.is_finite() {
+                        base(order) + negative_binomial_extra(base, mean, shape, &[1.1, 2.0, 5.0, 50.0, 500.0]) + mean.ln() / (order - 1.0)
+                    } else {
+                        let at = poisson_epsilon(order);
+                        let delta = (keep - at.exp() * flip).max(0.0);
+                        poisson(base(order), delta, mean, order)
+                    };
                     assert!(bound >= exact, "{mean} {shape} {order}: {bound} {exact}");
                 }
             }
