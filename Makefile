@@ -93,6 +93,7 @@ bench-accounting: .venv-bench/accounting ## privacy accounting and calibration a
 
 crosscheck: .venv-crosscheck/done ## 650 random events against four other accountants, into docs/accounting-crosscheck.md
 	$(CARGO) build -q --release -p dpopt-privacy --example account
+	.venv-crosscheck/bin/python crates/privacy/crosscheck/recorded.py target/release/examples/account
 	.venv-crosscheck/bin/python crates/privacy/crosscheck/run.py target/release/examples/account docs/accounting-crosscheck.md crates/privacy/tests/data/crosscheck.json target/crosscheck.jsonl
 
 figures: ## the pictures of the methods' pages, into docs/images (half an hour, most of it embeddings)
