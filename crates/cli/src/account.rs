@@ -142,6 +142,9 @@ struct Answer {
     found: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     found_is: Option<Find>,
+    /// The search ended at its largest number of steps; more may fit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    search_ended: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     within_budget: Option<bool>,
     best: Option<Bound>,
@@ -163,6 +166,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let relation = Relation::from(arguments.relation);
     let budget = match (arguments.epsilon, arguments.delta) {
         (None, None) => return Err(usage("say what to find: --delta 1e-6 for ε, --epsilon 1 for δ, both to compare")),
+        // everything is (0, 1)-private: no budget, but a question with an answer
+        (None, Some(1.0)) => Budget::new(1.0, 0.0).map_err(usage)?,
         (epsilon, delta) => Budget::new(epsilon.unwrap_or(1.0), delta.unwrap_or(0.0)).map_err(usage)?,
     };
     let texts: Vec<&String> = arguments.mechanisms.iter().chain(&arguments.more).collect();
@@ -282,11 +287,18 @@ fn answer(
         Ok(bound) => Line { name, bound: Some(bound), not_supported: None },
         Err(e) => Line { name, bound: None, not_supported: Some(reason(e)) },
     };
-    let accountants: Vec<Line> = answers.into_iter().map(line).collect();
+    let mut accountants: Vec<Line> = answers.into_iter().map(line).collect();
+    if accountants.iter().all(|l| l.bound.is_none()) {
+        // without any protection the number is known all the same
+        let known = match question {
+            Question::Epsilon { delta } => accountant::epsilon(&event, relation, delta),
+            Question::Delta { epsilon } => accountant::delta(&event, relation, epsilon),
+        };
+        accountants.extend(known.ok().map(|bound| Line { name: "none", bound: Some(bound), not_supported: None }));
+    }
     let best = accountants
         .iter()
         .filter_map(|l| l.bound.as_ref())
-        .filter(|b| b.upper.is_finite())
         .min_by(|a, b| a.upper.total_cmp(&b.upper))
         .cloned();
     let within_budget = match (question, epsilon, &best) {
@@ -294,7 +306,9 @@ fn answer(
         _ => None,
     };
     let (found, found_is) = (found.map(|f| f.0), found.map(|f| f.1));
-    Answer { formula: event.to_string(), event, relation, question, found, found_is, within_budget, best, accountants }
+    let search_ended = found_is == Some(Find::Steps) && found.is_some_and(|n| n >= calibrate::MOST_STEPS as f64);
+    let formula = event.to_string();
+    Answer { formula, event, relation, question, found, found_is, search_ended, within_budget, best, accountants }
 }
 
 /// The accountant's name and the relation are in the table already.
@@ -309,6 +323,9 @@ fn shown(answer: &Answer) -> String {
     let mut out = format!("mechanism   {}\nneighbours  {}\n", answer.formula, answer.relation);
     if let (Some(found), Some(what)) = (answer.found, answer.found_is) {
         out.push_str(&format!("found       ? = {found} ({})\n", what.names().0));
+        if answer.search_ended {
+            out.push_str(&format!("            the search ends at {found}; more steps may fit\n"));
+        }
     }
     let (asked, show): (String, fn(f64) -> String) = match answer.question {
         Question::Epsilon { delta } => (format!("ε at δ = {}", probability(delta)), number_up),

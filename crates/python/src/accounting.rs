@@ -79,6 +79,20 @@ pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>
     Ok(curve.into_iter().map(|bound| bound.upper).collect())
 }
 
+/// Upper bounds on the true positive rate of any test at each false positive rate.
+#[pyfunction]
+pub(crate) fn true_positive_rates(py: Python<'_>, event_json: &str, rates: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    py.detach(|| accountant::true_positive_rates(&event, relation, &rates)).map_err(refused)
+}
+
+/// The least μ that covers what is certified, an estimate.
+#[pyfunction]
+pub(crate) fn gdp_estimate(py: Python<'_>, event_json: &str, under: &str) -> PyResult<f64> {
+    let (event, relation) = (event(event_json)?, relation(under)?);
+    py.detach(|| accountant::gdp_estimate(&event, relation)).map_err(refused)
+}
+
 /// Every accountant's ε: (name, bound as JSON or `None`, reason or `None`).
 #[pyfunction]
 pub(crate) fn compare(

@@ -20,7 +20,9 @@ mod training;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::accounting::{calibrate, certified, compare, delta, describe, epsilon, parse, privacy_curve, renyi};
+    use crate::accounting::{
+        calibrate, certified, compare, delta, describe, epsilon, gdp_estimate, parse, privacy_curve, renyi, true_positive_rates,
+    };
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
     #[pymodule_export]

@@ -142,3 +142,23 @@ fn wrong_questions_get_one_line() {
         assert!(line.contains(part), "{line}");
     }
 }
+
+#[test]
+fn ends_of_the_scale_are_numbers() {
+    let refused = refuse(Path::new("."), &["account", "gaussian(1) + non_private()", "--delta", "1e-6", "--epsilon", "5"]);
+    assert!(refused.contains("more than the budget"), "{refused}");
+    assert_eq!(ask(&["non_private()", "--delta", "1e-6"])["best"]["upper"], "inf");
+    assert_eq!(best(&["non_private()", "--epsilon", "3"]), 1.0);
+    assert_eq!(best(&["poisson(0.1, gaussian(1)) x 10", "--delta", "1"]), 0.0);
+    assert_eq!(best(&["subset(10, 0, laplace(1))", "--delta", "0"]), 0.0);
+}
+
+#[test]
+fn a_search_for_steps_says_that_it_ended() {
+    let arguments = ["account", "gaussian(1e9) x ?", "--find", "steps", "--epsilon", "1", "--delta", "1e-6"];
+    let shown = succeed(Path::new("."), &arguments);
+    assert!(shown.contains("the search ends at 1000000000"), "{shown}");
+    assert_eq!(ask(&arguments[1..])["search_ended"], true);
+    let fewer = ask(&["gaussian(100) x ?", "--find", "steps", "--epsilon", "1", "--delta", "1e-6"]);
+    assert!(fewer.get("search_ended").is_none(), "{fewer}");
+}

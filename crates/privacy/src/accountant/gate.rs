@@ -30,6 +30,10 @@ pub(super) fn epsilon<A: Accountant + ?Sized>(
     delta: f64,
 ) -> Result<Bound, AccountingError> {
     super::check_delta(delta)?;
+    if delta == 1.0 {
+        accountant.supports(event, relation)?;
+        return Ok(Bound::exact(0.0, 0.0, accountant.name()));
+    }
     // linear arithmetic with δ below the normal numbers does not round upward
     let logarithmic = matches!(accountant.name(), "gdp" | "zcdp" | "rdp");
     let asked = if delta < f64::MIN_POSITIVE && !logarithmic { 0.0 } else { delta };

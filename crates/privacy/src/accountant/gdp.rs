@@ -165,7 +165,9 @@ mod tests {
         }
         assert!(GdpAccountant.supports(&Event::gaussian(1.0).poisson_sampled(1.0), Relation::ZeroOut).is_ok());
         assert!(GdpAccountant.epsilon(&Event::gaussian(1.0), Relation::ZeroOut, 0.0).is_err());
-        assert!(GdpAccountant.epsilon(&Event::gaussian(1.0), Relation::ZeroOut, 1.0).is_err());
+        // everything is (0, 1)-private
+        assert_eq!(GdpAccountant.epsilon(&Event::gaussian(1.0), Relation::ZeroOut, 1.0).unwrap().upper, 0.0);
+        assert!(GdpAccountant.epsilon(&Event::gaussian(1.0), Relation::ZeroOut, 1.5).is_err());
         assert!(GdpAccountant.delta(&Event::gaussian(1.0), Relation::ZeroOut, f64::NAN).is_err());
         assert_eq!(GdpAccountant.epsilon(&Event::NoOp, Relation::ZeroOut, 0.0).unwrap().upper, 0.0);
     }

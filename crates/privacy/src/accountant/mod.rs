@@ -9,8 +9,11 @@ pub mod pure;
 pub mod rdp;
 pub(crate) mod sampler_error;
 pub mod split;
+mod trade_off;
 pub mod verify;
 pub mod zcdp;
+
+pub use trade_off::{gdp_estimate, true_positive_rates};
 
 use crate::{Budget, Event, Relation};
 use serde::{Deserialize, Serialize};
@@ -19,7 +22,9 @@ use thiserror::Error;
 /// A certified upper bound, with what is known about its slack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// The bound: ε for [`Accountant::epsilon`], δ for [`Accountant::delta`]. Rounded up.
+    /// The bound: ε for [`Accountant::epsilon`], δ for [`Accountant::delta`]. Rounded up. +∞ (`"inf"` in JSON) for an event with a
+    /// part that is released without protection.
+    #[serde(with = "number")]
     pub upper: f64,
     /// A certified lower bound: what a mechanism that the event describes attains, where one is known.
     pub lower: Option<f64>,
@@ -34,6 +39,30 @@ pub struct Bound {
     /// Numerical slack of a lattice computation.
     #[serde(default)]
     pub slack: Option<Slack>,
+}
+
+/// Numbers of which infinity is one: JSON has no name for it.
+mod number {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if *x == f64::INFINITY { to.serialize_str("inf") } else { to.serialize_f64(*x) }
+    }
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Name(String),
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Number(x) => Ok(x),
+            Written::Name(name) if name == "inf" => Ok(f64::INFINITY),
+            Written::Name(name) => Err(D::Error::custom(format!("`{name}` is no number"))),
+        }
+    }
 }
 
 /// What a lattice computation added to stay on the safe side; all of it is already inside [`Bound::upper`].
@@ -140,12 +169,12 @@ pub fn all() -> &'static [&'static dyn Accountant] {
     ]
 }
 
-/// δ must lie in [0, 1).
+/// δ must lie in [0, 1]; everything is (0, 1)-private.
 pub(crate) fn check_delta(delta: f64) -> Result<(), AccountingError> {
-    if (0.0..1.0).contains(&delta) {
+    if (0.0..=1.0).contains(&delta) {
         return Ok(());
     }
-    Err(AccountingError::Parameter(format!("delta is {delta}; give a number in [0, 1), for example 1e-6")))
+    Err(AccountingError::Parameter(format!("delta is {delta}; give a number in [0, 1], for example 1e-6")))
 }
 
 /// ε must be finite and at least 0.
@@ -187,7 +216,7 @@ pub fn delta_at(
         // the factor between the two is far from 1 in δ
         0.5 * (conversion::ln_delta(order, cost.divergence, epsilon).exp() + cost.delta)
     };
-    automatic(event, relation, quality, |a| a.delta(event, relation, epsilon), renyi)
+    automatic(event, relation, quality, 1.0, |a| a.delta(event, relation, epsilon), renyi)
 }
 
 /// The tightest δ at each of `epsilons`, in their order. δ never grows with ε, so what is certified at a smaller ε of the list
@@ -230,7 +259,7 @@ pub fn epsilon_at(
         rest if rest > 0.0 => conversion::epsilon(order, cost.divergence, rest),
         _ => f64::INFINITY,
     };
-    automatic(event, relation, quality, |a| a.epsilon(event, relation, delta), renyi)
+    automatic(event, relation, quality, f64::INFINITY, |a| a.epsilon(event, relation, delta), renyi)
 }
 
 /// Every accountant's answer, for reports: those that do not support the event say why.
@@ -264,6 +293,14 @@ fn has_envelope(event: &Event) -> bool {
     ) || event.children().iter().any(has_envelope)
 }
 
+/// Whether something is released without protection. (Sampling before it is given no credit.)
+fn unprotected(event: &Event, relation: Relation) -> bool {
+    fn released(event: &Event) -> bool {
+        *event == Event::NonPrivate || event.children().iter().any(released)
+    }
+    event.exact(relation).is_ok_and(|exact| exact.parts.iter().any(|(part, _)| released(part)))
+}
+
 /// How far above the lattice's bound a Rényi bound at the lattice's own tilt may lie for the best order to be looked for: integer
 /// orders near it are read, which cost little.
 const NEAR: f64 = 1.05;
@@ -282,11 +319,13 @@ fn renyi_is_near(
 }
 
 /// A closed form where there is one; else the best of all accountants that support the event. The Rényi accountant is
-/// left out where it cannot come near: where a lattice of exact pairs has a number, it is never below but for rounding.
+/// left out where it cannot come near: where a lattice of exact pairs has a number, it is never below but for rounding. `nothing` is the
+/// answer for what has no protection.
 fn automatic(
     event: &Event,
     relation: Relation,
     quality: pld::Quality,
+    nothing: f64,
     ask: impl Fn(&dyn Accountant) -> Result<Bound, AccountingError>,
     renyi: impl Fn(f64, &rdp::Cost) -> f64,
 ) -> Result<Bound, AccountingError> {
@@ -306,8 +345,12 @@ fn automatic(
     }
     gate::reconcile(&mut found);
     let least = found.into_iter().flatten().min_by(|a, b| a.upper.total_cmp(&b.upper));
-    // the lattice accountant's reason is the most telling
-    least.map_or(lattice, Ok)
+    // the lattice accountant's reason is the most telling, unless it is that nothing is protected: then the number is known
+    match (least, lattice) {
+        (Some(least), _) => Ok(least),
+        (None, Err(AccountingError::Unsupported { .. })) if unprotected(event, relation) => Ok(Bound::new(nothing, "none")),
+        (None, lattice) => lattice,
+    }
 }
 
 #[cfg(test)]

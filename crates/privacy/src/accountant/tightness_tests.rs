@@ -174,3 +174,24 @@ fn deep_nestings_are_refused_or_answered_in_bounded_time() {
     }
     assert!(answered > 30 && refused > 10, "{answered} {refused}");
 }
+
+/// Numbers that have no mechanism behind them: no protection, an empty sample, δ = 1.
+#[test]
+fn the_ends_of_the_scale() {
+    for text in ["non_private()", "gaussian(1) + non_private()", "poisson(0.5, non_private())", "non_private() x 3 + laplace(1)"] {
+        let bound = epsilon(&event(text), Relation::ZeroOut, 1e-6).unwrap();
+        assert_eq!((bound.upper, bound.accountant.as_str()), (f64::INFINITY, "none"), "{text}");
+        assert_eq!(delta(&event(text), Relation::ZeroOut, 5.0).unwrap().upper, 1.0);
+        let budget = crate::Budget::new(100.0, 0.5).unwrap();
+        assert!(crate::certify(&event(text), Relation::ZeroOut, budget).is_err());
+        let written = serde_json::to_string(&bound).unwrap();
+        assert!(written.contains(r#""upper":"inf""#), "{written}");
+        assert_eq!(serde_json::from_str::<super::Bound>(&written).unwrap(), bound);
+    }
+    assert_eq!(epsilon(&event("poisson(0.1, gaussian(1)) x 10"), Relation::ZeroOut, 1.0).unwrap().upper, 0.0);
+    assert!(epsilon(&event("gaussian(1)"), Relation::ZeroOut, 1.1).is_err());
+    for text in ["subset(10, 0, laplace(1))", "draws(10, 0, gaussian(0.1)) x 5"] {
+        assert_eq!(epsilon(&event(text), Relation::ZeroOut, 0.0).unwrap().upper, 0.0, "{text}");
+    }
+    assert!(epsilon(&Event::Unsupported, Relation::ZeroOut, 1e-6).is_err());
+}

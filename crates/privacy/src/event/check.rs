@@ -219,7 +219,6 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, .. }
         | Event::SampledWithReplacement { source_dataset_size, sample_size, .. } => {
             count_from_1("source_dataset_size", *source_dataset_size)?;
-            count_from_1("sample_size", *sample_size)?;
             let without = matches!(event, Event::SampledWithoutReplacement { .. });
             if without && sample_size > source_dataset_size {
                 return fail(format!("sample_size {sample_size} exceeds source_dataset_size {source_dataset_size}"));
@@ -359,7 +358,6 @@ mod tests {
             Event::laplace(-1.0),
             Event::gaussian(1.0).poisson_sampled(1.5),
             Event::gaussian(1.0).sampled_without_replacement(10, 11),
-            Event::gaussian(1.0).sampled_without_replacement(10, 0),
             Event::gaussian(1.0).approximate(1.0),
             Event::ApproxDp { epsilon: 1.0, delta: 1.0 },
             Event::EpsilonDelta { epsilon: -1.0, delta: 0.1 },

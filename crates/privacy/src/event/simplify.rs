@@ -130,6 +130,9 @@ impl Collector {
                 self.push(sampled, count);
                 tv
             }
+            // nothing is drawn, so nothing is used
+            Event::SampledWithoutReplacement { sample_size: 0, event, .. }
+            | Event::SampledWithReplacement { sample_size: 0, event, .. } => up(reduce(event).1 * count as f64),
             Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
                 let (parts, tv) = reduce(event);
                 if sample_size == source_dataset_size {
@@ -265,6 +268,9 @@ mod tests {
         assert_eq!(parts(&Event::NonPrivate.poisson_sampled(0.0)), []);
         assert_eq!(parts(&Event::laplace(1.0).poisson_sampled(1.0)), [(Event::laplace(1.0), 1)]);
         assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 9)), [(Event::laplace(1.0), 1)]);
+        assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 0)), []);
+        let of_a_part = Event::laplace(1.0).sampled_without_replacement(4, 2).sampled_without_replacement(9, 4);
+        assert_eq!(parts(&of_a_part), [(Event::laplace(1.0).sampled_without_replacement(9, 2), 1)]);
         assert_eq!(parts(&Event::gaussian(0.0)), [(Event::NonPrivate, 1)]);
         assert_eq!(parts(&Event::gaussian(1.0).self_composed(0)), []);
     }

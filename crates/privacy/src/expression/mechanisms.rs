@@ -170,7 +170,15 @@ impl Parser<'_> {
         let of = self.labelled_count("source_dataset_size")?;
         self.comma()?;
         self.label("sample_size")?;
-        let size = self.count_or(Free::SampleSize { of })?;
+        self.skip_space();
+        // an empty sample is one too
+        let empty = self.rest().strip_prefix('0').is_some_and(|rest| rest.trim_start().starts_with(','));
+        let size = if empty {
+            self.eat("0");
+            0
+        } else {
+            self.count_or(Free::SampleSize { of })?
+        };
         if distinct && size > of {
             return Err(self.wrong("the sample is larger than the data set: write subset(n, m, event), m <= n"));
         }

@@ -84,11 +84,13 @@ class Bound(float):
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a search found: `value`, its `event`, and the certified `bound` of that event."""
+    """What a search found: `value`, its `event`, and the certified `bound` of that event. `search_ended`: the search for steps stopped at
+    1e9, its largest number; more may fit."""
 
     value: float
     event: DpEvent
     bound: Bound
+    search_ended: bool = False
 
 
 def epsilon(event: Any, delta: float, *, relation: Any = "zero-out", accountant: str = "auto") -> Bound:
@@ -162,7 +164,8 @@ def calibrate(
     value, event, bound = _core.calibrate(
         lambda x: as_event(make_event(x)).to_json(), what, number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation)
     )
-    return Calibration(int(value) if what == "steps" else value, from_json(event), Bound(json.loads(bound)))
+    steps = what == "steps"
+    return Calibration(int(value) if steps else value, from_json(event), Bound(json.loads(bound)), steps and value >= 1e9)
 
 
 def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zero-out") -> list[float]:
@@ -174,9 +177,31 @@ def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zer
     return list(_core.privacy_curve(as_event(event).to_json(), [float(e) for e in epsilons], _relation(relation)))
 
 
+def get_true_positive_rates(
+    event: Any, false_positive_rates: Sequence[float], *, relation: Any = "zero-out"
+) -> list[float]:
+    """Upper bounds on the probability that a test of each false positive rate detects the record, whatever the attacker knows.
+
+    >>> [round(x, 3) for x in get_true_positive_rates("gaussian(1)", [0.05, 1.0])]
+    [0.26, 1.0]
+    """
+    rates = [float(x) for x in false_positive_rates]
+    return list(_core.true_positive_rates(as_event(event).to_json(), rates, _relation(relation)))
+
+
+def gdp_estimate(event: Any, *, relation: Any = "zero-out") -> float:
+    """The least μ whose Gaussian mechanism allows every certified (ε, δ) that is read, δ from 1e-10. Exact for Gaussian mechanisms;
+    otherwise one number to compare by, and no guarantee.
+
+    >>> round(gdp_estimate("gaussian(2) x 4"), 9)
+    1.0
+    """
+    return float(_core.gdp_estimate(as_event(event).to_json(), _relation(relation)))
+
+
 __all__ = [
     "Bound", "Calibration", "DpEvent", "RELATIONS", "as_event", "calibrate", "certify", "compare", "delta", "epsilon",
-    "from_dict", "from_json", "parse", "privacy_curve", "ApproxDpDpEvent", "ApproximateDpEvent",
+    "from_dict", "from_json", "gdp_estimate", "get_true_positive_rates", "parse", "privacy_curve", "ApproxDpDpEvent", "ApproximateDpEvent",
     "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteGaussianDpEvent", "DiscreteLaplaceDpEvent",
     "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
     "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PermuteAndFlipDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
