@@ -104,6 +104,12 @@ impl Collector {
             Event::Laplace { noise_multiplier } if *noise_multiplier == 0.0 => self.push(Event::NonPrivate, count),
             Event::RandomizedResponse { noise_parameter, .. } if *noise_parameter == 1.0 => 0.0,
             Event::Gdp { mu: 0.0 } => 0.0,
+            // nothing moves
+            Event::MixtureOfGaussians { sensitivities, sampling_probs, .. }
+                if sensitivities.iter().zip(sampling_probs).all(|(c, p)| *c == 0.0 || *p == 0.0) =>
+            {
+                0.0
+            }
             Event::DiscreteGaussian { sigma: 0.0, .. } => self.push(Event::NonPrivate, count),
             Event::PureStream { epsilon: 0.0 }
             | Event::ExponentialMechanism { epsilon: 0.0 }
@@ -269,6 +275,12 @@ mod tests {
         assert_eq!(parts(&Event::laplace(1.0).poisson_sampled(1.0)), [(Event::laplace(1.0), 1)]);
         assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 9)), [(Event::laplace(1.0), 1)]);
         assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 0)), []);
+        let still = Event::MixtureOfGaussians {
+            standard_deviation: 1.0,
+            sensitivities: vec![0.0, 3.0],
+            sampling_probs: vec![1.0, 0.0],
+        };
+        assert_eq!(parts(&still), []);
         let of_a_part = Event::laplace(1.0).sampled_without_replacement(4, 2).sampled_without_replacement(9, 4);
         assert_eq!(parts(&of_a_part), [(Event::laplace(1.0).sampled_without_replacement(9, 2), 1)]);
         assert_eq!(parts(&Event::gaussian(0.0)), [(Event::NonPrivate, 1)]);
