@@ -54,7 +54,7 @@ thread_local! {
 
 type Plans<T> = RefCell<HashMap<usize, Arc<T>>>;
 
-/// Plans up to this length are kept for the next call; a cache of larger ones would grow without limit.
+/// Plans up to this length are kept for the next call; of longer ones the last, as a cache of all would grow without limit.
 const KEPT_PLANS: usize = 1 << 18;
 
 /// The plan of a length, always from a fresh planner: a planner that has made others takes them as parts, and then the last
@@ -65,10 +65,13 @@ fn planned<T: ?Sized>(
     make: fn(&mut RealFftPlanner<f64>, usize) -> Arc<T>,
 ) -> Arc<T> {
     let fresh = || make(&mut RealFftPlanner::new(), points);
-    if points > KEPT_PLANS {
-        return fresh();
-    }
-    plans.with(|kept| kept.borrow_mut().entry(points).or_insert_with(fresh).clone())
+    plans.with(|kept| {
+        let mut kept = kept.borrow_mut();
+        if points > KEPT_PLANS {
+            kept.retain(|length, _| *length <= KEPT_PLANS || *length == points);
+        }
+        kept.entry(points).or_insert_with(fresh).clone()
+    })
 }
 
 /// Smallest even 2^a·3^b·5^c that is at least `n`.
