@@ -17,7 +17,7 @@ const SAMPLER_ERROR: f64 = 1.0 / (1u128 << 70) as f64;
 /// Releases the labels whose noisy count reaches the threshold, sorted by name.
 #[derive(Clone, Debug)]
 pub struct LabelSelection {
-    scale: f64,
+    scale: u64,
     threshold: i64,
     /// Probability that a label of a single record is shown.
     single_label_probability: f64,
@@ -35,8 +35,7 @@ impl LabelSelection {
         }
         // under replace-one two labels move and two may be unique
         let labels = relation.sum_sensitivity();
-        // the factor covers the rounding of the event's decay; below 2^-6 there is no sampler
-        let scale = (labels / budget.epsilon() * (1.0 + 1e-12)).max(2f64.powi(-6));
+        let scale = (labels / budget.epsilon()).ceil().max(1.0);
         if scale > 2f64.powi(40) {
             return Err(NotApplicable::Problem("the epsilon for selecting labels is too small to be of use".into()));
         }
@@ -45,7 +44,7 @@ impl LabelSelection {
         let beyond = scale * -(single * (1.0 + (-1.0 / scale).exp())).ln();
         let threshold = 2 + (beyond * (1.0 + 1e-12)).ceil() as i64;
         let mut plan = Self {
-            scale,
+            scale: scale as u64,
             threshold,
             single_label_probability: single,
             relation,
@@ -66,7 +65,7 @@ impl LabelSelection {
     }
 
     /// Scale of the noise on each count.
-    pub fn scale(&self) -> f64 {
+    pub fn scale(&self) -> u64 {
         self.scale
     }
 }
@@ -79,7 +78,7 @@ impl Mechanism for LabelSelection {
 
     fn event(&self) -> Event {
         let parts = vec![
-            Event::DiscreteLaplace { noise_parameter: DiscreteLaplace::decay_of(self.scale), sensitivity: 1 },
+            Event::DiscreteLaplace { noise_parameter: 1.0 / self.scale as f64, sensitivity: 1 },
             Event::ApproxDp { epsilon: 0.0, delta: self.single_label_probability * self.relation.sum_sensitivity() },
         ];
         Event::Approximate { total_variation: SAMPLER_ERROR, event: Box::new(Event::composed(parts)) }
@@ -94,7 +93,7 @@ impl Mechanism for LabelSelection {
     }
 
     fn apply(&self, input: &BTreeMap<String, u64>, noise: &mut NoiseSource) -> Result<Vec<String>, CuratorError> {
-        let laplace = DiscreteLaplace::with_scale(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let laplace = DiscreteLaplace::new(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut stream = noise.stream(Purpose::Noise, 0);
         let mut shown = Vec::new();
         for (label, &count) in input {
@@ -128,7 +127,7 @@ mod tests {
     fn a_single_record_is_shown_with_probability_at_most_delta_zero() {
         for (epsilon, delta) in [(0.05, 1e-7), (1.0, 1e-6), (5.0, 1e-9)] {
             let plan = LabelSelection::plan(Relation::ZeroOut, budget(epsilon, delta)).unwrap();
-            let h = 1.0 / plan.scale;
+            let h = 1.0 / plan.scale as f64;
             // by summation, not by the closed form
             let tail: f64 =
                 (plan.threshold - 1..plan.threshold + 200_000).map(|k| (0.5 * h).tanh() * (-h * k as f64).exp()).sum();
@@ -142,7 +141,7 @@ mod tests {
     fn replace_one_doubles_scale_and_halves_the_single_label_probability() {
         let zero = LabelSelection::plan(Relation::ZeroOut, budget(0.1, 1e-6)).unwrap();
         let replace = LabelSelection::plan(Relation::ReplaceOne, budget(0.1, 1e-6)).unwrap();
-        assert!((zero.scale - 10.0).abs() < 1e-9 && (replace.scale - 20.0).abs() < 1e-9);
+        assert_eq!((zero.scale, replace.scale), (10, 20));
         assert_eq!(replace.single_label_probability, 0.5 * zero.single_label_probability);
     }
 

@@ -178,7 +178,9 @@ fn part_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Res
         Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => return Ok((closed::pure(*epsilon, order) * CLOSED, *delta)),
         Event::PrivacyProfile { epsilons, deltas } => {
             let (atoms, delta) = hull::atoms(epsilons, deltas);
-            return Ok((hull::divergence(&atoms, order), delta));
+            // the finite part made a law of its own: bounds of the total variation need one
+            let whole = -(-delta).ln_1p() * order / (order - 1.0);
+            return Ok((hull::divergence(&atoms, order) + up(whole), delta));
         }
         Event::Rdp { orders, divergences } => closed::interpolate(orders, divergences, order) * CLOSED,
         Event::Zcdp { rho, xi } => (xi + rho * order) * CLOSED,

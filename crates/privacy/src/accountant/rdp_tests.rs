@@ -182,3 +182,15 @@ fn refusals_are_honest() {
     let at_8 = conversion::epsilon(8.0, 0.05, 1e-5);
     assert!((bound / at_8 - 1.0).abs() < 1e-9, "{bound} {at_8}");
 }
+
+/// What a list leaves after its last δ is no law by itself: the bound of the total variation is of the whole.
+#[test]
+fn a_list_with_much_set_aside_is_not_below_its_points() {
+    let (epsilons, deltas) = (vec![0.0, 1.0, 2.0], vec![0.5, 0.3, 0.2]);
+    let event = Event::PrivacyProfile { epsilons, deltas };
+    for epsilon in [0.0, 1e-5, 0.5, 1.0] {
+        let truth = crate::accountant::pld::Pld::default().delta(&event, Relation::ZeroOut, epsilon).unwrap().upper;
+        let got = RdpAccountant.delta(&event, Relation::ZeroOut, epsilon).unwrap().upper;
+        assert!(got >= truth * (1.0 - 1e-12), "{epsilon}: {got} {truth}");
+    }
+}
