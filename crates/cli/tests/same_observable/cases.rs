@@ -1,0 +1,323 @@
+//! Which runs are compared: methods × relations × tasks × options that are extreme but allowed.
+
+use crate::neighbours::{Others, Record, Task, UNREADABLE};
+use dpopt::optimize::METHODS;
+
+/// A command and the records that must not change what is seen of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) task: Task,
+    pub(crate) rows: usize,
+    /// Place of the record that changes.
+    pub(crate) at: usize,
+    pub(crate) others: Others,
+    /// How it may be besides usual.
+    pub(crate) records: Vec<Record>,
+    pub(crate) header: bool,
+    /// Two files instead of one.
+    pub(crate) shards: bool,
+    pub(crate) bounds: String,
+}
+
+/// An option (or some together) and what has to be so that it makes sense.
+struct Choice {
+    name: &'static str,
+    flags: &'static [&'static str],
+    /// Cells that cannot be read are missing, so that nothing about a record may be seen.
+    unreadable: bool,
+    /// The labels, the ranges of the columns are not declared.
+    labels: bool,
+    ranges: bool,
+    report: bool,
+    header: bool,
+    shards: bool,
+    /// Charged to a ledger, for which noise must be real.
+    ledger: bool,
+}
+
+const PLAIN: Choice = Choice {
+    name: "plain",
+    flags: &[],
+    unreadable: false,
+    labels: true,
+    ranges: true,
+    report: false,
+    header: true,
+    shards: false,
+    ledger: false,
+};
+const MISSING: [&str; 2] = ["--bad-cells", "missing"];
+const LEDGER: [&str; 6] = ["--ledger", "l.jsonl", "--total-epsilon", "9", "--total-delta", "1e-3"];
+
+const CHOICES: [Choice; 19] = [
+    PLAIN,
+    Choice { name: "missing", flags: &MISSING, unreadable: true, ..PLAIN },
+    Choice { name: "report", flags: &MISSING, unreadable: true, report: true, ..PLAIN },
+    Choice { name: "clip .01", flags: &["--clip-norm", "0.01"], ..PLAIN },
+    Choice { name: "lambda 1e-9", flags: &["--regularization", "1e-9"], ..PLAIN },
+    Choice { name: "lambda 1e9", flags: &["--regularization", "1e9"], ..PLAIN },
+    Choice { name: "q = 1", flags: &["--sampling-probability", "1"], ..PLAIN },
+    Choice { name: "memory", flags: &["--memory", "1K", "--bad-cells", "missing"], unreadable: true, ..PLAIN },
+    Choice { name: "headerless", flags: &["--no-header", "--bad-cells", "missing"], unreadable: true, header: false, ..PLAIN },
+    Choice { name: "shards", flags: &MISSING, unreadable: true, shards: true, ..PLAIN },
+    Choice { name: "private labels", flags: &MISSING, unreadable: true, labels: false, ..PLAIN },
+    Choice {
+        name: "private ranges",
+        flags: &["--bad-cells", "missing", "--numeric", "a,b", "--bounds-budget", "0.3"],
+        unreadable: true,
+        ranges: false,
+        ..PLAIN
+    },
+    Choice { name: "ledger", flags: &LEDGER, ledger: true, report: true, ..PLAIN },
+    Choice { name: "large steps", flags: &["--learning-rate", "1e300"], ..PLAIN },
+    Choice { name: "one step", flags: &["--steps", "1"], ..PLAIN },
+    Choice { name: "pure", flags: &["--delta", "0"], ..PLAIN },
+    Choice { name: "epsilon .001", flags: &["--epsilon", "0.001"], ..PLAIN },
+    Choice { name: "epsilon 80", flags: &["--epsilon", "80"], ..PLAIN },
+    Choice { name: "momentum", flags: &["--momentum", "0.999999"], ..PLAIN },
+];
+
+const RELATIONS: [&str; 3] = ["zero-out", "replace-one", "add-or-remove"];
+const TASKS: [Task; 4] = [Task::Binary, Task::Classes, Task::Regression, Task::Sparse];
+const FEW_FEATURES: [&str; 5] = ["dp-gd-ht", "dp-sgd-ht", "dp-svrg-ht", "dp-scsg-ht", "peeling"];
+const EMBEDDINGS: [&[&str]; 3] = [
+    &["--model", "embedding", "--embedding-dim", "3", "--steps", "20"],
+    &["--model", "embedding", "--embedding-dim", "3", "--steps", "20", "--select-rows"],
+    &["--model", "two-tower", "--embedding-dim", "3", "--steps", "20"],
+];
+const MEANS: [&str; 4] = ["auto", "projected-gaussian", "projected-laplace", "l1-recovery"];
+
+/// All of them, or a part in which every method, relation, task and option comes up; `only` keeps names with all its words.
+pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
+    let methods = || ["auto"].iter().chain(METHODS.iter()).copied();
+    let mut cases = Vec::new();
+    let mut turn = 0;
+    for (m, method) in methods().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (t, &task) in TASKS.iter().enumerate() {
+                for (o, option) in CHOICES.iter().enumerate() {
+                    // every method with seven options, relation and task in turn
+                    let part = (o + 3 * m) % 19 < 7 && r == (o + m) % 3 && t == (o + 2 * m) % 4;
+                    if full || part {
+                        let mut own: Vec<String> = vec!["--method".into(), method.into()];
+                        if FEW_FEATURES.contains(&method) {
+                            own.extend(["--max-features".into(), "2".into()]);
+                        }
+                        turn += 1;
+                        cases.extend(fit(method, &own, relation, task, option, turn, full));
+                    }
+                }
+            }
+        }
+    }
+    for (e, form) in EMBEDDINGS.iter().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (o, option) in CHOICES.iter().enumerate() {
+                for task in [Task::Binary, Task::Sparse] {
+                    let odd = (task == Task::Sparse) != (o % 2 == 0);
+                    if full || (r == (o + e) % 3 && o % 3 == e && odd) {
+                        let mut own: Vec<String> = form.iter().map(|f| (*f).into()).collect();
+                        if form[1] == "two-tower" {
+                            let (users, items) = match (task, option.header) {
+                                (Task::Sparse, _) => ("1-40", "41-90"),
+                                (_, true) => ("a,b", "c"),
+                                (_, false) => ("c1,c2", "c3"),
+                            };
+                            own.extend(["--user-columns", users, "--item-columns", items].map(String::from));
+                        }
+                        turn += 1;
+                        cases.extend(fit(&form.join(" "), &own, relation, task, option, turn, full));
+                    }
+                }
+            }
+        }
+    }
+    for (m, method) in MEANS.iter().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (o, option) in CHOICES.iter().enumerate() {
+                for task in [Task::Mean, Task::MeanTable] {
+                    if full || r == (o + m) % 3 {
+                        turn += 1;
+                        cases.extend(mean(method, relation, task, option, turn));
+                    }
+                }
+            }
+        }
+    }
+    cases.extend(many_rows(full));
+    cases.retain(|c| only.iter().all(|word| c.name.contains(word)));
+    cases
+}
+
+/// How a record may be where `option` and `relation` hold.
+fn records(relation: &str, task: Task, option: &Choice, full: bool) -> Vec<Record> {
+    let mut records = vec![Record::Blank, Record::Huge, Record::Outlier, Record::Contradicting];
+    if relation == "add-or-remove" {
+        records.push(Record::Absent);
+    }
+    if task == Task::Sparse && !option.unreadable {
+        // a label that is no number stops a run that is told to stop
+        records.retain(|r| *r != Record::Blank);
+    }
+    if option.unreadable {
+        records.extend(UNREADABLE.iter().filter(|r| full || **r != Record::Endless));
+    }
+    records
+}
+
+fn bounds(task: Task, option: &Choice) -> String {
+    if matches!(task, Task::Sparse | Task::Mean | Task::MeanTable) {
+        return String::new();
+    }
+    let names = if option.header { ["a", "b", "c", "y"] } else { ["c1", "c2", "c3", "c4"] };
+    let mut text = String::new();
+    if option.ranges {
+        text += &format!("[{}]\nlower = 0\nupper = 1\n[{}]\nlower = 0\nupper = 6\n", names[0], names[1]);
+    }
+    text += &format!("[{}]\nlevels = ['red', 'blue', 'green']\n", names[2]);
+    match task {
+        Task::Regression => text += &format!("[{}]\nlower = 0\nupper = 1\n", names[3]),
+        Task::Binary if option.labels => text += &format!("[{}]\nlevels = ['no', 'yes']\n", names[3]),
+        Task::Classes if option.labels => text += &format!("[{}]\nlevels = ['no', 'perhaps', 'yes']\n", names[3]),
+        _ => {}
+    }
+    text
+}
+
+/// The flags that all runs have, unless `option` says otherwise.
+fn common(arguments: &mut Vec<String>, relation: &str, option: &Choice) {
+    let given = |flag: &str| option.flags.contains(&flag);
+    let mut add = |flags: &[&str]| arguments.extend(flags.iter().map(|f| f.to_string()));
+    add(&["--relation", relation]);
+    if relation == "add-or-remove" {
+        add(&["--rows", "150"]);
+    }
+    if !given("--epsilon") {
+        add(&["--epsilon", "2"]);
+    }
+    if !given("--delta") {
+        add(&["--delta", "1e-6"]);
+    }
+    if !option.ledger {
+        add(&["--insecure-seed", "7"]);
+    }
+    if option.report {
+        add(&["--report", "r.html"]);
+    }
+    add(option.flags);
+}
+
+fn fit(method: &str, own: &[String], relation: &str, task: Task, option: &Choice, turn: usize, full: bool) -> Option<Case> {
+    let sparse = task == Task::Sparse;
+    if sparse && (!option.header || !option.ranges || !option.labels) {
+        return None; // such a file has neither header nor ranges, and its labels are declared
+    }
+    let files: &[&str] = match (sparse, option.shards) {
+        (false, false) => &["t.csv"],
+        (false, true) => &["t.csv", "u.csv"],
+        (true, false) => &["t.libsvm"],
+        (true, true) => &["t.libsvm", "u.libsvm"],
+    };
+    let mut arguments: Vec<String> = ["fit"].iter().chain(files).map(|f| f.to_string()).collect();
+    if sparse {
+        arguments.extend(["--features", "100", "--classes", "0,1", "--max-nonzeros", "4"].map(String::from));
+    } else {
+        arguments.extend(["--bounds", "b.toml", "--target", if option.header { "y" } else { "c4" }].map(String::from));
+    }
+    common(&mut arguments, relation, option);
+    // what a method needs does not override what is tried
+    let mut flags = own.iter();
+    while let Some(flag) = flags.next() {
+        let value = flags.as_slice().first().filter(|v| !v.starts_with("--"));
+        if !arguments.contains(flag) {
+            arguments.push(flag.clone());
+            arguments.extend(value.cloned());
+        }
+        if value.is_some() {
+            flags.next();
+        }
+    }
+    let rows = 150;
+    Some(Case {
+        name: format!("fit {method} {relation} {task:?} {}", option.name),
+        arguments,
+        task,
+        rows,
+        // in the middle, at the end of a file, at the very end
+        at: [7, rows / 2 - 1, rows - 1][turn % 3],
+        others: Others::Usual,
+        records: records(relation, task, option, full && method == "auto"),
+        header: option.header,
+        shards: option.shards,
+        bounds: bounds(task, option),
+    })
+}
+
+fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) -> Option<Case> {
+    // flags that a mean does not have
+    let known = ["plain", "missing", "report", "headerless", "shards", "ledger", "pure", "epsilon .001", "epsilon 80"];
+    let sparse = task == Task::Mean;
+    if !known.contains(&option.name) || (sparse && !option.header) {
+        return None;
+    }
+    let files: &[&str] = match (sparse, option.shards) {
+        (false, false) => &["t.csv"],
+        (false, true) => &["t.csv", "u.csv"],
+        (true, false) => &["t.libsvm", "--features", "100"],
+        (true, true) => &["t.libsvm", "u.libsvm", "--features", "100"],
+    };
+    let mut arguments: Vec<String> = ["mean"].iter().chain(files).map(|f| f.to_string()).collect();
+    arguments.extend(["--sparsity", "3"].map(String::from));
+    if !option.header {
+        arguments.extend(["--columns", "4"].map(String::from));
+    }
+    if method != "auto" {
+        arguments.extend(["--method", method].map(String::from));
+    }
+    common(&mut arguments, relation, option);
+    let rows = 150;
+    let mut kinds = records(relation, task, option, false);
+    // labels are not used
+    kinds.retain(|r| !matches!(r, Record::UnknownLabel | Record::Contradicting) && !(sparse && *r == Record::Blank));
+    Some(Case {
+        name: format!("mean {method} {relation} {task:?} {}", option.name),
+        arguments,
+        task,
+        rows,
+        at: [7, rows / 2 - 1, rows - 1][turn % 3],
+        others: Others::Usual,
+        records: kinds,
+        header: option.header,
+        shards: option.shards,
+        bounds: String::new(),
+    })
+}
+
+/// Tables so large, against clips and regularisation so small, that a certificate is hard to reach.
+fn many_rows(full: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let methods = ["output-perturbation", "objective-perturbation", "auto", "sparse-output-perturbation"];
+    let tries: [(&str, usize, &[&str], Others); 5] = [
+        ("clip .01", 40_000, &["--clip-norm", "0.01"], Others::Usual),
+        ("one target", 40_000, &[], Others::WithoutTarget),
+        ("one target, clip .01", 40_000, &["--clip-norm", "0.01"], Others::WithoutTarget),
+        ("lambda 1e-6", 5_000, &["--regularization", "1e-6"], Others::Usual),
+        ("lambda 1e-6, one target", 5_000, &["--regularization", "1e-6"], Others::WithoutTarget),
+    ];
+    for (m, method) in methods.iter().enumerate() {
+        for (k, &(name, rows, flags, others)) in tries.iter().enumerate() {
+            for task in [Task::Regression, Task::Binary] {
+                if !full && !(task == Task::Regression && m < 2 && k != 2) {
+                    continue;
+                }
+                let option = Choice { name, flags, ..PLAIN };
+                let own = ["--method".to_string(), method.to_string()];
+                let made = fit(method, &own, "zero-out", task, &option, 0, false);
+                cases.extend(made.map(|case| Case { name: format!("many rows: {}", case.name), rows, others, ..case }));
+            }
+        }
+    }
+    cases
+}

@@ -1,0 +1,221 @@
+//! What an outsider sees of one run, with the numbers taken out where they are the (noisy) answer.
+
+use crate::neighbours::CANARY;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Every run ends within this, whatever its records: a public bound on work, wide enough for a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Everything that is seen of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Observed {
+    /// `None`: it did not end.
+    pub(crate) code: Option<i32>,
+    pub(crate) messages: String,
+    pub(crate) text: String,
+    /// Names of files and the shape of what is in them.
+    pub(crate) files: Vec<(String, String)>,
+    /// Where the canary was found.
+    pub(crate) leaks: Vec<String>,
+}
+
+/// Runs the binary in `directory`, where `inputs` lie; temporary files go there too.
+pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (Observed, f64) {
+    let started = Instant::now();
+    let (out, err) = (directory.join(".out"), directory.join(".err"));
+    let create = |path: &PathBuf| std::fs::File::create(path).expect("a file");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dpopt"))
+        .args(arguments)
+        .current_dir(directory)
+        .env("TMPDIR", directory)
+        .env("RAYON_NUM_THREADS", "1")
+        .stdin(Stdio::null())
+        .stdout(create(&out))
+        .stderr(create(&err))
+        .spawn()
+        .expect("the binary starts");
+    let mut pause = Duration::from_micros(500);
+    let code = loop {
+        match child.try_wait().expect("a child") {
+            // a signal has no code: told apart from every code there is
+            Some(status) => break Some(status.code().unwrap_or(-1)),
+            None if started.elapsed() > PATIENCE => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(pause),
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).expect("a file")).into_owned();
+    let (text, messages) = (read(&out), read(&err));
+    std::fs::remove_file(&out).expect("removed");
+    std::fs::remove_file(&err).expect("removed");
+    let mut leaks = Vec::new();
+    for (place, content) in [("stdout", &text), ("stderr", &messages)] {
+        if content.contains(CANARY) {
+            leaks.push(place.to_string());
+        }
+    }
+    let mut files = Vec::new();
+    let mut names: Vec<PathBuf> = std::fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path()).collect();
+    names.sort();
+    for path in names {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if inputs.contains(&name.as_str()) {
+            continue;
+        }
+        let content = std::fs::read(&path).expect("a file");
+        if content.windows(CANARY.len()).any(|w| w == CANARY.as_bytes()) {
+            leaks.push(name.clone());
+        }
+        files.push((name.clone(), shape(&name, &String::from_utf8_lossy(&content))));
+        std::fs::remove_file(&path).expect("removed");
+    }
+    let text = if arguments.first().is_some_and(|a| a == "mean") { without_numbers(&text) } else { text };
+    (Observed { code, messages, text, files, leaks }, seconds)
+}
+
+/// The form of a file's contents: keys, lengths, words; numbers only where they are public.
+fn shape(name: &str, content: &str) -> String {
+    match name.rsplit('.').next() {
+        Some("json") => match serde_json::from_str::<serde_json::Value>(content) {
+            Ok(value) => json(&value),
+            Err(_) => format!("not JSON: {}", content.len()),
+        },
+        Some("jsonl") => content.lines().map(|l| serde_json::from_str(l).map_or("not JSON".into(), |v| json(&v)) + "\n").collect(),
+        Some("html") => page(content),
+        _ => without_numbers(content),
+    }
+}
+
+/// Keys, strings, truths and lengths of arrays as they are; a number is a number.
+fn json(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Number(_) => "#".into(),
+        Value::Array(items) => {
+            let parts: Vec<String> = items.iter().map(json).collect();
+            format!("[{}]", parts.join(","))
+        }
+        Value::Object(entries) => {
+            let parts: Vec<String> = entries
+                .iter()
+                // a ledger's clock and chain differ between any two runs
+                .map(|(key, item)| match key.as_str() {
+                    "time" | "id" | "previous" | "digest" | "check" => format!("{key}:…"),
+                    _ => format!("{key}:{}", json(item)),
+                })
+                .collect();
+            format!("{{{}}}", parts.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// An HTML report without pictures and numbers; lines sorted, since some tables are in the order of released values.
+fn page(html: &str) -> String {
+    let mut rest = html;
+    let mut kept = String::new();
+    while let Some(start) = rest.find("<svg") {
+        kept.push_str(&rest[..start]);
+        kept.push_str("<svg/>");
+        rest = rest[start..].find("</svg>").map_or("", |end| &rest[start + end + 6..]);
+    }
+    kept.push_str(rest);
+    let text = without_numbers(&kept);
+    let mut lines: Vec<&str> = text.split_inclusive('>').collect();
+    lines.sort_unstable();
+    lines.concat()
+}
+
+/// Every number becomes `#`, signs and exponents with it.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    let mut previous = ' ';
+    for c in text.chars() {
+        let part = c.is_ascii_digit() || (inside && matches!(c, '.' | 'e' | '-' | '+'));
+        if part && !inside {
+            if matches!(previous, '-' | '−' | '+') {
+                out.pop();
+            }
+            let _ = write!(out, "#");
+        }
+        if !part {
+            out.push(c);
+        }
+        inside = part;
+        previous = c;
+    }
+    out
+}
+
+/// How two runs differ, in few words and without their contents' numbers.
+pub(crate) fn difference(a: &Observed, b: &Observed) -> Option<String> {
+    if a.code != b.code {
+        let name = |code: Option<i32>| code.map_or("no end".into(), |c| format!("exit code {c}"));
+        let told = |o: &Observed| o.messages.lines().last().unwrap_or("").chars().take(300).collect::<String>();
+        return Some(format!("{} and {} ({} | {})", name(a.code), name(b.code), told(a), told(b)));
+    }
+    let first = |x: &str, y: &str| {
+        x.lines().zip(y.lines()).find(|(l, r)| l != r).map_or("another number of lines".into(), |(l, r)| {
+            let at = l.chars().zip(r.chars()).take_while(|(x, y)| x == y).count().saturating_sub(60);
+            let part = |s: &str| s.chars().skip(at).take(160).collect::<String>();
+            format!("{} | {}", part(l), part(r))
+        })
+    };
+    if a.messages != b.messages {
+        return Some(format!("messages: {}", first(&a.messages, &b.messages)));
+    }
+    if a.text != b.text {
+        return Some(format!("standard output: {}", first(&a.text, &b.text)));
+    }
+    if a.files.len() != b.files.len() {
+        return Some(format!("{} and {} files", a.files.len(), b.files.len()));
+    }
+    for ((name, x), (other, y)) in a.files.iter().zip(&b.files) {
+        if name != other {
+            return Some(format!("files {name} and {other}"));
+        }
+        if x != y {
+            return Some(format!("{name}: {}", first(x, y)));
+        }
+    }
+    None
+}
+
+/// The comparison itself must see what it is for: each planted difference that it does not see is returned.
+pub(crate) fn notices_planted_differences() -> Vec<String> {
+    let seen = Observed {
+        code: Some(0),
+        messages: "dpopt: warning: w\n".into(),
+        text: "three rows\n".into(),
+        files: vec![("m.json".into(), shape("m.json", r#"{"weights":[1.5,-2e-7],"labels":["no","yes"],"ok":true}"#))],
+        leaks: Vec::new(),
+    };
+    let file = |text: &str| Observed { files: vec![("m.json".into(), shape("m.json", text))], ..seen.clone() };
+    let planted = [
+        ("exit code", Observed { code: Some(2), ..seen.clone() }),
+        ("no end", Observed { code: None, ..seen.clone() }),
+        ("a warning", Observed { messages: String::new(), ..seen.clone() }),
+        ("text", Observed { text: "four rows\n".into(), ..seen.clone() }),
+        ("a file more", Observed { files: [seen.files.clone(), vec![("x".into(), String::new())]].concat(), ..seen.clone() }),
+        ("a weight more", file(r#"{"weights":[1.5,-2e-7,3],"labels":["no","yes"],"ok":true}"#)),
+        ("a label", file(r#"{"weights":[1.5,-2e-7],"labels":["no","perhaps"],"ok":true}"#)),
+        ("a key", file(r#"{"weights":[1.5,-2e-7],"labels":["no","yes"],"ok":true,"rows":3}"#)),
+        ("null", file(r#"{"weights":[1.5,null],"labels":["no","yes"],"ok":true}"#)),
+    ];
+    let mut missed: Vec<String> =
+        planted.iter().filter(|(_, o)| difference(&seen, o).is_none()).map(|(what, _)| format!("planted and not noticed: {what}")).collect();
+    let other_numbers = file(r#"{"weights":[-7,0.25],"labels":["no","yes"],"ok":true}"#);
+    if difference(&seen, &other_numbers).is_some() {
+        missed.push("other values of the same shape are no difference".into());
+    }
+    missed
+}

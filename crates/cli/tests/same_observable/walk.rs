@@ -1,0 +1,107 @@
+//! Runs the groups: a table with a usual record, and its neighbours.
+
+use crate::cases::Case;
+use crate::neighbours::{Record, Task, table};
+use crate::observe::{Observed, difference, run};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What came out.
+#[derive(Default)]
+pub(crate) struct Walked {
+    pub(crate) pairs: usize,
+    pub(crate) differing: usize,
+    pub(crate) groups: usize,
+    /// Groups that are refused, with the same words for every record.
+    pub(crate) refused: usize,
+    pub(crate) slowest: f64,
+}
+
+/// Writes the files that a case reads; returns their names.
+fn write(directory: &Path, case: &Case, record: Record) -> Vec<&'static str> {
+    let all = table(case.task, case.rows, case.at, record, case.others, case.header);
+    let sparse = matches!(case.task, Task::Sparse | Task::Mean);
+    let (first, second) = if sparse { ("t.libsvm", "u.libsvm") } else { ("t.csv", "u.csv") };
+    let mut names = vec![first];
+    if case.shards {
+        // after the line of record rows/2 − 1, found in the usual table; the rest is the same in all neighbours
+        let usual = table(case.task, case.rows, case.at, Record::Usual, case.others, case.header);
+        let lines = usual.split_inclusive(|b| *b == b'\n');
+        let rest: usize = lines.skip(case.rows / 2 + usize::from(case.header && !sparse)).map(<[u8]>::len).sum();
+        // the record may lie in the second file
+        let grown = if case.at >= case.rows / 2 { all.len() - usual.len().min(all.len()) } else { 0 };
+        let shrunk = if case.at >= case.rows / 2 { usual.len() - all.len().min(usual.len()) } else { 0 };
+        let (one, two) = all.split_at(all.len() - (rest + grown - shrunk));
+        std::fs::write(directory.join(first), one).expect("written");
+        let header: &[u8] = if case.header && !sparse { b"a,b,c,y\n" } else { b"" };
+        std::fs::write(directory.join(second), [header, two].concat()).expect("written");
+        names.push(second);
+    } else {
+        std::fs::write(directory.join(first), all).expect("written");
+    }
+    if !case.bounds.is_empty() {
+        std::fs::write(directory.join("b.toml"), &case.bounds).expect("written");
+        names.push("b.toml");
+    }
+    names
+}
+
+fn observe(directory: &Path, case: &Case, record: Record) -> (Observed, f64) {
+    let inputs = write(directory, case, record);
+    let seen = run(directory, &case.arguments, &inputs);
+    for name in inputs {
+        std::fs::remove_file(directory.join(name)).expect("removed");
+    }
+    seen
+}
+
+fn group(directory: &Path, case: &Case, walked: &Mutex<Walked>) {
+    let (usual, seconds) = observe(directory, case, Record::Usual);
+    let mut slowest = seconds;
+    let mut differences = Vec::new();
+    let mut differing = 0;
+    for &record in &case.records {
+        let (seen, seconds) = observe(directory, case, record);
+        slowest = slowest.max(seconds);
+        let mut wrong = Vec::new();
+        wrong.extend(difference(&usual, &seen));
+        wrong.extend((!seen.leaks.is_empty()).then(|| format!("the canary is in {}", seen.leaks.join(", "))));
+        // two runs that do not end look the same, and are still no answer
+        wrong.extend((seen.code.is_none() && usual.code.is_none()).then(|| "does not end".to_string()));
+        differing += usize::from(!wrong.is_empty());
+        differences.extend(wrong.iter().map(|w| format!("{} / {record:?} at {} of {}: {w}", case.name, case.at, case.rows)));
+    }
+    for line in &differences {
+        println!("DIFFERS {line}");
+    }
+    let mut all = walked.lock().expect("no panic elsewhere");
+    all.pairs += case.records.len();
+    all.groups += 1;
+    all.differing += differing;
+    all.refused += usize::from(usual.code == Some(2) && differing == 0);
+    all.slowest = all.slowest.max(slowest);
+}
+
+/// All groups, on as many threads as there are cores.
+pub(crate) fn walk(cases: &[Case]) -> Walked {
+    let walked = Mutex::new(Walked::default());
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let directory = tempfile::tempdir().expect("a directory");
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(i) else { break };
+                    group(directory.path(), case, &walked);
+                    if (i + 1) % 500 == 0 {
+                        println!("{} of {} groups", i + 1, cases.len());
+                    }
+                }
+            });
+        }
+    });
+    walked.into_inner().expect("no panic elsewhere")
+}
