@@ -34,11 +34,22 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 
-test-python: $(VENV)/ready ## the Python package: wheel, pytest, doctests, type stubs, gallery
+test-python: wheel ## the Python package: wheel, pytest, doctests, type stubs, gallery
+	$(PY) -m pytest crates/python/tests
+
+.PHONY: wheel
+wheel: $(VENV)/ready
 	@rm -rf target/wheels
 	$(VENV)/bin/maturin build --release --locked --interpreter $(PY) --out target/wheels --quiet
 	$(PY) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
-	$(PY) -m pytest crates/python/tests
+
+.PHONY: same-observable
+same-observable: wheel ## do neighbouring tables look the same from outside? every method, relation, task and option
+	@rm -f target/same-observable-*.txt
+	$(CARGO) test -q --release -p dpopt-cli --test same_observable -- --full | tee target/same-observable-command-line.txt
+	$(PY) crates/python/tests/same_observable.py --full | tee target/same-observable-python.txt
+	@grep -hoE 'pairs [0-9]+, differing [0-9]+' target/same-observable-*.txt | tr -d , \
+		| awk '{ pairs += $$2; differing += $$4 } END { if (NR != 2) print "a walk did not end"; print "pairs " pairs ", differing " differing; exit (NR != 2 || differing > 0) }'
 
 # Debian's python3 may lack venv or ensurepip; virtualenv and uv do without them.
 $(VENV)/ready: crates/python/requirements-test.txt
