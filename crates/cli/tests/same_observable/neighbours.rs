@@ -47,6 +47,8 @@ pub(crate) enum Record {
     Contradicting,
     NotANumber,
     Text,
+    /// A line without a byte.
+    Empty,
     Short,
     Long,
     OpenQuote,
@@ -56,9 +58,10 @@ pub(crate) enum Record {
 }
 
 /// Those that stop a run that was told to stop at cells it cannot read.
-pub(crate) const UNREADABLE: [Record; 8] = [
+pub(crate) const UNREADABLE: [Record; 9] = [
     Record::NotANumber,
     Record::Text,
+    Record::Empty,
     Record::Short,
     Record::Long,
     Record::OpenQuote,
@@ -131,6 +134,7 @@ fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
         Record::Contradicting => format!("-{number},{number},{text},{other}").into(),
         Record::NotANumber => format!("NaN,inf,{text},{y}").into(),
         Record::Text => format!("{text},{text},{text},{unreadable}").into(),
+        Record::Empty => Vec::new(),
         Record::Short => number.into(),
         Record::Long => format!("{number},{number},{text},{y},{text},{number},{number}").into(),
         Record::OpenQuote => format!("{number},{number},\"{text},{y}").into(),
@@ -142,7 +146,7 @@ fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
 fn hostile_sparse(record: Record) -> Vec<u8> {
     let (number, text) = (CANARY_NUMBER, CANARY_TEXT);
     match record {
-        Record::Usual | Record::Absent => Vec::new(),
+        Record::Usual | Record::Absent | Record::Empty => Vec::new(),
         // a label that is none of the declared ones, and no entry
         Record::Blank => b"nan".to_vec(),
         Record::Huge => b"1 1:1e38 2:-1e38 90:1e38".to_vec(),

@@ -128,10 +128,21 @@ fn page(html: &str) -> String {
         rest = rest[start..].find("</svg>").map_or("", |end| &rest[start + end + 6..]);
     }
     kept.push_str(rest);
-    let text = without_numbers(&kept);
+    let text = without_numbers(&without_hashes(&kept));
     let mut lines: Vec<&str> = text.split_inclusive('>').collect();
     lines.sort_unstable();
     lines.concat()
+}
+
+/// Words of sixteen or more hexadecimal digits become `#`: a charge's identity and hash, drawn anew in every run.
+fn without_hashes(text: &str) -> String {
+    let mut out = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
+        let digits = word.chars().take_while(char::is_ascii_hexdigit).count();
+        out.push_str(if digits >= 16 { "#" } else { &word[..digits] });
+        out.push_str(&word[digits..]);
+    }
+    out
 }
 
 /// Every number becomes `#`, signs and exponents with it.
