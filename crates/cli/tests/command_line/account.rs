@@ -122,7 +122,7 @@ fn wrong_questions_get_one_line() {
         (&["--delta", "1e-6"], "give a mechanism"),
         (&["gausian(1)", "--delta", "1e-6"], "is not a mechanism"),
         (&["gaussian(0)", "--delta", "1e-6"], "positive"),
-        (&["gaussian(1)", "--delta", "1"], "[0, 1)"),
+        (&["gaussian(1)", "--delta", "1.5"], "[0, 1)"),
         (&["gaussian(1)", "--delta", "-1"], "[0, 1)"),
         (&["gaussian(1)", "--epsilon", "0", "--delta", "0.1"], "positive"),
         (&["gaussian(?)", "--delta", "1e-6"], "--epsilon and --delta"),
