@@ -132,6 +132,10 @@ enum Toward {
 /// ε by coarse accounting, infinite where no finite one exists.
 fn coarse_epsilon(event: &Event, relation: Relation, delta: f64) -> Result<f64, CertifyError> {
     match accountant::epsilon_at(event, relation, delta, Quality::COARSE) {
+        // no number that is searched for could mend that
+        Ok(bound) if bound.upper.is_infinite() => {
+            Err(AccountingError::Parameter("something is released without noise, so that no finite epsilon holds; leave it out".into()).into())
+        }
         Ok(bound) => Ok(bound.upper),
         Err(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. }) => Ok(f64::INFINITY),
         Err(e) => Err(e.into()),
