@@ -177,7 +177,7 @@ fn only_methods_that_limit_features_apply_when_few_are_asked_for() {
     for (wrong, word) in [
         (MethodOptions { max_features: Some(0), ..options.clone() }, "max_features"),
         (MethodOptions { initial_features: Some(3), ..options.clone() }, "initial_features"),
-        (MethodOptions { refit_share: Some(1.0), ..options.clone() }, "refit share"),
+        (MethodOptions { refit_share: Some(1.0), ..options.clone() }, "refit_share"),
         (MethodOptions { steps: Some(0), ..options.clone() }, "steps"),
         (MethodOptions { intercept: Some(50), ..options.clone() }, "intercept"),
         (MethodOptions { regularization: Some(1e9), ..options.clone() }, "regularization"),
