@@ -57,8 +57,9 @@ def test_bad_events_say_what_is_wrong():
         acc.from_dict({"class_name": "GaussianDpEvent", "sigma": 1.0})
     with pytest.raises(ValueError):
         acc.epsilon(acc.GaussianDpEvent(float("nan")), 1e-6)
+    assert acc.epsilon(acc.NonPrivateDpEvent(), 1e-6) == math.inf
     with pytest.raises(dpopt.PrivacyError):
-        acc.epsilon(acc.NonPrivateDpEvent(), 1e-6)
+        acc.certify(acc.NonPrivateDpEvent(), 1.0, 1e-6)
     with pytest.raises(TypeError):
         acc.epsilon(3.0, 1e-6)
     with pytest.raises(ValueError, match="relation"):
@@ -147,7 +148,7 @@ def test_ledger_is_one_object():
     ledger = dpopt.Ledger(1.0)
     assert copy.deepcopy(ledger) is ledger and clone(ledger) is ledger
     assert clone(dpopt.LogisticRegression(budget=ledger)).budget is ledger
-    with pytest.raises(TypeError, match="twice"):
+    with pytest.raises(TypeError, match="spend the same budget again"):
         pickle.dumps(ledger)
     ledger.charge("a", "laplace(2.01)", epsilon=0.5, delta=0.0)
     again = dpopt.Ledger.from_json(ledger.to_json())

@@ -84,7 +84,7 @@ GOOD = {
     "sample_size": 10, "deltas": [1e-6], "sensitivities": [1.0], "standard_deviation": 2.0, "sampling_probs": [1.0], "link": "logistic",
     "regularization": 10.0, "sampling_probability": 0.1, "truncated_batch_size": 20, "dataset_size": 100, "count": 2, "orders": [2.0],
     "divergences": [0.1], "degrees_of_freedom": 3, "mu": 0.5, "records_per_user": 2, "events": ["gaussian(3)"], "blocks": ["gaussian(3)"],
-    "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2],
+    "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
 }  # fmt: skip
 #: Parameters that records come in through; all others are public, and get the shorter list.
 DATA = {"X", "y", "values", "labels", "counts", "scores", "sample_weight", "with_record", "without_record", "X_test"}

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 from . import _core
-from ._reading import kind, number
+from ._reading import array, kind, number
 from ._events import (
     DpEvent, as_event, from_dict, from_json, parse,
     ApproxDpDpEvent, ApproximateDpEvent, ChiSquareGaussianDpEvent, ComposedDpEvent, DiscreteGaussianDpEvent,
@@ -174,7 +174,7 @@ def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zer
     >>> privacy_curve("gaussian(1)", [0.5, 1.0, 2.0]) == sorted(privacy_curve("gaussian(1)", [0.5, 1.0, 2.0]), reverse=True)
     True
     """
-    return list(_core.privacy_curve(as_event(event).to_json(), [float(e) for e in epsilons], _relation(relation)))
+    return list(_core.privacy_curve(as_event(event).to_json(), [float(e) for e in array(epsilons, "epsilons").ravel()], _relation(relation)))
 
 
 def get_true_positive_rates(
@@ -185,7 +185,10 @@ def get_true_positive_rates(
     >>> [round(x, 3) for x in get_true_positive_rates("gaussian(1)", [0.05, 1.0])]
     [0.26, 1.0]
     """
-    rates = [float(x) for x in false_positive_rates]
+    rates = [float(x) for x in array(false_positive_rates, "false_positive_rates").ravel()]
+    outside = next((i for i, rate in enumerate(rates) if not 0.0 <= rate <= 1.0), None)
+    if outside is not None:
+        raise ValueError(f"false_positive_rates[{outside}] is no rate; give numbers from 0 to 1")
     return list(_core.true_positive_rates(as_event(event).to_json(), rates, _relation(relation)))
 
 
