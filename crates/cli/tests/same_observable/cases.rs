@@ -209,20 +209,25 @@ fn common(arguments: &mut Vec<String>, relation: &str, option: &Choice) {
     add(option.flags);
 }
 
+/// `command` with the table's files.
+fn on_files(command: &str, sparse: bool, shards: bool) -> Vec<String> {
+    let files: &[&str] = match (sparse, shards) {
+        (false, false) => &["t.csv"],
+        (false, true) => &["t.csv", "u.csv"],
+        (true, false) => &["t.libsvm", "--features", "100"],
+        (true, true) => &["t.libsvm", "u.libsvm", "--features", "100"],
+    };
+    [command].iter().chain(files).map(|word| word.to_string()).collect()
+}
+
 fn fit(method: &str, own: &[String], relation: &str, task: Task, option: &Choice, turn: usize, full: bool) -> Option<Case> {
     let sparse = task == Task::Sparse;
     if sparse && (!option.header || !option.ranges || !option.labels) {
         return None; // such a file has neither header nor ranges, and its labels are declared
     }
-    let files: &[&str] = match (sparse, option.shards) {
-        (false, false) => &["t.csv"],
-        (false, true) => &["t.csv", "u.csv"],
-        (true, false) => &["t.libsvm"],
-        (true, true) => &["t.libsvm", "u.libsvm"],
-    };
-    let mut arguments: Vec<String> = ["fit"].iter().chain(files).map(|f| f.to_string()).collect();
+    let mut arguments = on_files("fit", sparse, option.shards);
     if sparse {
-        arguments.extend(["--features", "100", "--classes", "0,1", "--max-nonzeros", "4"].map(String::from));
+        arguments.extend(["--classes", "0,1", "--max-nonzeros", "4"].map(String::from));
     } else {
         arguments.extend(["--bounds", "b.toml", "--target", if option.header { "y" } else { "c4" }].map(String::from));
     }
@@ -262,13 +267,7 @@ fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) 
     if !known.contains(&option.name) || (sparse && !option.header) {
         return None;
     }
-    let files: &[&str] = match (sparse, option.shards) {
-        (false, false) => &["t.csv"],
-        (false, true) => &["t.csv", "u.csv"],
-        (true, false) => &["t.libsvm", "--features", "100"],
-        (true, true) => &["t.libsvm", "u.libsvm", "--features", "100"],
-    };
-    let mut arguments: Vec<String> = ["mean"].iter().chain(files).map(|f| f.to_string()).collect();
+    let mut arguments = on_files("mean", sparse, option.shards);
     arguments.extend(["--sparsity", "3"].map(String::from));
     if !option.header {
         arguments.extend(["--columns", "4"].map(String::from));
