@@ -62,6 +62,7 @@ pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (O
             leaks.push(place.to_string());
         }
     }
+    let mean = arguments.first().is_some_and(|a| a == "mean");
     let mut files = Vec::new();
     let mut names: Vec<PathBuf> = std::fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path()).collect();
     names.sort();
@@ -74,10 +75,17 @@ pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (O
         if content.windows(CANARY.len()).any(|w| w == CANARY.as_bytes()) {
             leaks.push(name.clone());
         }
-        files.push((name.clone(), shape(&name, &String::from_utf8_lossy(&content))));
+        let mut seen = shape(&name, &String::from_utf8_lossy(&content));
+        if mean && !name.ends_with(".jsonl") {
+            // which entries of a released mean are not 0, and so how many lines tell of them, is the released answer
+            let mut kinds: Vec<&str> = seen.lines().collect();
+            kinds.dedup();
+            seen = kinds.join("\n");
+        }
+        files.push((name.clone(), seen));
         std::fs::remove_file(&path).expect("removed");
     }
-    let text = if arguments.first().is_some_and(|a| a == "mean") { without_numbers(&text) } else { text };
+    let text = if mean { without_numbers(&text) } else { text };
     (Observed { code, messages, text, files, leaks }, seconds)
 }
 
@@ -90,13 +98,6 @@ fn shape(name: &str, content: &str) -> String {
         },
         Some("jsonl") => content.lines().map(|l| serde_json::from_str(l).map_or("not JSON".into(), |v| json(&v)) + "\n").collect(),
         Some("html") => page(content),
-        // the entries of a released mean that are not 0: which and how many is the released answer
-        Some("csv") => {
-            let text = without_numbers(content);
-            let mut kinds: Vec<&str> = text.lines().collect();
-            kinds.dedup();
-            kinds.join("\n")
-        }
         _ => without_numbers(content),
     }
 }
@@ -138,7 +139,7 @@ fn page(html: &str) -> String {
     let text = without_numbers(&without_hashes(&kept));
     let mut lines: Vec<&str> = text.split_inclusive('>').collect();
     lines.sort_unstable();
-    lines.concat()
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
 /// Words of sixteen or more hexadecimal digits become `#`: a charge's identity and hash, drawn anew in every run.
