@@ -33,8 +33,8 @@ fn main() -> ExitCode {
         println!("DIFFERS {line}");
     }
     println!(
-        "{} groups, of them {} refused alike; {} runs with a canary over swapped and hostile files; slowest run {:.1} s",
-        walked.groups, walked.refused, leaks.pairs, walked.slowest
+        "{} groups, of them {} refused alike; {} runs with a canary over swapped and hostile files; slowest run {:.1} s ({})",
+        walked.groups, walked.refused, leaks.pairs, walked.slowest.0, walked.slowest.1
     );
     let differing = walked.differing + leaks.differences.len() + planted.len();
     println!("pairs {}, differing {differing}", walked.pairs + leaks.pairs);

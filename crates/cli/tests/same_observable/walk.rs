@@ -15,7 +15,8 @@ pub(crate) struct Walked {
     pub(crate) groups: usize,
     /// Groups that are refused, with the same words for every record.
     pub(crate) refused: usize,
-    pub(crate) slowest: f64,
+    /// The longest run, and of which case.
+    pub(crate) slowest: (f64, String),
 }
 
 /// Writes the files that a case reads; returns their names.
@@ -80,7 +81,9 @@ fn group(directory: &Path, case: &Case, walked: &Mutex<Walked>) {
     all.groups += 1;
     all.differing += differing;
     all.refused += usize::from(usual.code == Some(2) && differing == 0);
-    all.slowest = all.slowest.max(slowest);
+    if slowest > all.slowest.0 {
+        all.slowest = (slowest, case.name.clone());
+    }
 }
 
 /// All groups, on as many threads as there are cores.

@@ -10,7 +10,7 @@ __all__ = [
     "BudgetExceeded", "CertifiedPlan", "Examples", "FileLedger", "METHODS", "PrivacyError", "SequentialAudit", "Training", "__version__",
     "audit", "calibrate", "certified", "choose", "compare", "delta", "describe", "discrete_gaussian",
     "discrete_laplace", "encode_dense_f32", "encode_dense_f64", "encode_sparse_f32", "encode_sparse_f64", "epsilon",
-    "gaussian_sum", "gdp_estimate", "histogram", "laplace_sum", "parse", "plan", "private_bounds", "probability", "quantile_choices",
+    "gaussian_sum", "gdp_estimate", "histogram", "laplace_sum", "parse", "plan", "privacy_curve", "private_bounds", "probability", "quantile_choices",
     "quantiles", "random_below", "renyi", "repetition_law", "repetitions", "report_html", "second_moment",
     "select_best", "select_labels", "sparse_mean", "sparse_mean_plans", "true_positive_rates",
 ]

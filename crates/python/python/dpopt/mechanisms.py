@@ -534,7 +534,9 @@ def frequent_labels(
     found, event, paper = _core.select_labels(
         dict(zip(keys, counts.tolist())), number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation), insecure_seed
     )
-    kept = sorted_if_comparable(values[[int(key) for key in found]].tolist())
+    # as plain Python values, whatever the other labels are: NumPy's and Python's numbers would tell whether one is missing
+    plain = [v.item() if isinstance(v, np.generic) else v for v in values[[int(key) for key in found]].tolist()]
+    kept = sorted_if_comparable(plain)
     return _release(kept, accounting.from_dict(json.loads(event)), epsilon, delta, paper, insecure_seed)
 
 
