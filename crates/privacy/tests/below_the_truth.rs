@@ -94,3 +94,13 @@ fn lower_bounds_are_not_above_upper_ones() {
         }
     }
 }
+
+/// More copies of a record than are told apart: a lower bound counts the most that are, and not nothing.
+#[test]
+fn samples_with_more_copies_than_are_told_apart_have_an_answer() {
+    let event = Event::SampledWithReplacement { source_dataset_size: 1, sample_size: 1000, event: Box::new(Event::Gdp { mu: 0.0103723 }) };
+    let bound = accountant::epsilon(&event, Relation::ZeroOut, 1e-6).unwrap();
+    // a thousand copies are one Gaussian of mu = 10.3723
+    let truth = accountant::epsilon(&Event::Gdp { mu: 10.3723 }, Relation::ZeroOut, 1e-6).unwrap().lower.unwrap();
+    assert!(bound.upper >= truth && bound.lower.is_none_or(|lower| lower <= truth), "{bound:?} {truth}");
+}

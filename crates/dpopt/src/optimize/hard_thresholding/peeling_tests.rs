@@ -189,7 +189,7 @@ fn what_does_not_fit_is_refused_and_what_does_is_a_candidate() {
     let named = |options: MethodOptions| MethodOptions { method: Some("peeling".into()), ..options };
     for (wrong, word) in [
         (MethodOptions::default(), "--max-features"),
-        (MethodOptions { max_features: Some(3), refit_share: Some(0.0), ..Default::default() }, "refit_share"),
+        (MethodOptions { max_features: Some(3), refit_share: Some(0.0), ..Default::default() }, "refit share"),
         (MethodOptions { max_features: Some(3), clip_norm: Some(0.0), ..Default::default() }, "clip_norm"),
     ] {
         let Err(why) = choose(&problem, budget(1.0), &named(wrong)) else { panic!("{word}") };

@@ -84,7 +84,14 @@ pub(crate) fn sides(part: &Event, relation: Relation, how: Use) -> Option<Sides>
             let p = 1.0 / *source_dataset_size as f64;
             let weight = |j: u64| ln_binomial_mass(j, *sample_size, p, 1.0 - p);
             let copies = (0..=MOST_COPIES.min(*sample_size)).map(|j| (j as f64 * mu, weight(j)));
-            shifted(copies.filter(|(_, ln)| *ln > f64::NEG_INFINITY).collect())
+            let mut copies: Vec<(f64, f64)> = copies.filter(|(_, ln)| *ln > f64::NEG_INFINITY).collect();
+            // a sum may count at most so many copies: one copy still moves it by one, and all further ones lie there
+            let rest = 1.0 - copies.iter().map(|(_, ln)| ln.exp()).sum::<f64>();
+            if *sample_size > MOST_COPIES && rest > 0.0 {
+                // what may be rounding is not taken for a shift
+                copies.push((if rest > 1e-9 { MOST_COPIES as f64 * mu } else { 0.0 }, rest.ln()));
+            }
+            shifted(copies)
         }
         Event::UserUnit { records_per_user, event } => return user(*records_per_user, event, relation, how),
         _ => return None,
