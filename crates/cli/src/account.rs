@@ -202,10 +202,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.plot {
         let delta = arguments.delta.ok_or_else(|| usage("--plot draws ε at a δ: give --delta"))?;
         let picture = plot::svg(&event, relation, delta).map_err(usage)?;
-        write_atomically(path, picture.as_bytes()).map_err(|e| usage(format!("cannot write {}: {}", path.display(), e.kind())))?;
+        write_atomically(path, picture.as_bytes())
+            .map_err(|e| usage(format!("cannot write {}: {}", path.display(), e.kind())))?;
     }
     let answer = answer(event, relation, question, found, arguments.epsilon);
-    if arguments.json { print_json(&answer)? } else { print(&shown(&answer))? }
+    if arguments.json {
+        print_json(&answer)?
+    } else {
+        print(&shown(&answer))?
+    }
     match (&answer.best, answer.within_budget) {
         (None, _) => Err(usage("no accountant supports this mechanism; the table says why")),
         (_, Some(false)) => Err(usage("the mechanism costs more than the budget")),
@@ -214,8 +219,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn read_event(path: &PathBuf) -> Result<Event, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| usage(format!("cannot read {}: {}", path.display(), e.kind())))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {}: {}", path.display(), e.kind())))?;
     serde_json::from_str(&text).map_err(|e| usage(format!("{} is not an event: {e}", path.display())))
 }
 
@@ -236,7 +241,10 @@ fn find(
     }
     if let Some(asked) = arguments.find.filter(|asked| *asked != what) {
         let (flag, marked) = (asked.names().0, what.names());
-        return Err(usage(format!("--find {flag}, but the `?` is {}; move the `?` or write --find {}", marked.1, marked.0)));
+        return Err(usage(format!(
+            "--find {flag}, but the `?` is {}; move the `?` or write --find {}",
+            marked.1, marked.0
+        )));
     }
     let (Some(_), Some(_)) = (arguments.epsilon, arguments.delta) else {
         return Err(usage("to find `?` give both --epsilon and --delta"));
@@ -296,11 +304,7 @@ fn answer(
         };
         accountants.extend(known.ok().map(|bound| Line { name: "none", bound: Some(bound), not_supported: None }));
     }
-    let best = accountants
-        .iter()
-        .filter_map(|l| l.bound.as_ref())
-        .min_by(|a, b| a.upper.total_cmp(&b.upper))
-        .cloned();
+    let best = accountants.iter().filter_map(|l| l.bound.as_ref()).min_by(|a, b| a.upper.total_cmp(&b.upper)).cloned();
     let within_budget = match (question, epsilon, &best) {
         (Question::Epsilon { .. }, Some(allowed), Some(best)) => Some(best.upper <= allowed),
         _ => None,

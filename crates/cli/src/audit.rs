@@ -6,8 +6,8 @@ use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::usage;
 use clap::Args;
-use dpopt::audit::attack::{Options, Report, Sequential, Verdict, audit_samples, roc_svg};
 use dpopt::audit::Tier;
+use dpopt::audit::attack::{Options, Report, Sequential, Verdict, audit_samples, roc_svg};
 use dpopt::audit::catalogue;
 use dpopt::audit::document::AuditRun;
 use dpopt::audit::library;
@@ -101,7 +101,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn own(arguments: &Arguments) -> Result<(), Failure> {
     let tier = if arguments.short { Tier::Short } else { Tier::Long };
     let bar = Bar::new();
-    let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()));
+    let wanted =
+        |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()));
     let run = AuditRun {
         catalogue: catalogue::run_some(tier, arguments.seed, wanted, &bar),
         library: library::run_some(tier, arguments.seed, wanted, &bar),
@@ -113,10 +114,16 @@ fn own(arguments: &Arguments) -> Result<(), Failure> {
         let seed = if arguments.seed == 1 { String::new() } else { format!("-seed-{}", arguments.seed) };
         let pictures = format!("pictures{seed}");
         let command = if arguments.short { "dpopt audit --catalogue --short" } else { "dpopt audit --catalogue" };
-        let json = serde_json::to_string_pretty(&run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")))?;
+        let json =
+            serde_json::to_string_pretty(&run).map_err(|e| Failure::machine(format!("cannot write JSON: {e}")))?;
         let page = run.markdown(&date, command, &pictures);
         let mut files = vec![(format!("{date}{seed}.md"), page), (format!("{date}{seed}.json"), json)];
-        files.extend(run.pictures().map_err(Failure::machine)?.into_iter().map(|(name, svg)| (format!("{pictures}/{name}"), svg)));
+        files.extend(
+            run.pictures()
+                .map_err(Failure::machine)?
+                .into_iter()
+                .map(|(name, svg)| (format!("{pictures}/{name}"), svg)),
+        );
         std::fs::create_dir_all(directory.join(&pictures))
             .map_err(|e| Failure::machine(format!("cannot create {}: {}", directory.display(), e.kind())))?;
         for (name, text) in files {
@@ -131,7 +138,9 @@ fn own(arguments: &Arguments) -> Result<(), Failure> {
         print(&text(&run))?;
     }
     if run.planted() + run.library.len() == 0 {
-        return Err(usage("no bug's number and no row's name contains what --only asks for; see the lists in docs/audit.md"));
+        return Err(usage(
+            "no bug's number and no row's name contains what --only asks for; see the lists in docs/audit.md",
+        ));
     }
     if run.passes() { Ok(()) } else { Err(Failure::machine("an audit failed: see the rows marked above")) }
 }
@@ -159,7 +168,8 @@ fn text(run: &AuditRun) -> String {
             ]
         })
         .collect();
-    let mut out = table(&["the library's own code", "#claimed ε", "#at best", "#ε ≥", "#Gaussian ε ≥", "#share", ""], &rows);
+    let mut out =
+        table(&["the library's own code", "#claimed ε", "#at best", "#ε ≥", "#Gaussian ε ≥", "#share", ""], &rows);
     let rows: Vec<Vec<String>> = run
         .catalogue
         .outcomes
@@ -204,7 +214,14 @@ fn laws(run: &AuditRun) -> String {
                 _ => "",
             };
             let caught = format!("{}/{}", o.rejected, o.seeds);
-            vec![o.sampler.into(), format!("{:.1e}", o.smallest_p), caught, mark.into(), o.mistake.into(), o.test.into()]
+            vec![
+                o.sampler.into(),
+                format!("{:.1e}", o.smallest_p),
+                caught,
+                mark.into(),
+                o.mistake.into(),
+                o.test.into(),
+            ]
         })
         .collect();
     table(&["sampler", "#smallest p", "#caught", "", "planted mistake", "test"], &rows)
@@ -233,7 +250,10 @@ fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
     claim.check().map_err(usage)?;
 
     let bar = Bar::new();
-    bar.start(if arguments.all_runs { "runs of the program," } else { "runs of the program, at most" }, 2 * arguments.runs);
+    bar.start(
+        if arguments.all_runs { "runs of the program," } else { "runs of the program, at most" },
+        2 * arguments.runs,
+    );
     let report = if arguments.all_runs {
         let samples = [collect(command, with, arguments.runs, &bar)?, collect(command, without, arguments.runs, &bar)?];
         audit_samples(&claim, &samples[0], &samples[1], &options).map_err(usage)?
@@ -292,7 +312,10 @@ fn conclusion(report: &Report, options: &Options) -> String {
         }
         None => {
             let fresh = options.runs - options.pilot_runs();
-            (format!("{} per file, {fresh} of them counted", options.runs), threshold::largest_epsilon(fresh, options.alpha / 3.0))
+            (
+                format!("{} per file, {fresh} of them counted", options.runs),
+                threshold::largest_epsilon(fresh, options.alpha / 3.0),
+            )
         }
     };
     format!(
@@ -352,7 +375,8 @@ fn numbers(command: &str, file: &Path, wanted: usize, progress: &Bar) -> Result<
             // it may have ended by itself
             let _ = child.kill();
         }
-        let status = child.wait().map_err(|e| Failure::machine(format!("cannot wait for the program: {}", e.kind())))?;
+        let status =
+            child.wait().map_err(|e| Failure::machine(format!("cannot wait for the program: {}", e.kind())))?;
         read?;
         if !status.success() {
             return Err(usage(format!("the program failed on {} ({status})", file.display())));

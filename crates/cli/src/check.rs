@@ -15,8 +15,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-const NOT_PRIVATE: &str =
-    "NOT PRIVATE: exact counts and row numbers, for whoever may see the table. Nothing was released, charged or written";
+const NOT_PRIVATE: &str = "NOT PRIVATE: exact counts and row numbers, for whoever may see the table. Nothing was released, charged or written";
 
 /// What was found, in the order in which a fit would meet it.
 #[derive(Default)]
@@ -71,7 +70,9 @@ fn examine(run: &RunFlags, found: &mut Findings) {
     let common = &run.common;
     found.problems.extend(run.paths().clashes());
     if run.insecure_seed.is_some() && run.budget_file.ledger.is_some() {
-        found.problems.push("--insecure-seed and --ledger do not go together: predictable noise keeps no promise".into());
+        found
+            .problems
+            .push("--insecure-seed and --ledger do not go together: predictable noise keeps no promise".into());
     }
     let ledger = found.keep(run.budget_file.open(common.epsilon, common.delta, common.relation.into(), true)).flatten();
     // one by one: both may be wrong
@@ -88,7 +89,8 @@ fn examine(run: &RunFlags, found: &mut Findings) {
     found.keep(common.method().map(drop));
     let (Some((schema, target)), Some(table)) = (schema, table) else { return };
     let layout = found.keep(schema.resolve(table.columns(), Some(&target)));
-    if let Some(findings) = layout.and_then(|layout| found.keep(inspect(&*table, &layout, common.reading.bad_cells()))) {
+    if let Some(findings) = layout.and_then(|layout| found.keep(inspect(&*table, &layout, common.reading.bad_cells())))
+    {
         for finding in findings {
             if finding.stops { found.problems.push(finding.text()) } else { found.notes.push(finding.text()) }
         }

@@ -83,7 +83,8 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         return Err(usage("give --features D (at least 1), or a table"));
     };
     let features = usize::try_from(given).ok().filter(|d| (1..=MAX_FEATURES).contains(&(*d as u64)));
-    let features = features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
+    let features =
+        features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
     let delta = common.delta.unwrap_or_else(|| (rows as f64).powf(-1.1));
     let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
     let classes = match common.schema.classes.len() {
@@ -187,6 +188,8 @@ fn regime(e: &Explained) -> Option<String> {
             "regime: sparse; from {enough} to {dense} rows the worst-case error of sparse methods grows with ln d, that of others with √d: \
              without --method one of the former is taken"
         ),
-        Regime::Dense => format!("regime: dense; from {dense} rows on noise in every weight costs less than a sparse answer"),
+        Regime::Dense => {
+            format!("regime: dense; from {dense} rows on noise in every weight costs less than a sparse answer")
+        }
     })
 }

@@ -76,7 +76,8 @@ fn bytes(given: &str) -> Result<u64, String> {
         'G' => 30,
         _ => return Err("write a size like 512M or 2G".into()),
     };
-    let size = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_shl(shift).filter(|s| s >> shift == n));
+    let size =
+        number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_shl(shift).filter(|s| s >> shift == n));
     size.ok_or_else(|| "write a size like 512M or 2G".into())
 }
 
@@ -116,7 +117,12 @@ impl TableFlags {
     }
 
     /// Opens the table; where it has no header and --columns is not given, declarations that name all columns count them.
-    pub(crate) fn open_declared(&self, paths: &[PathBuf], schema: &Schema, target: &str) -> Result<Box<dyn TableReader>, Failure> {
+    pub(crate) fn open_declared(
+        &self,
+        paths: &[PathBuf],
+        schema: &Schema,
+        target: &str,
+    ) -> Result<Box<dyn TableReader>, Failure> {
         let mut options = self.options()?;
         options.columns = options.columns.or_else(|| schema.numbered_columns(Some(target)));
         dpopt::data::open_all(paths, &options).map_err(usage)

@@ -40,7 +40,9 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
     let bounds = arguments.output.with_file_name("bounds.toml");
     Paths::default().written("-o", Some(&arguments.output)).written("the public facts", Some(&bounds)).check()?;
     // the same facts again are no loss; anything else may be somebody's work
-    if !arguments.overwrite && std::fs::read(&bounds).map_or_else(|e| e.kind() != ErrorKind::NotFound, |b| b != census.bounds.as_bytes()) {
+    if !arguments.overwrite
+        && std::fs::read(&bounds).map_or_else(|e| e.kind() != ErrorKind::NotFound, |b| b != census.bounds.as_bytes())
+    {
         return Err(usage(format!(
             "{} exists and is not what would be written there; choose another directory for -o, or replace it with --overwrite",
             bounds.display()

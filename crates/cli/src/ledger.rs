@@ -63,7 +63,11 @@ fn verify(arguments: &Arguments, status: &Status) -> Result<(), Failure> {
     }
     match bad {
         0 => Ok(()),
-        bad => Err(usage(format!("{}: {bad} of {} files are not paid for by a charge in it", arguments.file.display(), lines.len()))),
+        bad => Err(usage(format!(
+            "{}: {bad} of {} files are not paid for by a charge in it",
+            arguments.file.display(),
+            lines.len()
+        ))),
     }
 }
 
@@ -79,8 +83,13 @@ fn verdict(claim: &Claim, status: &Status) -> Result<String, String> {
     let number = receipt.number;
     match (status.find(receipt), number.checked_sub(1).and_then(|at| status.charges.get(at))) {
         (Found::There, Some(entry)) => {
-            if guarantee.epsilon > entry.requested.epsilon() || guarantee.relation != status.terms.relation || !pays(entry, guarantee) {
-                return Err(format!("its charge {number} is another run's: event, epsilon or relation differ from what the file states"));
+            if guarantee.epsilon > entry.requested.epsilon()
+                || guarantee.relation != status.terms.relation
+                || !pays(entry, guarantee)
+            {
+                return Err(format!(
+                    "its charge {number} is another run's: event, epsilon or relation differ from what the file states"
+                ));
             }
             Ok(format!("its charge {number} of {} is there", entry.time))
         }

@@ -1,11 +1,11 @@
 //! `dpopt mean`: the private mean of sparse vectors.
 
-use crate::paths::{Paths, is_standard_output};
-use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use crate::flags::TableFlags;
 use crate::output::{Failure, note, print, print_json, table};
+use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
 use crate::relation::RelationFlag;
+use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
 use dpopt::report::{number, probability};
@@ -144,7 +144,8 @@ fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
         estimated.dimension,
         estimated.entries.len()
     );
-    let _ = writeln!(out, "method      {method}; l2 error at most {} with probability 0.95", number(estimated.error_bound));
+    let _ =
+        writeln!(out, "method      {method}; l2 error at most {} with probability 0.95", number(estimated.error_bound));
     let _ = writeln!(
         out,
         "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}",
@@ -185,8 +186,16 @@ fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]
             Err(why) => vec![c.method.to_string(), format!("not applicable: {why}")],
         })
         .collect();
-    let headings =
-        ["method", "#noise", "#std per entry", "#l2 error, at most", "#entries from noise", "#epsilon", "#delta", "accountant"];
+    let headings = [
+        "method",
+        "#noise",
+        "#std per entry",
+        "#l2 error, at most",
+        "#entries from noise",
+        "#epsilon",
+        "#delta",
+        "accountant",
+    ];
     format!(
         "mean of {} vectors with {} coordinates, about {} of them not 0, l2 norm at most {}, {}; epsilon {}, delta {}\n\
          no record was read\n\n{}",

@@ -30,7 +30,11 @@ pub(crate) struct PredictArguments {
 }
 
 pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
-    Paths::default().written("-o", Some(&arguments.output)).read("the model", Some(&arguments.model)).data(&arguments.data).check()?;
+    Paths::default()
+        .written("-o", Some(&arguments.output))
+        .read("the model", Some(&arguments.model))
+        .data(&arguments.data)
+        .check()?;
     let model = load(&arguments.model)?;
     let table = arguments.reading.open(&arguments.data)?;
     let predictions = model.predict(&*table, arguments.reading.bad_cells()).map_err(usage)?;

@@ -74,8 +74,9 @@ impl Outputs<'_> {
 
     /// Opens the files: what keeps them from being written is known before a budget is spent.
     pub(crate) fn reserve(&self) -> Result<Reserved<'_>, Failure> {
-        let places = Places::reserve(&self.files(), &[])
-            .map_err(|e| Failure::machine(format!("cannot write {}: {}; nothing was charged or read", self.names(), e.kind())))?;
+        let places = Places::reserve(&self.files(), &[]).map_err(|e| {
+            Failure::machine(format!("cannot write {}: {}; nothing was charged or read", self.names(), e.kind()))
+        })?;
         Ok(Reserved { outputs: self, places })
     }
 
@@ -100,7 +101,10 @@ impl Reserved<'_> {
         let contents: Vec<&[u8]> = files.iter().map(|(_, text)| text.as_bytes()).collect();
         self.places.write(&contents).map_err(|e| {
             let names = self.outputs.names();
-            Failure::machine(format!("cannot write {names}: {}; nothing was left there, and the budget of this run is spent", e.kind()))
+            Failure::machine(format!(
+                "cannot write {names}: {}; nothing was left there, and the budget of this run is spent",
+                e.kind()
+            ))
         })?;
         standard.iter().try_for_each(|(_, text)| print(text))
     }
@@ -144,8 +148,7 @@ pub(crate) fn command_line() -> String {
     let mut words = vec!["dpopt".to_string()];
     for argument in std::env::args_os().skip(1) {
         let word = argument.to_string_lossy().into_owned();
-        let plain = !word.is_empty()
-            && word.chars().all(|c| c.is_alphanumeric() || "-_./=,:+@%".contains(c));
+        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=,:+@%".contains(c));
         words.push(if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) });
     }
     words.join(" ")

@@ -44,7 +44,10 @@ pub(crate) struct SplitArguments {
 
 pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     if !(arguments.fraction > 0.0 && arguments.fraction < 1.0) {
-        return Err(usage(format!("--fraction is {}; give a number between 0 and 1, for example 0.8", Shown(arguments.fraction))));
+        return Err(usage(format!(
+            "--fraction is {}; give a number between 0 and 1, for example 0.8",
+            Shown(arguments.fraction)
+        )));
     }
     let [train, test] = &arguments.output[..] else {
         return Err(usage("give two files after -o"));
@@ -88,6 +91,8 @@ pub(crate) fn run(arguments: &SplitArguments) -> Result<(), Failure> {
     // rows are for whoever the table is for
     Places::reserve(&[train, test], std::slice::from_ref(&arguments.data))
         .and_then(|places| places.write(&[&text(&chosen), &text(&rest)]))
-        .map_err(|e| Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), e.kind())))?;
+        .map_err(|e| {
+            Failure::machine(format!("cannot write {} and {}: {}", train.display(), test.display(), e.kind()))
+        })?;
     print(&format!("{} rows to {}, {} rows to {}\n", chosen.len(), train.display(), rest.len(), test.display()))
 }

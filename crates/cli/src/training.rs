@@ -142,7 +142,12 @@ impl Common {
         self.schema.schema(target, &self.reading)
     }
 
-    pub(crate) fn fit(&self, data: &[PathBuf], ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Fit, Failure> {
+    pub(crate) fn fit(
+        &self,
+        data: &[PathBuf],
+        ledger: Option<LedgerFile>,
+        insecure_seed: Option<u64>,
+    ) -> Result<Fit, Failure> {
         Budget::new(self.epsilon, self.delta.unwrap_or(0.0)).map_err(usage)?;
         let target = self.target()?;
         self.not_public(data)?;

@@ -45,7 +45,8 @@ impl Claim {
 }
 
 /// Said of what was made with a fixed seed.
-pub(crate) const PREDICTABLE: &str = "made with a fixed seed (--insecure-seed): its noise is predictable, so it has no privacy";
+pub(crate) const PREDICTABLE: &str =
+    "made with a fixed seed (--insecure-seed): its noise is predictable, so it has no privacy";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut documents = Vec::new();
@@ -64,7 +65,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             bad.push(format!("{name}: {first}"));
         }
     }
-    if arguments.json { print_json(&documents)? } else { print(&text)? }
+    if arguments.json {
+        print_json(&documents)?
+    } else {
+        print(&text)?
+    }
     if bad.is_empty() { Ok(()) } else { Err(usage(bad.join("; "))) }
 }
 
@@ -82,8 +87,12 @@ fn shown(name: &str, claim: &Guarantee, found: &Recomputed) -> String {
             vec![stage.name.clone(), stage.epsilon.to_string(), probability(stage.delta), stated, epsilon, accountant]
         })
         .collect();
-    let mut out = format!("{name}: epsilon {}, delta {}, {}\n", claim.epsilon, probability(claim.delta), claim.relation);
-    out.push_str(&table(&["stage", "#epsilon allowed", "#delta", "#epsilon stated", "#recomputed", "accountant"], &rows));
+    let mut out =
+        format!("{name}: epsilon {}, delta {}, {}\n", claim.epsilon, probability(claim.delta), claim.relation);
+    out.push_str(&table(
+        &["stage", "#epsilon allowed", "#delta", "#epsilon stated", "#recomputed", "accountant"],
+        &rows,
+    ));
     if found.faults.is_empty() {
         out.push_str(&format!(
             "holds: the events cost epsilon {:.6} at delta {} together. That the file came from these events is not checked\n\n",

@@ -7,7 +7,8 @@ use dpopt::data::{Examples, Rows};
 use dpopt::loss::{Loss, sigmoid};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RowSeats, Run, StepRule, Stream,
+    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RowSeats, Run, StepRule,
+    Stream,
 };
 use dpopt::optimize::{self, Algorithm, Average, DescentOptions, NoisySgd};
 use dpopt::plan::Problem;
@@ -78,7 +79,8 @@ impl Trainer<'_> {
                 self.examples.rows.fetch(group);
                 for &i in group {
                     let (indices, values) = self.examples.rows.row(i as usize);
-                    let score: f64 = indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
+                    let score: f64 =
+                        indices.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
                     let y = f64::from(self.examples.targets[i as usize]);
                     slopes.push(-y * sigmoid(-y * score));
                 }

@@ -31,7 +31,9 @@ fn likes(train: usize, test: usize) -> (Examples, Examples, f64) {
     let mut stream = NoiseSource::insecure(1).stream(Purpose::Audit, 0);
     let vectors = |stream: &mut Stream, count: u32| -> Vec<[f64; HIDDEN]> {
         // sums of uniform numbers are normal enough
-        (0..count).map(|_| std::array::from_fn(|_| (0..6).map(|_| stream.uniform() - 0.5).sum::<f64>() * 2f64.sqrt())).collect()
+        (0..count)
+            .map(|_| std::array::from_fn(|_| (0..6).map(|_| stream.uniform() - 0.5).sum::<f64>() * 2f64.sqrt()))
+            .collect()
     };
     let (users, items) = (vectors(&mut stream, USERS), vectors(&mut stream, ITEMS));
     let third = (1.0f64 / 3.0).sqrt() as f32;
@@ -140,7 +142,10 @@ fn draw(file: &str, curves: &[Curve], best: f64) -> Result<(), Box<dyn Error>> {
     for curve in curves {
         let color = curve.color;
         chart.draw_series(
-            curve.points.iter().map(|&(x, mean, s)| ErrorBar::new_vertical(x, mean - s, mean, mean + s, color.filled(), 6)),
+            curve
+                .points
+                .iter()
+                .map(|&(x, mean, s)| ErrorBar::new_vertical(x, mean - s, mean, mean + s, color.filled(), 6)),
         )?;
         chart
             .draw_series(LineSeries::new(curve.points.iter().map(|p| (p.0, p.1)), color.stroke_width(3)))?

@@ -27,7 +27,9 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
 fn main() -> Fallible<()> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or("give the folder for the pictures, then any of: map measured measured-map slopes speed")?;
+    let folder = arguments
+        .next()
+        .ok_or("give the folder for the pictures, then any of: map measured measured-map slopes speed")?;
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder)?;
     for part in arguments {
@@ -37,7 +39,9 @@ fn main() -> Fallible<()> {
             "measured-map" => measured_map(folder)?,
             "slopes" => slopes()?,
             "speed" => speed()?,
-            other => return Err(format!("no part {other}; the parts are map, measured, measured-map, slopes, speed").into()),
+            other => {
+                return Err(format!("no part {other}; the parts are map, measured, measured-map, slopes, speed").into());
+            }
         }
     }
     Ok(())
@@ -59,7 +63,13 @@ fn table(rows: usize, features: usize, loss: Loss, seed: u64) -> Examples {
         let score: f64 = raw.iter().zip(&truth).map(|(x, t)| x * t / size).sum();
         examples.rows.push_clipped(&mut row, 1.0);
         examples.targets.push(match loss {
-            Loss::Logistic { .. } | Loss::Hinge => if stream.uniform() < 1.0 / (1.0 + (-score).exp()) { 1.0 } else { -1.0 },
+            Loss::Logistic { .. } | Loss::Hinge => {
+                if stream.uniform() < 1.0 / (1.0 + (-score).exp()) {
+                    1.0
+                } else {
+                    -1.0
+                }
+            }
             _ => (0.25 * score + 0.1 * stream.standard_normal()).clamp(-1.0, 1.0) as f32,
         });
     }
@@ -102,7 +112,14 @@ fn options(method: &str, regularization: Option<f64>) -> MethodOptions {
 }
 
 /// Mean excess of the mean loss over `runs` runs, and its standard error.
-fn excess(plan: &dyn Prepared, problem: &Problem, data: &Examples, loss: Loss, least: f64, runs: u64) -> Fallible<(f64, f64)> {
+fn excess(
+    plan: &dyn Prepared,
+    problem: &Problem,
+    data: &Examples,
+    loss: Loss,
+    least: f64,
+    runs: u64,
+) -> Fallible<(f64, f64)> {
     let held = Sensitive::new(data.clone());
     let mut values = Vec::new();
     for seed in 0..runs {
@@ -185,7 +202,11 @@ impl Map<'_> {
         for (place, method) in seen.iter().enumerate() {
             let (x, y) = (40 + 300 * (place as i32 % 3), 14 + 26 * (place as i32 / 3));
             legend.draw(&Rectangle::new([(x, y), (x + 16, y + 16)], colour(method).filled()))?;
-            legend.draw(&Text::new((*method).to_string(), (x + 24, y + 1), ("sans-serif", 15).into_font().color(&ink)))?;
+            legend.draw(&Text::new(
+                (*method).to_string(),
+                (x + 24, y + 1),
+                ("sans-serif", 15).into_font().color(&ink),
+            ))?;
         }
         root.present()?;
         Ok(())
@@ -215,7 +236,8 @@ fn map(folder: &Path) -> Fallible<()> {
     };
     map.draw(folder, |facts, epsilon| {
         let plans = candidates(facts, Budget::new(epsilon, DELTA)?, &MethodOptions::default());
-        let risks = plans.iter().filter_map(|c| c.plan.as_ref().ok().map(|p| (c.method, p.summary().predicted_excess_risk)));
+        let risks =
+            plans.iter().filter_map(|c| c.plan.as_ref().ok().map(|p| (c.method, p.summary().predicted_excess_risk)));
         Ok(risks.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(method, _)| method))
     })
 }
@@ -233,8 +255,14 @@ fn measured_map(folder: &Path) -> Fallible<()> {
             ("labels (logistic), replace-one, measured", LOGISTIC, Relation::ReplaceOne),
         ],
     };
-    let methods =
-        [OURS, "objective-perturbation", "noisy-gradient-descent", "output-perturbation", "noisy-newton", "released-preconditioner"];
+    let methods = [
+        OURS,
+        "objective-perturbation",
+        "noisy-gradient-descent",
+        "output-perturbation",
+        "noisy-newton",
+        "released-preconditioner",
+    ];
     println!("\nmeasured excess, four tables of 25 runs: relation, n, ε, weights 0, then {}", methods.join(", "));
     map.draw(folder, |facts, epsilon| {
         let budget = Budget::new(epsilon, DELTA)?;
@@ -252,8 +280,15 @@ fn measured_map(folder: &Path) -> Fallible<()> {
                 *sum = (sum.0 + 0.25 * mean, sum.1 + 0.0625 * error * error);
             }
         }
-        let cells: Vec<String> = sums.iter().map(|(mean, square)| format!("{mean:.4} ± {:.4}", square.sqrt())).collect();
-        println!("{:?} n {} ε {epsilon:.3}: {} | {}", facts.relation, facts.rows, cells[methods.len()], cells[..methods.len()].join(", "));
+        let cells: Vec<String> =
+            sums.iter().map(|(mean, square)| format!("{mean:.4} ± {:.4}", square.sqrt())).collect();
+        println!(
+            "{:?} n {} ε {epsilon:.3}: {} | {}",
+            facts.relation,
+            facts.rows,
+            cells[methods.len()],
+            cells[..methods.len()].join(", ")
+        );
         let best = sums.iter().enumerate().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(0, |(i, _)| i);
         Ok(Some(methods.get(best).copied().unwrap_or(NOTHING)))
     })
@@ -380,10 +415,16 @@ fn slopes() -> Fallible<()> {
     let run = |n: usize, d: usize, epsilon: f64| -> Fallible<(f64, f64, f64, f64)> {
         let facts = problem(n, d, LINEAR, Relation::ZeroOut);
         let lambda = worst_case(&facts, epsilon)?;
-        let plan = choose(&facts, Budget::new(epsilon, DELTA)?, &MethodOptions { shift: Some(10.0), ..options(OURS, Some(lambda)) })?;
+        let plan = choose(
+            &facts,
+            Budget::new(epsilon, DELTA)?,
+            &MethodOptions { shift: Some(10.0), ..options(OURS, Some(lambda)) },
+        )?;
         let data = hard_table(n, d, lambda / n as f64, 3);
         // by symmetry the best point of the ball lies along the first column
-        let along = |t: f64| mean_loss(&data, LINEAR, &std::iter::once(t).chain(std::iter::repeat_n(0.0, d - 1)).collect::<Vec<_>>());
+        let along = |t: f64| {
+            mean_loss(&data, LINEAR, &std::iter::once(t).chain(std::iter::repeat_n(0.0, d - 1)).collect::<Vec<_>>())
+        };
         let least = (0..=1000).map(|i| along(f64::from(i) / 1000.0)).fold(f64::INFINITY, f64::min);
         let (mean, error) = excess(&*plan, &facts, &data, LINEAR, least, 100)?;
         let bound = lambda / n as f64; // μR² with R = 1

@@ -61,10 +61,13 @@ fn signs(n: usize, width: usize, matter: u32, strength: f64, seed: u64) -> Examp
     let d = 20_000u32;
     let mut examples = Examples { rows: Rows::new(d as usize), targets: Vec::new() };
     for _ in 0..n {
-        let feature = |stream: &mut Stream| if stream.coin() { rank(stream, f64::from(d)) } else { stream.below(u64::from(d)) as u32 };
+        let feature = |stream: &mut Stream| {
+            if stream.coin() { rank(stream, f64::from(d)) } else { stream.below(u64::from(d)) as u32 }
+        };
         let entries: Vec<(u32, f32)> =
             (0..width).map(|_| (feature(&mut stream), if stream.coin() { 1.0 } else { -1.0 })).collect();
-        let signal: f64 = entries.iter().filter(|e| e.0 < matter).map(|e| if e.0 % 2 == 0 { e.1 } else { -e.1 }).map(f64::from).sum();
+        let signal: f64 =
+            entries.iter().filter(|e| e.0 < matter).map(|e| if e.0 % 2 == 0 { e.1 } else { -e.1 }).map(f64::from).sum();
         let positive = uniform(&mut stream) < 1.0 / (1.0 + (-strength / (width as f64).sqrt() * signal).exp());
         push(&mut examples, entries, positive);
     }
@@ -103,7 +106,12 @@ fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examp
 
 impl Table {
     /// Mean test loss, and the plan's schedule.
-    fn measured(&self, method: &str, epsilon: f64, options: MethodOptions) -> Result<(f64, serde_json::Value), Box<dyn Error>> {
+    fn measured(
+        &self,
+        method: &str,
+        epsilon: f64,
+        options: MethodOptions,
+    ) -> Result<(f64, serde_json::Value), Box<dyn Error>> {
         let options = MethodOptions { method: Some(method.into()), ..options };
         let plan = choose(&self.problem, Budget::new(epsilon, 1e-5)?, &options)?;
         let mut mean = 0.0;
@@ -154,7 +162,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let options = || MethodOptions { max_features: Some(k), ..Default::default() };
                 let (peeling, schedule) = t.measured("peeling", epsilon, options())?;
                 let (thresholding, _) = t.measured("dp-gd-ht", epsilon, options())?;
-                println!("{}, epsilon {epsilon}, k {k}: peeling {peeling:.3} ({}), dp-gd-ht {thresholding:.3}", t.name, schedule["law"]);
+                println!(
+                    "{}, epsilon {epsilon}, k {k}: peeling {peeling:.3} ({}), dp-gd-ht {thresholding:.3}",
+                    t.name, schedule["law"]
+                );
             }
         }
     }

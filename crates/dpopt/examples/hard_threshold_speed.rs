@@ -24,7 +24,8 @@ fn examples(features: usize) -> Examples {
     let vocabulary: Vec<u32> = (0..100_000).map(|word| (word * (features as u64 / 100_000)) as u32).collect();
     let mut examples = Examples { rows: Rows::new(features), targets: Vec::new() };
     for i in 0..ROWS {
-        let mut entries: Vec<(u32, f32)> = (0..NONZEROS).map(|_| (vocabulary[stream.below(100_000) as usize], 0.1)).collect();
+        let mut entries: Vec<(u32, f32)> =
+            (0..NONZEROS).map(|_| (vocabulary[stream.below(100_000) as usize], 0.1)).collect();
         if i % 20 < 2 {
             entries[0] = (vocabulary[0], if i % 2 == 0 { 0.5 } else { -0.5 });
         }
@@ -53,7 +54,10 @@ fn time<S>(
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (few, many) = (10u64, 510u64);
-    println!("{:>12} {:>22} {:>28} {:>20}", "features", "dp-sgd-ht: ms per step", "frank-wolfe: ms per step", "ms before the first");
+    println!(
+        "{:>12} {:>22} {:>28} {:>20}",
+        "features", "dp-sgd-ht: ms per step", "frank-wolfe: ms per step", "ms before the first"
+    );
     for exponent in [5u32, 6, 7, 8, 9] {
         let features = 10usize.pow(exponent);
         let problem = Problem {
@@ -66,14 +70,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let budget = Budget::new(4.0, 1e-6)?;
         let examples = Sensitive::new(examples(features));
-        let sparse = SparseOptions { max_features: Some(100), steps: Some(20), refit_share: Some(0.0), ..SparseOptions::default() };
+        let sparse = SparseOptions {
+            max_features: Some(100),
+            steps: Some(20),
+            refit_share: Some(0.0),
+            ..SparseOptions::default()
+        };
         // 40 records per batch: 2000 non-zeros
         let plan = DpSgdHt { sampling_probability: Some(40.0 / ROWS as f64), sparse }.plan(&problem, budget)?;
         let (thresholded, _) = time(&plan, &problem, &examples, |run| Ok(run_sparse(&plan, run)?.get().len()))?;
         // two runs of different length: what comes before the first step cancels
         let mut vertices = Vec::new();
         for steps in [few, many] {
-            let plan = FrankWolfe { steps: Some(steps), l1_norm: Some(10.0), ..FrankWolfe::default() }.plan(&problem, budget)?;
+            let plan = FrankWolfe { steps: Some(steps), l1_norm: Some(10.0), ..FrankWolfe::default() }
+                .plan(&problem, budget)?;
             vertices.push(time(&plan, &problem, &examples, |run| Ok(run_vertices(&plan, run)?.get().len()))?.0);
         }
         let each = (vertices[1] - vertices[0]) / (many - few) as f64;

@@ -96,8 +96,9 @@ fn features() -> Task {
     let mut all = Examples { rows: Rows::new(d), targets: Vec::new() };
     let mut best = 0.0;
     for _ in 0..rows {
-        let mut entries: Vec<(u32, f32)> =
-            (0..12).map(|_| ((d as f64).powf(uniform()) as u32 - 1, if uniform() < 0.5 { 1.0 } else { -1.0 })).collect();
+        let mut entries: Vec<(u32, f32)> = (0..12)
+            .map(|_| ((d as f64).powf(uniform()) as u32 - 1, if uniform() < 0.5 { 1.0 } else { -1.0 }))
+            .collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries.dedup_by_key(|e| e.0);
         let size = (entries.len() as f32).sqrt();
@@ -186,7 +187,8 @@ fn encoded(
 fn measure(task: &Task) -> Result<Vec<Curve>, Box<dyn Error>> {
     let mut curves = Vec::new();
     for method in METHODS {
-        let options = MethodOptions { method: Some(method.into()), max_features: task.max_features, ..Default::default() };
+        let options =
+            MethodOptions { method: Some(method.into()), max_features: task.max_features, ..Default::default() };
         let mut points = Vec::new();
         for epsilon in EPSILONS {
             let Ok(plan) = choose(&task.problem, Budget::new(epsilon, DELTA)?, &options) else { continue };
@@ -254,9 +256,11 @@ fn draw(file: &Path, task: &Task, own: &Curve, all: &[Curve]) -> Result<(), Box<
     for curve in all.iter().filter(|c| c.method != own.method) {
         chart.draw_series(LineSeries::new(curve.points.iter().map(|p| (p.0, p.1)), quiet.stroke_width(1)))?;
     }
-    chart.draw_series(own.points.iter().map(|&(x, mean, spread)| {
-        ErrorBar::new_vertical(x, mean - spread, mean, mean + spread, accent.filled(), 6)
-    }))?;
+    chart.draw_series(
+        own.points.iter().map(|&(x, mean, spread)| {
+            ErrorBar::new_vertical(x, mean - spread, mean, mean + spread, accent.filled(), 6)
+        }),
+    )?;
     chart
         .draw_series(LineSeries::new(own.points.iter().map(|p| (p.0, p.1)), accent.stroke_width(3)))?
         .label(own.method)

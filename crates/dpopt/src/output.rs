@@ -54,7 +54,8 @@ impl Places {
     /// # Errors
     /// The path is a directory or lies in none, there is no right to write there, or the disk is full.
     pub fn reserve(paths: &[&Path], sources: &[PathBuf]) -> Result<Self> {
-        let limit = sources.iter().map(|source| std::fs::metadata(source).map(Rights::of)).collect::<Result<Vec<_>>>()?;
+        let limit =
+            sources.iter().map(|source| std::fs::metadata(source).map(Rights::of)).collect::<Result<Vec<_>>>()?;
         paths.iter().map(|path| place(path, &limit)).collect::<Result<_>>().map(Self)
     }
 
@@ -134,7 +135,9 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
         }
         match std::fs::read_link(&path) {
             // a link without a name behind it, such as /dev/stdout to a pipe, exists all the same
-            Ok(target) if std::fs::metadata(&path).is_err() => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Ok(target) if std::fs::metadata(&path).is_err() => {
+                path = path.parent().unwrap_or(Path::new("")).join(target)
+            }
             _ => break,
         }
     }

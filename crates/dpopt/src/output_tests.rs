@@ -82,9 +82,14 @@ fn what_is_made_of_rows_is_never_open_to_more_readers() {
     use std::os::unix::fs::PermissionsExt;
     let d = tempfile::tempdir().unwrap();
     let (rows, made) = (d.path().join("rows"), d.path().join("made"));
-    for (source, standing, expected) in
-        [(0o600, None, 0o600), (0o600, Some(0o666), 0o600), (0o644, Some(0o600), 0o600), (0o400, None, 0o400), (0o644, Some(0o400), 0o400), (0o644, Some(0o664), 0o644)]
-    {
+    for (source, standing, expected) in [
+        (0o600, None, 0o600),
+        (0o600, Some(0o666), 0o600),
+        (0o644, Some(0o600), 0o600),
+        (0o400, None, 0o400),
+        (0o644, Some(0o400), 0o400),
+        (0o644, Some(0o664), 0o644),
+    ] {
         std::fs::write(&rows, "r").unwrap();
         std::fs::set_permissions(&rows, PermissionsExt::from_mode(source)).unwrap();
         let _ = std::fs::remove_file(&made);

@@ -18,7 +18,14 @@ fn every_planted_bug_is_caught_and_its_correct_twin_passes() {
 #[test]
 fn no_claim_of_the_library_is_refuted() {
     for o in library::run(Tier::Short, 1, &Silent) {
-        println!("{:52} claimed {:.3} proved {:.3} model {:?} share {:.2}", o.name, o.claimed, o.lower_bound, o.gaussian_model, o.share());
+        println!(
+            "{:52} claimed {:.3} proved {:.3} model {:?} share {:.2}",
+            o.name,
+            o.claimed,
+            o.lower_bound,
+            o.gaussian_model,
+            o.share()
+        );
         assert!(o.failure.is_none(), "{o:?}");
         assert!(!o.violation, "{o:?}");
     }
@@ -28,7 +35,11 @@ fn no_claim_of_the_library_is_refuted() {
 fn the_documentation_lists_every_row() {
     let page = include_str!("../../../docs/audit.md");
     for bug in catalogue::all() {
-        assert!(page.contains(&format!("| {} | {} |", bug.number, bug.source.name())), "{} is not in docs/audit.md", bug.number);
+        assert!(
+            page.contains(&format!("| {} | {} |", bug.number, bug.source.name())),
+            "{} is not in docs/audit.md",
+            bug.number
+        );
     }
     for row in library::all() {
         assert!(page.contains(&format!("| {} | {} |", row.name, row.pair)), "{} is not in docs/audit.md", row.name);

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Date32Array, Float64Array, Int32Array, ListBuilder, StringArray, StringBuilder};
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Float64Array, Int32Array, ListBuilder, StringArray, StringBuilder,
+};
 use arrow::record_batch::RecordBatch;
 use dpopt::data::{
-    BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Transform, label_counts, open, open_bytes,
-    quantile_counts,
+    BadCells, DataError, Encoder, Field, Format, Kind, ReadOptions, Schema, TableReader, Transform, label_counts, open,
+    open_bytes, quantile_counts,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -357,7 +359,8 @@ fn only_one_record_changes(rows: &[Vec<u8>], at: usize, replacement: &[u8]) {
                     schema.declare(&names[0], Kind::numeric(&names[0], 0.0, 9.0).unwrap()).unwrap();
                 }
                 let encoder = Encoder::new(&schema.resolve(table.columns(), Some(target)).unwrap()).unwrap();
-                let examples = encoder.encode_public(&*table, BadCells::Missing).expect("nothing about a row stops a run");
+                let examples =
+                    encoder.encode_public(&*table, BadCells::Missing).expect("nothing about a row stops a run");
                 let encoded: Vec<String> =
                     (0..rows.len()).map(|i| format!("{:?} {}", examples.rows.row(i), examples.targets[i])).collect();
                 assert_eq!(examples.rows.len(), rows.len());
@@ -380,9 +383,24 @@ fn hostile_rows_change_no_other_record() {
     let cell = [&vec![b'7'; 60 << 20][..], b",1"].concat();
     let separators = vec![b','; 1 << 20];
     for at in [0, 1, 4] {
-        for hostile in [&b""[..], b" ", b"\"", b"1,\"", b"\x1f\x8b\x08", b"\xef\xbb\xbf1,0", b"\xff\xfe", b"\0", b"\r", b"1e308,\r", b"#",
-            b"nan,inf", b"1,0,\"\"\"", b"1 9999999999999999999999:1", b"1 :", &separators]
-        {
+        for hostile in [
+            &b""[..],
+            b" ",
+            b"\"",
+            b"1,\"",
+            b"\x1f\x8b\x08",
+            b"\xef\xbb\xbf1,0",
+            b"\xff\xfe",
+            b"\0",
+            b"\r",
+            b"1e308,\r",
+            b"#",
+            b"nan,inf",
+            b"1,0,\"\"\"",
+            b"1 9999999999999999999999:1",
+            b"1 :",
+            &separators,
+        ] {
             only_one_record_changes(&rows, at, hostile);
         }
     }

@@ -35,15 +35,16 @@ fn the_census_table_is_encoded_completely() {
     assert_eq!(examples.rows.len(), 32_561);
     assert_eq!(examples.targets.iter().filter(|t| **t == 1.0).count(), 7841);
     assert_eq!(examples.targets.iter().filter(|t| **t == -1.0).count(), 24_720);
-    let norms = (0..examples.rows.len())
-        .map(|i| examples.rows.row(i).1.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>());
+    let norms =
+        (0..examples.rows.len()).map(|i| examples.rows.row(i).1.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>());
     assert!(norms.clone().all(|n| n <= 1.0 && n > 0.7));
 }
 
 #[test]
 fn text_messages_are_read_without_header_and_without_quotes() {
     let Some(path) = data("sms-spam/SMSSpamCollection") else { return };
-    let options = ReadOptions { format: Some("tsv".parse().unwrap()), header: false, columns: Some(2), ..ReadOptions::default() };
+    let options =
+        ReadOptions { format: Some("tsv".parse().unwrap()), header: false, columns: Some(2), ..ReadOptions::default() };
     let table = open(&path, &options).unwrap();
     let lines = std::fs::read(&path).unwrap().split(|b| *b == b'\n').filter(|l| !l.trim_ascii().is_empty()).count();
     assert_eq!(table.count_rows().unwrap() as usize, lines);
@@ -56,7 +57,7 @@ fn text_messages_are_read_without_header_and_without_quotes() {
     let examples = encoder.encode_public(&*table, BadCells::Error).unwrap();
     println!("{} texts read and encoded in {:?}", examples.rows.len(), start.elapsed());
     assert!(examples.targets.iter().all(|t| t.abs() == 1.0));
-    let norms = (0..examples.rows.len())
-        .map(|i| examples.rows.row(i).1.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>());
+    let norms =
+        (0..examples.rows.len()).map(|i| examples.rows.row(i).1.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>());
     assert!(norms.clone().all(|n| n <= 1.0 && n > 0.5));
 }

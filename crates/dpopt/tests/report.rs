@@ -38,10 +38,7 @@ fn sample(hostile: &str) -> Report {
             certified_epsilon: 0.99999,
             grade: Grade::Research,
             insecure_seed: true,
-            stages: vec![
-                stage("labels", 0.05, selection.clone(), 0.05),
-                stage("model", 0.95, model_event, 0.9499),
-            ],
+            stages: vec![stage("labels", 0.05, selection.clone(), 0.05), stage("model", 0.95, model_event, 0.9499)],
         },
         releases: vec![
             vec![ReleaseRecord { label: "label selection", event: selection, count: 1 }],
@@ -109,7 +106,8 @@ fn a_report_is_well_formed_and_needs_no_network() {
 
 #[test]
 fn hostile_names_stay_text() {
-    for hostile in ["</td></title><script>alert(1)</script>", "\" onload=\"x", "]]>&amp;<!--", "\u{0}\u{1b}[31m", "𝔘é"] {
+    for hostile in ["</td></title><script>alert(1)</script>", "\" onload=\"x", "]]>&amp;<!--", "\u{0}\u{1b}[31m", "𝔘é"]
+    {
         let html = sample(hostile).html();
         let document = parsed(&html);
         assert_eq!(document.descendants().filter(|n| n.has_tag_name("script")).count(), 0);
@@ -124,7 +122,6 @@ fn what_gives_no_privacy_comes_first() {
     let html = sample("").html();
     let document = parsed(&html);
     let main = document.descendants().find(|n| n.has_tag_name("main")).unwrap();
-    let first: Vec<&str> =
-        main.children().filter(|n| n.is_element()).take(2).filter_map(|n| n.text()).collect();
+    let first: Vec<&str> = main.children().filter(|n| n.is_element()).take(2).filter_map(|n| n.text()).collect();
     assert!(first[0].starts_with("Research grade") && first[1].contains("no privacy"));
 }

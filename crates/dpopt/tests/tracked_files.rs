@@ -11,7 +11,8 @@ fn tracked(root: &Path) -> Option<Vec<String>> {
     if !root.join(".git").exists() {
         return None;
     }
-    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git runs in a checkout");
+    let output =
+        Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git runs in a checkout");
     assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
     let names = String::from_utf8(output.stdout).expect("names are UTF-8");
     Some(names.split_terminator('\0').map(str::to_string).collect())

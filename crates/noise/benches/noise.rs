@@ -1,8 +1,8 @@
 //! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-noise`. Prints `NAME VALUE` lines that
 //! `make bench-noise` compares with NumPy and OpenDP in the same run.
 use dpopt_noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian, Run, StepRule,
-    hard_threshold,
+    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian, Run,
+    StepRule, hard_threshold,
 };
 use rand::Rng;
 use std::hint::black_box;
@@ -33,11 +33,14 @@ fn measure() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let grid = Grid::for_sum(1.0, 1.1, 256, 100_000);
     let noise = RoundedGaussian::new(1.1, grid)?;
     println!("first_construction_ms {:.3}", started.elapsed().as_secs_f64() * 1e3);
-    println!("construction_ns {:.0}", nanoseconds(1000, || {
-        for _ in 0..1000 {
-            black_box(RoundedGaussian::new(black_box(1.1), grid).ok());
-        }
-    }));
+    println!(
+        "construction_ns {:.0}",
+        nanoseconds(1000, || {
+            for _ in 0..1000 {
+                black_box(RoundedGaussian::new(black_box(1.1), grid).ok());
+            }
+        })
+    );
     for (name, mut source) in [("secure", NoiseSource::secure()?), ("insecure_seed", NoiseSource::insecure(1))] {
         let mut words = vec![0u8; 8 * n];
         let mut stream = source.stream(Purpose::Noise, 0);
@@ -53,11 +56,14 @@ fn measure() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let row: Vec<(u32, f32)> = (0..100).map(|k| (k * (columns / 100), stream.below(1000) as f32 * 1e-3)).collect();
     let (indices, values): (Vec<u32>, Vec<f32>) = row.into_iter().unzip();
     let mut cells = vec![0i64; columns as usize];
-    println!("clip_and_add_per_nonzero_ns {:.3}", nanoseconds(100 * 10_000, || {
-        for _ in 0..10_000 {
-            quantizer.add_scaled_row(black_box(0.7), &indices, &values, &mut cells);
-        }
-    }));
+    println!(
+        "clip_and_add_per_nonzero_ns {:.3}",
+        nanoseconds(100 * 10_000, || {
+            for _ in 0..10_000 {
+                quantizer.add_scaled_row(black_box(0.7), &indices, &values, &mut cells);
+            }
+        })
+    );
     let skips = PoissonSkips::new(0.001)?;
     let mut batch = Vec::new();
     println!("poisson_per_chosen_ns {:.3}", nanoseconds(10_000, || skips.subset(10_000_000, &mut stream, &mut batch)));
@@ -71,21 +77,27 @@ fn measure() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         max_reads: 1 << 21,
     };
     let mut lazy = LazyIterate::new(&options)?;
-    println!("lazy_step_per_touched_ns {:.3}", nanoseconds(100 * 1000, || {
-        for _ in 0..100 {
-            for j in (0..1000).map(|k| k * 997) {
-                black_box(lazy.read(j, &mut stream));
-                lazy.add(j, 100);
+    println!(
+        "lazy_step_per_touched_ns {:.3}",
+        nanoseconds(100 * 1000, || {
+            for _ in 0..100 {
+                for j in (0..1000).map(|k| k * 997) {
+                    black_box(lazy.read(j, &mut stream));
+                    lazy.add(j, 100);
+                }
+                black_box(lazy.end_step(&mut stream));
+                black_box(lazy.end_step(&mut stream));
             }
-            black_box(lazy.end_step(&mut stream));
-            black_box(lazy.end_step(&mut stream));
-        }
-    }));
+        })
+    );
     let top = RoundedGaussian::new(1.0, Grid::new(-20))?;
-    println!("hard_threshold_of_1e12_ns {:.0}", nanoseconds(20, || {
-        for _ in 0..20 {
-            black_box(hard_threshold(&top, 1_000_000_000_000, &[(5, 1 << 22)], 10, &mut stream));
-        }
-    }));
+    println!(
+        "hard_threshold_of_1e12_ns {:.0}",
+        nanoseconds(20, || {
+            for _ in 0..20 {
+                black_box(hard_threshold(&top, 1_000_000_000_000, &[(5, 1 << 22)], 10, &mut stream));
+            }
+        })
+    );
     Ok(())
 }

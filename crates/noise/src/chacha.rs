@@ -172,12 +172,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) fn keystream<const DOUBLE_ROUNDS: usize>(
-        key: &[u32; 8],
-        nonce: u64,
-        first_block: u64,
-        out: &mut [u64],
-    ) {
+    pub(super) fn keystream<const DOUBLE_ROUNDS: usize>(key: &[u32; 8], nonce: u64, first_block: u64, out: &mut [u64]) {
         // two independent groups of sixteen blocks at once hide the latency of the rounds
         let mut block = first_block;
         let mut pairs = out.chunks_exact_mut(2 * WORDS_PER_CALL);
@@ -274,8 +269,7 @@ mod tests {
     #[test]
     fn all_forms_agree_with_rand_chacha() {
         let seed = [0x5a; 32];
-        let forms: [(Fill, Fill); 2] =
-            [(keystream::<6>, keystream::<10>), (keystream_any::<6>, keystream_any::<10>)];
+        let forms: [(Fill, Fill); 2] = [(keystream::<6>, keystream::<10>), (keystream_any::<6>, keystream_any::<10>)];
         for (twelve, twenty) in forms {
             let mut ours = vec![0u64; 5 * WORDS_PER_CALL];
             twelve(&key_words(&seed), 7, 0, &mut ours);

@@ -76,7 +76,10 @@ impl Stream {
                 return Interval::point(Fixed::negative_power_of_two(unit).times_integer(mantissa));
             }
             // x < 2^53·2^-BITS-…: between 0 and 2^(53 - unit)
-            Interval { low: Fixed::ZERO, high: Fixed::negative_power_of_two(unit.saturating_sub(54)).plus(&Fixed::ulps(1)) }
+            Interval {
+                low: Fixed::ZERO,
+                high: Fixed::negative_power_of_two(unit.saturating_sub(54)).plus(&Fixed::ulps(1)),
+            }
         }
         let mut u = LazyUniform::new();
         let short = u.exponential::<4>(self);

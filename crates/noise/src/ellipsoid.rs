@@ -123,7 +123,9 @@ mod tests {
     #[test]
     fn bad_ellipsoids_are_refused() {
         let grid = Grid::new(-10);
-        for (weights, clip) in [(vec![0.0], 1.0), (vec![-1.0], 1.0), (vec![f64::NAN], 1.0), (vec![1.0], 0.0), (vec![1.0], f64::INFINITY)] {
+        for (weights, clip) in
+            [(vec![0.0], 1.0), (vec![-1.0], 1.0), (vec![f64::NAN], 1.0), (vec![1.0], 0.0), (vec![1.0], f64::INFINITY)]
+        {
             assert!(EllipsoidQuantizer::new(&weights, clip, grid).is_err());
         }
         assert_eq!(EllipsoidQuantizer::new(&[1e-30], 1.0, grid).err(), Some(QuantizeError::GridTooFine));

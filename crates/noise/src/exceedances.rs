@@ -102,7 +102,8 @@ mod tests {
         // c·Φ̄(x) for ten million buckets: 317 at 4, 2.87 at 5, .0099 at 6; mean of n draws within 6.2 standard deviations
         // (false alarm 6e-10 each)
         let mut stream = NoiseSource::insecure(1).stream(Purpose::Audit, 0);
-        for (eighths, expected, draws) in [(32, 316.712_418, 400), (40, 2.866_516, 4_000), (48, 0.009_865_877, 60_000)] {
+        for (eighths, expected, draws) in [(32, 316.712_418, 400), (40, 2.866_516, 4_000), (48, 0.009_865_877, 60_000)]
+        {
             let level = level(eighths, -20);
             let total: usize = (0..draws).map(|_| level.draw(10_000_000, &[], &mut stream).len()).sum();
             let mean = total as f64 / f64::from(draws);

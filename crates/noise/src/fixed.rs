@@ -384,16 +384,19 @@ mod tests {
     fn logarithms_to_100_digits() {
         // mpmath at 120 digits
         let half = Fixed::<6>::negative_power_of_two(1);
-        let ln2 = "0.6931471805599453094172321214581765680755001343602552541206800094933936219696947156058633269964186875";
+        let ln2 =
+            "0.6931471805599453094172321214581765680755001343602552541206800094933936219696947156058633269964186875";
         assert_encloses(minus_ln(&half), ln2);
         assert_encloses(minus_ln(&half.resized::<4>()), ln2);
         let third = Fixed::<6>::integer(1).over_integer(3);
-        let ln3 = "1.0986122886681096913952452369225257046474905578227494517346943336374942932186089668736157548137320887";
+        let ln3 =
+            "1.0986122886681096913952452369225257046474905578227494517346943336374942932186089668736157548137320887";
         assert_encloses(minus_ln(&third), ln3);
         assert_encloses(ln(&Fixed::<6>::integer(3)), ln3);
         assert_encloses(ln(&Fixed::<4>::integer(3)), ln3);
         let thousandth = Fixed::<6>::integer(1).over_integer(1000);
-        let ln1000 = "6.9077552789821370520539743640530926228033044658863189280999837029027178290320574407079916152687948950";
+        let ln1000 =
+            "6.9077552789821370520539743640530926228033044658863189280999837029027178290320574407079916152687948950";
         assert_encloses(minus_ln(&thousandth), ln1000);
         assert_encloses(ln(&Fixed::<6>::integer(1000)), ln1000);
     }

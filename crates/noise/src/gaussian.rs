@@ -210,8 +210,7 @@ impl RoundedGaussian {
                     Point::Scaled(_, u) => self.rounded(self.pieces[(word & 255) as usize].1, u.first_word()),
                     Point::Tail(_) | Point::Beyond { .. } => None,
                 };
-                let size =
-                    quick.unwrap_or_else(|| point.rounded(self.mantissa, self.exponent, stream) as i64);
+                let size = quick.unwrap_or_else(|| point.rounded(self.mantissa, self.exponent, stream) as i64);
                 return if word >> 8 & 1 == 1 { -size } else { size };
             }
             word = stream.word();

@@ -45,7 +45,14 @@ impl BlockTable {
     }
 
     /// From position `start` on, with `count` open cells so far.
-    fn add_portable(&self, words: &[u64], cells: &mut [i64], open: &mut [u16], start: usize, mut count: usize) -> usize {
+    fn add_portable(
+        &self,
+        words: &[u64],
+        cells: &mut [i64],
+        open: &mut [u16],
+        start: usize,
+        mut count: usize,
+    ) -> usize {
         let e = self.fraction_bits;
         let (half, mask, room) = (1u64 << (e - 1), (1u64 << e) - 1, (1u64 << e) - SPREAD);
         for (k, (&word, cell)) in words.iter().zip(cells).enumerate().skip(start) {

@@ -221,9 +221,12 @@ mod tests {
                 counts[(z.sample(&mut stream) / unit).min(19) as usize] += 1.0;
             }
             let p = (-(unit as f64) / scale).exp();
-            crate::tests::assert_multinomial(&counts, |k| {
-                if k < 19 { p.powi(k as i32) * (1.0 - p) } else { p.powi(19) }
-            });
+            crate::tests::assert_multinomial(
+                &counts,
+                |k| {
+                    if k < 19 { p.powi(k as i32) * (1.0 - p) } else { p.powi(19) }
+                },
+            );
         }
     }
 }

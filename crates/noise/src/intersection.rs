@@ -166,7 +166,9 @@ mod tests {
             let (seen, expected) = (shrinkage(|| items.next(), radius, sparsity), reference(&sizes, radius, sparsity));
             let difference = sizes
                 .iter()
-                .map(|a| ((a - seen.level).max(0.0) * seen.scale - (a - expected.level).max(0.0) * expected.scale).abs())
+                .map(|a| {
+                    ((a - seen.level).max(0.0) * seen.scale - (a - expected.level).max(0.0) * expected.scale).abs()
+                })
                 .fold(0.0, f64::max);
             // the square root of a discriminant near 0 halves the digits
             assert!(difference < 1e-6, "{sizes:?} {radius} {sparsity}: {seen:?} {expected:?}");
@@ -203,11 +205,7 @@ mod tests {
         let (n, mut levels) = (4000, 0.0);
         for _ in 0..n {
             let mut largest = Descending::new(&noise, 300, &touched, &mut stream);
-            let s = shrinkage(
-                || largest.next(&mut stream).map(|entry| grid.to_f64(entry.1).abs()),
-                1.0,
-                4.0,
-            );
+            let s = shrinkage(|| largest.next(&mut stream).map(|entry| grid.to_f64(entry.1).abs()), 1.0, 4.0);
             levels += s.level;
         }
         // the level's standard deviation is below .03

@@ -70,7 +70,11 @@ impl LaplaceMaximum {
         let (above, equal) = (self.tail(value.saturating_add(1)), self.tail(value));
         let beaten = above.plus(&equal.minus(&above).times_down(&one.minus(&tie)));
         let unbeaten = power(one.minus(&beaten), others);
-        if uniform_below(&one, stream) < unbeaten { Some(Chosen::Plus(candidate)) } else { Some(Chosen::Other(stream.below(others))) }
+        if uniform_below(&one, stream) < unbeaten {
+            Some(Chosen::Plus(candidate))
+        } else {
+            Some(Chosen::Other(stream.below(others)))
+        }
     }
 
     /// P(noise ≥ x), to within 2^-300: e^(−x/t)/(1 + e^(−1/t)) for x ≥ 0, one less its mirror image below.
@@ -126,7 +130,13 @@ mod tests {
                 let at = |x: i64| {
                     let simpson: f64 = (0..=20)
                         .map(|n| {
-                            let weight = if n == 0 || n == 20 { 1.0 } else if n % 2 == 1 { 4.0 } else { 2.0 };
+                            let weight = if n == 0 || n == 20 {
+                                1.0
+                            } else if n % 2 == 1 {
+                                4.0
+                            } else {
+                                2.0
+                            };
                             weight * wins(i, scores[i] + x, f64::from(n) / 20.0)
                         })
                         .sum();
@@ -140,7 +150,11 @@ mod tests {
     #[test]
     fn the_law_is_report_noisy_max_with_and_without_scores() {
         // the same candidates: all with a score, and the zeros as others; coarse noise, so that ties are frequent
-        for (seed, (epsilon, scores)) in [(1.0, [3i64, 0, 0, -2, 1, 0]), (4.0, [1, 0, 0, 0, 0, 1]), (0.1, [25, 0, -7, 0, 0, 31])].into_iter().enumerate() {
+        for (seed, (epsilon, scores)) in
+            [(1.0, [3i64, 0, 0, -2, 1, 0]), (4.0, [1, 0, 0, 0, 0, 1]), (0.1, [25, 0, -7, 0, 0, 31])]
+                .into_iter()
+                .enumerate()
+        {
             let maximum = LaplaceMaximum::new(epsilon, 1).unwrap();
             let exact = law(&scores, maximum.scale as f64);
             assert!((exact.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{exact:?}");
@@ -149,7 +163,9 @@ mod tests {
             let zeros: Vec<usize> = (0..6).filter(|&i| scores[i] == 0).collect();
             let mut counts = [[0.0; 6]; 2];
             for _ in 0..60_000 {
-                let Some(Chosen::Plus(i)) = maximum.choose(scores, 0, &mut stream) else { panic!("there are no others") };
+                let Some(Chosen::Plus(i)) = maximum.choose(scores, 0, &mut stream) else {
+                    panic!("there are no others")
+                };
                 counts[0][i as usize] += 1.0;
                 let chosen = maximum.choose(named.iter().map(|&i| scores[i]), zeros.len() as u64, &mut stream);
                 counts[1][match chosen {
@@ -176,17 +192,24 @@ mod tests {
             .map(|x| {
                 let mass = tail(x) - tail(x + 1);
                 // the tie over ten cells
-                let kept: f64 = (0..1000).map(|u| {
-                    let beaten = tail(70 + x) + (tail(69 + x) - tail(70 + x)) * (1.0 - (f64::from(u) + 0.5) / 1000.0);
-                    (n as f64 * (-beaten).ln_1p()).exp()
-                }).sum::<f64>() / 1000.0;
+                let kept: f64 = (0..1000)
+                    .map(|u| {
+                        let beaten =
+                            tail(70 + x) + (tail(69 + x) - tail(70 + x)) * (1.0 - (f64::from(u) + 0.5) / 1000.0);
+                        (n as f64 * (-beaten).ln_1p()).exp()
+                    })
+                    .sum::<f64>()
+                    / 1000.0;
                 mass * kept
             })
             .sum();
         let mut stream = NoiseSource::insecure(8).stream(Purpose::Selection, 0);
         let hits = (0..20_000).filter(|_| maximum.choose([69], n, &mut stream) == Some(Chosen::Plus(0))).count() as f64;
         // 5.4 standard deviations: false alarm 7e-8
-        assert!((hits / 20_000.0 - wins).abs() < 5.4 * (wins * (1.0 - wins) / 20_000.0).sqrt(), "{hits} against {wins}");
+        assert!(
+            (hits / 20_000.0 - wins).abs() < 5.4 * (wins * (1.0 - wins) / 20_000.0).sqrt(),
+            "{hits} against {wins}"
+        );
         assert!(wins > 0.2 && wins < 0.9, "{wins}");
     }
 

@@ -105,7 +105,8 @@ impl LeveledChoice {
         // a level is more than half a scale wide, or there are few: 242 at most
         let count = (REACH * scale / width as f64).ceil() as usize + 2;
         let ratio = level_ratio(scale, width)?;
-        let powers = std::iter::successors(Some(Fixed::integer(1)), |p| Some(p.times_down(&ratio))).take(count).collect();
+        let powers =
+            std::iter::successors(Some(Fixed::integer(1)), |p| Some(p.times_down(&ratio))).take(count).collect();
         let mut choice = Self {
             gap: Geometric::new(scale)?,
             width,
@@ -327,9 +328,12 @@ mod tests {
     #[test]
     fn the_law_is_the_exponential_mechanism() {
         // scales from far below one unit to many units; negative, equal and far scores; candidates that have no number
-        for (seed, (epsilon, sensitivity)) in [(1.0, 1), (40.0, 1), (0.3, 1), (1.0, 1000), (0.007, 3)].into_iter().enumerate() {
+        for (seed, (epsilon, sensitivity)) in
+            [(1.0, 1), (40.0, 1), (0.3, 1), (1.0, 1000), (0.007, 3)].into_iter().enumerate()
+        {
             let scale = 2.0 * sensitivity as f64 / epsilon;
-            let scores: Vec<i64> = [-2.0, -0.2, 0.0, 0.4, 1.0, 1.1].iter().map(|s| (s * scale).round() as i64).collect();
+            let scores: Vec<i64> =
+                [-2.0, -0.2, 0.0, 0.4, 1.0, 1.1].iter().map(|s| (s * scale).round() as i64).collect();
             let choice = LeveledChoice::new(epsilon, sensitivity, &scores, 3).unwrap();
             let all: Vec<f64> = scores.iter().flat_map(|&s| [s as f64, -s as f64]).chain([0.0; 3]).collect();
             let total: f64 = all.iter().map(|s| (s / scale).exp()).sum();
@@ -388,7 +392,9 @@ mod tests {
             }] += 1.0;
         }
         assert_eq!(counts[3], 0.0);
-        assert_multinomial(&[counts[0], counts[1], counts[2], counts[4], counts[5]], |i| weight([0, 1, 2, 4, 5][i]) / total);
+        assert_multinomial(&[counts[0], counts[1], counts[2], counts[4], counts[5]], |i| {
+            weight([0, 1, 2, 4, 5][i]) / total
+        });
         [0, 1, 2, 4].into_iter().for_each(|i| choice.remove(i));
         choice.remove_others(1);
         assert_eq!(choice.choose(&mut draws), None);
@@ -401,7 +407,11 @@ mod tests {
         let mut draws = stream(4);
         let hits = (0..20_000).filter(|_| choice.choose(&mut draws) == Some(Chosen::Plus(0))).count() as f64;
         let p = 18f64.exp() / (18f64.exp() + 2f64.powi(30));
-        assert!((hits - 20_000.0 * p).abs() < 5.3 * (20_000.0 * p * (1.0 - p)).sqrt(), "{hits} against {}", 20_000.0 * p);
+        assert!(
+            (hits - 20_000.0 * p).abs() < 5.3 * (20_000.0 * p * (1.0 - p)).sqrt(),
+            "{hits} against {}",
+            20_000.0 * p
+        );
     }
 
     #[test]

@@ -10,9 +10,11 @@ fn decimal(text: &str) -> Fixed<L> {
     let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap();
     // 0.d1d2d3…, from the last digit
-    let fraction = digits.bytes().rev().filter(u8::is_ascii_digit).fold(Fixed::<L>::ZERO, |sum, digit| {
-        sum.plus(&Fixed::integer(u64::from(digit - b'0'))).over_integer(10)
-    });
+    let fraction = digits
+        .bytes()
+        .rev()
+        .filter(u8::is_ascii_digit)
+        .fold(Fixed::<L>::ZERO, |sum, digit| sum.plus(&Fixed::integer(u64::from(digit - b'0'))).over_integer(10));
     (0..-(exponent + 1)).fold(fraction, |x, _| x.over_integer(10)).times_integer(if exponent == 0 { 10 } else { 1 })
 }
 

@@ -128,8 +128,8 @@ fn certified(ziggurat: &Ziggurat) -> bool {
     let pieces = &ziggurat.pieces;
     let width_0 = pieces[0].width;
     let d = u128::from(R.0) * u128::from(INVERSE_RATE.0) >= 1 << (R.1 + INVERSE_RATE.1);
-    let f = u128::from(pieces[0].core >> CHOICE_BITS) * u128::from(width_0)
-        <= u128::from(R.0 << (WIDTH_BITS - R.1)) << 55;
+    let f =
+        u128::from(pieces[0].core >> CHOICE_BITS) * u128::from(width_0) <= u128::from(R.0 << (WIDTH_BITS - R.1)) << 55;
     let mut bottom = Interval::point(Fixed::<L>::integer(1));
     let slices = pieces[1..].iter().all(|piece| {
         let ln_bottom_low = ln(&piece.bottom.low).low;

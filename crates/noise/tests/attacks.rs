@@ -1,6 +1,8 @@
 //! Published attacks on noise in computer arithmetic: each succeeds against the implementation it was found for (planted
 //! here) and fails against this crate's. Proportions have a false-alarm rate below 1e-6 at fixed seeds.
-use dpopt_noise::{DiscreteLaplace, Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, Stream};
+use dpopt_noise::{
+    DiscreteLaplace, Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, Stream,
+};
 
 fn stream(seed: u64) -> Stream {
     NoiseSource::insecure(seed).stream(Purpose::Audit, 0)

@@ -2,8 +2,9 @@
 
 use dpopt_noise::correlated::Factor;
 use dpopt_noise::{
-    DiscreteGaussian, DiscreteLaplace, EllipsoidQuantizer, ExponentialChoice, Geometric, Grid, LaplaceMaximum, LeveledChoice, NoiseSource,
-    NoisyMax, Norm, PoissonSkips, Purpose, Quantizer, Repetitions, RoundedGaussian, RoundedLaplace,
+    DiscreteGaussian, DiscreteLaplace, EllipsoidQuantizer, ExponentialChoice, Geometric, Grid, LaplaceMaximum,
+    LeveledChoice, NoiseSource, NoisyMax, Norm, PoissonSkips, Purpose, Quantizer, Repetitions, RoundedGaussian,
+    RoundedLaplace,
 };
 
 #[test]
@@ -20,7 +21,10 @@ fn every_sampler_and_clip_refuses_what_is_no_positive_number() {
         assert!(LaplaceMaximum::new(x, 1).is_err(), "{x}");
         assert!(LeveledChoice::new(x, 1, &[0, 1], 3).is_err(), "{x}");
         assert!(PoissonSkips::new(x).is_err(), "{x}");
-        assert!(Repetitions::negative_binomial(1.0, x).is_err() && Repetitions::negative_binomial(x, 2.0).is_err(), "{x}");
+        assert!(
+            Repetitions::negative_binomial(1.0, x).is_err() && Repetitions::negative_binomial(x, 2.0).is_err(),
+            "{x}"
+        );
         assert!(Repetitions::truncated_poisson(x).is_err(), "{x}");
         for norm in [Norm::L1, Norm::L2, Norm::LInfinity] {
             assert!(Quantizer::new(norm, x, grid).is_err(), "{x}");

@@ -22,10 +22,12 @@ fn answer(line: &str) -> Result<serde_json::Value, String> {
     let relation: Relation = serde_json::from_value(task["relation"].clone()).map_err(|e| e.to_string())?;
     let named: Option<&dyn Accountant> = match task["accountant"].as_str() {
         // the upper bound alone, as other lattice accountants give it; "bracket" adds the lower one
-        Some("pld") if task["bracket"] != true => Some(&accountant::pld::Pld { quality: accountant::pld::Quality::FINE }),
-        Some(name) => Some(
-            *accountant::all().iter().find(|a| a.name() == name).ok_or_else(|| format!("no accountant {name}"))?,
-        ),
+        Some("pld") if task["bracket"] != true => {
+            Some(&accountant::pld::Pld { quality: accountant::pld::Quality::FINE })
+        }
+        Some(name) => {
+            Some(*accountant::all().iter().find(|a| a.name() == name).ok_or_else(|| format!("no accountant {name}"))?)
+        }
         None => None,
     };
     let clock = Instant::now();
@@ -47,12 +49,7 @@ fn answer(line: &str) -> Result<serde_json::Value, String> {
     Ok(out)
 }
 
-fn calibrated(
-    text: &str,
-    epsilon: f64,
-    delta: f64,
-    task: &serde_json::Value,
-) -> Result<serde_json::Value, String> {
+fn calibrated(text: &str, epsilon: f64, delta: f64, task: &serde_json::Value) -> Result<serde_json::Value, String> {
     let relation: Relation = serde_json::from_value(task["relation"].clone()).map_err(|e| e.to_string())?;
     let budget = Budget::new(epsilon, delta).map_err(|e| e.to_string())?;
     dpopt_privacy::expression::parse(text, Some(1.0)).map_err(|e| e.to_string())?;

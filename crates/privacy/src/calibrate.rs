@@ -111,7 +111,10 @@ pub fn count(
                     stride *= 2;
                 }
             }
-            Err(CertifyError::OverBudget { .. } | CertifyError::Accounting(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. })) => {
+            Err(
+                CertifyError::OverBudget { .. }
+                | CertifyError::Accounting(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. }),
+            ) => {
                 growing = false;
                 stride /= 2;
             }
@@ -133,9 +136,10 @@ enum Toward {
 fn coarse_epsilon(event: &Event, relation: Relation, delta: f64) -> Result<f64, CertifyError> {
     match accountant::epsilon_at(event, relation, delta, Quality::COARSE) {
         // no number that is searched for could mend that
-        Ok(bound) if bound.upper.is_infinite() => {
-            Err(AccountingError::Parameter("something is released without noise, so that no finite epsilon holds; leave it out".into()).into())
-        }
+        Ok(bound) if bound.upper.is_infinite() => Err(AccountingError::Parameter(
+            "something is released without noise, so that no finite epsilon holds; leave it out".into(),
+        )
+        .into()),
         Ok(bound) => Ok(bound.upper),
         Err(AccountingError::Unreachable(_) | AccountingError::Contradicted { .. }) => Ok(f64::INFINITY),
         Err(e) => Err(e.into()),
@@ -367,7 +371,10 @@ mod tests {
     fn costs_and_sample_sizes() {
         let budget = Budget::new(1.0, 1e-6).unwrap();
         let (rho, c) = cost(|rho| Event::Zcdp { rho, xi: 0.0 }, Relation::ZeroOut, budget).unwrap();
-        assert!(c.bound().upper <= 1.0 && certify(&Event::Zcdp { rho: 1.001 * rho, xi: 0.0 }, Relation::ZeroOut, budget).is_err());
+        assert!(
+            c.bound().upper <= 1.0
+                && certify(&Event::Zcdp { rho: 1.001 * rho, xi: 0.0 }, Relation::ZeroOut, budget).is_err()
+        );
         let (epsilon, _) = cost(|epsilon| Event::PureStream { epsilon }, Relation::ZeroOut, budget).unwrap();
         assert!((1.0..1.00001).contains(&epsilon), "{epsilon}");
         let sample = |m| Event::gaussian(8.0).sampled_without_replacement(1000, m).self_composed(50);

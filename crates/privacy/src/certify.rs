@@ -18,7 +18,9 @@ pub struct Certificate {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum CertifyError {
     /// The event costs more than the budget allows.
-    #[error("the plan costs epsilon {needed:.6} at delta {delta:e}, more than the budget's {allowed}; lower the noise demands or raise the budget")]
+    #[error(
+        "the plan costs epsilon {needed:.6} at delta {delta:e}, more than the budget's {allowed}; lower the noise demands or raise the budget"
+    )]
     OverBudget {
         /// Certified ε of the event.
         needed: f64,

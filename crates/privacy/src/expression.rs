@@ -291,7 +291,10 @@ impl<'a> Parser<'a> {
             if name == expected {
                 return Ok(());
             }
-            return Err(ExpressionError { position: start + 1, message: format!("expected `{expected}`, not `{name}`") });
+            return Err(ExpressionError {
+                position: start + 1,
+                message: format!("expected `{expected}`, not `{name}`"),
+            });
         }
         self.at = start;
         Ok(())

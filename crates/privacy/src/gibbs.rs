@@ -117,9 +117,8 @@ mod tests {
             raw.iter().map(|p| p / sum).collect()
         };
         let (p, q) = (density(13.0), density(12.0));
-        let stick = |p: &[f64], q: &[f64], e: f64| -> f64 {
-            p.iter().zip(q).map(|(p, q)| (p - e.exp() * q).max(0.0)).sum()
-        };
+        let stick =
+            |p: &[f64], q: &[f64], e: f64| -> f64 { p.iter().zip(q).map(|(p, q)| (p - e.exp() * q).max(0.0)).sum() };
         let mu = mu(2.5, 25.0); // slopes of the difference: log(1+e^-x) − log(1+e^x) = −x
         for (e, forward, backward, bound) in [
             (0.0, 0.16207, 0.16207, 0.19741),

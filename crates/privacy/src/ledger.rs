@@ -408,8 +408,7 @@ impl Ledger {
             return Ok(None);
         };
         let header = &locked.header;
-        let mut filter =
-            Filter::new(rule, header.relation, header.total).map_err(|refusal| self.refused(refusal))?;
+        let mut filter = Filter::new(rule, header.relation, header.total).map_err(|refusal| self.refused(refusal))?;
         for (line, charge) in locked.scan.numbered_charges() {
             let damaged = |damage| LedgerError::Damaged { path: self.name(), line, damage };
             if charge.rule != rule {

@@ -314,7 +314,10 @@ fn receipts_find_a_ledger_that_lost_their_charge() {
     let early: String = text.split_inclusive('\n').take(3).collect();
     std::fs::write(&path, early).unwrap();
     let mut restored = Ledger::open(&path).unwrap();
-    assert_eq!(receipts.iter().map(|r| restored.status().unwrap().find(r)).collect::<Vec<_>>(), [Found::There, Found::There, Found::Lost]);
+    assert_eq!(
+        receipts.iter().map(|r| restored.status().unwrap().find(r)).collect::<Vec<_>>(),
+        [Found::There, Found::There, Found::Lost]
+    );
     restored.charge("another run", &gaussian()).unwrap();
     assert_eq!(restored.status().unwrap().find(&receipts[2]), Found::Other);
     // a ledger of its own

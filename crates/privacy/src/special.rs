@@ -203,8 +203,7 @@ pub fn gaussian_epsilon_ln(ln_delta: f64, mu: f64) -> f64 {
     let mut epsilon = 0.5 * mu * mu + mu * (-2.0 * ln_delta).sqrt();
     for _ in 0..200 {
         let shift = epsilon / mu;
-        let ln_slope =
-            ln_normal_pdf(0.5 * mu - shift) + mills(0.5 * mu + shift).ln() - gaussian_ln_delta(epsilon, mu);
+        let ln_slope = ln_normal_pdf(0.5 * mu - shift) + mills(0.5 * mu + shift).ln() - gaussian_ln_delta(epsilon, mu);
         let next = epsilon + excess(epsilon) / ln_slope.exp();
         if !(next < epsilon * (1.0 - 4.0 * UNIT_ROUNDOFF)) {
             break;

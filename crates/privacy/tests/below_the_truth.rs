@@ -33,7 +33,8 @@ fn losses_beyond_the_exponential_are_not_lost() {
             for t in [2, 5] {
                 for quality in [Quality::FINE, Quality::COARSE, Quality::BRACKET] {
                     let one = Pld { quality }.claim_delta(&integers(sigma, c), ZERO_OUT, 1.0).unwrap().upper;
-                    let many = Pld { quality }.claim_delta(&integers(sigma, c).self_composed(t), ZERO_OUT, 1.0).unwrap().upper;
+                    let many =
+                        Pld { quality }.claim_delta(&integers(sigma, c).self_composed(t), ZERO_OUT, 1.0).unwrap().upper;
                     assert!(many >= one * (1.0 - 1e-9), "{sigma} {c} {t}: {many} {one}");
                 }
             }
@@ -63,7 +64,11 @@ fn delta_zero_is_for_pure_privacy() {
     let filter = Filter::new(Rule::Basic, ZERO_OUT, budget).unwrap();
     assert!(filter.price(&Event::gaussian(100.0), 0.0).is_err());
     assert!((filter.price(&Event::laplace(2.0), 0.0).unwrap().amount - 0.5).abs() < 1e-14);
-    for event in [Event::gaussian(100.0), Event::gaussian(100.0).poisson_sampled(0.1).self_composed(3), Event::Zcdp { rho: 1e-9, xi: 0.0 }] {
+    for event in [
+        Event::gaussian(100.0),
+        Event::gaussian(100.0).poisson_sampled(0.1).self_composed(3),
+        Event::Zcdp { rho: 1e-9, xi: 0.0 },
+    ] {
         for (name, answer) in accountant::compare(&event, ZERO_OUT, 0.0) {
             assert!(answer.is_err(), "{name} of {event}: {answer:?}");
         }
@@ -98,7 +103,11 @@ fn lower_bounds_are_not_above_upper_ones() {
 /// More copies of a record than are told apart: a lower bound counts the most that are, and not nothing.
 #[test]
 fn samples_with_more_copies_than_are_told_apart_have_an_answer() {
-    let event = Event::SampledWithReplacement { source_dataset_size: 1, sample_size: 1000, event: Box::new(Event::Gdp { mu: 0.0103723 }) };
+    let event = Event::SampledWithReplacement {
+        source_dataset_size: 1,
+        sample_size: 1000,
+        event: Box::new(Event::Gdp { mu: 0.0103723 }),
+    };
     let bound = accountant::epsilon(&event, Relation::ZeroOut, 1e-6).unwrap();
     // a thousand copies are one Gaussian of mu = 10.3723
     let truth = accountant::epsilon(&Event::Gdp { mu: 10.3723 }, Relation::ZeroOut, 1e-6).unwrap().lower.unwrap();

@@ -87,7 +87,8 @@ impl Counts {
         }
         self.lower += u64::from(lower > 0.0);
         for bound in answers.iter().filter(|b| b.upper * (1.0 + 1e-9) + 1e-307 < lower) {
-            self.below.push(format!("{} of {what}: {} is below {lower}, which is attained", bound.accountant, bound.upper));
+            self.below
+                .push(format!("{} of {what}: {} is below {lower}, which is attained", bound.accountant, bound.upper));
         }
     }
 }
@@ -111,7 +112,8 @@ fn case(number: u64) -> Counts {
             let sound = bound.upper >= 0.0 && bound.upper.is_finite() && bound.upper.is_sign_positive();
             let least = parts_delta(bound.upper);
             let lower = bound.lower.is_some_and(|l| !(l <= bound.upper));
-            (!sound || lower || least > delta * (1.0 + 1e-8) + 1e-307).then(|| format!("one part has delta {least:e} there"))
+            (!sound || lower || least > delta * (1.0 + 1e-8) + 1e-307)
+                .then(|| format!("one part has delta {least:e} there"))
         },
         &lattice,
     );

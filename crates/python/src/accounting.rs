@@ -12,9 +12,7 @@ pub(crate) fn relation(name: &str) -> PyResult<Relation> {
     [Relation::ZeroOut, Relation::AddOrRemove, Relation::ReplaceOne]
         .into_iter()
         .find(|r| r.name() == name)
-        .ok_or_else(|| {
-            invalid(format!("there is no relation `{name}`; choose zero-out, add-or-remove or replace-one"))
-        })
+        .ok_or_else(|| invalid(format!("there is no relation `{name}`; choose zero-out, add-or-remove or replace-one")))
 }
 
 pub(crate) fn event(json: &str) -> PyResult<Event> {
@@ -56,7 +54,11 @@ fn ask(
 pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &str, by: &str) -> PyResult<String> {
     let (event, relation) = (event(event_json)?, relation(under)?);
     let bound = py.detach(|| {
-        ask(by, || accountant::epsilon_at(&event, relation, at_delta, Quality::BRACKET), |a| a.epsilon(&event, relation, at_delta))
+        ask(
+            by,
+            || accountant::epsilon_at(&event, relation, at_delta, Quality::BRACKET),
+            |a| a.epsilon(&event, relation, at_delta),
+        )
     })?;
     json(&bound)
 }
@@ -66,7 +68,11 @@ pub(crate) fn epsilon(py: Python<'_>, event_json: &str, at_delta: f64, under: &s
 pub(crate) fn delta(py: Python<'_>, event_json: &str, at_epsilon: f64, under: &str, by: &str) -> PyResult<String> {
     let (event, relation) = (event(event_json)?, relation(under)?);
     let bound = py.detach(|| {
-        ask(by, || accountant::delta_at(&event, relation, at_epsilon, Quality::BRACKET), |a| a.delta(&event, relation, at_epsilon))
+        ask(
+            by,
+            || accountant::delta_at(&event, relation, at_epsilon, Quality::BRACKET),
+            |a| a.delta(&event, relation, at_epsilon),
+        )
     })?;
     json(&bound)
 }
@@ -81,7 +87,12 @@ pub(crate) fn privacy_curve(py: Python<'_>, event_json: &str, epsilons: Vec<f64>
 
 /// Upper bounds on the true positive rate of any test at each false positive rate.
 #[pyfunction]
-pub(crate) fn true_positive_rates(py: Python<'_>, event_json: &str, rates: Vec<f64>, under: &str) -> PyResult<Vec<f64>> {
+pub(crate) fn true_positive_rates(
+    py: Python<'_>,
+    event_json: &str,
+    rates: Vec<f64>,
+    under: &str,
+) -> PyResult<Vec<f64>> {
     let (event, relation) = (event(event_json)?, relation(under)?);
     py.detach(|| accountant::true_positive_rates(&event, relation, &rates)).map_err(refused)
 }
@@ -150,7 +161,9 @@ pub(crate) fn calibrate(
         "steps" => search::steps(whole, relation, budget).map(|(t, c)| (t as f64, c)),
         "cost" => search::cost(real, relation, budget),
         other => {
-            return Err(invalid(format!("cannot search for `{other}`; choose noise, sampling_probability, steps or cost")));
+            return Err(invalid(format!(
+                "cannot search for `{other}`; choose noise, sampling_probability, steps or cost"
+            )));
         }
     };
     if let Some(error) = failure.into_inner() {

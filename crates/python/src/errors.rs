@@ -4,7 +4,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::{PyErr, create_exception};
 use std::fmt::Display;
 
-create_exception!(dpopt, PrivacyError, PyValueError, "A privacy parameter, plan or release that dpopt refuses; nothing was released.");
+create_exception!(
+    dpopt,
+    PrivacyError,
+    PyValueError,
+    "A privacy parameter, plan or release that dpopt refuses; nothing was released."
+);
 create_exception!(dpopt, BudgetExceeded, PrivacyError, "The budget does not allow this; nothing was released.");
 
 /// `error` as a `PrivacyError`.

@@ -4,8 +4,8 @@
 //! are public. Missing targets and non-finite values contribute nothing.
 
 use crate::errors::invalid;
-use dpopt::data::{self, Rows, keep_largest};
 use dpopt::Sensitive;
+use dpopt::data::{self, Rows, keep_largest};
 use numpy::ndarray::ArrayView2;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -41,12 +41,15 @@ impl Bounding {
     ) -> PyResult<Self> {
         let [lower, upper, scale, centre] = facts.map(|a| a.as_array().to_vec());
         if [&lower, &upper, &scale, &centre].iter().any(|v| v.len() != columns) {
-            return Err(invalid(format!("lower, upper, scale and centre need one number for each of {columns} features")));
+            return Err(invalid(format!(
+                "lower, upper, scale and centre need one number for each of {columns} features"
+            )));
         }
         if lower.iter().zip(&upper).any(|(l, u)| l.is_nan() || u.is_nan() || l > u) {
             return Err(invalid("each lower bound must be at most the upper bound"));
         }
-        if !(row_norm > 0.0 && row_norm.is_finite() && intercept.is_finite() && whole >= row_norm && whole.is_finite()) {
+        if !(row_norm > 0.0 && row_norm.is_finite() && intercept.is_finite() && whole >= row_norm && whole.is_finite())
+        {
             return Err(invalid("row_norm must be positive and finite"));
         }
         let most = max_nonzeros.unwrap_or(usize::MAX);
@@ -192,7 +195,10 @@ fn sparse<T: Copy + Into<f64> + Sync + Send + numpy::Element>(
             let span = offsets[i] as usize..offsets[i + 1] as usize;
             line.clear();
             line.extend(
-                indices[span.clone()].iter().zip(&values[span]).map(|(&j, &v)| (j as u32, bounding.value(j as usize, v.into()))),
+                indices[span.clone()]
+                    .iter()
+                    .zip(&values[span])
+                    .map(|(&j, &v)| (j as u32, bounding.value(j as usize, v.into()))),
             );
             bounding.push(&mut entries, &mut line, &mut rows);
             targets.push(t);

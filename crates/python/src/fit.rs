@@ -146,7 +146,9 @@ impl CertifiedPlan {
         let noise = noise(seed)?;
         let (solution, records) = py.detach(|| {
             let mut curator = Curator::open(&prepared.summary().certificate, noise);
-            let released = Run::new(&self.problem, &examples.inner, &mut curator, &Silent).and_then(|run| prepared.run(run)).map_err(refused)?;
+            let released = Run::new(&self.problem, &examples.inner, &mut curator, &Silent)
+                .and_then(|run| prepared.run(run))
+                .map_err(refused)?;
             Ok::<_, PyErr>((released.into_inner(), json(&curator.records())?))
         })?;
         let same = || vec![prepared.summary().weight_noise.unwrap_or(f64::NAN); solution.weights.len()];

@@ -38,7 +38,15 @@ impl FileLedger {
     }
 
     /// Certifies the event against (ε, δ) and appends it, synced, or refuses.
-    fn charge(&self, py: Python<'_>, label: &str, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<()> {
+    fn charge(
+        &self,
+        py: Python<'_>,
+        label: &str,
+        event_json: &str,
+        epsilon: f64,
+        delta: f64,
+        under: &str,
+    ) -> PyResult<()> {
         let (event, relation) = (event(event_json)?, relation(under)?);
         let budget = Budget::new(epsilon, delta).map_err(invalid)?;
         py.detach(|| {

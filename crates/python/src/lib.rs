@@ -21,7 +21,8 @@ mod training;
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
-        calibrate, certified, compare, delta, describe, epsilon, gdp_estimate, parse, privacy_curve, renyi, true_positive_rates,
+        calibrate, certified, compare, delta, describe, epsilon, gdp_estimate, parse, privacy_curve, renyi,
+        true_positive_rates,
     };
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
@@ -35,8 +36,8 @@ mod _core {
     use crate::ledger::FileLedger;
     #[pymodule_export]
     use crate::release::{
-        choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, laplace_sum, private_bounds, quantile_choices,
-        quantiles, random_below, second_moment, select_labels,
+        choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, laplace_sum, private_bounds,
+        quantile_choices, quantiles, random_below, second_moment, select_labels,
     };
     #[pymodule_export]
     use crate::report::report_html;

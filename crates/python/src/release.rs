@@ -122,7 +122,8 @@ pub(crate) fn second_moment<'py>(
             rows.push_clipped(&mut entries, row_norm);
         }
         let targets = vec![0.0; rows.len()];
-        let sum = SecondMoment::new(1.0, row_norm, grid).map_err(refused)?.sum(&Sensitive::new(Examples { rows, targets }));
+        let sum =
+            SecondMoment::new(1.0, row_norm, grid).map_err(refused)?.sum(&Sensitive::new(Examples { rows, targets }));
         let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, coordinates, "second moment");
         release(&price.certificate()?, source, &mechanism, &sum)
     })?;
@@ -208,7 +209,15 @@ fn below(x: ArrayView2<'_, f64>) -> Sensitive<BelowCounts> {
             values += 1;
         }
         let mut sum = 0;
-        counts.below.push(cells[..grid.len()].iter().map(|n| { sum += n; sum }).collect());
+        counts.below.push(
+            cells[..grid.len()]
+                .iter()
+                .map(|n| {
+                    sum += n;
+                    sum
+                })
+                .collect(),
+        );
         counts.values.push(values);
         counts.columns.push(format!("column {c}"));
     }

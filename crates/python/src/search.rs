@@ -9,8 +9,12 @@ use dpopt::noise::{Purpose, Repetitions};
 use pyo3::prelude::*;
 
 fn law(shape: f64, mean: f64) -> PyResult<Repetitions> {
-    if shape == f64::INFINITY { Repetitions::truncated_poisson(mean) } else { Repetitions::negative_binomial(shape, mean) }
-        .map_err(invalid)
+    if shape == f64::INFINITY {
+        Repetitions::truncated_poisson(mean)
+    } else {
+        Repetitions::negative_binomial(shape, mean)
+    }
+    .map_err(invalid)
 }
 
 /// (mean, bound on the sampler's total variation) of the law of the number of runs; shape 0 is logarithmic, 1 geometric,

@@ -133,8 +133,11 @@ impl Training {
                 Some(batch) => batch,
                 None => run.curator.sampled_elsewhere(self.sampling_probability),
             };
-            let sum = self.clipping.sum_batch(batch, rows, self.dimension, |i, out| views.iter().for_each(|v| v.push(i, out)));
-            let sum = sum.map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
+            let sum = self
+                .clipping
+                .sum_batch(batch, rows, self.dimension, |i, out| views.iter().for_each(|v| v.push(i, out)));
+            let sum = sum
+                .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
             run.curator.release(&self.mechanism, &sum).map_err(refused)
         })?;
         Ok(values.into_inner().to_pyarray(py))

@@ -96,7 +96,10 @@ fn list(names: bool, out: &Path) -> Result<(), Failure> {
             Some(_) => "results of an older revision".into(),
             None => "not run yet".into(),
         };
-        say(&format!("{}\n    {} ({})\n    {}\n    status: {status}", entry.name, entry.source, entry.fidelity, entry.shows))?;
+        say(&format!(
+            "{}\n    {} ({})\n    {}\n    status: {status}",
+            entry.name, entry.source, entry.fidelity, entry.shows
+        ))?;
     }
     Ok(())
 }
@@ -111,7 +114,8 @@ fn run(names: &[String], short: bool, out: Option<PathBuf>, seed: u64, data: Opt
         }
     }
     let out = out.unwrap_or_else(|| PathBuf::from(if short { "target/reproduce-short" } else { "docs/reproduce" }));
-    let data = data.or_else(|| std::env::var_os("DPOPT_DATA").map(PathBuf::from)).or_else(|| Some("../shared/data".into()));
+    let data =
+        data.or_else(|| std::env::var_os("DPOPT_DATA").map(PathBuf::from)).or_else(|| Some("../shared/data".into()));
     let scale = if short { Scale::Short } else { Scale::Full };
     for entry in chosen {
         say(&format!("{} ({}): {}", entry.name, entry.source, entry.shows))?;

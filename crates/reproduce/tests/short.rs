@@ -115,7 +115,10 @@ fn a_libsvm_file_is_computed_once_for_its_contents_and_never_found_for_others() 
     // one feature tells the label: the fit without privacy is far below ln 2, and every row has a loss
     let loss = |row: &str| row.rsplit(',').nth(3).and_then(|x| x.parse::<f64>().ok());
     let rows: Vec<&str> = first.lines().skip(1).collect();
-    assert!(rows.len() > 10 && rows.iter().all(|r| r.starts_with("libsvm,") && loss(r).is_some_and(f64::is_finite)), "{first}");
+    assert!(
+        rows.len() > 10 && rows.iter().all(|r| r.starts_with("libsvm,") && loss(r).is_some_and(f64::is_finite)),
+        "{first}"
+    );
     assert!(rows[0].contains("not private") && loss(rows[0]).is_some_and(|x| x < 0.4), "{first}");
     // the same contents under another name: nothing is computed
     let (said, again) = run(&file("b.txt", false));
@@ -125,7 +128,15 @@ fn a_libsvm_file_is_computed_once_for_its_contents_and_never_found_for_others() 
     assert!(said.contains(" 0 found") && other != first, "{said}");
     let broken = place.path().join("broken.txt");
     std::fs::write(&broken, "+1 1:0.5\n-1 1:0.5 2:x\n").expect("writable");
-    let output = reproduce(&["run", "hard-thresholding", "--short", "--out", out.to_str().expect("text"), "--data", broken.to_str().expect("text")]);
+    let output = reproduce(&[
+        "run",
+        "hard-thresholding",
+        "--short",
+        "--out",
+        out.to_str().expect("text"),
+        "--data",
+        broken.to_str().expect("text"),
+    ]);
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("line 2"));
 }
 

@@ -44,8 +44,14 @@ fn chart<'a, 'b>(
     (x, y): (std::ops::Range<f64>, std::ops::Range<f64>),
     (x_desc, y_desc): (&str, &str),
     x_label: &dyn Fn(&f64) -> String,
-) -> Result<ChartContext<'b, SVGBackend<'a>, Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>>, Box<dyn std::error::Error>>
-{
+) -> Result<
+    ChartContext<
+        'b,
+        SVGBackend<'a>,
+        Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+    >,
+    Box<dyn std::error::Error>,
+> {
     let mut chart = ChartBuilder::on(panel)
         .margin(14)
         .caption(title, (TITLE.0, TITLE.1, &INK))
@@ -85,13 +91,12 @@ fn trade_off(panel: &Panel<'_, '_>, event: &Event, relation: Relation) -> Drawn 
         }
     }
     let curve = (0..=200).map(|i| f64::from(i) / 200.0).map(|alpha| {
-        let beta = guarantees.iter().fold(0.0f64, |beta, (e, d)| {
-            beta.max(1.0 - d - e.exp() * alpha).max((-e).exp() * (1.0 - d - alpha))
-        });
+        let beta = guarantees
+            .iter()
+            .fold(0.0f64, |beta, (e, d)| beta.max(1.0 - d - e.exp() * alpha).max((-e).exp() * (1.0 - d - alpha)));
         (alpha, beta)
     });
-    let mut chart =
-        chart(panel, "trade-off", (0.0..1.0, 0.0..1.0), ("false alarms", "missed alarms"), &plain)?;
+    let mut chart = chart(panel, "trade-off", (0.0..1.0, 0.0..1.0), ("false alarms", "missed alarms"), &plain)?;
     chart.draw_series([PathElement::new(vec![(0.0, 1.0), (1.0, 0.0)], RULE.stroke_width(2))])?;
     chart.draw_series(LineSeries::new(curve, COLOURS[0].stroke_width(2)))?;
     Ok(())
@@ -164,7 +169,8 @@ mod tests {
     fn the_picture_has_its_three_parts_and_every_accountant() {
         let event = Event::laplace(20.0).self_composed(40);
         let picture = svg(&event, Relation::ZeroOut, 1e-6).unwrap();
-        for text in ["trade-off", "missed alarms", "ε over the steps", "ε by accountant", "pure", "zcdp", "pld", "rdp"] {
+        for text in ["trade-off", "missed alarms", "ε over the steps", "ε by accountant", "pure", "zcdp", "pld", "rdp"]
+        {
             assert!(picture.contains(text), "{text} is missing");
         }
         assert!(picture.matches("<polyline").count() >= 5);

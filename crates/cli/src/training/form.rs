@@ -75,7 +75,9 @@ impl ModelFlags {
                 return Err(usage("--select-rows is for embedding models; add --model embedding or --model two-tower"));
             }
             ModelFlag::Linear if self.embedding_update.is_some() => {
-                return Err(usage("--embedding-update is for embedding models; for linear ones choose --method pagan, pasan or dp-adam"));
+                return Err(usage(
+                    "--embedding-update is for embedding models; for linear ones choose --method pagan, pasan or dp-adam",
+                ));
             }
             ModelFlag::Linear => return Ok(None),
             ModelFlag::Embedding => None,

@@ -145,7 +145,8 @@ fn wrong_questions_get_one_line() {
 
 #[test]
 fn ends_of_the_scale_are_numbers() {
-    let refused = refuse(Path::new("."), &["account", "gaussian(1) + non_private()", "--delta", "1e-6", "--epsilon", "5"]);
+    let refused =
+        refuse(Path::new("."), &["account", "gaussian(1) + non_private()", "--delta", "1e-6", "--epsilon", "5"]);
     assert!(refused.contains("more than the budget"), "{refused}");
     assert_eq!(ask(&["non_private()", "--delta", "1e-6"])["best"]["upper"], "inf");
     assert_eq!(best(&["non_private()", "--epsilon", "3"]), 1.0);

@@ -6,7 +6,8 @@ use crate::{census, path, refuse, succeed};
 fn moments_and_domains_reach_the_run() {
     let d = tempfile::tempdir().unwrap();
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
-    let common = ["fit", &data, "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds, "--steps", "40"];
+    let common =
+        ["fit", &data, "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds, "--steps", "40"];
     for (method, flags) in [
         ("pagan", vec![]),
         ("pagan", vec!["--moments", "running", "--box-radius", "3"]),
@@ -33,14 +34,22 @@ fn wrong_moments_and_domains_are_refused_with_the_reason() {
     let explain = ["explain", "--rows", "5000", "--features", "3", "--epsilon", "1", "--method", "pagan"];
     let given = |text: &str| {
         std::fs::write(&file, text).unwrap();
-        [&explain[..], &["--public-moments", file.to_str().unwrap()]].concat().iter().map(|s| (*s).to_string()).collect::<Vec<_>>()
+        [&explain[..], &["--public-moments", file.to_str().unwrap()]]
+            .concat()
+            .iter()
+            .map(|s| (*s).to_string())
+            .collect::<Vec<_>>()
     };
     let run = |text: &str| succeed(d.path(), &given(text).iter().map(String::as_str).collect::<Vec<_>>());
     assert!(!run("1\n0.5\n0.01\n").contains("public moments were given"));
     assert!(run("1\n0.5\n").contains("2 public moments were given for 3"));
     let broken = given("1\nhalf\n");
-    assert!(refuse(d.path(), &broken.iter().map(String::as_str).collect::<Vec<_>>()).contains("line 2 is not a number"));
-    assert!(succeed(d.path(), &[&explain[..], &["--box-radius", "-1"]].concat()).contains("radius of the domain is -1"));
+    assert!(
+        refuse(d.path(), &broken.iter().map(String::as_str).collect::<Vec<_>>()).contains("line 2 is not a number")
+    );
+    assert!(
+        succeed(d.path(), &[&explain[..], &["--box-radius", "-1"]].concat()).contains("radius of the domain is -1")
+    );
     let linear = ["explain", "--rows", "5000", "--features", "3", "--epsilon", "1", "--embedding-update", "adam"];
     assert!(refuse(d.path(), &linear).contains("--method pagan"));
 }

@@ -72,7 +72,8 @@ fn wrong_flags() {
         let line = refused(table.as_bytes(), BOUNDS, replaced, added);
         assert!(line.contains(part), "{replaced:?} {added:?}: {line}");
     }
-    let line = refused(table.replace("x,y", "x,income").as_bytes(), "[x]\nlower = 0\nupper = 1\n", &[("y", "incmoe")], &[]);
+    let line =
+        refused(table.replace("x,y", "x,income").as_bytes(), "[x]\nlower = 0\nupper = 1\n", &[("y", "incmoe")], &[]);
     assert!(line.contains("did you mean `income`?"), "{line}");
 }
 
@@ -144,11 +145,51 @@ fn no_output_holds_a_value_of_a_record() {
     write(d.path(), "t.csv", &table);
     write(d.path(), "b.toml", "[x]\nlower = 0\nupper = 1\n[city]\nlevels = ['Rome', 'Bern']\n");
     let mut runs: Vec<Vec<&str>> = vec![
-        vec!["fit", "t.csv", "--target", "y", "--epsilon", "2", "--delta", "1e-6", "--bounds", "b.toml", "--report", "r.html"],
-        vec!["fit", "t.csv", "--target", "y", "--epsilon", "2", "--bounds", "b.toml", "--classes", "no,yes", "-o", "m2.json"],
         vec![
-            "fit", "t.csv", "--target", "y", "--epsilon", "2", "--numeric", "x", "--bounds-budget", "0.2", "--classes",
-            "no,yes", "-o", "m3.json", "--report", "r3.html",
+            "fit",
+            "t.csv",
+            "--target",
+            "y",
+            "--epsilon",
+            "2",
+            "--delta",
+            "1e-6",
+            "--bounds",
+            "b.toml",
+            "--report",
+            "r.html",
+        ],
+        vec![
+            "fit",
+            "t.csv",
+            "--target",
+            "y",
+            "--epsilon",
+            "2",
+            "--bounds",
+            "b.toml",
+            "--classes",
+            "no,yes",
+            "-o",
+            "m2.json",
+        ],
+        vec![
+            "fit",
+            "t.csv",
+            "--target",
+            "y",
+            "--epsilon",
+            "2",
+            "--numeric",
+            "x",
+            "--bounds-budget",
+            "0.2",
+            "--classes",
+            "no,yes",
+            "-o",
+            "m3.json",
+            "--report",
+            "r3.html",
         ],
         vec!["evaluate", "model.json", "t.csv"],
         vec!["evaluate", "model.json", "t.csv", "--json"],
@@ -156,7 +197,20 @@ fn no_output_holds_a_value_of_a_record() {
     ];
     // and runs that fail: a city that is no number, a target that is no number
     runs.push(vec!["fit", "t.csv", "--target", "y", "--epsilon", "2", "--numeric", "x,city", "--bounds-budget", "0.2"]);
-    runs.push(vec!["fit", "t.csv", "--target", "y", "--task", "regression", "--epsilon", "2", "--bounds", "b.toml", "--bounds-budget", "0.2"]);
+    runs.push(vec![
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--task",
+        "regression",
+        "--epsilon",
+        "2",
+        "--bounds",
+        "b.toml",
+        "--bounds-budget",
+        "0.2",
+    ]);
     let mut failures = 0;
     for run in &runs {
         let output = dpopt(d.path(), run);

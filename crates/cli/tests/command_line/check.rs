@@ -10,7 +10,10 @@ fn a_good_table_passes_and_nothing_is_charged_or_written() {
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     let ledger = ["--ledger", "budget.jsonl", "--total-epsilon", "1", "--total-delta=1e-6"];
     let text = succeed(d.path(), &[&["check", &data], &FLAGS[..], &[&bounds], &ledger].concat());
-    assert!(text.contains("NOT PRIVATE") && text.contains("nothing stands in the way") && text.contains("renyi"), "{text}");
+    assert!(
+        text.contains("NOT PRIVATE") && text.contains("nothing stands in the way") && text.contains("renyi"),
+        "{text}"
+    );
     assert!(files(d.path()).is_empty());
 }
 
@@ -20,10 +23,8 @@ fn all_problems_are_told_with_rows_and_without_values() {
     let text = std::fs::read_to_string(census().join("census.csv")).unwrap();
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-    let (age, income) = (
-        columns.iter().position(|c| *c == "age").unwrap(),
-        columns.iter().position(|c| *c == "income").unwrap(),
-    );
+    let (age, income) =
+        (columns.iter().position(|c| *c == "age").unwrap(), columns.iter().position(|c| *c == "income").unwrap());
     let mut set = |row: usize, column: usize, value: &str| {
         let mut cells: Vec<String> = lines[row].split(',').map(String::from).collect();
         cells[column] = value.into();
@@ -45,7 +46,18 @@ fn all_problems_are_told_with_rows_and_without_values() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.starts_with("NOT PRIVATE"), "{text}");
-    for part in ["`age`", "3 cells", "rows 7, 30, 2000", "2 rows have", "rows 50, 60", "not a ledger", "the data", "--rows", "`income`", "row 40"] {
+    for part in [
+        "`age`",
+        "3 cells",
+        "rows 7, 30, 2000",
+        "2 rows have",
+        "rows 50, 60",
+        "not a ledger",
+        "the data",
+        "--rows",
+        "`income`",
+        "row 40",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("CANARY") && !String::from_utf8_lossy(&output.stderr).contains("CANARY"), "{text}");
@@ -64,7 +76,15 @@ fn all_problems_are_told_with_rows_and_without_values() {
 #[test]
 fn what_keeps_the_table_from_being_opened_is_told_beside_the_rest() {
     let d = tempfile::tempdir().unwrap();
-    let output = dpopt(d.path(), &[&["check", "missing.csv"], &FLAGS[..], &["missing.toml", "-o", "nowhere/m.json", "--insecure-seed", "1", "--ledger", "l", "--total-epsilon", "1"]].concat());
+    let output = dpopt(
+        d.path(),
+        &[
+            &["check", "missing.csv"],
+            &FLAGS[..],
+            &["missing.toml", "-o", "nowhere/m.json", "--insecure-seed", "1", "--ledger", "l", "--total-epsilon", "1"],
+        ]
+        .concat(),
+    );
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2));
     for part in ["missing.csv", "missing.toml", "nowhere", "--insecure-seed"] {
@@ -72,7 +92,22 @@ fn what_keeps_the_table_from_being_opened_is_told_beside_the_rest() {
     }
     // a budget that no method can use, and a range that is missing
     let data = path(census(), "census.csv");
-    let output = dpopt(d.path(), &["check", &data, "--target", "income", "--epsilon", "0.5", "--delta=1e-6", "--numeric", "age", "--method", "noisy-sgd"]);
+    let output = dpopt(
+        d.path(),
+        &[
+            "check",
+            &data,
+            "--target",
+            "income",
+            "--epsilon",
+            "0.5",
+            "--delta=1e-6",
+            "--numeric",
+            "age",
+            "--method",
+            "noisy-sgd",
+        ],
+    );
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.code() == Some(2) && text.contains("without bounds"), "{text}");
 }

@@ -20,8 +20,7 @@ fn lines(rows: std::ops::Range<u32>) -> String {
 fn table() -> tempfile::TempDir {
     let d = tempfile::tempdir().expect("a directory");
     let names = |letter: char, n: u32| (0..n).map(|k| format!("'{letter}{k}'")).collect::<Vec<_>>().join(", ");
-    let bounds =
-        format!("[user]\nlevels = [{}]\n[item]\nlevels = [{}]\n", names('u', USERS), names('i', ITEMS));
+    let bounds = format!("[user]\nlevels = [{}]\n[item]\nlevels = [{}]\n", names('u', USERS), names('i', ITEMS));
     std::fs::write(d.path().join("bounds.toml"), bounds).expect("a file");
     std::fs::write(d.path().join("likes.csv"), lines(0..20_000)).expect("a file");
     std::fs::write(d.path().join("new.csv"), lines(20_000..22_000)).expect("a file");
@@ -32,12 +31,23 @@ fn table() -> tempfile::TempDir {
     d
 }
 
-const FACTS: [&str; 10] = [
-    "--target", "liked", "--classes", "no,yes", "--epsilon", "8", "--delta", "1e-6", "--bounds", "bounds.toml",
-];
+const FACTS: [&str; 10] =
+    ["--target", "liked", "--classes", "no,yes", "--epsilon", "8", "--delta", "1e-6", "--bounds", "bounds.toml"];
 const TOWERS: [&str; 14] = [
-    "--model", "two-tower", "--user-columns", "user", "--item-columns", "item", "--embedding-dim", "4", "--steps", "150",
-    "--learning-rate", "8", "--insecure-seed", "1",
+    "--model",
+    "two-tower",
+    "--user-columns",
+    "user",
+    "--item-columns",
+    "item",
+    "--embedding-dim",
+    "4",
+    "--steps",
+    "150",
+    "--learning-rate",
+    "8",
+    "--insecure-seed",
+    "1",
 ];
 
 fn accuracy(d: &Path, model: &str) -> f64 {
@@ -51,7 +61,8 @@ fn two_towers_fit_predict_and_evaluate() {
     let d = table();
     let d = d.path();
     for (extra, model) in [(&[][..], "all.json"), (&["--select-rows"][..], "chosen.json")] {
-        let fit = [&["fit", "likes.csv"][..], &FACTS, &TOWERS, extra, &["-o", model, "--report", "report.html"]].concat();
+        let fit =
+            [&["fit", "likes.csv"][..], &FACTS, &TOWERS, extra, &["-o", model, "--report", "report.html"]].concat();
         let said = succeed(d, &fit);
         assert!(said.contains("embedding-sgd"), "{said}");
         assert!(accuracy(d, model) > 0.85, "{extra:?}: {}", accuracy(d, model));
@@ -63,7 +74,8 @@ fn two_towers_fit_predict_and_evaluate() {
     let predicted = succeed(d, &["predict", "all.json", "new.csv"]);
     assert!(predicted.starts_with("liked,p(no),p(yes)\n") && predicted.lines().count() == 2001);
     // a sum of embeddings, with rows on disk
-    let bag = [&["fit", "likes.csv"][..], &FACTS, &["--model", "embedding", "--embedding-dim", "4", "--memory", "16K"]].concat();
+    let bag = [&["fit", "likes.csv"][..], &FACTS, &["--model", "embedding", "--embedding-dim", "4", "--memory", "16K"]]
+        .concat();
     succeed(d, &[&bag[..], &["-o", "bag.json"]].concat());
     assert!(accuracy(d, "bag.json") > 0.4);
 }
@@ -105,6 +117,17 @@ fn explain_shows_the_model_before_any_row_is_read() {
     let said = succeed(d.path(), &[&["explain", "likes.csv"][..], &FACTS, &TOWERS[..8]].concat());
     // 1 + 14 + 17 features with five numbers each
     assert!(said.contains("embedding-sgd") && said.contains("160 weights"), "{said}");
-    let numbers = ["explain", "--rows", "100000", "--features", "5000", "--epsilon", "1", "--model", "embedding", "--select-rows"];
+    let numbers = [
+        "explain",
+        "--rows",
+        "100000",
+        "--features",
+        "5000",
+        "--epsilon",
+        "1",
+        "--model",
+        "embedding",
+        "--select-rows",
+    ];
     assert!(succeed(d.path(), &numbers).contains("80016 weights"));
 }

@@ -15,14 +15,25 @@ fn the_main_job_from_table_to_report() {
     let out = succeed(d.path(), &["split", &data, "--fraction", "0.8", "-o", "train.csv", "test.csv"]);
     assert!(out.contains("2400 rows") && out.contains("600 rows"), "{out}");
     let fit = [
-        "fit", "train.csv", "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds,
-        "--report", "report.html",
+        "fit",
+        "train.csv",
+        "--target",
+        "income",
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-6",
+        "--bounds",
+        &bounds,
+        "--report",
+        "report.html",
     ];
     let out = succeed(d.path(), &fit);
     assert!(out.contains("guarantee") && out.contains("model.json"), "{out}");
     assert_eq!(files(d.path()), ["model.json", "report.html", "test.csv", "train.csv"]);
 
-    let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+    let model: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
     let guarantee = &model["guarantee"];
     assert_eq!(guarantee["epsilon"], 2.0);
     let certified = guarantee["certified_epsilon"].as_f64().unwrap();
@@ -67,14 +78,16 @@ fn the_events_in_a_model_can_be_recomputed_with_account() {
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     let delta = "1e-6";
     succeed(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--delta", delta, "--bounds", &bounds]);
-    let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+    let model: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
     let stage = &model["guarantee"]["stages"][0];
     std::fs::write(d.path().join("event.json"), stage["event"].to_string()).unwrap();
     let out = succeed(d.path(), &["account", "--event", "event.json", "--delta", delta, "--json"]);
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
     // the accountant that certified gives its number again, and the best one is not above it
     let certified = stage["bound"]["upper"].as_f64().unwrap();
-    let same = out["accountants"].as_array().unwrap().iter().find(|a| a["name"] == stage["bound"]["accountant"]).unwrap();
+    let same =
+        out["accountants"].as_array().unwrap().iter().find(|a| a["name"] == stage["bound"]["accountant"]).unwrap();
     let again = same["bound"]["upper"].as_f64().unwrap();
     assert!((again - certified).abs() < 1e-5, "{again} {certified}");
     assert!(out["best"]["upper"].as_f64().unwrap() <= certified);
@@ -89,8 +102,7 @@ fn one_insecure_seed_is_one_model_and_no_seed_is_never_the_same() {
             vec!["fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "-q", "-o", name];
         arguments.extend(extra);
         succeed(d.path(), &arguments);
-        let model: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(d.path().join(name)).unwrap()).unwrap();
+        let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join(name)).unwrap()).unwrap();
         (model["weights"].clone(), model["guarantee"]["insecure_seed"].clone())
     };
     let seeded = weights("a.json", &["--insecure-seed", "7"]);
@@ -115,11 +127,23 @@ fn labels_and_ranges_can_be_found_privately() {
     succeed(
         d.path(),
         &[
-            "fit", "t.csv", "--target", "member", "--epsilon", "4", "--delta", "1e-6", "--numeric", "hours",
-            "--bounds-budget", "0.1", report,
+            "fit",
+            "t.csv",
+            "--target",
+            "member",
+            "--epsilon",
+            "4",
+            "--delta",
+            "1e-6",
+            "--numeric",
+            "hours",
+            "--bounds-budget",
+            "0.1",
+            report,
         ],
     );
-    let model: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
+    let model: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(d.path().join("model.json")).unwrap()).unwrap();
     let stages = model["guarantee"]["stages"].as_array().unwrap();
     let names: Vec<&str> = stages.iter().map(|s| s["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["labels", "bounds", "model"]);
@@ -185,10 +209,7 @@ fn sparse_and_zipped_files_are_read() {
     let semicolons = "x;y\n".to_string() + &"0.1;no\n0.9;yes\n".repeat(500);
     std::fs::write(d.path().join("s.csv"), semicolons).unwrap();
     std::fs::write(d.path().join("s.toml"), "[x]\nlower = 0\nupper = 1\n[y]\nlevels = ['no', 'yes']\n").unwrap();
-    succeed(
-        d.path(),
-        &["fit", "s.csv", "--separator", ";", "--target", "y", "--epsilon", "1", "--bounds", "s.toml"],
-    );
+    succeed(d.path(), &["fit", "s.csv", "--separator", ";", "--target", "y", "--epsilon", "1", "--bounds", "s.toml"]);
     let libsvm = ["fit", "t.libsvm", "--features", "20", "--classes=-1,1", "--epsilon", "2", "--delta", "1e-6"];
     succeed(d.path(), &libsvm);
     let scores = succeed(d.path(), &["evaluate", "model.json", "t.libsvm", "--features", "20", "--json"]);
@@ -222,8 +243,22 @@ fn add_or_remove_takes_a_guess_and_shows_no_count() {
     let d = tempfile::tempdir().unwrap();
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     let fit = [
-        "fit", &data, "--target", "income", "--epsilon", "2", "--delta", "1e-6", "--bounds", &bounds, "--relation",
-        "add-or-remove", "--rows", "2477", "--report", "r.html",
+        "fit",
+        &data,
+        "--target",
+        "income",
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-6",
+        "--bounds",
+        &bounds,
+        "--relation",
+        "add-or-remove",
+        "--rows",
+        "2477",
+        "--report",
+        "r.html",
     ];
     let out = succeed(d.path(), &fit);
     assert!(!out.contains("3000") && out.contains("2477"), "{out}");
@@ -238,8 +273,10 @@ fn add_or_remove_takes_a_guess_and_shows_no_count() {
 fn a_high_delta_is_warned_about() {
     let d = tempfile::tempdir().unwrap();
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
-    let output =
-        dpopt(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--delta", "0.01", "--bounds", &bounds]);
+    let output = dpopt(
+        d.path(),
+        &["fit", &data, "--target", "income", "--epsilon", "1", "--delta", "0.01", "--bounds", &bounds],
+    );
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && stderr.contains("above 1/n"), "{stderr}");
 }

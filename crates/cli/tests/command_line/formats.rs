@@ -36,8 +36,21 @@ fn write_parquet(text: &str, file: &Path) {
 fn weights(directory: &Path, data: &str, extra: &[&str]) -> serde_json::Value {
     let bounds = path(census(), "bounds.toml");
     let mut arguments = vec![
-        "fit", data, "--target", "income", "--epsilon", "1", "--delta", "1e-6", "--bounds", &bounds, "-o", "m.json",
-        "--insecure-seed", "3", "-q",
+        "fit",
+        data,
+        "--target",
+        "income",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--bounds",
+        &bounds,
+        "-o",
+        "m.json",
+        "--insecure-seed",
+        "3",
+        "-q",
     ];
     arguments.extend(extra);
     succeed(directory, &arguments);

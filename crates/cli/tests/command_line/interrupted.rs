@@ -12,11 +12,20 @@ fn ctrl_c_leaves_nothing_behind() {
     for round in 0u64..24 {
         let d = tempfile::tempdir().unwrap();
         let arguments = [
-            "fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "--report", "r.html",
-            "--method", "noisy-gradient-descent",
+            "fit",
+            &data,
+            "--target",
+            "income",
+            "--epsilon",
+            "1",
+            "--bounds",
+            &bounds,
+            "--report",
+            "r.html",
+            "--method",
+            "noisy-gradient-descent",
         ];
-        let mut child =
-            command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // the last rounds fall into the writing of the files on a fast machine
         std::thread::sleep(Duration::from_millis(5 + round * round * 2));
         let _ = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
@@ -74,7 +83,17 @@ fn a_small_disk_that_fills_up_leaves_no_partial_file() {
     }
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     let fit = [
-        "fit", &data, "--target", "income", "--epsilon", "1", "--bounds", &bounds, "-o", "small/m.json", "--report",
+        "fit",
+        &data,
+        "--target",
+        "income",
+        "--epsilon",
+        "1",
+        "--bounds",
+        &bounds,
+        "-o",
+        "small/m.json",
+        "--report",
         "small/r.html",
     ];
     let output = dpopt(d.path(), &fit);

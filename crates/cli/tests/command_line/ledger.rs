@@ -9,7 +9,18 @@ const TOTAL: [&str; 5] = ["--ledger", "budget.jsonl", "--total-epsilon", "1", "-
 
 fn fit<'a>(data: &'a str, bounds: &'a str, epsilon: &'a str, output: &'a str) -> Vec<&'a str> {
     let mut arguments = vec![
-        "fit", data, "--target", "income", "--epsilon", epsilon, "--delta", "1e-6", "--bounds", bounds, "-o", output,
+        "fit",
+        data,
+        "--target",
+        "income",
+        "--epsilon",
+        epsilon,
+        "--delta",
+        "1e-6",
+        "--bounds",
+        bounds,
+        "-o",
+        output,
     ];
     arguments.extend(TOTAL);
     arguments
@@ -80,7 +91,11 @@ fn two_processes_at_once_never_overspend() {
     let children: Vec<_> = outputs
         .iter()
         .map(|o| {
-            command(d.path(), &fit(&data, &bounds, "0.8", o)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+            command(d.path(), &fit(&data, &bounds, "0.8", o))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
         })
         .collect();
     let done = children.into_iter().map(|mut c| c.wait().unwrap()).filter(|s| s.success()).count();
@@ -98,8 +113,7 @@ fn a_killed_run_never_loses_its_charge_nor_leaves_half_a_file() {
         let d = tempfile::tempdir().unwrap();
         let mut arguments = fit(&data, &bounds, "0.5", "m.json");
         arguments.extend(["--report", "r.html", "--method", "noisy-gradient-descent"]);
-        let mut child =
-            command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command(d.path(), &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(round * round * 4));
         let _ = child.kill(); // SIGKILL
         child.wait().unwrap();
@@ -133,7 +147,10 @@ fn the_status_tells_what_was_spent_and_what_is_left() {
     assert!(files(d.path()).is_empty());
     succeed(d.path(), &fit(&data, &bounds, "0.3", "m.json"));
     let text = succeed(d.path(), &["ledger", "budget.jsonl"]);
-    assert!(text.contains("total epsilon 1, delta 1e-6") && text.contains("fit income of ") && text.contains("census.csv"), "{text}");
+    assert!(
+        text.contains("total epsilon 1, delta 1e-6") && text.contains("fit income of ") && text.contains("census.csv"),
+        "{text}"
+    );
     let status = |d: &Path| -> serde_json::Value {
         serde_json::from_str(&succeed(d, &["ledger", "budget.jsonl", "--json"])).unwrap()
     };

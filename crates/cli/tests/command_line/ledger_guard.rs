@@ -10,7 +10,9 @@ const TOTAL: [&str; 5] = ["--ledger", "budget.jsonl", "--total-epsilon", "1", "-
 fn fit(epsilon: &str, more: &[&str]) -> Vec<String> {
     let (data, bounds) = (path(census(), "census.csv"), path(census(), "bounds.toml"));
     let mut arguments: Vec<String> =
-        ["fit", &data, "--target", "income", "--epsilon", epsilon, "--delta=1e-6", "--bounds", &bounds].map(String::from).into();
+        ["fit", &data, "--target", "income", "--epsilon", epsilon, "--delta=1e-6", "--bounds", &bounds]
+            .map(String::from)
+            .into();
     arguments.extend(more.iter().map(|s| s.to_string()));
     arguments
 }
@@ -29,7 +31,8 @@ fn stderr(output: &Output) -> String {
 
 /// Ends on its own, soon.
 fn soon(directory: &Path, arguments: &[String]) -> Output {
-    let mut child = command(directory, &words(arguments)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(directory, &words(arguments)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if start.elapsed() > Duration::from_secs(40) {
@@ -47,15 +50,35 @@ fn predictable_noise_is_not_charged_and_its_models_are_marked() {
     let line = refuse(d.path(), &words(&charged("0.3", &["--insecure-seed", "1"])));
     assert!(line.contains("--insecure-seed") && line.contains("--ledger"), "{line}");
     std::fs::write(d.path().join("v.libsvm"), "0 1:0.5\n".repeat(500)).unwrap();
-    let mean = ["mean", "v.libsvm", "--features", "9", "--sparsity", "1", "--epsilon", "0.3", "--delta=1e-6", "--insecure-seed", "1"];
+    let mean = [
+        "mean",
+        "v.libsvm",
+        "--features",
+        "9",
+        "--sparsity",
+        "1",
+        "--epsilon",
+        "0.3",
+        "--delta=1e-6",
+        "--insecure-seed",
+        "1",
+    ];
     let line = refuse(d.path(), &[&mean[..], &TOTAL].concat());
     assert!(line.contains("--insecure-seed") && line.contains("--ledger"), "{line}");
     assert_eq!(files(d.path()), ["v.libsvm"]);
     succeed(d.path(), &words(&fit("0.3", &["--insecure-seed", "1", "--report", "r.json"])));
     let data = path(census(), "census.csv");
-    for arguments in [&["predict", "model.json", &data][..], &["evaluate", "model.json", &data], &["evaluate", "model.json", &data, "--json"]] {
+    for arguments in [
+        &["predict", "model.json", &data][..],
+        &["evaluate", "model.json", &data],
+        &["evaluate", "model.json", &data, "--json"],
+    ] {
         let output = dpopt(d.path(), arguments);
-        assert!(output.status.success() && stderr(&output).contains("fixed seed"), "{arguments:?}: {}", stderr(&output));
+        assert!(
+            output.status.success() && stderr(&output).contains("fixed seed"),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
     }
     let output = dpopt(d.path(), &["evaluate", "model.json", &data, "--json"]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -70,7 +93,10 @@ fn what_is_wrong_is_found_before_the_charge() {
     let d = tempfile::tempdir().unwrap();
     // a wrong number of rows is told, right or wrong it is public
     let line = refuse(d.path(), &words(&charged("0.3", &["--rows", "2999"])));
-    assert!(line.contains("--rows") && line.contains("2999") && line.contains("3000") && !line.contains("keeps the charge"), "{line}");
+    assert!(
+        line.contains("--rows") && line.contains("2999") && line.contains("3000") && !line.contains("keeps the charge"),
+        "{line}"
+    );
     // places where no file can be made
     std::fs::write(d.path().join("file"), "").unwrap();
     for place in ["/proc/m.json", "file/m.json", "missing/m.json"] {
@@ -95,7 +121,10 @@ fn the_rule_and_the_cost_are_told() {
     let d = tempfile::tempdir().unwrap();
     let output = dpopt(d.path(), &words(&charged("0.3", &[])));
     let text = stderr(&output);
-    assert!(output.status.success() && text.contains("renyi") && text.contains("for good") && text.contains('%'), "{text}");
+    assert!(
+        output.status.success() && text.contains("renyi") && text.contains("for good") && text.contains('%'),
+        "{text}"
+    );
     let text = stderr(&dpopt(d.path(), &words(&charged("0.3", &["-o", "b.json"]))));
     assert!(text.contains("renyi") && !text.contains("for good"), "{text}");
     succeed(d.path(), &words(&charged("0.6", &["-o", "d.json"])));
@@ -107,7 +136,12 @@ fn the_rule_and_the_cost_are_told() {
 #[test]
 fn only_a_ledger_is_a_ledger() {
     let d = tempfile::tempdir().unwrap();
-    let notes = [("note.txt", "hello"), ("lines.txt", "a\nb\n"), ("almost.jsonl", "{\"format\":\"dpopt-model\",\"version\":1}"), ("zeros", "\0\0\0")];
+    let notes = [
+        ("note.txt", "hello"),
+        ("lines.txt", "a\nb\n"),
+        ("almost.jsonl", "{\"format\":\"dpopt-model\",\"version\":1}"),
+        ("zeros", "\0\0\0"),
+    ];
     for (name, text) in notes {
         std::fs::write(d.path().join(name), text).unwrap();
     }
@@ -150,7 +184,8 @@ fn a_cut_line_is_told() {
     assert!(output.status.success() && stderr(&output).contains("17 bytes"), "{}", stderr(&output));
     // it stays, and is still told, though lines follow it
     assert!(std::fs::read(d.path().join("budget.jsonl")).unwrap().starts_with(&bytes));
-    let status: serde_json::Value = serde_json::from_str(&succeed(d.path(), &["ledger", "budget.jsonl", "--json"])).unwrap();
+    let status: serde_json::Value =
+        serde_json::from_str(&succeed(d.path(), &["ledger", "budget.jsonl", "--json"])).unwrap();
     assert_eq!(status["cut_lines"][0]["bytes"], 17);
     assert_eq!(status["charges"].as_array().unwrap().len(), 2);
 }
@@ -162,12 +197,26 @@ fn a_receipt_finds_a_ledger_that_lost_its_charge() {
     let early = std::fs::read(d.path().join("budget.jsonl")).unwrap();
     succeed(d.path(), &words(&charged("0.2", &["-o", "b.json", "--report", "b-report.json"])));
     std::fs::write(d.path().join("v.libsvm"), "0 1:0.5\n".repeat(500)).unwrap();
-    let mean = ["mean", "v.libsvm", "--features", "9", "--sparsity", "1", "--epsilon", "0.2", "--delta=1e-6", "-o", "mean.json"];
+    let mean = [
+        "mean",
+        "v.libsvm",
+        "--features",
+        "9",
+        "--sparsity",
+        "1",
+        "--epsilon",
+        "0.2",
+        "--delta=1e-6",
+        "-o",
+        "mean.json",
+    ];
     succeed(d.path(), &[&mean[..], &TOTAL].concat());
-    let model: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(d.path().join("b.json")).unwrap()).unwrap();
+    let model: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(d.path().join("b.json")).unwrap()).unwrap();
     assert_eq!(model["receipt"]["number"], 2);
     assert_eq!(model["receipt"]["check"].as_str().unwrap().len(), 16);
-    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(d.path().join("b-report.json")).unwrap()).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(d.path().join("b-report.json")).unwrap()).unwrap();
     assert_eq!(report["receipt"], model["receipt"]);
     let verify = ["ledger", "budget.jsonl", "--verify", "a.json", "b.json", "b-report.json", "mean.json"];
     let text = succeed(d.path(), &verify);
@@ -211,7 +260,10 @@ fn a_guarantee_is_recomputed_from_its_event() {
     let facts = std::fs::read_to_string(census().join("bounds.toml")).unwrap();
     let without: String = facts.split("\n[").filter(|part| !part.contains("income]")).collect::<Vec<_>>().join("\n[");
     std::fs::write(&bounds, without).unwrap();
-    succeed(d.path(), &["fit", &data, "--target", "income", "--epsilon", "1", "--delta=1e-6", "--bounds", "b.toml", "-o", "two.json"]);
+    succeed(
+        d.path(),
+        &["fit", &data, "--target", "income", "--epsilon", "1", "--delta=1e-6", "--bounds", "b.toml", "-o", "two.json"],
+    );
     succeed(d.path(), &words(&fit("1", &["-o", "one.json", "--method", "noisy-sgd", "--report", "r.json"])));
     let text = succeed(d.path(), &["verify", "one.json", "two.json", "r.json"]);
     assert_eq!(text.matches("holds").count(), 3, "{text}");
@@ -257,12 +309,18 @@ fn a_held_lock_says_so_and_ends() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("waiting") && text.contains("2 seconds") && text.contains("--ledger-wait"), "{text}");
-    if cfg!(target_os = "linux") && std::fs::read_to_string("/proc/locks").is_ok_and(|l| l.contains(&format!(" {} ", std::process::id()))) {
+    if cfg!(target_os = "linux")
+        && std::fs::read_to_string("/proc/locks").is_ok_and(|l| l.contains(&format!(" {} ", std::process::id())))
+    {
         assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
     }
     assert_eq!(before, std::fs::read(d.path().join("budget.jsonl")).unwrap());
     // let go while it waits
-    let mut child = command(d.path(), &words(&charged("0.2", &["-o", "b.json"]))).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command(d.path(), &words(&charged("0.2", &["-o", "b.json"])))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(700));
     drop(held);
     assert!(child.wait().unwrap().success());
@@ -281,9 +339,11 @@ fn a_run_killed_in_the_middle_of_a_write_leaves_whole_files_and_its_charge() {
         }
         let before = std::fs::read(d.path().join("budget.jsonl")).unwrap_or_default();
         let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().filter(|l| l.contains("\"event\"")).count();
-        let quoted: Vec<String> = charged("0.3", &["-o", "m.json", "--report", "r.html"]).iter().map(|w| format!("'{w}'")).collect();
+        let quoted: Vec<String> =
+            charged("0.3", &["-o", "m.json", "--report", "r.html"]).iter().map(|w| format!("'{w}'")).collect();
         // in units of 512 bytes
-        let script = format!("ulimit -c 0; ulimit -f {limit}; exec '{}' {}", env!("CARGO_BIN_EXE_dpopt"), quoted.join(" "));
+        let script =
+            format!("ulimit -c 0; ulimit -f {limit}; exec '{}' {}", env!("CARGO_BIN_EXE_dpopt"), quoted.join(" "));
         let output = std::process::Command::new("dash").args(["-c", &script]).current_dir(d.path()).output().unwrap();
         let after = std::fs::read(d.path().join("budget.jsonl")).unwrap_or_default();
         assert!(after.starts_with(&before), "limit {limit}: the ledger's past changed");
@@ -298,7 +358,8 @@ fn a_run_killed_in_the_middle_of_a_write_leaves_whole_files_and_its_charge() {
         ends.insert((whole[0], after.len() == before.len(), after.ends_with(b"\n") || after.is_empty()));
         // the next run goes on, whatever was cut
         succeed(d.path(), &words(&charged("0.2", &["-o", "next.json"])));
-        let status: serde_json::Value = serde_json::from_str(&succeed(d.path(), &["ledger", "budget.jsonl", "--json"])).unwrap();
+        let status: serde_json::Value =
+            serde_json::from_str(&succeed(d.path(), &["ledger", "budget.jsonl", "--json"])).unwrap();
         assert!(status["charges"].as_array().unwrap().len() > count(&before));
     }
     // at least: before the ledger, in its line, after it and before the answer, never
@@ -313,7 +374,11 @@ fn a_full_disk_costs_no_budget() {
     let d = tempfile::tempdir().unwrap();
     let small = d.path().join("small");
     std::fs::create_dir(&small).unwrap();
-    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(&small).stderr(Stdio::null()).status();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .arg(&small)
+        .stderr(Stdio::null())
+        .status();
     if !mounted.is_ok_and(|s| s.success()) {
         println!("skipped: mounting a small disk needs rights that are not there");
         return;

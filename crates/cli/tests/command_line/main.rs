@@ -45,7 +45,8 @@ fn refuse(directory: &Path, arguments: &[&str]) -> String {
     let output = dpopt(directory, arguments);
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
-    let errors: Vec<&str> = stderr.lines().filter(|l| !l.starts_with("dpopt: warning:") && !l.starts_with("dpopt: note:")).collect();
+    let errors: Vec<&str> =
+        stderr.lines().filter(|l| !l.starts_with("dpopt: warning:") && !l.starts_with("dpopt: note:")).collect();
     assert_eq!(errors.len(), 1, "{arguments:?}: {stderr}");
     assert!(errors[0].starts_with("dpopt: error: "), "{stderr}");
     errors[0].to_string()

@@ -35,14 +35,16 @@ fn write_parquet(file: &Path, last_index: u32) {
         indices.append(true);
         values.append(true);
     }
-    let columns: [(&str, ArrayRef); 2] = [("indices", Arc::new(indices.finish())), ("values", Arc::new(values.finish()))];
+    let columns: [(&str, ArrayRef); 2] =
+        [("indices", Arc::new(indices.finish())), ("values", Arc::new(values.finish()))];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
 }
 
-const MEAN: [&str; 10] = ["--features", "100000", "--sparsity", "2", "--epsilon", "2", "--delta", "1e-6", "--insecure-seed", "5"];
+const MEAN: [&str; 10] =
+    ["--features", "100000", "--sparsity", "2", "--epsilon", "2", "--delta", "1e-6", "--insecure-seed", "5"];
 
 fn mean<'a>(data: &'a str, extra: &[&'a str]) -> Vec<&'a str> {
     ["mean", data].into_iter().chain(MEAN).chain(extra.iter().copied()).collect()
@@ -83,7 +85,10 @@ fn the_plan_is_shown_without_reading_and_methods_are_chosen_by_it() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     // two entries per vector: the l1 norm is small, and Laplace noise the better
     assert_eq!(json["candidates"][0]["method"], "projected-laplace");
-    let wide = succeed(d.path(), &["mean", "v.libsvm", "--features", "100000", "--sparsity", "40", "--epsilon", "1", "--explain", "--json"]);
+    let wide = succeed(
+        d.path(),
+        &["mean", "v.libsvm", "--features", "100000", "--sparsity", "40", "--epsilon", "1", "--explain", "--json"],
+    );
     let wide: serde_json::Value = serde_json::from_str(&wide).unwrap();
     assert_eq!(wide["candidates"][0]["method"], "projected-gaussian");
     assert_eq!(files(d.path()), ["v.libsvm"]);
@@ -113,7 +118,9 @@ fn bad_vectors_are_refused_without_their_values() {
     std::fs::write(d.path().join("t.csv"), "x,name\n1,ann\n2,bob\n").unwrap();
     let error = refuse(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1"]);
     assert!(error.contains("column `c2`, row 1") && !error.contains("ann"), "{error}");
-    for (flag, value) in [("--sparsity", "0"), ("--norm", "-1"), ("--norm", "NaN"), ("--method", "median"), ("--epsilon", "-1")] {
+    for (flag, value) in
+        [("--sparsity", "0"), ("--norm", "-1"), ("--norm", "NaN"), ("--method", "median"), ("--epsilon", "-1")]
+    {
         let mut arguments = mean("v.libsvm", &[]);
         match arguments.iter().position(|a| *a == flag) {
             Some(at) => arguments[at + 1] = value,

@@ -45,8 +45,23 @@ fn prepared() -> tempfile::TempDir {
     write_tables(d.path());
     std::fs::write(d.path().join("bounds.toml"), "[x]\nlower = 0\nupper = 1\n[y]\nlevels = ['no', 'yes']\n").unwrap();
     let fit = [
-        "fit", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "bounds.toml", "--bad-cells", "missing",
-        "--ledger", "budget.jsonl", "--total-epsilon", "1.5", "-q",
+        "fit",
+        "t.csv",
+        "--target",
+        "y",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--bounds",
+        "bounds.toml",
+        "--bad-cells",
+        "missing",
+        "--ledger",
+        "budget.jsonl",
+        "--total-epsilon",
+        "1.5",
+        "-q",
     ];
     crate::succeed(d.path(), &fit);
     d
@@ -67,20 +82,72 @@ fn no_pair_of_swapped_files_shows_a_cell() {
         for second in FILES {
             for reading in readings {
                 let mut commands = vec![
-                    vec!["fit", first, "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", second, "-o", "out.json"],
+                    vec![
+                        "fit",
+                        first,
+                        "--target",
+                        "y",
+                        "--epsilon",
+                        "1",
+                        "--delta",
+                        "1e-6",
+                        "--bounds",
+                        second,
+                        "-o",
+                        "out.json",
+                    ],
                     vec!["explain", first, "--target", "c3", "--epsilon", "1", "--delta", "1e-6", "--bounds", second],
                     vec!["predict", first, second, "-o", "out.csv"],
                     vec!["evaluate", first, second],
                 ];
                 if second == FILES[0] {
-                    commands.push(vec!["mean", first, "--epsilon", "1", "--delta", "1e-6", "--sparsity", "2", "-o", "out.csv"]);
                     commands.push(vec![
-                        "fit", first, "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--numeric", "x", "--bounds-budget", "0.1",
-                        "--text", "city", "-o", "out.json", "--report", "out.html",
+                        "mean",
+                        first,
+                        "--epsilon",
+                        "1",
+                        "--delta",
+                        "1e-6",
+                        "--sparsity",
+                        "2",
+                        "-o",
+                        "out.csv",
                     ]);
                     commands.push(vec![
-                        "mean", first, "--epsilon", "1", "--delta", "1e-6", "--sparsity", "2", "-o", "out.csv", "--report", "out.html",
-                        "--norm", "1e7",
+                        "fit",
+                        first,
+                        "--target",
+                        "y",
+                        "--epsilon",
+                        "1",
+                        "--delta",
+                        "1e-6",
+                        "--numeric",
+                        "x",
+                        "--bounds-budget",
+                        "0.1",
+                        "--text",
+                        "city",
+                        "-o",
+                        "out.json",
+                        "--report",
+                        "out.html",
+                    ]);
+                    commands.push(vec![
+                        "mean",
+                        first,
+                        "--epsilon",
+                        "1",
+                        "--delta",
+                        "1e-6",
+                        "--sparsity",
+                        "2",
+                        "-o",
+                        "out.csv",
+                        "--report",
+                        "out.html",
+                        "--norm",
+                        "1e7",
                     ]);
                 }
                 for mut command in commands {
@@ -120,11 +187,27 @@ fn long_lists_and_long_numbers_are_short_in_messages() {
     std::fs::write(d.path().join("far.toml"), "[column7]\nlower = -1.7e308\nupper = 1.7e308\n").unwrap();
     std::fs::write(d.path().join("down.toml"), "[column7]\nlower = 1.7e308\nupper = -1.5e308\n").unwrap();
     let all = names.join(",");
-    std::fs::write(d.path().join("all.toml"), names.iter().map(|n| format!("[{n}]\nnumeric = true\n")).collect::<String>()).unwrap();
+    std::fs::write(
+        d.path().join("all.toml"),
+        names.iter().map(|n| format!("[{n}]\nnumeric = true\n")).collect::<String>(),
+    )
+    .unwrap();
     assert!(all.len() > 100_000);
     for arguments in [
         vec!["explain", "wide.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"],
-        vec!["explain", "wide.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml", "--json"],
+        vec![
+            "explain",
+            "wide.csv",
+            "--target",
+            "y",
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-6",
+            "--bounds",
+            "b.toml",
+            "--json",
+        ],
         vec!["explain", "wide.csv", "--target", "z", "--epsilon", "1", "--bounds", "b.toml"],
         vec!["fit", "wide.csv", "--target", "y", "--epsilon", "1", "--bounds", "all.toml"],
         vec!["fit", "wide.csv", "--target", "y", "--epsilon", "1", "--bounds", "far.toml"],
@@ -141,7 +224,12 @@ fn long_lists_and_long_numbers_are_short_in_messages() {
         for text in [&output.stdout, &output.stderr] {
             let text = String::from_utf8_lossy(text);
             for line in text.lines() {
-                assert!(line.len() < 2000, "{arguments:?}: {} bytes: {}", line.len(), line.chars().take(300).collect::<String>());
+                assert!(
+                    line.len() < 2000,
+                    "{arguments:?}: {} bytes: {}",
+                    line.len(),
+                    line.chars().take(300).collect::<String>()
+                );
                 let digits = line.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
                 assert!(digits < 30, "{arguments:?}: {line}");
             }

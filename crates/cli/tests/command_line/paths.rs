@@ -103,7 +103,10 @@ fn no_other_command_writes_over_what_it_reads() {
 fn a_table_is_not_counted_twice() {
     let d = workplace();
     let twice = |more: &str| {
-        let line = refuse(d.path(), &["explain", "census.csv", more, "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"]);
+        let line = refuse(
+            d.path(),
+            &["explain", "census.csv", more, "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"],
+        );
         assert!(line.contains("census.csv") && line.contains("twice"), "{line}");
     };
     twice("./census.csv");
@@ -114,7 +117,8 @@ fn a_table_is_not_counted_twice() {
         std::fs::create_dir(d.path().join("parts")).unwrap();
         std::fs::rename(d.path().join("census.csv"), d.path().join("parts/a.csv")).unwrap();
         std::os::unix::fs::symlink("a.csv", d.path().join("parts/b.csv")).unwrap();
-        let line = refuse(d.path(), &["explain", "parts", "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"]);
+        let line =
+            refuse(d.path(), &["explain", "parts", "--target", "income", "--epsilon", "1", "--bounds", "bounds.toml"]);
         assert!(line.contains("parts/a.csv") && line.contains("parts/b.csv"), "{line}");
     }
 }
@@ -138,7 +142,17 @@ fn the_private_table_is_not_public_data() {
         names.push("link.csv");
     }
     for public in names {
-        let mut arguments = vec!["fit", "census.csv", "--target", "income", "--epsilon", "0.1", "--delta=1e-6", "--public-data", public];
+        let mut arguments = vec![
+            "fit",
+            "census.csv",
+            "--target",
+            "income",
+            "--epsilon",
+            "0.1",
+            "--delta=1e-6",
+            "--public-data",
+            public,
+        ];
         arguments.extend(LEDGER);
         let line = refuse(d.path(), &arguments);
         assert!(line.contains("--public-data") && line.contains("same"), "{line}");
@@ -148,7 +162,10 @@ fn the_private_table_is_not_public_data() {
     let text = std::fs::read_to_string(d.path().join("census.csv")).unwrap();
     let shorter: Vec<&str> = text.lines().take(2000).collect();
     std::fs::write(d.path().join("sample.csv"), shorter.join("\n")).unwrap();
-    succeed(d.path(), &["fit", "census.csv", "--target", "income", "--epsilon", "0.1", "--delta=1e-6", "--public-data", "sample.csv"]);
+    succeed(
+        d.path(),
+        &["fit", "census.csv", "--target", "income", "--epsilon", "0.1", "--delta=1e-6", "--public-data", "sample.csv"],
+    );
 }
 
 #[cfg(unix)]
@@ -199,7 +216,8 @@ fn a_model_can_go_to_standard_output_and_a_report_be_json() {
     assert!(!files(d.path()).contains(&"-".to_string()));
     // a person still sees what happened
     assert!(String::from_utf8_lossy(&output.stderr).contains("guarantee"));
-    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(d.path().join("r.json")).unwrap()).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(d.path().join("r.json")).unwrap()).unwrap();
     assert_eq!(report["guarantee"], model["guarantee"]);
     assert!(report["coefficients"].as_array().is_some_and(|c| !c.is_empty()));
     let status = command(d.path(), &["predict", "-", "census.csv"]).status().unwrap();

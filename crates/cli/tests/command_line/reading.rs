@@ -30,15 +30,31 @@ fn the_first_row_does_not_say_how_many_columns_there_are() {
     let mut seen = Vec::new();
     for first in ["0.5,yes", "", "0.5", "0.5,yes,0.5,0.5"] {
         write(d.path(), "t.csv", rows("", first, 0));
-        let fit = ["fit", "t.csv", "--no-header", "--target", "c2", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing"];
+        let fit = [
+            "fit",
+            "t.csv",
+            "--no-header",
+            "--target",
+            "c2",
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-6",
+            "--bad-cells",
+            "missing",
+        ];
         // nothing declares the number: the same refusal, whatever the row
         for undeclared in [&["--numeric", "c1", "--bounds-budget", "0.1", "--ignore", "c4"][..], &["--text", "c3"]] {
             let line = refuse(d.path(), &[&fit[..], undeclared].concat());
             assert!(line.contains("--columns N"), "{line}");
         }
-        let line = refuse(d.path(), &["mean", "t.csv", "--no-header", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6"]);
+        let line =
+            refuse(d.path(), &["mean", "t.csv", "--no-header", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6"]);
         assert!(line.contains("--columns N"), "{line}");
-        let line = refuse(d.path(), &["explain", "t.csv", "--no-header", "--target", "y", "--epsilon", "1", "--bounds", "b.toml"]);
+        let line = refuse(
+            d.path(),
+            &["explain", "t.csv", "--no-header", "--target", "y", "--epsilon", "1", "--bounds", "b.toml"],
+        );
         assert!(line.contains("--columns N"), "{line}");
         // a bounds file that names all, or the flag
         let declared = [&fit[..], &["--bounds", "b.toml", "--report", "r.html", "--insecure-seed", "1"]].concat();
@@ -49,13 +65,31 @@ fn the_first_row_does_not_say_how_many_columns_there_are() {
         assert!(line.contains("--columns") && line.contains("out of range"), "{line}");
         succeed(
             d.path(),
-            &["mean", "t.csv", "--no-header", "--columns", "2", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--bad-cells",
-                "missing", "--report", "m.html"],
+            &[
+                "mean",
+                "t.csv",
+                "--no-header",
+                "--columns",
+                "2",
+                "--sparsity",
+                "1",
+                "--epsilon",
+                "1",
+                "--delta",
+                "1e-6",
+                "--bad-cells",
+                "missing",
+                "--report",
+                "m.html",
+            ],
         );
         assert!(std::fs::read_to_string(d.path().join("m.html")).unwrap().contains("The table has 2 columns"));
         let line = refuse(d.path(), &["predict", "model.json", "t.csv", "--no-header"]);
         assert!(line.contains("--columns N"), "{line}");
-        succeed(d.path(), &["predict", "model.json", "t.csv", "--no-header", "--columns", "2", "--bad-cells", "missing"]);
+        succeed(
+            d.path(),
+            &["predict", "model.json", "t.csv", "--no-header", "--columns", "2", "--bad-cells", "missing"],
+        );
     }
     assert!(seen.windows(2).all(|pair| pair[0].lines().next() == pair[1].lines().next()), "{seen:?}");
 }
@@ -65,22 +99,54 @@ fn no_content_of_a_row_stops_a_run_or_changes_their_number() {
     let d = tempfile::tempdir().unwrap();
     write(d.path(), "b.toml", BOUNDS.replace("c1", "x").replace("c2", "y"));
     let long = format!("\"{}", "7".repeat(65 << 20));
-    for hostile in ["0.5,yes", "", " ", "\"", "0.5,\"yes", "\0", "\r", "1,2,3", "nan,inf", "1e308,1e308", "0.5,maybe", &long] {
+    for hostile in
+        ["0.5,yes", "", " ", "\"", "0.5,\"yes", "\0", "\r", "1,2,3", "nan,inf", "1e308,1e308", "0.5,maybe", &long]
+    {
         for at in [0, 200, 399] {
             write(d.path(), "t.csv", rows("x,y\n", hostile, at));
             let said = succeed(
                 d.path(),
-                &["fit", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml", "--bad-cells", "missing"],
+                &[
+                    "fit",
+                    "t.csv",
+                    "--target",
+                    "y",
+                    "--epsilon",
+                    "1",
+                    "--delta",
+                    "1e-6",
+                    "--bounds",
+                    "b.toml",
+                    "--bad-cells",
+                    "missing",
+                ],
             );
             assert!(said.contains("400 rows"), "{said}");
             let said = succeed(
                 d.path(),
-                &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing", "-o", "m.csv"],
+                &[
+                    "mean",
+                    "t.csv",
+                    "--sparsity",
+                    "1",
+                    "--epsilon",
+                    "1",
+                    "--delta",
+                    "1e-6",
+                    "--bad-cells",
+                    "missing",
+                    "-o",
+                    "m.csv",
+                ],
             );
             assert!(said.contains("mean of 400 vectors"), "{said}");
             let check = ["check", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"];
             let said = succeed(d.path(), &[&check[..], &["--bad-cells", "missing"]].concat());
-            assert!(!hostile.starts_with('"') || said.contains(if hostile.len() > 100 { "64 MiB" } else { "opens a quote" }), "{said}");
+            assert!(
+                !hostile.starts_with('"')
+                    || said.contains(if hostile.len() > 100 { "64 MiB" } else { "opens a quote" }),
+                "{said}"
+            );
             if hostile.len() > 100 {
                 break;
             }
@@ -180,7 +246,10 @@ fn a_mean_refuses_what_it_cannot_mean() {
     for norm in ["1e-60", "1e60", "1e-20", "1e20"] {
         succeed(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--norm", norm]);
     }
-    assert!(succeed(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--rows", "50"]).contains("50"));
+    assert!(
+        succeed(d.path(), &["mean", "t.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-6", "--rows", "50"])
+            .contains("50")
+    );
 }
 
 #[test]
@@ -196,7 +265,10 @@ fn huge_declarations_are_answered_at_once() {
     write(d.path(), "t.csv", format!("x,y\n{}", "0.5,l7\n".repeat(50)));
     dpopt(d.path(), &["explain", "t.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--bounds", "b.toml"]);
     dpopt(d.path(), &["explain", "--rows", "1000", "--features", "10", "--class-count", "300000", "--epsilon", "1"]);
-    dpopt(d.path(), &["explain", "--rows", "1000", "--features", "10", "--class-count", "4000000000", "--epsilon", "1"]);
+    dpopt(
+        d.path(),
+        &["explain", "--rows", "1000", "--features", "10", "--class-count", "4000000000", "--epsilon", "1"],
+    );
     dpopt(d.path(), &["explain", "--rows", "1000", "--features", "2147483648", "--epsilon", "1"]);
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
@@ -220,7 +292,13 @@ fn a_bomb_in_gzip_takes_no_memory() {
     // a process that may not have more than 800 MB of addresses
     let limited = |arguments: &str| {
         let command = format!("ulimit -v 800000; exec {} {arguments}", env!("CARGO_BIN_EXE_dpopt"));
-        std::process::Command::new("sh").arg("-c").arg(command).current_dir(d.path()).env("RAYON_NUM_THREADS", "2").output().unwrap()
+        std::process::Command::new("sh")
+            .arg("-c")
+            .arg(command)
+            .current_dir(d.path())
+            .env("RAYON_NUM_THREADS", "2")
+            .output()
+            .unwrap()
     };
     let said = limited("fit t.csv.gz --target y --epsilon 1 --delta 1e-6 --bounds b.toml --bad-cells missing");
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));

@@ -20,8 +20,19 @@ fn clicks(directory: &Path) {
 }
 
 const FIT: [&str; 13] = [
-    "fit", "clicks.libsvm", "--features", "1048576", "--classes", "0,1", "--epsilon", "4", "--delta", "1e-6", "--insecure-seed",
-    "7", "-q",
+    "fit",
+    "clicks.libsvm",
+    "--features",
+    "1048576",
+    "--classes",
+    "0,1",
+    "--epsilon",
+    "4",
+    "--delta",
+    "1e-6",
+    "--insecure-seed",
+    "7",
+    "-q",
 ];
 
 fn weights(directory: &Path, extra: &[&str]) -> Vec<f64> {
@@ -41,7 +52,10 @@ fn noisy_sgd_is_lazy_by_itself_and_the_memory_cap_changes_nothing() {
     let html = std::fs::read_to_string(d.path().join("report.html")).unwrap();
     assert!(html.contains("lazily") && html.contains("128-bit"), "the report says how noise was drawn");
     assert_eq!(in_memory.len(), 1 << 20);
-    assert!(in_memory.iter().filter(|w| **w == 0.0).count() < 50_000, "every weight has noise, on a grid of about ν/16");
+    assert!(
+        in_memory.iter().filter(|w| **w == 0.0).count() < 50_000,
+        "every weight has noise, on a grid of about ν/16"
+    );
     assert!(in_memory[1] > in_memory[0], "{} {}", in_memory[1], in_memory[0]);
     // with rows on disk: the same bits
     let on_disk = weights(d.path(), &[&sgd[..], &["--memory", "16K"]].concat());
@@ -57,8 +71,20 @@ fn streams_of_batches_with_correlated_noise() {
     (0..3000).for_each(|i| writeln!(text, "{} {}:1 {}:0.5", i % 2, 1 + i % 2, 3 + i % 5).unwrap());
     std::fs::write(d.path().join("small.libsvm"), text).unwrap();
     let base = [
-        "fit", "small.libsvm", "--features", "8", "--classes", "0,1", "--epsilon", "4", "--delta", "1e-6", "--method", "dp-ftrl",
-        "--insecure-seed", "3",
+        "fit",
+        "small.libsvm",
+        "--features",
+        "8",
+        "--classes",
+        "0,1",
+        "--epsilon",
+        "4",
+        "--delta",
+        "1e-6",
+        "--method",
+        "dp-ftrl",
+        "--insecure-seed",
+        "3",
     ];
     for correlation in ["blt", "banded", "tree", "independent"] {
         let out = succeed(d.path(), &[&base[..], &["--correlation", correlation]].concat());
@@ -80,7 +106,8 @@ fn rows_declared_sparse_are_cut_and_put_the_fit_into_its_regime() {
     clicks(d.path());
     let chosen = |extra: &[&str]| {
         let plan: serde_json::Value =
-            serde_json::from_str(&succeed(d.path(), &[&["explain"], &FIT[1..10], &["--json"], extra].concat())).unwrap();
+            serde_json::from_str(&succeed(d.path(), &[&["explain"], &FIT[1..10], &["--json"], extra].concat()))
+                .unwrap();
         (plan["problem"]["nonzeros"].as_u64().unwrap(), plan["candidates"][0]["method"].as_str().unwrap().to_owned())
     };
     assert_eq!(chosen(&[]).0, 1 << 20);

@@ -15,7 +15,10 @@ fn a_split_keeps_every_row_once_and_is_reproducible() {
     let (train, test) = split("a", "b", "1");
     assert_eq!((train.matches("\nb\"").count(), test.matches("\nb\"").count()), (70, 30));
     for row in &rows {
-        assert_eq!(usize::from(train.contains(&format!("\n{row}"))) + usize::from(test.contains(&format!("\n{row}"))), 1);
+        assert_eq!(
+            usize::from(train.contains(&format!("\n{row}"))) + usize::from(test.contains(&format!("\n{row}"))),
+            1
+        );
     }
     assert!(train.starts_with("x,y\n") && test.starts_with("x,y\n"));
     assert_eq!(split("c", "d", "1"), (train.clone(), test));
@@ -42,11 +45,7 @@ fn generate_writes_bounds_beside_the_table() {
 fn a_file_that_is_not_a_model_says_so() {
     let d = tempfile::tempdir().unwrap();
     std::fs::write(d.path().join("t.csv"), "x\n1\n").unwrap();
-    for (text, part) in [
-        ("{}", "not a model"),
-        ("not json", "not a model"),
-        (r#"{"format":"other"}"#, "not a model"),
-    ] {
+    for (text, part) in [("{}", "not a model"), ("not json", "not a model"), (r#"{"format":"other"}"#, "not a model")] {
         std::fs::write(d.path().join("m.json"), text).unwrap();
         let line = refuse(d.path(), &["predict", "m.json", "t.csv"]);
         assert!(line.contains(part), "{line}");

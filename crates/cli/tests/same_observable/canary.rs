@@ -22,7 +22,9 @@ struct Input {
 fn text_table(header: &str, row: &str) -> Vec<u8> {
     let mut all = header.as_bytes().to_vec();
     for i in 0..60 {
-        all.extend(row.replace("{i}", &format!("{}", i % 2)).replace("{n}", CANARY_NUMBER).replace("{t}", CANARY_TEXT).bytes());
+        all.extend(
+            row.replace("{i}", &format!("{}", i % 2)).replace("{n}", CANARY_NUMBER).replace("{t}", CANARY_TEXT).bytes(),
+        );
         all.push(b'\n');
     }
     all
@@ -38,10 +40,25 @@ fn inputs(directory: &Path) -> Vec<Input> {
         all.into_bytes()
     };
     std::fs::write(directory.join("good.csv"), good()).expect("written");
-    let bounds: &[u8] = b"[a]\nlower = 0\nupper = 1\n[b]\nlower = 0\nupper = 6\n[c]\nlevels = ['red']\n[y]\nlevels = ['no', 'yes']\n";
+    let bounds: &[u8] =
+        b"[a]\nlower = 0\nupper = 1\n[b]\nlower = 0\nupper = 6\n[c]\nlevels = ['red']\n[y]\nlevels = ['no', 'yes']\n";
     std::fs::write(directory.join("good.toml"), bounds).expect("written");
     let made = Command::new(env!("CARGO_BIN_EXE_dpopt"))
-        .args(["fit", "good.csv", "--target", "y", "--bounds", "good.toml", "--epsilon", "1", "--delta", "1e-6", "-q", "-o", "model.json"])
+        .args([
+            "fit",
+            "good.csv",
+            "--target",
+            "y",
+            "--bounds",
+            "good.toml",
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-6",
+            "-q",
+            "-o",
+            "model.json",
+        ])
         .current_dir(directory)
         .status()
         .expect("the binary starts");
@@ -60,22 +77,36 @@ fn inputs(directory: &Path) -> Vec<Input> {
         Input { name: "headerless.csv", bytes: text_table("", "{n},{t},{t},{t}") },
         Input { name: "ragged.csv", bytes: text_table("a,b,c,y\n", "{t},{n}") },
         Input { name: "quote.csv", bytes: text_table("a,b,c,y\n", "\"{t},{n},{t},{t}") },
-        Input { name: "bytes.csv", bytes: [text_table("a,b,c,y\n", "{t},{n},{t},{t}"), b"\xff\xfe\0".to_vec()].concat() },
+        Input {
+            name: "bytes.csv",
+            bytes: [text_table("a,b,c,y\n", "{t},{n},{t},{t}"), b"\xff\xfe\0".to_vec()].concat(),
+        },
         Input { name: "table.tsv", bytes: text_table("a\tb\tc\ty\n", "{t}\t{n}\t{t}\t{t}") },
         Input { name: "rows.libsvm", bytes: text_table("", "{i} 1:{n} 2:{n}") },
         Input { name: "broken.libsvm", bytes: text_table("", "{t} {t}:{n}") },
-        Input { name: "object.json", bytes: format!("{{\"{CANARY_TEXT}\": {CANARY_NUMBER}, \"format\": \"{CANARY_TEXT}\"}}").into() },
+        Input {
+            name: "object.json",
+            bytes: format!("{{\"{CANARY_TEXT}\": {CANARY_NUMBER}, \"format\": \"{CANARY_TEXT}\"}}").into(),
+        },
         Input { name: "list.json", bytes: format!("[\"{CANARY_TEXT}\", {CANARY_NUMBER}]").into() },
         Input { name: "table.parquet", bytes: [b"PAR1".to_vec(), text_table("", "{t}{n}"), b"PAR1".to_vec()].concat() },
-        Input { name: "table.csv.gz", bytes: [b"\x1f\x8b\x08\0\0\0\0\0\0\0".to_vec(), text_table("", "{t}{n}")].concat() },
-        Input { name: "ledger.jsonl", bytes: format!("{{\"format\":\"dpopt-ledger\",\"version\":\"{CANARY_TEXT}\"}}\n").into() },
+        Input {
+            name: "table.csv.gz",
+            bytes: [b"\x1f\x8b\x08\0\0\0\0\0\0\0".to_vec(), text_table("", "{t}{n}")].concat(),
+        },
+        Input {
+            name: "ledger.jsonl",
+            bytes: format!("{{\"format\":\"dpopt-ledger\",\"version\":\"{CANARY_TEXT}\"}}\n").into(),
+        },
     ]
 }
 
 /// Every command that takes files; `{}` stands for a file that may be any.
 fn commands() -> Vec<(Vec<&'static str>, usize)> {
     const FIT: [&str; 6] = ["--target", "y", "--epsilon", "1", "--delta", "1e-6"];
-    let with = |head: &[&'static str], tail: &[&'static str]| [head, FIT.as_slice(), tail, if head[0] == "fit" { &["-o", "fitted.json"] } else { &[] }].concat();
+    let with = |head: &[&'static str], tail: &[&'static str]| {
+        [head, FIT.as_slice(), tail, if head[0] == "fit" { &["-o", "fitted.json"] } else { &[] }].concat()
+    };
     let mut all = Vec::new();
     let mut add = |words: Vec<&'static str>| {
         let places = words.iter().filter(|w| **w == "{}").count();

@@ -60,7 +60,13 @@ const CHOICES: [Choice; 19] = [
     Choice { name: "lambda 1e9", flags: &["--regularization", "1e9"], ..PLAIN },
     Choice { name: "q = 1", flags: &["--sampling-probability", "1"], ..PLAIN },
     Choice { name: "memory", flags: &["--memory", "1K", "--bad-cells", "missing"], unreadable: true, ..PLAIN },
-    Choice { name: "headerless", flags: &["--no-header", "--bad-cells", "missing"], unreadable: true, header: false, ..PLAIN },
+    Choice {
+        name: "headerless",
+        flags: &["--no-header", "--bad-cells", "missing"],
+        unreadable: true,
+        header: false,
+        ..PLAIN
+    },
     Choice { name: "shards", flags: &MISSING, unreadable: true, shards: true, ..PLAIN },
     Choice { name: "private labels", flags: &MISSING, unreadable: true, labels: false, ..PLAIN },
     Choice {
@@ -220,7 +226,15 @@ fn on_files(command: &str, sparse: bool, shards: bool) -> Vec<String> {
     [command].iter().chain(files).map(|word| word.to_string()).collect()
 }
 
-fn fit(method: &str, own: &[String], relation: &str, task: Task, option: &Choice, turn: usize, full: bool) -> Option<Case> {
+fn fit(
+    method: &str,
+    own: &[String],
+    relation: &str,
+    task: Task,
+    option: &Choice,
+    turn: usize,
+    full: bool,
+) -> Option<Case> {
     let sparse = task == Task::Sparse;
     if sparse && (!option.header || !option.ranges || !option.labels) {
         return None; // such a file has neither header nor ranges, and its labels are declared

@@ -28,7 +28,11 @@ fn main() -> ExitCode {
     let planted = observe::notices_planted_differences();
     let cases = cases::all(full, &only);
     let walked = walk::walk(&cases);
-    let leaks = if only.is_empty() || only.iter().any(|w| w == "canary") { canary::walk(full) } else { canary::Leaks::default() };
+    let leaks = if only.is_empty() || only.iter().any(|w| w == "canary") {
+        canary::walk(full)
+    } else {
+        canary::Leaks::default()
+    };
     for line in planted.iter().chain(&leaks.differences) {
         println!("DIFFERS {line}");
     }

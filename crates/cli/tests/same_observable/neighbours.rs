@@ -138,7 +138,9 @@ fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
         Record::Short => number.into(),
         Record::Long => format!("{number},{number},{text},{y},{text},{number},{number}").into(),
         Record::OpenQuote => format!("{number},{number},\"{text},{y}").into(),
-        Record::NotText => [b"\xff\xfe\0".as_slice(), number.as_bytes(), b",\0,", text.as_bytes(), b"\xc3(,", y.as_bytes()].concat(),
+        Record::NotText => {
+            [b"\xff\xfe\0".as_slice(), number.as_bytes(), b",\0,", text.as_bytes(), b"\xc3(,", y.as_bytes()].concat()
+        }
         Record::Endless => [number.as_bytes(), b",1,", &vec![b'x'; 60 << 20], b",", y.as_bytes()].concat(),
     }
 }

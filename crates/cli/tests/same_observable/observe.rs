@@ -64,7 +64,8 @@ pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (O
     }
     let mean = arguments.first().is_some_and(|a| a == "mean");
     let mut files = Vec::new();
-    let mut names: Vec<PathBuf> = std::fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path()).collect();
+    let mut names: Vec<PathBuf> =
+        std::fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path()).collect();
     names.sort();
     for path in names {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -96,7 +97,9 @@ fn shape(name: &str, content: &str) -> String {
             Ok(value) => json(&value),
             Err(_) => format!("not JSON: {}", content.len()),
         },
-        Some("jsonl") => content.lines().map(|l| serde_json::from_str(l).map_or("not JSON".into(), |v| json(&v)) + "\n").collect(),
+        Some("jsonl") => {
+            content.lines().map(|l| serde_json::from_str(l).map_or("not JSON".into(), |v| json(&v)) + "\n").collect()
+        }
         Some("html") => page(content),
         _ => without_numbers(content),
     }
@@ -224,14 +227,20 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
         ("no end", Observed { code: None, ..seen.clone() }),
         ("a warning", Observed { messages: String::new(), ..seen.clone() }),
         ("text", Observed { text: "four rows\n".into(), ..seen.clone() }),
-        ("a file more", Observed { files: [seen.files.clone(), vec![("x".into(), String::new())]].concat(), ..seen.clone() }),
+        (
+            "a file more",
+            Observed { files: [seen.files.clone(), vec![("x".into(), String::new())]].concat(), ..seen.clone() },
+        ),
         ("a weight more", file(r#"{"weights":[1.5,-2e-7,3],"labels":["no","yes"],"ok":true}"#)),
         ("a label", file(r#"{"weights":[1.5,-2e-7],"labels":["no","perhaps"],"ok":true}"#)),
         ("a key", file(r#"{"weights":[1.5,-2e-7],"labels":["no","yes"],"ok":true,"rows":3}"#)),
         ("null", file(r#"{"weights":[1.5,null],"labels":["no","yes"],"ok":true}"#)),
     ];
-    let mut missed: Vec<String> =
-        planted.iter().filter(|(_, o)| difference(&seen, o).is_none()).map(|(what, _)| format!("planted and not noticed: {what}")).collect();
+    let mut missed: Vec<String> = planted
+        .iter()
+        .filter(|(_, o)| difference(&seen, o).is_none())
+        .map(|(what, _)| format!("planted and not noticed: {what}"))
+        .collect();
     let other_numbers = file(r#"{"weights":[-7,0.25],"labels":["no","yes"],"ok":true}"#);
     if difference(&seen, &other_numbers).is_some() {
         missed.push("other values of the same shape are no difference".into());

@@ -71,7 +71,8 @@ fn group(directory: &Path, case: &Case, walked: &Mutex<Walked>) {
         // two runs that do not end look the same, and are still no answer
         wrong.extend((seen.code.is_none() && usual.code.is_none()).then(|| "does not end".to_string()));
         differing += usize::from(!wrong.is_empty());
-        differences.extend(wrong.iter().map(|w| format!("{} / {record:?} at {} of {}: {w}", case.name, case.at, case.rows)));
+        differences
+            .extend(wrong.iter().map(|w| format!("{} / {record:?} at {} of {}: {w}", case.name, case.at, case.rows)));
     }
     for line in &differences {
         println!("DIFFERS {line}");

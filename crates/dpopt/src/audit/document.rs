@@ -70,7 +70,9 @@ impl AuditRun {
     /// A curve could not be drawn.
     pub fn pictures(&self) -> Result<Vec<(String, String)>, String> {
         let drawn = self.library.iter().filter_map(|o| o.evidence.as_ref().map(|(report, claim)| (o, report, claim)));
-        drawn.map(|(o, report, claim)| Ok((picture_of(o), roc_svg(report, claim).map_err(|e| e.to_string())?))).collect()
+        drawn
+            .map(|(o, report, claim)| Ok((picture_of(o), roc_svg(report, claim).map_err(|e| e.to_string())?)))
+            .collect()
     }
 
     /// Markdown; `date` and `command` are printed at the top. `pictures` is the directory of the pictures, relative to the
@@ -85,15 +87,31 @@ impl AuditRun {
     fn write(&self, page: &mut String, (date, command, pictures): (&str, &str, &str)) -> std::fmt::Result {
         let tier = if self.catalogue.tier == Tier::Long { "long" } else { "short" };
         writeln!(page, "# Audits of {date}\n")?;
-        writeln!(page, "Written by `{command}` ({tier} tier, seed {}). How to read it: [docs/audit.md](../audit.md).\n", self.catalogue.seed)?;
+        writeln!(
+            page,
+            "Written by `{command}` ({tier} tier, seed {}). How to read it: [docs/audit.md](../audit.md).\n",
+            self.catalogue.seed
+        )?;
         writeln!(page, "```\n{}```\n", self.verdict())?;
         writeln!(page, "Wall-clock time of all rows: {:.0} s.\n", self.seconds())?;
 
         writeln!(page, "## The library's own code\n")?;
-        writeln!(page, "ε ≥ is proved at confidence 1 − 1e-6 by counting; the Gaussian column goes through the Gaussian curve of the")?;
-        writeln!(page, "two rates and is a bound only where that curve is exact; in the rows of one run it is the f-DP form (research")?;
-        writeln!(page, "grade). *At best* is what this pair and statistic could prove with any number of runs, where it is known.\n")?;
-        writeln!(page, "| code | pair, statistic | δ | claimed ε | at best | ε ≥ | Gaussian ε ≥ | share | must reach | runs | s |")?;
+        writeln!(
+            page,
+            "ε ≥ is proved at confidence 1 − 1e-6 by counting; the Gaussian column goes through the Gaussian curve of the"
+        )?;
+        writeln!(
+            page,
+            "two rates and is a bound only where that curve is exact; in the rows of one run it is the f-DP form (research"
+        )?;
+        writeln!(
+            page,
+            "grade). *At best* is what this pair and statistic could prove with any number of runs, where it is known.\n"
+        )?;
+        writeln!(
+            page,
+            "| code | pair, statistic | δ | claimed ε | at best | ε ≥ | Gaussian ε ≥ | share | must reach | runs | s |"
+        )?;
         writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|")?;
         for o in &self.library {
             let must = match o.standard {
@@ -116,7 +134,12 @@ impl AuditRun {
             writeln!(
                 page,
                 "| {name}{verdict} | {} | {delta} | {:.3} | {best} | {:.3} | {model} | {:.2} | {must} | {} | {:.1} |",
-                o.pair, o.claimed, o.lower_bound, o.share(), o.runs, o.seconds
+                o.pair,
+                o.claimed,
+                o.lower_bound,
+                o.share(),
+                o.runs,
+                o.seconds
             )?;
         }
 
@@ -129,19 +152,34 @@ impl AuditRun {
             of(Source::Shipped),
             of(Source::Altered)
         )?;
-        writeln!(page, "by the mistake, and its correct twin is the library's code. {caught_by_looking} rows are caught by looking, not by")?;
+        writeln!(
+            page,
+            "by the mistake, and its correct twin is the library's code. {caught_by_looking} rows are caught by looking, not by"
+        )?;
         writeln!(page, "sampling: they have no ε.\n")?;
-        writeln!(page, "An audit bets pair by pair and ends when the claim has fallen (`fell after`, on average), at the latest after `at most`")?;
-        writeln!(page, "pairs of runs. `rejected` counts independent audits. The two lower bounds, at δ = 1e-5, are by counting in ten audits")?;
+        writeln!(
+            page,
+            "An audit bets pair by pair and ends when the claim has fallen (`fell after`, on average), at the latest after `at most`"
+        )?;
+        writeln!(
+            page,
+            "pairs of runs. `rejected` counts independent audits. The two lower bounds, at δ = 1e-5, are by counting in ten audits"
+        )?;
         writeln!(page, "of the bug and in all audits of the correct code, each run to the end.\n")?;
-        writeln!(page, "| # | bug | code | pair, statistic | claimed ε | bug ε ≥ | correct ε ≥ | fell after | at most | rejected | found | s |")?;
+        writeln!(
+            page,
+            "| # | bug | code | pair, statistic | claimed ε | bug ε ≥ | correct ε ≥ | fell after | at most | rejected | found | s |"
+        )?;
         writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|---|")?;
         for o in &self.catalogue.outcomes {
             writeln!(page, "{}", row(o))?;
         }
 
         writeln!(page, "\n## Laws of the samplers\n")?;
-        writeln!(page, "Each test rejects a correct sampler with probability at most 1e-6. Power: how often it rejected the mistake.\n")?;
+        writeln!(
+            page,
+            "Each test rejects a correct sampler with probability at most 1e-6. Power: how often it rejected the mistake.\n"
+        )?;
         writeln!(page, "| sampler | law | test | smallest p of correct draws | mistake | rejected | s |")?;
         writeln!(page, "|---|---|---|---|---|---|---|")?;
         for o in &self.laws {
@@ -214,7 +252,11 @@ mod tests {
             seconds: 0.1,
         };
         let run = AuditRun {
-            catalogue: Summary { tier: Tier::Short, seed: 1, outcomes: vec![outcome(true, false), outcome(false, true)] },
+            catalogue: Summary {
+                tier: Tier::Short,
+                seed: 1,
+                outcomes: vec![outcome(true, false), outcome(false, true)],
+            },
             library: Vec::new(),
             laws: Vec::new(),
         };

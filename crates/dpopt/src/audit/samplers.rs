@@ -11,8 +11,8 @@ use super::statistics::laws::{chi_square_p_value, energy_p_value, ks_p_value};
 use crate::progress::Progress;
 use dpopt_noise::correlated::{CorrelatedNoise, Factor};
 use dpopt_noise::{
-    DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Grid, LazyIterate, LazyOptions, NoisyMax, PoissonSkips, Repetitions,
-    RoundedGaussian, RoundedLaplace, Run, StepRule,
+    DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Grid, LazyIterate, LazyOptions, NoisyMax, PoissonSkips,
+    Repetitions, RoundedGaussian, RoundedLaplace, Run, StepRule,
 };
 use dpopt_privacy::special::normal_cdf;
 use rayon::prelude::*;
@@ -90,7 +90,10 @@ fn run_one(test: &LawTest, tier: Tier, seed: u64) -> LawOutcome {
     let started = Instant::now();
     let seeds = if tier == Tier::Long { 100 } else { 1 };
     let p_values = |code: Code, first: u64| -> Result<Vec<f64>, String> {
-        (first..first + seeds).into_par_iter().map(|stream| (test.p_value)(code, &mut Draws::new(seed, stream))).collect()
+        (first..first + seeds)
+            .into_par_iter()
+            .map(|stream| (test.p_value)(code, &mut Draws::new(seed, stream)))
+            .collect()
     };
     let both = p_values(Code::Correct, 0).and_then(|c| p_values(Code::Planted, 1 << 32).map(|p| (c, p)));
     let (correct, planted, failure) = match both {
@@ -119,7 +122,13 @@ pub fn all() -> Vec<LawTest> {
     vec![
         test("rounded Gaussian", "N(0, 1)", "Kolmogorov-Smirnov, 40 000 draws", "standard deviation 1.1", gaussian),
         test("rounded Laplace", "Laplace, scale 1", "Kolmogorov-Smirnov, 80 000 draws", "scale 1.1", laplace),
-        test("discrete Laplace", "P(x) ~ e^(-|x|/3)", "chi-square, 21 cells, 20 000 draws", "-0 counts as a second 0", discrete_laplace),
+        test(
+            "discrete Laplace",
+            "P(x) ~ e^(-|x|/3)",
+            "chi-square, 21 cells, 20 000 draws",
+            "-0 counts as a second 0",
+            discrete_laplace,
+        ),
         test(
             "discrete Gaussian",
             "P(x) ~ e^(-x²/2)",
@@ -127,9 +136,13 @@ pub fn all() -> Vec<LawTest> {
             "a rounded continuous Gaussian",
             discrete_gaussian,
         ),
-        test("exponential mechanism", "P(i) ~ e^(u_i/2), u = (2, 1, 0, 0, 0)", "chi-square, 5 cells, 20 000 draws", "permute-and-flip", |code, draws| {
-            choice(code, [ChoiceOf::Exponential, ChoiceOf::Flip], &softmax(), draws)
-        }),
+        test(
+            "exponential mechanism",
+            "P(i) ~ e^(u_i/2), u = (2, 1, 0, 0, 0)",
+            "chi-square, 5 cells, 20 000 draws",
+            "permute-and-flip",
+            |code, draws| choice(code, [ChoiceOf::Exponential, ChoiceOf::Flip], &softmax(), draws),
+        ),
         test(
             "permute-and-flip",
             "visits in random order, u = (2, 1, 0, 0, 0), scale 2",
@@ -137,9 +150,27 @@ pub fn all() -> Vec<LawTest> {
             "the exponential mechanism",
             |code, draws| choice(code, [ChoiceOf::Flip, ChoiceOf::Exponential], &flipped(), draws),
         ),
-        test("number of runs of a search", "geometric, mean 5", "chi-square, 20 cells, 20 000 draws", "mean 5.5", repetitions),
-        test("size of a Poisson batch", "binomial(50, .3)", "chi-square, 15 cells, 10 000 draws", "q = .31", batch_size),
-        test("shuffle", "uniform over 24 orders", "chi-square, 24 cells, 20 000 draws", "each item swapped with any other", shuffle),
+        test(
+            "number of runs of a search",
+            "geometric, mean 5",
+            "chi-square, 20 cells, 20 000 draws",
+            "mean 5.5",
+            repetitions,
+        ),
+        test(
+            "size of a Poisson batch",
+            "binomial(50, .3)",
+            "chi-square, 15 cells, 10 000 draws",
+            "q = .31",
+            batch_size,
+        ),
+        test(
+            "shuffle",
+            "uniform over 24 orders",
+            "chi-square, 24 cells, 20 000 draws",
+            "each item swapped with any other",
+            shuffle,
+        ),
         test(
             "noise drawn lazily, two weights",
             "two independent N(0, 16)",
@@ -244,7 +275,8 @@ fn flipped() -> [f64; 5] {
 }
 
 fn choice(code: Code, which: [ChoiceOf; 2], exact: &[f64; 5], draws: &mut Draws) -> Result<f64, String> {
-    let (exponential, flip) = (ExponentialChoice::new(1.0, 1, false).map_err(text)?, NoisyMax::new(1.0, 1, false).map_err(text)?);
+    let (exponential, flip) =
+        (ExponentialChoice::new(1.0, 1, false).map_err(text)?, NoisyMax::new(1.0, 1, false).map_err(text)?);
     let mut observed = [0u64; 5];
     for _ in 0..20_000 {
         let chosen = match code.pick(which[0], which[1]) {
@@ -336,7 +368,12 @@ fn banded(code: Code, draws: &mut Draws) -> Result<f64, String> {
     // n_t = z_t − .75·n_(t−1)
     let dense = |draws: &mut Draws| {
         let mut last = 0.0;
-        (0..3).map(|_| { last = draws.gaussian() - band * last; last }).collect::<Vec<f64>>()
+        (0..3)
+            .map(|_| {
+                last = draws.gaussian() - band * last;
+                last
+            })
+            .collect::<Vec<f64>>()
     };
     let spread: Vec<f64> = (0..3).map(|t| (0..=t).map(|i| band.powi(2 * i)).sum::<f64>().sqrt()).collect();
     let shipped = |draws: &mut Draws| -> Result<Vec<f64>, String> {
@@ -344,7 +381,11 @@ fn banded(code: Code, draws: &mut Draws) -> Result<f64, String> {
         (0..3)
             .map(|_| {
                 let mut sum = [0i64];
-                if noise.add_next(&mut sum, draws.noise()) { Ok(grid.to_f64(sum[0])) } else { Err("the run is over".into()) }
+                if noise.add_next(&mut sum, draws.noise()) {
+                    Ok(grid.to_f64(sum[0]))
+                } else {
+                    Err("the run is over".into())
+                }
             })
             .collect()
     };
@@ -367,7 +408,9 @@ mod tests {
         // spec 19 §1.8
         let flipped = flipped();
         assert!((flipped[0] - 0.43541).abs() < 1e-5 && (flipped[1] - 0.21071).abs() < 1e-5);
-        assert!((flipped.iter().sum::<f64>() - 1.0).abs() < 1e-12 && (softmax().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!(
+            (flipped.iter().sum::<f64>() - 1.0).abs() < 1e-12 && (softmax().iter().sum::<f64>() - 1.0).abs() < 1e-12
+        );
     }
 
     #[test]

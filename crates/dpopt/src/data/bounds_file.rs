@@ -150,7 +150,12 @@ impl Schema {
 }
 
 fn unknown_key(table: &str, key: &str, known: &'static str) -> DataError {
-    DataError::BoundsKey { table: one_line(table), key: one_line(key), nearest: did_you_mean(key, known.split(", ")), known }
+    DataError::BoundsKey {
+        table: one_line(table),
+        key: one_line(key),
+        nearest: did_you_mean(key, known.split(", ")),
+        known,
+    }
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -181,7 +186,10 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
                     Some("log") => Transform::Log,
                     given => {
                         let nearest = did_you_mean(given.unwrap_or(""), ["auto", "linear", "log"]);
-                        return error(format!("transform is none that exists{nearest}"), "use \"auto\", \"linear\" or \"log\"");
+                        return error(
+                            format!("transform is none that exists{nearest}"),
+                            "use \"auto\", \"linear\" or \"log\"",
+                        );
                     }
                 });
             }
@@ -201,11 +209,13 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
     }
     let bounded = lower.is_some() || upper.is_some();
     let numeric = bounded || transform.is_some() || flags.contains(&"numeric");
-    let kinds = usize::from(numeric)
-        + usize::from(levels.is_some())
-        + flags.iter().filter(|flag| **flag != "numeric").count();
+    let kinds =
+        usize::from(numeric) + usize::from(levels.is_some()) + flags.iter().filter(|flag| **flag != "numeric").count();
     if kinds > 1 {
-        return error("is declared as more than one kind".into(), "keep one of lower/upper, levels, hash, text, ignore");
+        return error(
+            "is declared as more than one kind".into(),
+            "keep one of lower/upper, levels, hash, text, ignore",
+        );
     }
     if let Some(levels) = levels {
         return Kind::categorical(name, levels);
@@ -222,7 +232,10 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
             && transform == Transform::Log
             && b.lower() < 0.0
         {
-            return error(format!("transform = \"log\" with lower = {}", Shown(b.lower())), "use lower >= 0 or transform = \"linear\"");
+            return error(
+                format!("transform = \"log\" with lower = {}", Shown(b.lower())),
+                "use lower >= 0 or transform = \"linear\"",
+            );
         }
         return Ok(Kind::Numeric { bounds, transform });
     }
@@ -230,7 +243,10 @@ fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
         Some(&"hash") => Ok(Kind::Hashed),
         Some(&"text") => Ok(Kind::Text),
         Some(&"ignore") => Ok(Kind::Ignored),
-        _ => error("declares nothing".into(), "write lower and upper, or levels, or hash, text, ignore or numeric = true"),
+        _ => error(
+            "declares nothing".into(),
+            "write lower and upper, or levels, or hash, text, ignore or numeric = true",
+        ),
     }
 }
 

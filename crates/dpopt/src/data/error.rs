@@ -10,7 +10,9 @@ use std::path::Path;
 #[non_exhaustive]
 pub enum DataError {
     /// Rows beyond the memory cap could not be put aside.
-    #[error("rows beyond the memory cap could not be written to a temporary file: {reason}; make room there, or set TMPDIR")]
+    #[error(
+        "rows beyond the memory cap could not be written to a temporary file: {reason}; make room there, or set TMPDIR"
+    )]
     TemporaryFile {
         /// What the operating system says.
         reason: String,
@@ -32,7 +34,9 @@ pub enum DataError {
         first: String,
     },
     /// A file is given twice, or stands in a directory under two names: its people would count twice.
-    #[error("{first} and {second} are one file, and its rows would count twice; name it once (links are the file that they lead to)")]
+    #[error(
+        "{first} and {second} are one file, and its rows would count twice; name it once (links are the file that they lead to)"
+    )]
     SameFile {
         /// As found first.
         first: String,
@@ -164,14 +168,18 @@ pub enum DataError {
         found: usize,
     },
     /// A quote is opened and never closed, in a table whose fields may hold line breaks.
-    #[error("row {row} opens a quote that the file never closes; close it, pass --no-quoting if quotes are plain text, or leave out \
-             --quoted-newlines if no field holds a line break")]
+    #[error(
+        "row {row} opens a quote that the file never closes; close it, pass --no-quoting if quotes are plain text, or leave out \
+             --quoted-newlines if no field holds a line break"
+    )]
     UnbalancedQuote {
         /// 1-based row, header not counted.
         row: u64,
     },
     /// A cell of a numeric column is not a finite number.
-    #[error("column `{column}`, row {row}: not a finite number; fix the cell, leave it empty, or pass --bad-cells missing")]
+    #[error(
+        "column `{column}`, row {row}: not a finite number; fix the cell, leave it empty, or pass --bad-cells missing"
+    )]
     NotANumber {
         /// The column.
         column: String,
@@ -188,7 +196,9 @@ pub enum DataError {
         column: String,
     },
     /// A LIBSVM row that cannot be read.
-    #[error("row {row}: {reason}; write `label index:value …`, or pass --bad-cells missing to drop what cannot be read")]
+    #[error(
+        "row {row}: {reason}; write `label index:value …`, or pass --bad-cells missing to drop what cannot be read"
+    )]
     BadSparseRow {
         /// 1-based row.
         row: u64,
@@ -196,7 +206,9 @@ pub enum DataError {
         reason: &'static str,
     },
     /// The number of LIBSVM features must be public.
-    #[error("a LIBSVM file does not say how many features it has, and counting them would read the records; pass --features D")]
+    #[error(
+        "a LIBSVM file does not say how many features it has, and counting them would read the records; pass --features D"
+    )]
     FeaturesUnknown,
     /// The number of features is out of range.
     #[error("--features {given} is out of range; use 1 to {limit}")]
@@ -221,7 +233,9 @@ pub enum DataError {
         reason: &'static str,
     },
     /// A Parquet column whose type no encoder understands.
-    #[error("column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]")]
+    #[error(
+        "column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]"
+    )]
     UnsupportedType {
         /// The column.
         column: String,
@@ -319,7 +333,9 @@ impl DataError {
         };
         let header = declared.iter().any(|name| columns.contains(name));
         let columns_told = match separator {
-            Some(separator) => format!("it has one column only; if fields end at {separator:?}, pass --separator {separator:?}"),
+            Some(separator) => {
+                format!("it has one column only; if fields end at {separator:?}, pass --separator {separator:?}")
+            }
             None if header => format!("the table has {}", listed(columns.iter().map(|c| format!("`{c}`")))),
             None => format!(
                 "none of the {} columns has a name that was given, so they are not told here: if the first line is a row, pass \
@@ -374,7 +390,8 @@ mod tests {
 
     #[test]
     fn names_of_a_first_line_that_matches_nothing_are_not_told() {
-        let error = |declared: &[&str]| DataError::no_such_column("the target", "how", &["low", "age"], declared).to_string();
+        let error =
+            |declared: &[&str]| DataError::no_such_column("the target", "how", &["low", "age"], declared).to_string();
         let matched = error(&["age", "how"]);
         assert!(matched.contains("`low`, `age`") && matched.contains("did you mean `low`?"), "{matched}");
         let unmatched = error(&["how"]);

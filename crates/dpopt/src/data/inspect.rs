@@ -62,15 +62,25 @@ pub fn inspect(table: &dyn TableReader, layout: &Layout, bad_cells: BadCells) ->
     let finding = |(what, (count, rows)): (What, (u64, Vec<u64>))| {
         let cells = |what: String, stops: bool| (what, "cell", stops);
         let (what, unit, stops) = match what {
-            What::Ragged => (format!("{} more or fewer fields than the header", if count == 1 { "has" } else { "have" }), "row", stops),
+            What::Ragged => (
+                format!("{} more or fewer fields than the header", if count == 1 { "has" } else { "have" }),
+                "row",
+                stops,
+            ),
             What::BadRow(reason) => (reason.to_string(), "row", stops),
             What::Unreadable(at, reason) => cells(format!("of column `{}` cannot be read: {reason}", name(at)), stops),
             What::NotANumber(at) => cells(format!("of column `{}`: not a finite number", name(at)), stops),
-            What::Outside(at) => cells(format!("of column `{}` outside its range, to be clipped to it", name(at)), false),
-            What::Unlisted(at) => cells(format!("of column `{}` not among its levels, to be taken as \"other\"", name(at)), false),
+            What::Outside(at) => {
+                cells(format!("of column `{}` outside its range, to be clipped to it", name(at)), false)
+            }
+            What::Unlisted(at) => {
+                cells(format!("of column `{}` not among its levels, to be taken as \"other\"", name(at)), false)
+            }
             What::NoTarget => (format!("without a target `{target}`, to contribute nothing"), "row", false),
             What::BadTarget => cells(format!("of the target `{target}` cannot be read"), stops),
-            What::UnlistedTarget => (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false),
+            What::UnlistedTarget => {
+                (format!("whose target `{target}` is not declared, to contribute nothing"), "row", false)
+            }
         };
         Finding { what, unit, count, rows, stops }
     };
@@ -86,13 +96,15 @@ type Found = BTreeMap<What, (u64, Vec<u64>)>;
 
 fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<(), DataError>), DataError> {
     let columns = table.columns();
-    let places = layout.features.iter().map(|(name, _)| position(columns, name, "the column")).collect::<Result<Vec<_>, _>>()?;
+    let places =
+        layout.features.iter().map(|(name, _)| position(columns, name, "the column")).collect::<Result<Vec<_>, _>>()?;
     let listed = |kind: &FeatureKind| match kind {
         FeatureKind::Categorical { levels } => levels.iter().map(|l| l.trim().as_bytes().to_vec()).collect(),
         _ => HashSet::<Vec<u8>>::new(),
     };
     let levels: Vec<HashSet<Vec<u8>>> = layout.features.iter().map(|(_, kind)| listed(kind)).collect();
-    let target = layout.target.as_ref().map(|(name, rule)| Ok::<_, DataError>((position(columns, name, "the target")?, rule)));
+    let target =
+        layout.target.as_ref().map(|(name, rule)| Ok::<_, DataError>((position(columns, name, "the target")?, rule)));
     let target = target.transpose()?;
     let mut found = Found::new();
     let mut scratch = Vec::new();
@@ -118,7 +130,9 @@ fn collect(table: &dyn TableReader, layout: &Layout) -> Result<(Found, Result<()
                 }
                 match kind {
                     FeatureKind::Numeric { bounds, .. } => match (field_number(field), bounds) {
-                        (Some(value), Some(bounds)) if value < bounds.lower() || value > bounds.upper() => saw(What::Outside(i)),
+                        (Some(value), Some(bounds)) if value < bounds.lower() || value > bounds.upper() => {
+                            saw(What::Outside(i))
+                        }
                         (None, _) if !is_missing_marker(field) => saw(What::NotANumber(i)),
                         _ => {}
                     },

@@ -31,8 +31,8 @@ pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};
 pub use reader::{
-    Block, Column, Field, Format, MAX_FEATURES, RawTable, ReadOptions, Stored, TableReader, Visit, files_of, open, open_all, open_bytes,
-    raw_rows, same_table,
+    Block, Column, Field, Format, MAX_FEATURES, RawTable, ReadOptions, Stored, TableReader, Visit, files_of, open,
+    open_all, open_bytes, raw_rows, same_table,
 };
 pub use rows::{Examples, Rows, keep_largest};
 pub(crate) use scaled::ScaledRecords;

@@ -14,8 +14,9 @@ const DECADES: (i32, i32) = (-3, 9);
 
 /// The public grid: 0 and ±10^(k/64) for k from -192 to 576, increasing. It depends on no data.
 pub fn quantile_grid() -> Vec<f64> {
-    let positive: Vec<f64> =
-        (DECADES.0 * PER_DECADE..=DECADES.1 * PER_DECADE).map(|k| libm::exp10(f64::from(k) / f64::from(PER_DECADE))).collect();
+    let positive: Vec<f64> = (DECADES.0 * PER_DECADE..=DECADES.1 * PER_DECADE)
+        .map(|k| libm::exp10(f64::from(k) / f64::from(PER_DECADE)))
+        .collect();
     positive.iter().rev().map(|g| -g).chain([0.0]).chain(positive.iter().copied()).collect()
 }
 
@@ -39,7 +40,8 @@ pub fn quantile_counts(
     bad_cells: BadCells,
 ) -> Result<Sensitive<BelowCounts>, DataError> {
     let grid = quantile_grid();
-    let at = columns.iter().map(|c| position(table.columns(), c, "the numeric column")).collect::<Result<Vec<_>, _>>()?;
+    let at =
+        columns.iter().map(|c| position(table.columns(), c, "the numeric column")).collect::<Result<Vec<_>, _>>()?;
     // cells[c][k]: values v with exactly k grid points at or below v, so that v < grid[j] for all j >= k
     let mut cells = vec![vec![0u64; grid.len() + 1]; columns.len()];
     table.for_each_block(&mut |block| {

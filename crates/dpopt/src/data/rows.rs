@@ -130,7 +130,8 @@ impl Rows {
         let mut rows = self.clone();
         for span in self.offsets.windows(2) {
             let row = &mut rows.values[span[0]..span[1]];
-            let size = row.iter().map(|&v| f64::from(v.abs())).sum::<f64>() * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON);
+            let size =
+                row.iter().map(|&v| f64::from(v.abs())).sum::<f64>() * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON);
             if size > max_norm {
                 scale_toward_zero(row, max_norm / size * (1.0 - 2f64.powi(-40)));
             }

@@ -69,6 +69,9 @@ mod tests {
             let (mut a, mut b) = (RecordBuffer::default(), RecordBuffer::default());
             assert_eq!(memory.record(i, &mut a).unwrap(), disk.record(i, &mut b).unwrap());
         }
-        assert_eq!(memory.record(0, &mut RecordBuffer::default()).unwrap(), (&[0u32, 2][..], &[2.0f32, -0.125][..], 1.0));
+        assert_eq!(
+            memory.record(0, &mut RecordBuffer::default()).unwrap(),
+            (&[0u32, 2][..], &[2.0f32, -0.125][..], 1.0)
+        );
     }
 }

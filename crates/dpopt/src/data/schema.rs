@@ -155,12 +155,20 @@ impl EncodingOptions {
             [("knots", self.knots, 2, 64), ("hash_bits", self.hash_bits, 1, 20), ("text_bits", self.text_bits, 1, 22)]
         {
             if given < low || given > high {
-                return Err(DataError::Option { option, given: given.to_string(), allowed: format!("{low} to {high}") });
+                return Err(DataError::Option {
+                    option,
+                    given: given.to_string(),
+                    allowed: format!("{low} to {high}"),
+                });
             }
         }
         if !(self.row_norm > 0.0 && self.row_norm <= 1e6) {
             let given = Shown(self.row_norm).to_string();
-            return Err(DataError::Option { option: "row_norm", given, allowed: "a number above 0, at most 1e6".into() });
+            return Err(DataError::Option {
+                option: "row_norm",
+                given,
+                allowed: "a number above 0, at most 1e6".into(),
+            });
         }
         if self.max_nonzeros == Some(0) {
             return Err(DataError::Option { option: "max_nonzeros", given: "0".into(), allowed: "1 or more".into() });

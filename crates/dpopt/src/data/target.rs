@@ -70,7 +70,8 @@ impl TargetReader {
                     return Err(DataError::declaration(name, "the target has one level", "list at least two levels"));
                 }
                 let code = |i: usize| if levels.len() == 2 { 2.0 * i as f32 - 1.0 } else { i as f32 };
-                let codes = levels.iter().enumerate().map(|(i, level)| (level.trim().as_bytes().into(), code(i))).collect();
+                let codes =
+                    levels.iter().enumerate().map(|(i, level)| (level.trim().as_bytes().into(), code(i))).collect();
                 Ok(Self::Classes { codes })
             }
             TargetSpec::Number { lower, upper } => {
@@ -92,7 +93,9 @@ impl TargetReader {
     ) -> Result<Option<f32>, DataError> {
         match self {
             Self::Classes { codes } => match field {
-                Field::Malformed(reason) => bad_cells.check(DataError::BadSparseRow { row: row + 1, reason }).map(|()| None),
+                Field::Malformed(reason) => {
+                    bad_cells.check(DataError::BadSparseRow { row: row + 1, reason }).map(|()| None)
+                }
                 field => Ok(field_text(field, scratch).and_then(|label| codes.get(label).copied())),
             },
             Self::Number { lower, upper } => match field_number(field) {

@@ -169,10 +169,14 @@ fn is_currency(c: char) -> bool {
 }
 
 fn is_link(chunk: &str) -> bool {
-    let has = |needle: &str| {
-        chunk.as_bytes().windows(needle.len()).any(|w| w.eq_ignore_ascii_case(needle.as_bytes()))
-    };
-    has("://") || has("www.") || has(".com") || has(".co.") || has(".net") || has(".org") || has("t.me/")
+    let has = |needle: &str| chunk.as_bytes().windows(needle.len()).any(|w| w.eq_ignore_ascii_case(needle.as_bytes()));
+    has("://")
+        || has("www.")
+        || has(".com")
+        || has(".co.")
+        || has(".net")
+        || has(".org")
+        || has("t.me/")
         || chunk.char_indices().any(|(i, c)| c == '@' && chunk[i + 1..].starts_with(char::is_alphanumeric))
 }
 

@@ -134,7 +134,10 @@ impl MeanEstimate {
         if let Some(name) = &options.method
             && !MEAN_METHODS.contains(&name.as_str())
         {
-            return Err(FitError::Option(format!("there is no method `{name}` for means; choose one of {}", MEAN_METHODS.join(", "))));
+            return Err(FitError::Option(format!(
+                "there is no method `{name}` for means; choose one of {}",
+                MEAN_METHODS.join(", ")
+            )));
         }
         let norm = options.norm.unwrap_or(1.0);
         let out_of_range = |flag: &str, given: f64, allowed: &str| {
@@ -144,18 +147,17 @@ impl MeanEstimate {
             return out_of_range("--norm", norm, "a number from 1e-60 to 1e60, in the unit of the vectors");
         }
         if !(1.0..=MOST_ENTRIES).contains(&sparsity) {
-            return out_of_range("--sparsity", sparsity, "how many entries of a vector differ from 0, from 1 to 4294967296");
+            return out_of_range(
+                "--sparsity",
+                sparsity,
+                "how many entries of a vector differ from 0, from 1 to 4294967296",
+            );
         }
         let vectors = Vectors::of(&*table)?;
         let records = public_rows(&*table, &options)?;
         let budget = Budget::new(epsilon, options.delta.unwrap_or((records as f64).powf(-1.1).min(0.01)))?;
-        let problem = MeanProblem {
-            records,
-            dimension: vectors.dimension(),
-            sparsity,
-            norm,
-            relation: options.relation,
-        };
+        let problem =
+            MeanProblem { records, dimension: vectors.dimension(), sparsity, norm, relation: options.relation };
         Ok(Self { table, vectors, problem, budget, options })
     }
 
@@ -197,9 +199,11 @@ impl MeanEstimate {
             None => NoiseSource::secure()?,
         };
         let run = format!("mean of {}", self.table.name());
-        let charge = self.options.ledger.as_ref().map(|file| file.charge(self.options.relation, &run, &plan.certificate));
+        let charge =
+            self.options.ledger.as_ref().map(|file| file.charge(self.options.relation, &run, &plan.certificate));
         let receipt = charge.transpose()?;
-        let outcome = self.release(&plan, noise, progress, rows, chosen, planning).map(|estimated| estimated.paid(receipt));
+        let outcome =
+            self.release(&plan, noise, progress, rows, chosen, planning).map(|estimated| estimated.paid(receipt));
         if self.options.ledger.is_some() { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 

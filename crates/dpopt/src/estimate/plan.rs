@@ -95,8 +95,10 @@ pub const MEAN_METHODS: [&str; PLANNERS.len()] = [PLANNERS[0].0, PLANNERS[1].0, 
 
 /// Plans every method; the smallest proved error first, methods that do not apply last. Touches no record.
 pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandidate> {
-    let mut all: Vec<MeanCandidate> =
-        PLANNERS.par_iter().map(|&(method, planner)| MeanCandidate { method, plan: planner(problem, budget) }).collect();
+    let mut all: Vec<MeanCandidate> = PLANNERS
+        .par_iter()
+        .map(|&(method, planner)| MeanCandidate { method, plan: planner(problem, budget) })
+        .collect();
     let error = |c: &MeanCandidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.error_bound);
     all.sort_by(|a, b| error(a).total_cmp(&error(b)));
     all
@@ -114,7 +116,10 @@ pub(super) fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
         return refuse(format!("the norm bound is {}; give a positive, finite number", Shown(problem.norm)));
     }
     if !(problem.sparsity >= 1.0 && problem.sparsity.is_finite()) {
-        return refuse(format!("the sparsity is {}; give how many entries of a vector differ from 0, at least 1", Shown(problem.sparsity)));
+        return refuse(format!(
+            "the sparsity is {}; give how many entries of a vector differ from 0, at least 1",
+            Shown(problem.sparsity)
+        ));
     }
     Ok(())
 }
@@ -125,10 +130,7 @@ impl MeanProblem {
     }
 
     pub(super) fn projection(&self) -> Projection {
-        Projection {
-            radius: self.records as f64 * self.norm,
-            sparsity: self.sparsity.min(self.dimension as f64),
-        }
+        Projection { radius: self.records as f64 * self.norm, sparsity: self.sparsity.min(self.dimension as f64) }
     }
 
     /// Both lie in the projection's set.

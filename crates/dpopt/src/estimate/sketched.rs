@@ -144,9 +144,13 @@ mod tests {
         // n = 1e4, s = 10, d = 1e6: m ≈ 28.9e3, m ln² m ≈ 3e6 > d
         let wide = problem(10_000, 1_000_000, 10.0);
         assert!((rows(&wide, budget()) / 28.9e3 - 1.0).abs() < 2e-3, "{}", rows(&wide, budget()));
-        assert!(matches!(l1_recovery(&wide, budget()), Err(NotApplicable::Problem(text)) if text.contains("projected-gaussian")));
+        assert!(
+            matches!(l1_recovery(&wide, budget()), Err(NotApplicable::Problem(text)) if text.contains("projected-gaussian"))
+        );
         assert!(l1_recovery(&problem(100, 1_000_000, 10.0), Budget::new(1.0, 0.0).unwrap()).is_err());
-        assert!(matches!(l1_recovery(&problem(2000, 1 << 30, 10.0), budget()), Err(NotApplicable::Problem(t)) if t.contains("drawn")));
+        assert!(
+            matches!(l1_recovery(&problem(2000, 1 << 30, 10.0), budget()), Err(NotApplicable::Problem(t)) if t.contains("drawn"))
+        );
         let plan = l1_recovery(&problem(50, 100_000, 4.0), budget()).unwrap();
         assert!(plan.schedule.sketch_rows.unwrap() >= 16 && plan.certificate.bound().upper <= 1.0);
         // the rounded matrix and its short ones cost less than a hundred-thousandth of the noise
@@ -166,7 +170,8 @@ mod tests {
         assert!(bound(1e4, 1e-3) < bound(1e3, 1e-3) && bound(1e4, 1e-4) < bound(1e4, 1e-3));
         assert_eq!(bound(2.0, 1e-3), f64::INFINITY);
         // for many rows: √(4 l₁·σ·√(2 ln(2d/β))), twice the square of the projection's
-        let limit = (4.0 * 3.0 * 1e-3 * (2.0 * (2e6 * 3.0 / ERROR_CONFIDENCE).ln()).sqrt() * (1.0 + SOLVER_SHARE)).sqrt();
+        let limit =
+            (4.0 * 3.0 * 1e-3 * (2.0 * (2e6 * 3.0 / ERROR_CONFIDENCE).ln()).sqrt() * (1.0 + SOLVER_SHARE)).sqrt();
         assert!((bound(1e12, 1e-3) / limit - 1.0).abs() < 1e-3);
     }
 
@@ -191,6 +196,9 @@ mod tests {
         let error = (square - 2.0 * along + 1.0).max(0.0).sqrt();
         assert!(error < 0.7 && error <= plan.error_bound, "{error} {}", plan.error_bound);
         assert!(curator.is_spent());
-        assert_eq!(mechanism(&plan, 20, &problem).event(), SketchedGaussian { rows: 20, ..mechanism(&plan, 9, &problem) }.event());
+        assert_eq!(
+            mechanism(&plan, 20, &problem).event(),
+            SketchedGaussian { rows: 20, ..mechanism(&plan, 9, &problem) }.event()
+        );
     }
 }

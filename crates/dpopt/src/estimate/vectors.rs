@@ -7,10 +7,7 @@ use crate::data::{bad_row, field_number, is_missing_marker};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Vectors {
     /// One column holds sparse vectors.
-    Sparse {
-        column: usize,
-        dimension: u64,
-    },
+    Sparse { column: usize, dimension: u64 },
     /// Each of these columns is a coordinate.
     Columns(Vec<usize>),
 }

@@ -68,7 +68,8 @@ pub fn project_l1_l2_balls(x: &mut [f64], l1_radius: f64, l2_radius: f64) {
     }
     let wanted = l1_radius / l2_radius;
     let ratio = |level: f64| {
-        let (l1, squares) = x.iter().map(|v| (v.abs() - level).max(0.0)).fold((0.0, 0.0), |(a, b), v| (a + v, b + v * v));
+        let (l1, squares) =
+            x.iter().map(|v| (v.abs() - level).max(0.0)).fold((0.0, 0.0), |(a, b), v| (a + v, b + v * v));
         if squares > 0.0 { l1 / f64::sqrt(squares) } else { 1.0 }
     };
     let (mut low, mut high) = (0.0, l1_level(x, l1_radius));

@@ -85,7 +85,8 @@ mod tests {
         project_ellipsoid(&mut euclid, &a);
         let mut radial = x;
         clip_to_ellipsoid(&mut radial, &a);
-        for (got, wanted) in [(euclid, [0.0513978, 0.3562510, 1.8574372]), (radial, [0.2886751, 0.5773503, 1.1547005])] {
+        for (got, wanted) in [(euclid, [0.0513978, 0.3562510, 1.8574372]), (radial, [0.2886751, 0.5773503, 1.1547005])]
+        {
             assert!(got.iter().zip(wanted).all(|(g, w)| (g - w).abs() < 1e-7), "{got:?}");
             assert!(norm_in(&got, &a) <= 1.0 + 1e-15);
         }

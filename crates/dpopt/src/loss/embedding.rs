@@ -147,7 +147,12 @@ impl Embedding {
     }
 
     /// All places that a row's gradient may touch, in the order of [`Pass::gradient`].
-    pub(crate) fn places<'a>(&'a self, columns: &'a [u32], features: usize, outputs: usize) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn places<'a>(
+        &'a self,
+        columns: &'a [u32],
+        features: usize,
+        outputs: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
         let (w, end) = (self.width(), features * self.width());
         columns.iter().flat_map(move |&j| self.place(j)..self.place(j) + w).chain(end..end + self.head(outputs))
     }
@@ -222,7 +227,14 @@ impl Embedding {
     }
 
     /// Scores of a row at given weights.
-    pub fn scores(&self, weights: &[f64], features: usize, outputs: usize, columns: &[u32], values: &[f32]) -> Vec<f64> {
+    pub fn scores(
+        &self,
+        weights: &[f64],
+        features: usize,
+        outputs: usize,
+        columns: &[u32],
+        values: &[f32],
+    ) -> Vec<f64> {
         let mut pass = Pass::default();
         self.forward((columns, values), (features, outputs), |at| weights[at], &mut pass);
         pass.scores

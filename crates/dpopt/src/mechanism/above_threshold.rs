@@ -53,9 +53,17 @@ impl AboveThreshold {
     ///
     /// # Errors
     /// If a number is out of range, or `monotone` is asked for under replace-one.
-    pub fn new(epsilon: f64, sensitivity: u64, cutoff: u64, monotone: bool, relation: Relation) -> Result<Self, CuratorError> {
+    pub fn new(
+        epsilon: f64,
+        sensitivity: u64,
+        cutoff: u64,
+        monotone: bool,
+        relation: Relation,
+    ) -> Result<Self, CuratorError> {
         if !(epsilon > 0.0 && epsilon.is_finite()) || sensitivity == 0 || cutoff == 0 {
-            return Err(CuratorError::Noise("above-threshold needs epsilon > 0, sensitivity >= 1 and cutoff >= 1".into()));
+            return Err(CuratorError::Noise(
+                "above-threshold needs epsilon > 0, sensitivity >= 1 and cutoff >= 1".into(),
+            ));
         }
         if monotone && relation == Relation::ReplaceOne {
             return Err(CuratorError::Noise(
@@ -95,7 +103,13 @@ impl AboveThreshold {
     /// Draws the noise of the threshold. Called by the curator only, after the charge.
     pub(super) fn start(&self, mut noise: Stream) -> Comparisons {
         let level = self.samplers[0].sample(&mut noise);
-        Comparisons { sensitivity: self.sensitivity, level, samplers: Arc::clone(&self.samplers), left: self.cutoff, noise }
+        Comparisons {
+            sensitivity: self.sensitivity,
+            level,
+            samplers: Arc::clone(&self.samplers),
+            left: self.cutoff,
+            noise,
+        }
     }
 }
 
@@ -148,7 +162,9 @@ mod tests {
         // c = 1: ε1 = 1/(1 + 2^⅔), scales 1/ε1 and 2/ε2
         let plan = |monotone, relation| AboveThreshold::new(1.0, 1, 1, monotone, relation).unwrap();
         let general = plan(false, Relation::ZeroOut);
-        assert!((general.threshold_scale() - 2.587_401).abs() < 1e-6 && (general.query_scale() - 3.259_921).abs() < 1e-6);
+        assert!(
+            (general.threshold_scale() - 2.587_401).abs() < 1e-6 && (general.query_scale() - 3.259_921).abs() < 1e-6
+        );
         let monotone = plan(true, Relation::ZeroOut);
         assert!((monotone.threshold_scale() - 2.0).abs() < 1e-9 && (monotone.query_scale() - 2.0).abs() < 1e-9);
         let replaced = plan(false, Relation::ReplaceOne);

@@ -177,7 +177,8 @@ impl Choice {
         }
         let neighbours = if relation == Relation::ReplaceOne { 2 } else { 1 };
         let moved = sensitivity.checked_mul(neighbours).filter(|m| m.checked_mul(2).is_some());
-        let moved = moved.ok_or_else(|| CuratorError::Noise("the sensitivity of the scores is too large; lower it".into()))?;
+        let moved =
+            moved.ok_or_else(|| CuratorError::Noise("the sensitivity of the scores is too large; lower it".into()))?;
         Ok(Self { law, epsilon, sensitivity, moved, monotone })
     }
 }
@@ -223,7 +224,10 @@ impl Mechanism for Choice {
                 let noise = DiscreteLaplace::new(scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
                 let noisy = input.values.iter().map(|&v| i128::from(v) + i128::from(noise.sample(&mut stream)));
                 // the first of several maxima
-                noisy.enumerate().max_by_key(|(index, value)| (*value, std::cmp::Reverse(*index))).map(|(index, _)| index)
+                noisy
+                    .enumerate()
+                    .max_by_key(|(index, value)| (*value, std::cmp::Reverse(*index)))
+                    .map(|(index, _)| index)
             }
         };
         chosen.ok_or(CuratorError::Shape)
@@ -253,8 +257,12 @@ mod tests {
     fn laplace_noise_of_any_scale_says_what_it_does() {
         for epsilon in [0.3, 1.0, 1.5, 5.0] {
             let mechanism = DiscreteLaplaceNoise::new(1.0 / epsilon, 1);
-            let certified = dpopt_privacy::accountant::epsilon(&mechanism.event(), Relation::ZeroOut, 0.0).unwrap().upper;
-            assert!(certified >= epsilon * (1.0 - 1e-15) && certified < epsilon * (1.0 + 1e-14), "{epsilon}: {certified}");
+            let certified =
+                dpopt_privacy::accountant::epsilon(&mechanism.event(), Relation::ZeroOut, 0.0).unwrap().upper;
+            assert!(
+                certified >= epsilon * (1.0 - 1e-15) && certified < epsilon * (1.0 + 1e-14),
+                "{epsilon}: {certified}"
+            );
             let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(2));
             assert!(curator.release(&mechanism, &Counts::declared(vec![0; 10], 1.0)).is_ok());
         }

@@ -12,9 +12,9 @@ use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::convert::Infallible;
 use thiserror::Error;
 
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
@@ -80,7 +80,9 @@ pub enum CuratorError {
     #[error("a release was refused: its input's grid or dimension is not the mechanism's (a bug; please report it)")]
     Shape,
     /// A batch was drawn by another curator, whose accounting its sample belongs to.
-    #[error("a release of `{label}` was refused: its batch was drawn by another curator; draw one with the curator that releases it")]
+    #[error(
+        "a release of `{label}` was refused: its batch was drawn by another curator; draw one with the curator that releases it"
+    )]
     ForeignBatch {
         /// What the mechanism calls itself.
         label: &'static str,
@@ -257,7 +259,11 @@ impl Curator {
         let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut chosen = Vec::new();
         skips.subset(records as u64, &mut stream, &mut chosen);
-        Ok(PoissonBatch { id: self.next_batch(Sampling::Poisson { probability: sampling_probability }), records: chosen, drawn_here: true })
+        Ok(PoissonBatch {
+            id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
+            records: chosen,
+            drawn_here: true,
+        })
     }
 
     /// Draws `size` of the records `0..records` without replacement, in random order, for exactly one release.
@@ -306,7 +312,11 @@ impl Curator {
     /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
     /// `sampling_probability`, independently of everything else; the guarantee rests on that.
     pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
-        PoissonBatch { id: self.next_batch(Sampling::Poisson { probability: sampling_probability }), records: Vec::new(), drawn_here: false }
+        PoissonBatch {
+            id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
+            records: Vec::new(),
+            drawn_here: false,
+        }
     }
 
     /// Applies `mechanism` to `input` if the plan foresees exactly this release.
@@ -354,7 +364,12 @@ impl Curator {
     }
 
     /// Charges a release whose mechanism runs outside [`release`](Self::release), and gives it its randomness.
-    pub(super) fn begin(&mut self, event: &Event, label: &'static str, purpose: Purpose) -> Result<Stream, CuratorError> {
+    pub(super) fn begin(
+        &mut self,
+        event: &Event,
+        label: &'static str,
+        purpose: Purpose,
+    ) -> Result<Stream, CuratorError> {
         self.charge(event, label)?;
         Ok(self.noise.stream(purpose, 0))
     }

@@ -27,10 +27,13 @@ impl ClippedGradient {
                 let mut sum = vec![0i64; weights.len()];
                 for &i in chunk {
                     let (indices, values) = examples.rows.row(i as usize);
-                    let Some(target) = self.loss().usable_target(f64::from(examples.targets[i as usize]), f64::MAX) else {
+                    let Some(target) = self.loss().usable_target(f64::from(examples.targets[i as usize]), f64::MAX)
+                    else {
                         continue;
                     };
-                    let score = |w: &[f64]| -> f64 { indices.iter().zip(values).map(|(&j, &x)| w[j as usize] * f64::from(x)).sum() };
+                    let score = |w: &[f64]| -> f64 {
+                        indices.iter().zip(values).map(|(&j, &x)| w[j as usize] * f64::from(x)).sum()
+                    };
                     let slope = |w: &[f64]| self.loss().scalar_slope(score(w), target);
                     let change = slope(weights) - slope(anchor);
                     // anything else counts as a zero contribution: never an error, which would be an output

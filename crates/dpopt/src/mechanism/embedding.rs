@@ -52,8 +52,7 @@ impl EmbeddingGradient {
         clip_norm: f64,
         grid: Grid,
     ) -> Result<Self, CuratorError> {
-        let quantizer =
-            Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
         Ok(Self { model: model.clone(), loss, features, row_norm, length, quantizer, scales: Vec::new() })
     }
 
@@ -326,8 +325,9 @@ impl Mechanism for SelectedRows {
 
     fn apply(&self, input: &TouchedRows, noise: &mut NoiseSource) -> Result<SelectedUpdate, CuratorError> {
         let [features, width, _] = self.shape;
-        let level = Exceedances::new(self.sampler(0)?, self.level_eighths)
-            .ok_or_else(|| CuratorError::Noise("the level of counts lies between 1/8 and 9 standard deviations".into()))?;
+        let level = Exceedances::new(self.sampler(0)?, self.level_eighths).ok_or_else(|| {
+            CuratorError::Noise("the level of counts lies between 1/8 and 9 standard deviations".into())
+        })?;
         let counts: Vec<(u64, i64)> = input.rows.iter().map(|(&j, row)| (u64::from(j), row.0)).collect();
         let chosen = level.draw(features as u64, &counts, &mut noise.stream(Purpose::Selection, 0));
         let (sampler, grid) = (self.sampler(1)?, self.grids[1]);
@@ -362,7 +362,9 @@ mod tests {
 
     #[test]
     fn two_releases_are_one_gaussian() {
-        for (first, expected) in [(1.0, 0.707_106_781), (2.0, 0.894_427_191), (4.0, 0.970_142_500), (10.0, 0.995_037_190)] {
+        for (first, expected) in
+            [(1.0, 0.707_106_781), (2.0, 0.894_427_191), (4.0, 0.970_142_500), (10.0, 0.995_037_190)]
+        {
             let joint = joint_multiplier([first, 1.0]);
             assert!((joint / expected - 1.0).abs() < 1e-8 && joint < first / (first * first + 1.0f64).sqrt());
         }

@@ -5,9 +5,9 @@
 //! in wrapping integers: the sensitivity is exact and the order of summation (so the number of threads) does not matter.
 
 use super::curator::{BatchId, CuratorError, PoissonBatch};
+use crate::Sensitive;
 use crate::data::{Examples, RecordBuffer, Records};
 use crate::loss::Loss;
-use crate::Sensitive;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use rayon::prelude::*;
 
@@ -56,8 +56,7 @@ pub struct ClippedGradient {
 impl ClippedGradient {
     /// Gradients of `loss` clipped to l2 norm `clip_norm` on `grid`.
     pub fn new(loss: Loss, clip_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
-        let quantizer =
-            Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
         Ok(Self { loss, clip_norm, quantizer })
     }
 
@@ -134,8 +133,7 @@ impl ClippedGradient {
         (0..count.div_ceil(part))
             .into_par_iter()
             .map(|c| {
-                let mut dense =
-                    DenseWeights { weights, sum: vec![0i64; width], features: examples.columns() };
+                let mut dense = DenseWeights { weights, sum: vec![0i64; width], features: examples.columns() };
                 let mut scratch = self.scratch();
                 for i in c * part..((c + 1) * part).min(count) {
                     self.add_record(examples, record(i), &mut dense, &mut scratch)?;

@@ -35,8 +35,7 @@ impl FeatureMoments {
         clip_norm: f64,
         grid: Grid,
     ) -> Result<Self, CuratorError> {
-        let quantizer =
-            Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut places = vec![None; columns];
         for (place, &j) in (0u32..).zip(features) {
             *places.get_mut(j as usize).ok_or(CuratorError::Shape)? = Some(place);

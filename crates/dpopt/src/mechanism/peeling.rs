@@ -68,7 +68,8 @@ impl FeatureScores {
         let dimension = records.columns() as u64;
         let noise = |e: dpopt_noise::ScaleError| CuratorError::Noise(e.to_string());
         let (epsilon, moved) = (facts.epsilon, facts.sensitivity());
-        let gumbel = LeveledChoice::unsigned(epsilon, moved, &scores, dimension - columns.len() as u64).map_err(noise)?;
+        let gumbel =
+            LeveledChoice::unsigned(epsilon, moved, &scores, dimension - columns.len() as u64).map_err(noise)?;
         let laplace = LaplaceMaximum::new(epsilon, moved).map_err(noise)?;
         let taken = vec![false; columns.len()];
         let mut all = Self { facts, dimension, columns, scores, taken, taken_others: Vec::new(), gumbel, laplace };
@@ -152,8 +153,10 @@ impl Mechanism for FeaturePick {
             PeelingLaw::Laplace => {
                 // positions among those that are left
                 let left: Vec<u32> = (0..input.columns.len() as u32).filter(|p| !input.taken[*p as usize]).collect();
-                let chosen = input.laplace.choose(left.iter().map(|p| input.scores[*p as usize]), input.others(), &mut stream);
-                chosen.map(|chosen| if let Chosen::Plus(at) = chosen { Chosen::Plus(left[at as usize]) } else { chosen })
+                let chosen =
+                    input.laplace.choose(left.iter().map(|p| input.scores[*p as usize]), input.others(), &mut stream);
+                chosen
+                    .map(|chosen| if let Chosen::Plus(at) = chosen { Chosen::Plus(left[at as usize]) } else { chosen })
             }
         };
         let feature = match chosen.ok_or(CuratorError::Shape)? {

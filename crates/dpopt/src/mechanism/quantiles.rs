@@ -141,8 +141,7 @@ impl Quantiles {
         values: u64,
         noise: &mut NoiseSource,
     ) -> Result<Vec<usize>, CuratorError> {
-        let whole =
-            Problem { first: 0, last: below.len() - 1, before: 0, until: values, low: 0, high: Level::OF };
+        let whole = Problem { first: 0, last: below.len() - 1, before: 0, until: values, low: 0, high: Level::OF };
         let mut chosen = vec![0; self.levels.len()];
         self.solve(below, whole, 0..self.levels.len(), noise, &mut chosen)?;
         Ok(chosen)
@@ -166,14 +165,15 @@ impl Quantiles {
         #[cfg(test)]
         let (scores, sensitivity, epsilon) = match self.planted_bug {
             Some(QuantileBug::GlobalCounts) => {
-                let whole = Problem { before: 0, until: *below.last().unwrap_or(&0), low: 0, high: Level::OF, ..problem };
+                let whole =
+                    Problem { before: 0, until: *below.last().unwrap_or(&0), low: 0, high: Level::OF, ..problem };
                 (whole.scores(below, level), Level::OF, epsilon)
             }
             Some(QuantileBug::FullScore) => (scores, sensitivity, 2.0 * epsilon),
             None => (scores, sensitivity, epsilon),
         };
-        let choice = ExponentialChoice::new(epsilon, sensitivity, false)
-            .map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let choice =
+            ExponentialChoice::new(epsilon, sensitivity, false).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let index = choice.choose(&scores, &mut noise.stream(Purpose::Selection, 0)).unwrap_or(0);
         let point = problem.first + index;
         chosen[middle] = point;
@@ -190,7 +190,13 @@ mod tests {
     use super::*;
 
     fn cumulative(cells: &[u64]) -> Vec<u64> {
-        cells.iter().scan(0, |sum, c| { *sum += c; Some(*sum) }).collect()
+        cells
+            .iter()
+            .scan(0, |sum, c| {
+                *sum += c;
+                Some(*sum)
+            })
+            .collect()
     }
 
     /// Law of all chosen indices, by enumeration of the recursion's scores.
@@ -208,7 +214,8 @@ mod tests {
                 (p.scores(below, level), (p.high - p.low).max(1))
             };
             let factor = if q.planted_bug == Some(QuantileBug::FullScore) { 1.0 } else { 0.5 };
-            let weights: Vec<f64> = scores.iter().map(|&u| (factor * q.epsilon * u as f64 / span as f64).exp()).collect();
+            let weights: Vec<f64> =
+                scores.iter().map(|&u| (factor * q.epsilon * u as f64 / span as f64).exp()).collect();
             let total: f64 = weights.iter().sum();
             let mut out = Vec::new();
             for (index, w) in weights.iter().enumerate() {
@@ -244,7 +251,9 @@ mod tests {
                     let mut d = *c;
                     d[to] += 1;
                     if replace {
-                        if d[from] == 0 || from == to { continue; }
+                        if d[from] == 0 || from == to {
+                            continue;
+                        }
                         d[from] -= 1;
                     } else if from > 0 {
                         continue;

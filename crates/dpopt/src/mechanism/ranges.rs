@@ -144,11 +144,7 @@ mod tests {
 
     fn counts(values: &[f64]) -> Sensitive<BelowCounts> {
         let below = quantile_grid().iter().map(|g| values.iter().filter(|v| *v < g).count() as u64).collect();
-        Sensitive::new(BelowCounts {
-            columns: vec!["v".into()],
-            below: vec![below],
-            values: vec![values.len() as u64],
-        })
+        Sensitive::new(BelowCounts { columns: vec!["v".into()], below: vec![below], values: vec![values.len() as u64] })
     }
 
     /// Exact law on a grid of `points` for records given by their cell (`None`: missing).
@@ -222,7 +218,9 @@ mod tests {
     fn ranges_hold_the_values_and_not_the_whole_grid() {
         let tied: Vec<f64> = (0..4000).map(|i| f64::from(10 + i % 50)).collect();
         let mostly_zero: Vec<f64> = (0..4000).map(|i| if i % 10 == 0 { f64::from(i) } else { 0.0 }).collect();
-        for (values, lowest, highest) in [(tied, (-40.0, 10.0), (59.0, 120.0)), (mostly_zero, (-4000.0, 0.0), (100.0, 9000.0))] {
+        for (values, lowest, highest) in
+            [(tied, (-40.0, 10.0), (59.0, 120.0)), (mostly_zero, (-4000.0, 0.0), (100.0, 9000.0))]
+        {
             let counts = counts(&values);
             for epsilon in [0.4, 4.0] {
                 let plan = PrivateBounds::plan(1, 4000, Relation::ZeroOut, Budget::new(epsilon, 0.0).unwrap()).unwrap();

@@ -56,7 +56,8 @@ impl Mechanism for BestRun {
 
     /// Nothing is drawn here: the runs' own noise and the secret number of runs are the mechanism.
     fn apply(&self, input: &Vec<Run>, _noise: &mut NoiseSource) -> Result<usize, CuratorError> {
-        let best = input.iter().enumerate().max_by(|(_, a), (_, b)| a.score.total_cmp(&b.score).then(a.tie.cmp(&b.tie)));
+        let best =
+            input.iter().enumerate().max_by(|(_, a), (_, b)| a.score.total_cmp(&b.score).then(a.tie.cmp(&b.tie)));
         best.map(|(index, _)| index).ok_or(CuratorError::Shape)
     }
 }

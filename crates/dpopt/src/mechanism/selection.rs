@@ -83,11 +83,13 @@ impl RandomStopping {
         let run = Budget::new(budget.epsilon() / 3.0 * slack, (budget.delta() - sampler) / law.mean() * slack)
             .map_err(|e| unusable(&e))?;
         if run.delta() <= 0.0 {
-            return Err(CuratorError::Noise("random stopping needs delta > 0; give a small delta, for example 1e-6".into()));
+            return Err(CuratorError::Noise(
+                "random stopping needs delta > 0; give a small delta, for example 1e-6".into(),
+            ));
         }
         let whole = Event::ApproxDp { epsilon: 3.0 * run.epsilon(), delta: run.delta() * law.mean() };
-        let certificate =
-            certify(&whole.approximate(law.total_variation()), relation, budget).map_err(|e: CertifyError| unusable(&e))?;
+        let certificate = certify(&whole.approximate(law.total_variation()), relation, budget)
+            .map_err(|e: CertifyError| unusable(&e))?;
         Ok(Self { law, run, certificate })
     }
 
@@ -142,7 +144,11 @@ impl FixedRuns {
     ///
     /// # Errors
     /// As [`Curator::release`].
-    pub fn choose(&self, curator: &mut Curator, scores: &Sensitive<super::Counts>) -> Result<Released<usize>, CuratorError> {
+    pub fn choose(
+        &self,
+        curator: &mut Curator,
+        scores: &Sensitive<super::Counts>,
+    ) -> Result<Released<usize>, CuratorError> {
         curator.release(&self.choice, scores)
     }
 }

@@ -45,7 +45,11 @@ pub struct SketchedGaussian {
 
 impl SketchedGaussian {
     /// The release: the matrix, and G·S plus noise in units of the fine grid.
-    pub(crate) fn sketch(&self, input: &SparseSum, noise: &mut NoiseSource) -> Result<(Sketch, Vec<i64>), CuratorError> {
+    pub(crate) fn sketch(
+        &self,
+        input: &SparseSum,
+        noise: &mut NoiseSource,
+    ) -> Result<(Sketch, Vec<i64>), CuratorError> {
         let sketch = self.matrix(&mut noise.stream(Purpose::Sampling, 0))?;
         let noisy = self.through(&sketch, input, &mut noise.stream(Purpose::Noise, 0))?;
         Ok((sketch, noisy))
@@ -57,7 +61,12 @@ impl SketchedGaussian {
     }
 
     /// G·S plus noise, exactly, modulo 2^64 fine units.
-    pub(crate) fn through(&self, sketch: &Sketch, input: &SparseSum, stream: &mut Stream) -> Result<Vec<i64>, CuratorError> {
+    pub(crate) fn through(
+        &self,
+        sketch: &Sketch,
+        input: &SparseSum,
+        stream: &mut Stream,
+    ) -> Result<Vec<i64>, CuratorError> {
         let fine = Grid::new(self.grid.exponent() + SKETCH_EXPONENT);
         // the products were rounded: two steps up make the noise at least what was accounted
         let std = (self.noise_multiplier * self.clip_norm * (self.rows as f64).sqrt()).next_up().next_up();
@@ -105,7 +114,10 @@ impl Mechanism for SketchedGaussian {
         let step = self.grid.step() * 2f64.powi(SKETCH_EXPONENT);
         let image: Vec<f64> = noisy.iter().map(|&u| u as f64 * step).collect();
         let std = self.noise_multiplier * self.clip_norm * (self.rows as f64).sqrt();
-        Ok(recover(&Measured { sketch: &sketch, image: &image, noise_std: std, dimension: self.dimension }, self.projection))
+        Ok(recover(
+            &Measured { sketch: &sketch, image: &image, noise_std: std, dimension: self.dimension },
+            self.projection,
+        ))
     }
 }
 
@@ -154,7 +166,8 @@ mod tests {
         let (d, s) = (2000u64, 8usize);
         let rows = (4.0 * s as f64 * (d as f64 / s as f64).ln()).ceil() as u64;
         let entry = 1.0 / (s as f64).sqrt();
-        let record: Vec<(u32, f64)> = (0..s as u32).map(|k| (k * 241 + 3, if k % 3 == 0 { -entry } else { entry })).collect();
+        let record: Vec<(u32, f64)> =
+            (0..s as u32).map(|k| (k * 241 + 3, if k % 3 == 0 { -entry } else { entry })).collect();
         let total = sum(d, s as f64, &vec![record.clone(); 10]);
         let answer = released(&mechanism(1e-6, rows, d, s as f64, 10.0), &total, 1);
         let error: f64 = (0..d)

@@ -94,7 +94,9 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
             for at in 0..batch.len() + AHEAD {
-                if R::IN_MEMORY && let Some(&later) = batch.get(at) {
+                if R::IN_MEMORY
+                    && let Some(&later) = batch.get(at)
+                {
                     if at % AHEAD == 0 {
                         input.fetch(&batch[at..batch.len().min(at + AHEAD)]);
                     }

@@ -345,9 +345,7 @@ mod tests {
         records.iter().for_each(|record| summer.add(&mut record.clone()));
         match &summer.finish().expose().units {
             Units::Touched(units) => units.iter().copied().filter(|e| e.1 != 0).collect(),
-            Units::Dense(units) => {
-                units.iter().enumerate().map(|(j, &u)| (j as u64, u)).filter(|e| e.1 != 0).collect()
-            }
+            Units::Dense(units) => units.iter().enumerate().map(|(j, &u)| (j as u64, u)).filter(|e| e.1 != 0).collect(),
         }
     }
 
@@ -410,8 +408,13 @@ mod tests {
             (0..4).for_each(|_| summer.add(&mut vec![(7, 3.0)]));
             summer.finish()
         };
-        let gaussian =
-            ProjectedGaussian { noise_multiplier: 1e-4, clip_norm: 1.0, grid: Grid::new(GRID), dimension: 1000, projection };
+        let gaussian = ProjectedGaussian {
+            noise_multiplier: 1e-4,
+            clip_norm: 1.0,
+            grid: Grid::new(GRID),
+            dimension: 1000,
+            projection,
+        };
         for dense in [false, true] {
             let mut curator = Curator::for_event(&gaussian.event(), NoiseSource::insecure(1));
             let wrong = ProjectedGaussian { clip_norm: 0.5, ..gaussian.clone() };
@@ -422,8 +425,13 @@ mod tests {
             assert!((at - 4.0).abs() < 0.01, "{out:?}");
             assert!(curator.release(&gaussian, &sum(Norm::L2, dense)).is_err());
         }
-        let laplace =
-            ProjectedLaplace { noise_multiplier: 1e-4, clip_norm: 1.5, grid: Grid::new(GRID), dimension: 1000, projection };
+        let laplace = ProjectedLaplace {
+            noise_multiplier: 1e-4,
+            clip_norm: 1.5,
+            grid: Grid::new(GRID),
+            dimension: 1000,
+            projection,
+        };
         let mut curator = Curator::for_event(&laplace.event(), NoiseSource::insecure(1));
         assert!(matches!(curator.release(&laplace, &sum(Norm::L1, false)), Err(CuratorError::Shape)));
         let out = curator.release(&laplace, &sum(Norm::L1, true)).unwrap().into_inner();

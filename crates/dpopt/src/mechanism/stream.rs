@@ -232,8 +232,7 @@ mod tests {
     use crate::mechanism::Curator;
     use dpopt_noise::NoiseSource;
 
-    const ALL: [Correlation; 4] =
-        [Correlation::Blt, Correlation::Banded, Correlation::Tree, Correlation::Independent];
+    const ALL: [Correlation; 4] = [Correlation::Blt, Correlation::Banded, Correlation::Tree, Correlation::Independent];
 
     fn plan(correlation: Correlation, batches: usize, steps: usize, d: usize, n: u64) -> StreamPlan {
         let grid = Grid::new(-12);
@@ -255,9 +254,8 @@ mod tests {
 
     #[test]
     fn sensitivities() {
-        let sensitivity = |correlation, batches, steps| {
-            StreamShape { batches, steps, correlation }.sensitivity().unwrap()
-        };
+        let sensitivity =
+            |correlation, batches, steps| StreamShape { batches, steps, correlation }.sensitivity().unwrap();
         // spec 19 §5.5 and spec 07 §1.4
         assert!((sensitivity(Correlation::Banded, 512, 512) - 1.7470).abs() < 1e-4);
         assert!((sensitivity(Correlation::Banded, 128, 512) - 3.2312).abs() < 1e-4);
@@ -318,7 +316,10 @@ mod tests {
             let seen = total.iter().map(|x| x * x).sum::<f64>() / d as f64;
             let expected = (shape.sensitivity().unwrap() * shape.final_error().unwrap()).powi(2);
             // 5.2 standard deviations: false alarm 2e-7 each
-            assert!((seen / expected - 1.0).abs() < 5.2 * (2.0 / d as f64).sqrt(), "{correlation:?}: {seen} {expected}");
+            assert!(
+                (seen / expected - 1.0).abs() < 5.2 * (2.0 / d as f64).sqrt(),
+                "{correlation:?}: {seen} {expected}"
+            );
         }
     }
 }

@@ -11,7 +11,16 @@ const GRID: i32 = -2;
 fn mechanism(start: &SparseVector, dimension: u64, keep: usize) -> ThresholdedGaussian<'_> {
     // σ = 2 grid steps of 1/4: coarse, so that ties occur
     let (noise_multiplier, clip_norm) = (0.5, 1.0);
-    ThresholdedGaussian { noise_multiplier, clip_norm, grid: Grid::new(GRID), dimension, start, scale: 0.7, keep, exempt: None }
+    ThresholdedGaussian {
+        noise_multiplier,
+        clip_norm,
+        grid: Grid::new(GRID),
+        dimension,
+        start,
+        scale: 0.7,
+        keep,
+        exempt: None,
+    }
 }
 
 fn sum(entries: &[(u32, i64)], dimension: u64) -> Sensitive<SparseGridSum> {
@@ -73,7 +82,9 @@ fn a_lost_noise_coordinate_would_be_seen() {
     let mechanism = mechanism(&start, 1_000_000, 3);
     let mut curator = Curator::for_event(&Event::gaussian(0.5).self_composed(200), NoiseSource::insecure(1));
     let untouched = (0..200)
-        .filter(|_| draw(&mechanism, &sum(&[(7, 1), (9, -1)], 1_000_000), &mut curator).iter().all(|(j, _)| j != 7 && j != 9))
+        .filter(|_| {
+            draw(&mechanism, &sum(&[(7, 1), (9, -1)], 1_000_000), &mut curator).iter().all(|(j, _)| j != 7 && j != 9)
+        })
         .count();
     // the largest of 10⁶ noises exceed 4.5σ, the touched ones do with probability below 1e-4
     assert!(untouched >= 195, "{untouched}");

@@ -34,7 +34,12 @@ impl ClippedVectors {
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Sensitive<GridSum> {
         let units = add_up(&self.quantizer, records, dimension, vector);
-        Sensitive::new(GridSum { units, grid: self.quantizer.grid(), clip_norm: self.quantizer.clip_norm(), batch: None })
+        Sensitive::new(GridSum {
+            units,
+            grid: self.quantizer.grid(),
+            clip_norm: self.quantizer.clip_norm(),
+            batch: None,
+        })
     }
 
     /// The same with one vector per record of a Poisson batch, which is used up.
@@ -125,7 +130,9 @@ impl PieceSum {
         // powers of two between these are f32, and so are their products with a clipped vector
         let usable = (1e-30..1e30).contains(&per_unit);
         if quantizer.max_units() > 1 << F32_DIGITS || dimension >= 1 << 28 || !usable {
-            return Err(CuratorError::Noise("the grid of a sum of f32 vectors is finer than 2^-24 of the clip norm, or out of their range".into()));
+            return Err(CuratorError::Noise(
+                "the grid of a sum of f32 vectors is finer than 2^-24 of the clip norm, or out of their range".into(),
+            ));
         }
         let room = i32::MAX as u64 / quantizer.max_units().max(1);
         Ok(Self {
@@ -376,15 +383,15 @@ mod tests {
     #[test]
     fn vectors_in_pieces_are_clipped_whatever_they_hold() {
         let odd: Vec<Pieces> = vec![
-            vec![(0, vec![3.0]), (2, vec![4.0, 0.0])],    // 0.6, 0, 0.8
-            vec![(0, vec![0.0, 0.25])],                   // short enough
-            vec![(0, vec![f32::MAX, f32::MAX])],          // 0.707, 0.707
-            vec![(3, vec![f32::from_bits(1)])],           // the smallest f32
+            vec![(0, vec![3.0]), (2, vec![4.0, 0.0])], // 0.6, 0, 0.8
+            vec![(0, vec![0.0, 0.25])],                // short enough
+            vec![(0, vec![f32::MAX, f32::MAX])],       // 0.707, 0.707
+            vec![(3, vec![f32::from_bits(1)])],        // the smallest f32
             vec![(0, vec![f32::NAN])],
             vec![(0, vec![1.0]), (2, vec![f32::INFINITY])],
-            vec![(0, vec![1.0, 1.0]), (1, vec![1.0])],    // an entry twice: clipped apart they would add up to more than C
+            vec![(0, vec![1.0, 1.0]), (1, vec![1.0])], // an entry twice: clipped apart they would add up to more than C
             vec![(2, vec![1.0]), (0, vec![1.0])],
-            vec![(3, vec![1.0, 1.0])],                    // outside
+            vec![(3, vec![1.0, 1.0])], // outside
             vec![(usize::MAX, vec![1.0])],
             vec![],
         ];

@@ -46,9 +46,12 @@ fn features(encoder: &Encoder, name: &str) -> Result<(u32, u32), FitError> {
     if let Some(range) = encoder.features_of(name) {
         return Ok(range);
     }
-    let numbers = name.split_once('-').and_then(|(a, b)| Some((a.trim().parse::<u32>().ok()?, b.trim().parse::<u32>().ok()?)));
+    let numbers =
+        name.split_once('-').and_then(|(a, b)| Some((a.trim().parse::<u32>().ok()?, b.trim().parse::<u32>().ok()?)));
     match numbers {
-        Some((first, last)) if !encoder.has_intercept() && 1 <= first && first <= last && last as usize <= encoder.dimension() => {
+        Some((first, last))
+            if !encoder.has_intercept() && 1 <= first && first <= last && last as usize <= encoder.dimension() =>
+        {
             Ok((first - 1, last))
         }
         _ => {

@@ -7,12 +7,18 @@ use super::ledger_file::LedgerFile;
 use super::linear::Model;
 use super::prepare;
 use crate::Sensitive;
-use crate::data::{BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform, listed};
+use crate::data::{
+    BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform,
+    listed,
+};
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::{EntropyError, NoiseSource};
-use crate::optimize::{self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_options, first_applicable};
+use crate::optimize::{
+    self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_options,
+    first_applicable,
+};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
@@ -24,7 +30,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
-const STREAMING: [&str; 8] = ["noisy-sgd", "dp-ftrl", "dp-sgd-ht", "dp-gd-ht", "pagan", "pasan", "dp-adagrad", "dp-adam"];
+const STREAMING: [&str; 8] =
+    ["noisy-sgd", "dp-ftrl", "dp-sgd-ht", "dp-gd-ht", "pagan", "pasan", "dp-adagrad", "dp-adam"];
 /// The one that is taken where few features are asked for.
 const STREAMING_SPARSE: &str = "dp-sgd-ht";
 
@@ -117,7 +124,9 @@ pub enum FitError {
         delta: f64,
     },
     /// The number of rows that was given is not the table's.
-    #[error("--rows says {given}, and the table has {counted} rows; give the number as it is, or leave it out to have rows counted")]
+    #[error(
+        "--rows says {given}, and the table has {counted} rows; give the number as it is, or leave it out to have rows counted"
+    )]
     Rows {
         /// Given.
         given: u64,
@@ -207,14 +216,17 @@ impl Fit {
         if let Some(asked) = &options.embedding {
             // what the columns do not settle; the towers follow when the layout is known
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
-            options.method.embedding = Some(EmbeddingOptions { model, selection: asked.selection, update: asked.update });
+            options.method.embedding =
+                Some(EmbeddingOptions { model, selection: asked.selection, update: asked.update });
         }
         check_options(&options.method)?;
         if options.memory.is_some() && options.method.embedding.is_none() {
             // decided by the flag, not by the size of the data: which method runs is public
             match options.method.method.as_deref() {
                 Some(name) if !STREAMING.contains(&name) => {
-                    return Err(RunError::InMemory { method: METHODS.iter().find(|m| **m == name).unwrap_or(&"it") }.into());
+                    return Err(
+                        RunError::InMemory { method: METHODS.iter().find(|m| **m == name).unwrap_or(&"it") }.into()
+                    );
                 }
                 Some(_) => {}
                 None if options.method.max_features.is_some() => options.method.method = Some(STREAMING_SPARSE.into()),
@@ -257,15 +269,19 @@ impl Fit {
         if !unbounded.is_empty() && options.shares.bounds.is_none() {
             return Err(DataError::Unbounded { columns: listed(&unbounded) }.into());
         }
-        for (share, flag) in [(Some(options.shares.labels), "the labels' share"), (options.shares.bounds, "--bounds-budget")] {
+        for (share, flag) in
+            [(Some(options.shares.labels), "the labels' share"), (options.shares.bounds, "--bounds-budget")]
+        {
             if let Some(share) = share
                 && !(share > 0.0 && share < 1.0)
             {
-                return Err(FitError::Option(format!("{flag} is {}; give a share of epsilon above 0 and below 1", Shown(share))));
+                return Err(FitError::Option(format!(
+                    "{flag} is {}; give a share of epsilon above 0 and below 1",
+                    Shown(share)
+                )));
             }
         }
-        let division =
-            Division::new(budget, options.shares, undeclared && !options.regression, !unbounded.is_empty())?;
+        let division = Division::new(budget, options.shares, undeclared && !options.regression, !unbounded.is_empty())?;
         if let Some(asked) = &options.embedding {
             options.method.embedding = Some(asked.resolve(&provisional(&layout)?)?);
         }
@@ -369,15 +385,22 @@ impl Fit {
             None => None,
         };
         let labels = self.division.labels.map(|b| LabelSelection::plan(relation, b)).transpose()?;
-        let bounds =
-            self.division.bounds.map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, relation, b)).transpose()?;
+        let bounds = self
+            .division
+            .bounds
+            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, relation, b))
+            .transpose()?;
         // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
         let model = match &early {
             Some(planned) => planned.plan.summary().certificate.clone(),
             None => self.certified(&approx(self.division.model))?,
         };
-        let parts: Vec<&Certificate> =
-            labels.iter().map(|l| l.certificate()).chain(bounds.iter().map(|b| b.certificate())).chain([&model]).collect();
+        let parts: Vec<&Certificate> = labels
+            .iter()
+            .map(|l| l.certificate())
+            .chain(bounds.iter().map(|b| b.certificate()))
+            .chain([&model])
+            .collect();
         let whole = self.whole(&parts)?;
         Ok(Scheme { early, labels, bounds, whole })
     }
@@ -421,7 +444,10 @@ impl Fit {
             let found = prepare::find_labels(&plan, &*self.table, &self.target, next_noise()?)?;
             stages.push(Stage::new("labels", plan.certificate()));
             releases.push(found.records);
-            notes.push(format!("The labels {}, found privately (those that are frequent enough).", listed(&found.value)));
+            notes.push(format!(
+                "The labels {}, found privately (those that are frequent enough).",
+                listed(&found.value)
+            ));
             self.options.schema.set_levels(&self.target, found.value)?;
         }
         if let Some(plan) = bounds {
@@ -454,11 +480,11 @@ impl Fit {
             Encoded::Memory(rows) => {
                 let rows = Sensitive::new(rows);
                 chosen.run(Run::new(&planned.problem, &rows, &mut curator, progress)?)?
-            },
+            }
             Encoded::Disk(rows) => {
                 let rows = Sensitive::new(rows);
                 chosen.run_spilled(Run::new(&planned.problem, &rows, &mut curator, progress)?)?
-            },
+            }
         }
         .into_inner();
         stages.push(Stage::new("model", &chosen.summary().certificate));
@@ -478,7 +504,15 @@ impl Fit {
         let embedding = self.options.method.embedding.as_ref().map(|e| e.model.clone());
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee.clone(), receipt)
             .map_err(FitError::Option)?;
-        let report = self.report(&model, solution.noise.as_deref(), guarantee, releases, &planned, notes, planning.as_secs_f64());
+        let report = self.report(
+            &model,
+            solution.noise.as_deref(),
+            guarantee,
+            releases,
+            &planned,
+            notes,
+            planning.as_secs_f64(),
+        );
         Ok(Fitted { model, report })
     }
 
@@ -508,9 +542,12 @@ impl Fit {
 
     /// One sentence per source of public facts.
     fn declarations(&self) -> Vec<String> {
-        let mut notes = vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
+        let mut notes =
+            vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
         if let Some(source) = &self.options.schema_source {
-            notes.push(format!("Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."));
+            notes.push(format!(
+                "Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."
+            ));
         }
         if !self.layout.undeclared.is_empty() {
             notes.push(format!(
@@ -681,7 +718,10 @@ fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) ->
         warnings.push(format!("epsilon {} is a weak promise; values of 1 or less are usual", Shown(budget.epsilon())));
     }
     if n * budget.epsilon() < 100.0 {
-        warnings.push(format!("{rows} rows at epsilon {} are few: expect a model little better than a guess", Shown(budget.epsilon())));
+        warnings.push(format!(
+            "{rows} rows at epsilon {} are few: expect a model little better than a guess",
+            Shown(budget.epsilon())
+        ));
     }
     if options.insecure_seed.is_some() {
         warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());

@@ -71,7 +71,11 @@ impl Stage {
 impl Guarantee {
     /// Certified ε of the first `count` stages, added up and rounded up.
     pub fn epsilon_of_first(&self, count: usize) -> f64 {
-        self.stages.iter().take(count).map(|s| s.bound.upper).fold(0.0, |sum, e| if sum == 0.0 { e } else { (sum + e).next_up() })
+        self.stages
+            .iter()
+            .take(count)
+            .map(|s| s.bound.upper)
+            .fold(0.0, |sum, e| if sum == 0.0 { e } else { (sum + e).next_up() })
     }
 
     /// Accounts every stage anew, from its event alone, and holds the result against what is stated.
@@ -81,7 +85,8 @@ impl Guarantee {
             .iter()
             .map(|stage| {
                 let budget = Budget::new(stage.epsilon, stage.delta).map_err(|e| e.to_string())?;
-                let certificate = dpopt_privacy::certify(&stage.event, self.relation, budget).map_err(|e| e.to_string())?;
+                let certificate =
+                    dpopt_privacy::certify(&stage.event, self.relation, budget).map_err(|e| e.to_string())?;
                 Ok(certificate.bound().clone())
             })
             .collect();
@@ -108,14 +113,18 @@ impl Guarantee {
             }
         }
         if !stated(self.certified_epsilon, epsilon) {
-            faults.push(format!("it states a certified epsilon of {}, its stages cost {epsilon}", self.certified_epsilon));
+            faults.push(format!(
+                "it states a certified epsilon of {}, its stages cost {epsilon}",
+                self.certified_epsilon
+            ));
         }
         if !(epsilon <= self.epsilon) {
             faults.push(format!("its stages cost epsilon {epsilon}, more than the {} it promises", self.epsilon));
         }
         // the shares were rounded down, their sum here up
         if !stated(self.delta, delta) {
-            faults.push(format!("its stages have delta {delta:e} together, more than the {:e} it promises", self.delta));
+            faults
+                .push(format!("its stages have delta {delta:e} together, more than the {:e} it promises", self.delta));
         }
         Recomputed { stages, epsilon, delta, faults }
     }

@@ -72,7 +72,9 @@ pub enum ModelError {
         reason: String,
     },
     /// Not JSON, or not our fields.
-    #[error("{path} is not a model of this version of dpopt: {reason}; fit the model again, or use the version that wrote it")]
+    #[error(
+        "{path} is not a model of this version of dpopt: {reason}; fit the model again, or use the version that wrote it"
+    )]
     Format {
         /// As given.
         path: String,
@@ -144,7 +146,16 @@ impl Model {
         if weights.iter().any(|w| !w.is_finite()) {
             return Err("a weight is not a finite number".into());
         }
-        Ok(Self { software: env!("CARGO_PKG_VERSION").into(), target, encoder, loss, embedding, weights, guarantee, receipt })
+        Ok(Self {
+            software: env!("CARGO_PKG_VERSION").into(),
+            target,
+            encoder,
+            loss,
+            embedding,
+            weights,
+            guarantee,
+            receipt,
+        })
     }
 
     /// What the model promises about the records it was fitted on.
@@ -256,7 +267,9 @@ impl Model {
                 let chosen: Vec<Vec<f64>> = usable.iter().map(|&i| probabilities[i].clone()).collect();
                 let truth: Vec<usize> = usable
                     .iter()
-                    .map(|&i| if classes == 2 { usize::from(examples.targets[i] > 0.0) } else { examples.targets[i] as usize })
+                    .map(|&i| {
+                        if classes == 2 { usize::from(examples.targets[i] > 0.0) } else { examples.targets[i] as usize }
+                    })
                     .collect();
                 metrics::classification(&chosen, &truth).map(Evaluation::Classification)
             }
@@ -335,7 +348,8 @@ impl Model {
 
     /// Reads the text of a model file. Errors tell kinds and places, never what stands there: it may be a table.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let mark: Mark = serde_json::from_str(text).map_err(|e| format!("format and version are not at its top ({})", place(&e)))?;
+        let mark: Mark =
+            serde_json::from_str(text).map_err(|e| format!("format and version are not at its top ({})", place(&e)))?;
         if mark.format != FORMAT {
             return Err(format!("its format is not {FORMAT}"));
         }

@@ -12,8 +12,8 @@ pub mod probability;
 
 pub use division::{Division, StageShares};
 pub use embedding::EmbeddingRequest;
-pub(crate) use fit::{charges_noise, same_count};
 pub use fit::{Explanation, Fit, FitError, FitOptions, Fitted};
+pub(crate) use fit::{charges_noise, same_count};
 pub use guarantee::{Guarantee, Recomputed, Stage};
 pub use ledger_file::LedgerFile;
 pub use linear::{Evaluation, Model, ModelError, Predictions};

@@ -9,9 +9,7 @@ use crate::loss::{Loss, softplus};
 pub fn of_margin(loss: &Loss, score: f64) -> f64 {
     match *loss {
         // ln σ(a) = -softplus(-a); the ratio of two σ as one logistic function never divides 0 by 0
-        Loss::Logistic { shift } => {
-            crate::loss::sigmoid(softplus(score - shift) - softplus(-score - shift))
-        }
+        Loss::Logistic { shift } => crate::loss::sigmoid(softplus(score - shift) - softplus(-score - shift)),
         // σ(−ys) estimates the chance of an error, not of a class: its scores are read on the logistic scale
         Loss::Sigmoid => crate::loss::sigmoid(score),
         _ => ((1.0 + score) / 2.0).clamp(0.0, 1.0),

@@ -180,11 +180,8 @@ fn newton_steps_of_neighbours_stay_within_the_sensitivity() {
         for (which, inverse) in [Inverse::Clip, Inverse::Add].into_iter().enumerate() {
             let lambda = 0.02 + 2.0 * random.uniform();
             let options = NoisyNewton { steps: Some(1), regularization: Some(lambda), inverse };
-            let problem = |relation| Problem {
-                rows: n as u64 + 1,
-                features: d,
-                ..super::tests::problem(LOGISTIC, relation)
-            };
+            let problem =
+                |relation| Problem { rows: n as u64 + 1, features: d, ..super::tests::problem(LOGISTIC, relation) };
             let plan = options.plan(&problem(Relation::ZeroOut), budget(1.0)).unwrap();
             let step = |examples: &Examples| newton_step(&plan.schedule, examples, &theta, &g);
             let distance = |a: &[f64], b: &[f64]| norm(&a.iter().zip(b).map(|(x, y)| x - y).collect::<Vec<_>>());

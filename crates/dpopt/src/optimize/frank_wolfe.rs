@@ -82,7 +82,12 @@ fn rough_scale(problem: &Problem, budget: Budget, steps: u64, clip_norm: f64) ->
 
 impl FrankWolfe {
     /// λ and T of the smallest predicted risk among what is not fixed.
-    fn radius_and_steps(&self, problem: &Problem, budget: Budget, clip_norm: f64) -> Result<(f64, u64, f64), NotApplicable> {
+    fn radius_and_steps(
+        &self,
+        problem: &Problem,
+        budget: Budget,
+        clip_norm: f64,
+    ) -> Result<(f64, u64, f64), NotApplicable> {
         let model = RiskModel::of(problem);
         let candidates = (2 * problem.features) as f64;
         let radius = self.l1_norm.map(|radius| positive("the l1 norm", radius)).transpose()?;
@@ -120,7 +125,8 @@ impl Algorithm for FrankWolfe {
         check_problem(problem)?;
         if matches!(problem.loss, Loss::Softmax { .. }) {
             return Err(NotApplicable::Problem(
-                "it fits one score per record; with several classes fit one against the rest, or take another method".into(),
+                "it fits one score per record; with several classes fit one against the rest, or take another method"
+                    .into(),
             ));
         }
         if problem.features as u64 > 1 << 32 {
@@ -129,7 +135,8 @@ impl Algorithm for FrankWolfe {
         let lipschitz = problem.loss.facts().lipschitz.unwrap_or(1.0);
         let usual = lipschitz * problem.row_norm / typical_nonzeros(problem).sqrt();
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(usual))?;
-        let refresh_every = in_range("refresh_every", self.refresh_every.unwrap_or(REFRESH_EVERY) as f64, 1.0, 1e9)? as u64;
+        let refresh_every =
+            in_range("refresh_every", self.refresh_every.unwrap_or(REFRESH_EVERY) as f64, 1.0, 1e9)? as u64;
         let (l1_norm, steps, predicted) = self.radius_and_steps(problem, budget, clip_norm)?;
         let samples = if budget.delta() > 0.0 { steps as f64 } else { 0.0 };
         let event = |m: f64| {
@@ -142,7 +149,9 @@ impl Algorithm for FrankWolfe {
         let noise_multiplier = 2.0 * problem.relation.sum_sensitivity() * m;
         let mut warnings = Vec::new();
         if problem.relation == Relation::AddOrRemove {
-            warnings.push("the number of rows entered the choice of steps and radius: it is taken to be a public guess".into());
+            warnings.push(
+                "the number of rows entered the choice of steps and radius: it is taken to be a public guess".into(),
+            );
         }
         Ok(Plan {
             summary: Summary {

@@ -16,9 +16,12 @@ fn table(n: usize, d: usize, width: usize, seed: u64) -> Examples {
     let mut random = Lcg::new(seed);
     let mut examples = Examples { rows: Rows::new(d), targets: Vec::new() };
     for _ in 0..n {
-        let mut entries: Vec<(u32, f32)> = (0..3).map(|j| (j, if random.uniform() < 0.5 { 1.0 } else { -1.0 })).collect();
+        let mut entries: Vec<(u32, f32)> =
+            (0..3).map(|j| (j, if random.uniform() < 0.5 { 1.0 } else { -1.0 })).collect();
         let score: f32 = entries.iter().map(|e| e.1).sum();
-        entries.extend((3..width).map(|_| ((3.0 + random.uniform() * (d - 3) as f64) as u32, if random.uniform() < 0.5 { 1.0f32 } else { -1.0 })));
+        entries.extend((3..width).map(|_| {
+            ((3.0 + random.uniform() * (d - 3) as f64) as u32, if random.uniform() < 0.5 { 1.0f32 } else { -1.0 })
+        }));
         let size = (width as f32).sqrt();
         entries.iter_mut().for_each(|e| e.1 /= size);
         examples.rows.push_clipped(&mut entries, 1.0);
@@ -61,7 +64,8 @@ fn gradient(examples: &Examples, w: &[f64], clip_norm: f64) -> Vec<f64> {
 
 /// P(vertex) ∝ e^(score·ε₀/2) over (coordinate, sign), scores in units of C.
 fn law(gradient: &[f64], epsilon: f64) -> Vec<f64> {
-    let weights: Vec<f64> = gradient.iter().flat_map(|g| [(0.5 * epsilon * g).exp(), (-0.5 * epsilon * g).exp()]).collect();
+    let weights: Vec<f64> =
+        gradient.iter().flat_map(|g| [(0.5 * epsilon * g).exp(), (-0.5 * epsilon * g).exp()]).collect();
     let total: f64 = weights.iter().sum();
     weights.iter().map(|w| w / total).collect()
 }
@@ -70,12 +74,19 @@ fn law(gradient: &[f64], epsilon: f64) -> Vec<f64> {
 fn two_steps_have_the_law_of_the_exponential_mechanism() {
     // five rows of which none has feature 2: its vertices have no score of their own
     let mut examples = Examples { rows: Rows::new(3), targets: Vec::new() };
-    for (row, y) in [([0.9, 0.1], 1.0), ([0.5, -0.8], 1.0), ([-0.3, 0.3], -1.0), ([0.2, 0.7], -1.0), ([0.0, 0.9], 1.0)] {
+    for (row, y) in [([0.9, 0.1], 1.0), ([0.5, -0.8], 1.0), ([-0.3, 0.3], -1.0), ([0.2, 0.7], -1.0), ([0.0, 0.9], 1.0)]
+    {
         examples.rows.push_clipped(&mut [(0, row[0]), (1, row[1])], 1.0);
         examples.targets.push(y);
     }
     let problem = facts(&examples, 2);
-    let options = FrankWolfe { l1_norm: Some(3.0), steps: Some(2), clip_norm: Some(0.6), refresh_every: Some(1), max_features: None };
+    let options = FrankWolfe {
+        l1_norm: Some(3.0),
+        steps: Some(2),
+        clip_norm: Some(0.6),
+        refresh_every: Some(1),
+        max_features: None,
+    };
     let plan = options.plan(&problem, Budget::new(2.0, 1e-6).unwrap()).unwrap();
     let epsilon = plan.schedule.step_epsilon;
     let vertex = |v: usize, size: f64| {
@@ -116,7 +127,8 @@ fn sums_stay_what_they_are_by_definition() {
     let mut scores = VertexScores::new(&data, facts).unwrap();
     let mut random = Lcg::new(1);
     for t in 0..2_000u64 {
-        let vertex = SparseVector::new([((random.uniform() * 80.0) as u32, if random.uniform() < 0.5 { 1.0 } else { -1.0 })]);
+        let vertex =
+            SparseVector::new([((random.uniform() * 80.0) as u32, if random.uniform() < 0.5 { 1.0 } else { -1.0 })]);
         scores.expose_mut().step(&vertex, 2.0 / (t as f64 + 2.0), 20.0, t < 3 || t % 50 == 0);
         let (recomputed, kept) = scores.expose().recomputed();
         assert_eq!(recomputed, kept, "step {t}");
@@ -126,7 +138,13 @@ fn sums_stay_what_they_are_by_definition() {
 #[test]
 fn one_record_moves_no_sum_by_more_than_the_bound() {
     // entries far above what the bound was made for, a huge slope, targets that are no numbers
-    let wild = [([1.0f32, 0.0], 1e30f32), ([0.6, 0.8], -1e30), ([1e-30, 1.0], f32::NAN), ([0.0, 0.0], 1.0), ([0.3, -0.2], f32::INFINITY)];
+    let wild = [
+        ([1.0f32, 0.0], 1e30f32),
+        ([0.6, 0.8], -1e30),
+        ([1e-30, 1.0], f32::NAN),
+        ([0.0, 0.0], 1.0),
+        ([0.3, -0.2], f32::INFINITY),
+    ];
     for (row, target) in wild {
         let mut examples = Examples { rows: Rows::new(2), targets: vec![target] };
         examples.rows.push_clipped(&mut [(0, row[0]), (1, row[1])], 1.0);
@@ -161,8 +179,13 @@ fn with_a_huge_budget_it_is_frank_wolfe_and_stale_slopes_cost_little() {
     let budget = Budget::new(20_000.0, 1e-6).unwrap();
     let data = Sensitive::new(examples.clone());
     let fit = |refresh: u64| {
-        let options =
-            FrankWolfe { l1_norm: Some(radius), steps: Some(steps), clip_norm: Some(1.0), refresh_every: Some(refresh), max_features: None };
+        let options = FrankWolfe {
+            l1_norm: Some(radius),
+            steps: Some(steps),
+            clip_norm: Some(1.0),
+            refresh_every: Some(refresh),
+            max_features: None,
+        };
         let w = run(&options.plan(&problem, budget).unwrap(), &problem, &data, 1);
         assert!(w.values().iter().map(|w| w.abs()).sum::<f64>() <= radius * (1.0 + 1e-12));
         mean_loss(&examples, LOGISTIC, &w.dense(500))
@@ -193,7 +216,8 @@ fn budgets_pure_ones_too_are_met_and_not_wasted() {
     let examples = table(50, 20, 5, 1);
     for relation in [Relation::ZeroOut, Relation::ReplaceOne, Relation::AddOrRemove] {
         let problem = Problem { rows: 100_000, relation, ..facts(&examples, 5) };
-        let options = FrankWolfe { steps: Some(400), l1_norm: Some(10.0), clip_norm: Some(1.0), ..FrankWolfe::default() };
+        let options =
+            FrankWolfe { steps: Some(400), l1_norm: Some(10.0), clip_norm: Some(1.0), ..FrankWolfe::default() };
         let plan = options.plan(&problem, Budget::new(1.0, 1e-6).unwrap()).unwrap();
         // spec 20 §4: ε₀ = .0221054, whatever the relation; the noise is doubled where records are replaced
         let s = &plan.schedule;

@@ -1,30 +1,30 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
 mod adaptive;
+#[cfg(test)]
+mod audits;
 mod bias_reduced;
 mod descent;
+mod exponential_mechanism;
 mod frank_wolfe;
 mod hard_thresholding;
-mod exponential_mechanism;
+mod noisy_newton;
 mod objective_perturbation;
+mod option_ranges;
 mod output_perturbation;
 mod planning;
-mod noisy_newton;
 mod regime;
-mod option_ranges;
 mod registry;
 mod released_preconditioner;
 pub mod restricted_lipschitz;
 mod risk;
+pub(crate) mod solver;
 mod sparse_exponential;
 mod sparse_output_perturbation;
 mod spectrum;
 mod sufficient_statistics;
-pub(crate) mod solver;
 #[cfg(test)]
 pub(crate) mod synthetic;
-#[cfg(test)]
-mod audits;
 #[cfg(test)]
 mod tests;
 
@@ -34,23 +34,26 @@ pub use adaptive::{
 };
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use descent::{
-    AdaptiveRule, Average, DescentOptions, DescentSchedule, Domain, DpFtrl, EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd, NoisyGradientDescent,
-    NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
+    AdaptiveRule, Average, DescentOptions, DescentSchedule, Domain, DpFtrl, EmbeddingOptions, EmbeddingSchedule,
+    EmbeddingSgd, NoisyGradientDescent, NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
+};
+pub use exponential_mechanism::{
+    ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters,
 };
 pub use frank_wolfe::{FrankWolfe, VertexSchedule, run_vertices};
 pub use hard_thresholding::{
-    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, HardThresholdSchedule, InnerSteps, OutOfConditions, FeatureFit, Peeling, PeelingSchedule, RefitSchedule, SourceProblem, SparseOptions,
-    Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects, VarianceOptions, VarianceReducedSchedule, geometric_constant,
-    run_peeling, run_sparse, source_geometric_constant, scsg_ht_noise, sgd_ht_noise,
+    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, FeatureFit, Federated, FederatedPlan, FederatedProblem, FederatedSchedule,
+    HardThresholdSchedule, InnerSteps, OutOfConditions, Peeling, PeelingSchedule, Protects, RefitSchedule,
+    SourceProblem, SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling,
+    run_sparse, scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
 };
-pub use exponential_mechanism::{ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters};
-pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
-pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub(crate) use noisy_newton::newton_step;
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
-pub(crate) use registry::{LOGARITHMIC, check_options, decade, octave};
+pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
+pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use regime::{Regime, Regimes};
 pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable, named};
+pub(crate) use registry::{LOGARITHMIC, check_options, decade, octave};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
 pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};

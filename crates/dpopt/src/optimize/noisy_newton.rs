@@ -72,11 +72,7 @@ pub struct NewtonSchedule {
 
 impl From<&MethodOptions> for NoisyNewton {
     fn from(o: &MethodOptions) -> Self {
-        Self {
-            steps: o.steps,
-            regularization: o.regularization,
-            ..Self::default()
-        }
+        Self { steps: o.steps, regularization: o.regularization, ..Self::default() }
     }
 }
 
@@ -260,9 +256,8 @@ pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64]
             use faer::linalg::solvers::Solve;
             // λ0 was planned so far above the rounding of H that its factor exists (Higham 2002, theorem 10.7)
             let Ok(factor) = view.llt(faer::Side::Lower) else { return zero };
-            let residual_of = |x: &[f64]| -> Vec<f64> {
-                (0..d).map(|j| g[j] - dot(&matrix[j * d..(j + 1) * d], x)).collect()
-            };
+            let residual_of =
+                |x: &[f64]| -> Vec<f64> { (0..d).map(|j| g[j] - dot(&matrix[j * d..(j + 1) * d], x)).collect() };
             let mut step = zero;
             let mut residual = g.to_vec();
             // the plan made sure that the factor's backward error is far below λ0: each pass shrinks the residual tenfold

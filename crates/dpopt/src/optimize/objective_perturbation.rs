@@ -9,10 +9,10 @@ use super::planning::{accuracy, approximate, check_problem, most_rows_assumption
 use super::risk::RiskModel;
 use super::solver::Accuracy;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::PerturbedObjective;
-use crate::plan::{certify, Grade, NotApplicable, Plan, Problem, Summary};
-use crate::Released;
+use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_noise::Grid;
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Budget, Event, Relation, special};
@@ -136,8 +136,10 @@ impl ObjectivePerturbation {
         let linear_std = multiplier * c * r;
         // the grid of b enters τ' = τ + h_b√d/2: at most 1% of τ
         let root = (dimension as f64).sqrt();
-        let Accuracy { tolerance, steps } = accuracy(problem, loss, lambda, LARGEST_NORMAL * 1.001 * linear_std * root)?;
-        let linear_grid = Grid::new(((tolerance / (64.0 * root)).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
+        let Accuracy { tolerance, steps } =
+            accuracy(problem, loss, lambda, LARGEST_NORMAL * 1.001 * linear_std * root)?;
+        let linear_grid =
+            Grid::new(((tolerance / (64.0 * root)).min(linear_std * 2f64.powi(-20))).log2().floor() as i32);
         let linear_grid = Grid::new(linear_grid.exponent().max((linear_std.log2() - 55.0).ceil() as i32));
         let reached = tolerance + 0.5 * linear_grid.step() * root;
         let bare = 2.0 * reached / lambda;
@@ -171,11 +173,7 @@ fn curvature_of(link: GlmLink) -> f64 {
 
 impl From<&MethodOptions> for ObjectivePerturbation {
     fn from(o: &MethodOptions) -> Self {
-        Self {
-            regularization: o.regularization,
-            shift: o.shift,
-            clip_norm: o.clip_norm,
-        }
+        Self { regularization: o.regularization, shift: o.shift, clip_norm: o.clip_norm }
     }
 }
 

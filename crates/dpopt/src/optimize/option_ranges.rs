@@ -14,7 +14,8 @@ struct Range {
 }
 
 const POSITIVE: Range = Range { low: 0.0, low_included: false, high: f64::MAX, in_words: "a positive, finite number" };
-const NOT_NEGATIVE: Range = Range { low: 0.0, low_included: true, high: f64::MAX, in_words: "a finite number, 0 or more" };
+const NOT_NEGATIVE: Range =
+    Range { low: 0.0, low_included: true, high: f64::MAX, in_words: "a finite number, 0 or more" };
 const PROBABILITY: Range = Range { low: 0.0, low_included: false, high: 1.0, in_words: "a number above 0, at most 1" };
 /// The largest f64 below 1.
 const BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
@@ -122,8 +123,21 @@ mod tests {
     }
 
     const REAL: [&str; 15] = [
-        "learning_rate", "clip_norm", "sampling_probability", "momentum", "regularization", "refit_share", "difference_clip",
-        "snapshot_probability", "l1_norm", "shift", "gradient_decay", "distance", "moment_share", "moment_ratio", "second_momentum",
+        "learning_rate",
+        "clip_norm",
+        "sampling_probability",
+        "momentum",
+        "regularization",
+        "refit_share",
+        "difference_clip",
+        "snapshot_probability",
+        "l1_norm",
+        "shift",
+        "gradient_decay",
+        "distance",
+        "moment_share",
+        "moment_ratio",
+        "second_momentum",
     ];
     /// Zero is a value of these.
     const ZERO: [&str; 6] = ["momentum", "regularization", "refit_share", "shift", "gradient_decay", "second_momentum"];
@@ -157,7 +171,9 @@ mod tests {
             refused(name, "0");
             assert_eq!(with(name, "1").check(), Ok(()));
         }
-        for (name, value) in [("sampling_probability", "1.5"), ("momentum", "1"), ("shift", "20.1"), ("moment_ratio", "0.5")] {
+        for (name, value) in
+            [("sampling_probability", "1.5"), ("momentum", "1"), ("shift", "20.1"), ("moment_ratio", "0.5")]
+        {
             refused(name, value);
         }
     }
@@ -167,10 +183,13 @@ mod tests {
         // every field that holds a number when it is written: a new one must be added above
         let number = |name: &&String, value: &serde_json::Value| value.is_null() && name.as_str() != "method";
         let all = serde_json::to_value(MethodOptions::default()).unwrap();
-        let names: Vec<String> = all.as_object().unwrap().iter().filter(|(n, v)| number(n, v)).map(|(n, _)| n.replace('-', "_")).collect();
-        let others = ["rate_schedule", "correlation", "peeling", "inner_steps", "intercept", "embedding", "constant_time"];
+        let names: Vec<String> =
+            all.as_object().unwrap().iter().filter(|(n, v)| number(n, v)).map(|(n, _)| n.replace('-', "_")).collect();
+        let others =
+            ["rate_schedule", "correlation", "peeling", "inner_steps", "intercept", "embedding", "constant_time"];
         for name in names {
-            let known = REAL.contains(&name.as_str()) || WHOLE.contains(&name.as_str()) || others.contains(&name.as_str());
+            let known =
+                REAL.contains(&name.as_str()) || WHOLE.contains(&name.as_str()) || others.contains(&name.as_str());
             assert!(known, "{name} has no range in option_ranges.rs");
         }
     }

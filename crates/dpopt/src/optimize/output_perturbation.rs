@@ -75,11 +75,7 @@ pub(crate) const TARGET_BOUND: f64 = 1.0;
 
 impl From<&MethodOptions> for OutputPerturbation {
     fn from(o: &MethodOptions) -> Self {
-        Self {
-            regularization: o.regularization,
-            shift: o.shift,
-            clip_norm: o.clip_norm,
-        }
+        Self { regularization: o.regularization, shift: o.shift, clip_norm: o.clip_norm }
     }
 }
 
@@ -156,7 +152,8 @@ impl Algorithm for OutputPerturbation {
         let grid = Grid::new(schedule.grid_exponent);
         progress.start(Self::NAME, 1);
         let accuracy = Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps };
-        let minimiser = certified_minimiser(examples.expose(), problem.row_norm, schedule.loss, schedule.regularization, accuracy);
+        let minimiser =
+            certified_minimiser(examples.expose(), problem.row_norm, schedule.loss, schedule.regularization, accuracy);
         let query = Sensitive::new(GridSum::of_query(minimiser.into_iter(), grid, schedule.sensitivity));
         let mechanism =
             Gaussian::new(schedule.noise_multiplier, schedule.sensitivity, grid, dimension, "regularised minimiser");

@@ -3,8 +3,8 @@
 use super::output_perturbation::TARGET_BOUND;
 use super::solver::{Accuracy, Scale};
 use crate::loss::Loss;
-pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
 use crate::plan::{NotApplicable, Problem};
+pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate, special};
 
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
@@ -70,8 +70,11 @@ pub(crate) fn most_rows(problem: &Problem) -> u64 {
 /// What a report must say about [`most_rows`] where the number of records is protected.
 pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<String> {
     let most = most_rows(problem);
-    (problem.relation == Relation::AddOrRemove)
-        .then(|| format!("there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"))
+    (problem.relation == Relation::AddOrRemove).then(|| {
+        format!(
+            "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"
+        )
+    })
 }
 
 /// What the solver promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most

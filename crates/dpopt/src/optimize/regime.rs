@@ -118,6 +118,8 @@ mod tests {
         assert!(Regimes::of(&problem(10_000_000, 20), budget).dense > r.dense);
         let pure = Regimes::of(&problem(d as usize, s as usize), Budget::new(0.5, 0.0).unwrap());
         assert!(pure.dense > pure.enough && pure.dense > r.dense);
-        assert!(((s * (d / FAILURE).ln() * 2.0 / pure.dense).powf(1.0 / 3.0) / (d * 2.0 / pure.dense) - 1.0).abs() < 1e-12);
+        assert!(
+            ((s * (d / FAILURE).ln() * 2.0 / pure.dense).powf(1.0 / 3.0) / (d * 2.0 / pure.dense) - 1.0).abs() < 1e-12
+        );
     }
 }

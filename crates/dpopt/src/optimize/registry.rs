@@ -2,9 +2,11 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    AdaptiveOptions, Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent,
-    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, RateSchedule, Regime, Regimes, RegularizedDescent,
-    ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics, prepare,
+    AdaptiveOptions, Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt,
+    EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent, NoisyNewton,
+    NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, RateSchedule, Regime,
+    Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation,
+    SufficientStatistics, prepare,
 };
 use crate::mechanism::{Correlation, PeelingLaw};
 use crate::plan::{Grade, NotApplicable, Problem};
@@ -99,7 +101,10 @@ fn reference<A: Algorithm>(
     options: &MethodOptions,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
     if options.method.as_deref() != Some(A::NAME) {
-        return Err(NotApplicable::Option(format!("a reference of the literature, planned only with --method {}", A::NAME)));
+        return Err(NotApplicable::Option(format!(
+            "a reference of the literature, planned only with --method {}",
+            A::NAME
+        )));
     }
     planned::<A>(problem, budget, options)
 }
@@ -244,11 +249,7 @@ pub fn first_applicable(
 }
 
 /// Plans all methods and takes the one to run.
-pub fn choose(
-    problem: &Problem,
-    budget: Budget,
-    options: &MethodOptions,
-) -> Result<Box<dyn Prepared>, NotApplicable> {
+pub fn choose(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
     check_options(options)?;
     first_applicable(candidates(problem, budget, options), options).map(|(_, plan)| plan)
 }

@@ -6,10 +6,10 @@ use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, 
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, SecondMoment, symmetric_matrix};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -71,12 +71,7 @@ pub(crate) fn refuse_large(problem: &Problem) -> Result<(), NotApplicable> {
 
 impl From<&MethodOptions> for ReleasedPreconditioner {
     fn from(o: &MethodOptions) -> Self {
-        Self {
-            steps: o.steps,
-            clip_norm: o.clip_norm,
-            regularization: o.regularization,
-            ..Self::default()
-        }
+        Self { steps: o.steps, clip_norm: o.clip_norm, regularization: o.regularization, ..Self::default() }
     }
 }
 
@@ -88,7 +83,9 @@ impl Algorithm for ReleasedPreconditioner {
         check_problem(problem)?;
         refuse_large(problem)?;
         let Some(smoothness) = problem.loss.facts().smoothness.filter(|_| problem.loss.facts().convex) else {
-            return Err(NotApplicable::Problem("a preconditioner needs a smooth loss; use smoothed-hinge or huber".into()));
+            return Err(NotApplicable::Problem(
+                "a preconditioner needs a smooth loss; use smoothed-hinge or huber".into(),
+            ));
         };
         let mu = gaussian_mu(problem, budget)?;
         let r2 = problem.row_norm * problem.row_norm;
@@ -109,8 +106,7 @@ impl Algorithm for ReleasedPreconditioner {
         let gradient_of = |t: f64| t * (steps as f64 / (1.0 - share)).sqrt();
         let draws = SecondMoment::coordinates(d) as f64 + steps as f64 * weights as f64;
         let event = |t: f64| {
-            let parts =
-                vec![Event::gaussian(matrix_of(t)), Event::gaussian(gradient_of(t)).self_composed(steps)];
+            let parts = vec![Event::gaussian(matrix_of(t)), Event::gaussian(gradient_of(t)).self_composed(steps)];
             approximate(Event::composed(parts), draws)
         };
         let (t, certificate) = noise(problem, budget, event)?;
@@ -176,8 +172,7 @@ impl Algorithm for ReleasedPreconditioner {
         progress.tick();
 
         let gradient = ClippedGradient::new(s.loss, s.clip_norm, gradient_grid)?;
-        let release =
-            Gaussian::new(s.gradient_multiplier, s.clip_norm, gradient_grid, weights, "gradient sum");
+        let release = Gaussian::new(s.gradient_multiplier, s.clip_norm, gradient_grid, weights, "gradient sum");
         let shift = s.regularization + s.damping;
         let (mut theta, mut mean) = (vec![0.0; weights], vec![0.0; weights]);
         let first_averaged = s.steps / 2;

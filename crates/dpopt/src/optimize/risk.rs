@@ -161,7 +161,8 @@ impl RiskModel {
         let reached = (one * steps / (found as f64).max(1.0)).min(1.0);
         // an error of the size of the weight itself costs about half of what it is worth
         let gained = |m: &f64| self.worth(*m) * (2.0 * reached - reached * reached) / (1.0 + left(*m));
-        self.moments.iter().map(|m| self.worth(*m)).sum::<f64>() - self.moments.iter().take(found).map(gained).sum::<f64>()
+        self.moments.iter().map(|m| self.worth(*m)).sum::<f64>()
+            - self.moments.iter().take(found).map(gained).sum::<f64>()
     }
 
     /// What there is to gain in a direction.

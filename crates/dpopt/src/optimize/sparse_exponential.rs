@@ -191,7 +191,8 @@ impl Algorithm for SparseExponential {
                 predicted_excess_risk: (random + rounding + lost).min(loss_range),
                 certificate,
                 assumptions: vec![
-                    "the loss of a record is counted relative to weights 0 and clipped to L·D: enforced in integers".into(),
+                    "the loss of a record is counted relative to weights 0 and clipped to L·D: enforced in integers"
+                        .into(),
                     "the net is public and enumerated in full".into(),
                 ],
                 warnings: Vec::new(),
@@ -301,7 +302,8 @@ mod tests {
         let examples = table(3, 2000, 1, 3, 3.0, LOGISTIC);
         let p = facts(&examples, LOGISTIC);
         let pure = Budget::new(2.0, 0.0).unwrap();
-        let refused = SparseExponential::default().plan(&Problem { features: 100_000, nonzeros: 20, ..p.clone() }, pure);
+        let refused =
+            SparseExponential::default().plan(&Problem { features: 100_000, nonzeros: 20, ..p.clone() }, pure);
         assert!(matches!(refused, Err(NotApplicable::Problem(text)) if text.contains("enumerated")));
         let options = SparseExponential { radius: Some(4.0), support: Some(4), spacing: Some(1.0) };
         let weights = fit(&options, &examples, &p, pure, 1);

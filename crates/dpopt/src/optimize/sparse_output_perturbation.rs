@@ -175,16 +175,19 @@ impl Algorithm for SparseOutputPerturbation {
         // 2√s·L·‖ξ‖∞ + (λ/n)D²/2, and for the population what one record can do to the loss of another, 2L²/λ
         let tolerance = |lambda: f64| accuracy(problem, loss, lambda, 0.0).map_or(f64::INFINITY, |a| a.tolerance);
         let bound = |lambda: f64| {
-            let largest = shape.sensitivity(law, lambda, tolerance(lambda)) * noise_multiplier * shape.largest_noise(law);
+            let largest =
+                shape.sensitivity(law, lambda, tolerance(lambda)) * noise_multiplier * shape.largest_noise(law);
             let stability = match self.goal {
                 Goal::Training | Goal::Proved => 0.0,
                 Goal::Population => 2.0 * shape.lipschitz * shape.lipschitz / lambda,
             };
             2.0 * shape.sparsity.sqrt() * shape.lipschitz * largest + 0.5 * lambda / n * radius * radius + stability
         };
-        let spread = noise_multiplier * if law == NoiseLaw::Laplace { 2f64.sqrt() } else { 1.0 } / RiskModel::pull(loss);
+        let spread =
+            noise_multiplier * if law == NoiseLaw::Laplace { 2f64.sqrt() } else { 1.0 } / RiskModel::pull(loss);
         let model = RiskModel::of(problem);
-        let modelled = |lambda: f64| model.regularized(lambda, 0.0, shape.sensitivity(law, lambda, tolerance(lambda)) * spread);
+        let modelled =
+            |lambda: f64| model.regularized(lambda, 0.0, shape.sensitivity(law, lambda, tolerance(lambda)) * spread);
         let tuned = |lambda: f64| match self.goal {
             Goal::Training => bound(lambda).min(modelled(lambda)),
             Goal::Proved | Goal::Population => bound(lambda),

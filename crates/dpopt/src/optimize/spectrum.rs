@@ -91,11 +91,15 @@ fn jacobi(matrix: &[f64], d: usize, scale: f64) -> Spectrum {
     let mut vectors = faer::Mat::<f64>::identity(d, d);
     let enough = 24.0 * (d * d) as f64 * UNIT * scale;
     // column of the largest entry right of the diagonal, per row
-    let largest_in = |a: &[f64], i: usize| (i + 1..d).max_by(|&j, &k| a[i * d + j].abs().total_cmp(&a[i * d + k].abs()));
+    let largest_in =
+        |a: &[f64], i: usize| (i + 1..d).max_by(|&j, &k| a[i * d + j].abs().total_cmp(&a[i * d + k].abs()));
     let mut largest: Vec<Option<usize>> = (0..d).map(|i| largest_in(&a, i)).collect();
     for _ in 0..35 * d * d {
         let size = |i: usize| largest[i].map_or(0.0, |j| a[i * d + j].abs());
-        let Some((p, q)) = (0..d).max_by(|&i, &k| size(i).total_cmp(&size(k))).and_then(|i| Some((i, largest[i]?))) else { break };
+        let Some((p, q)) = (0..d).max_by(|&i, &k| size(i).total_cmp(&size(k))).and_then(|i| Some((i, largest[i]?)))
+        else {
+            break;
+        };
         // all of them together are at most d/√2 times the largest
         if a[p * d + q].abs() * d as f64 <= enough {
             break;

@@ -7,10 +7,10 @@ use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, SecondMoment, symmetric_matrix, target_moment};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -84,9 +84,7 @@ impl Algorithm for SufficientStatistics {
                 weight_noise: None,
                 predicted_excess_risk: risk.regularized(lambda, vector_noise, 0.0),
                 certificate,
-                assumptions: vec![
-                    "rows and targets are bounded: enforced per record in exact integers".into(),
-                ],
+                assumptions: vec!["rows and targets are bounded: enforced per record in exact integers".into()],
                 warnings: Vec::new(),
             },
             schedule: SufficientStatisticsSchedule {
@@ -108,13 +106,8 @@ impl Algorithm for SufficientStatistics {
         let [matrix_grid, vector_grid] = s.grid_exponents.map(Grid::new);
         progress.start(Self::NAME, 2);
         let moment = SecondMoment::new(1.0, r, matrix_grid)?;
-        let release = Gaussian::new(
-            s.noise_multiplier,
-            r * r,
-            matrix_grid,
-            SecondMoment::coordinates(d),
-            "second moment",
-        );
+        let release =
+            Gaussian::new(s.noise_multiplier, r * r, matrix_grid, SecondMoment::coordinates(d), "second moment");
         let matrix = symmetric_matrix(d, curator.release(&release, &moment.sum(examples))?.get());
         progress.tick();
         let bound = r * TARGET_BOUND;

@@ -41,15 +41,16 @@ pub(crate) fn table(seed: u64, n: usize, groups: usize, levels: usize, signal: f
             entries.push(((1 + g * levels + level.min(levels - 1)) as u32, 1.0));
         }
         entries.iter_mut().for_each(|e| e.1 /= size);
-        let scores: Vec<f64> = (0..k)
-            .map(|out| entries.iter().map(|&(j, x)| f64::from(x) * truth[out * d + j as usize]).sum())
-            .collect();
+        let scores: Vec<f64> =
+            (0..k).map(|out| entries.iter().map(|&(j, x)| f64::from(x) * truth[out * d + j as usize]).sum()).collect();
         let target = match loss {
             Loss::Softmax { .. } => {
                 let noisy: Vec<f64> = scores.iter().map(|s| s + 0.5 * random.normal()).collect();
                 (0..k).max_by(|&a, &b| noisy[a].total_cmp(&noisy[b])).unwrap_or(0) as f64
             }
-            Loss::Squared | Loss::Absolute | Loss::Huber { .. } => (0.3 * scores[0] + 0.1 * random.normal()).clamp(-1.0, 1.0),
+            Loss::Squared | Loss::Absolute | Loss::Huber { .. } => {
+                (0.3 * scores[0] + 0.1 * random.normal()).clamp(-1.0, 1.0)
+            }
             _ => {
                 if random.uniform() < crate::loss::sigmoid(scores[0]) {
                     1.0

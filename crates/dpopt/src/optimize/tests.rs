@@ -30,7 +30,13 @@ pub(super) fn facts(examples: &Examples, loss: Loss) -> Problem {
     }
 }
 
-pub(super) fn fit<A: Algorithm>(algorithm: &A, examples: &Examples, problem: &Problem, budget: Budget, seed: u64) -> Vec<f64> {
+pub(super) fn fit<A: Algorithm>(
+    algorithm: &A,
+    examples: &Examples,
+    problem: &Problem,
+    budget: Budget,
+    seed: u64,
+) -> Vec<f64> {
     let plan = algorithm.plan(problem, budget).unwrap();
     let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
     let examples = Sensitive::new(examples.clone());
@@ -60,7 +66,8 @@ fn gaussian_budgets_of_the_table() {
 fn objective_perturbation_has_the_published_noise_and_threshold() {
     // the closing noise takes at most a thousandth of the budget; the accountant may split it even better
     for (epsilon, bare, lambda) in [(0.1, 30.749566, 10.249855), (1.0, 3.730632, 1.243544), (4.0, 1.081162, 0.360387)] {
-        let plan = ObjectivePerturbation::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(epsilon)).unwrap();
+        let plan =
+            ObjectivePerturbation::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(epsilon)).unwrap();
         let s = &plan.schedule;
         assert_eq!(s.loss, Loss::Logistic { shift: 2.0 });
         assert!(s.linear_std > bare && s.linear_std < bare * 1.0015, "{}", s.linear_std);
@@ -110,7 +117,8 @@ fn other_links_pay_for_the_determinant() {
 fn descent_has_the_published_steps_and_multipliers() {
     // at least 200: the published floor of 40 leaves a swing in steep directions
     for (epsilon, steps) in [(0.1, 200), (0.5, 278), (1.0, 400), (4.0, 400)] {
-        let plan = NoisyGradientDescent::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(epsilon)).unwrap();
+        let plan =
+            NoisyGradientDescent::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(epsilon)).unwrap();
         assert_eq!(plan.schedule.steps, steps);
         let mu = special::gaussian_mu(epsilon, 1e-5);
         close(plan.schedule.noise_multiplier, (steps as f64).sqrt() / mu, 1e-5);
@@ -125,7 +133,8 @@ fn descent_has_the_published_steps_and_multipliers() {
 #[test]
 fn sgd_has_the_published_multipliers() {
     for (epsilon, steps, multiplier) in [(0.1, 64, 24.96), (0.5, 278, 11.85), (1.0, 400, 7.574), (4.0, 400, 2.340)] {
-        let sgd = NoisySgd { descent: DescentOptions { steps: Some(steps), ..Default::default() }, ..Default::default() };
+        let sgd =
+            NoisySgd { descent: DescentOptions { steps: Some(steps), ..Default::default() }, ..Default::default() };
         let plan = sgd.plan(&problem(LOGISTIC, Relation::ZeroOut), budget(epsilon)).unwrap();
         // published with a coarse lattice and half a percent of rounding up: ours is at most 1% below
         assert!(plan.schedule.noise_multiplier <= multiplier);
@@ -244,7 +253,11 @@ fn every_method_gives_the_same_bits_for_one_and_four_threads_and_releases_all_it
                 pool.install(|| {
                     let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(9));
                     let examples = Sensitive::new(examples.clone());
-                    let weights = plan.run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights;
+                    let weights = plan
+                        .run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap())
+                        .unwrap()
+                        .into_inner()
+                        .weights;
                     assert!(curator.is_spent(), "{method} planned more than it released");
                     weights
                 })
@@ -270,7 +283,13 @@ fn every_loss_learns_by_descent() {
         let problem = facts(&examples, loss);
         let start = mean_loss(&examples, loss, &vec![0.0; problem.weights()]);
         let descent = fit(&NoisyGradientDescent::default(), &examples, &problem, budget(4.0), 3);
-        let sgd = fit(&NoisySgd { descent: DescentOptions { steps: Some(100), ..Default::default() }, ..Default::default() }, &examples, &problem, budget(4.0), 3);
+        let sgd = fit(
+            &NoisySgd { descent: DescentOptions { steps: Some(100), ..Default::default() }, ..Default::default() },
+            &examples,
+            &problem,
+            budget(4.0),
+            3,
+        );
         for weights in [descent, sgd] {
             let end = mean_loss(&examples, loss, &weights);
             assert!(end < 0.97 * start, "{loss:?}: {start} → {end}");
@@ -302,7 +321,9 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
     let mean = (0..runs)
         .map(|seed| {
             let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
-            let weights = plan.run(Run::new(&problem, &Sensitive::new(examples.clone()), &mut curator, &Silent).unwrap()).unwrap();
+            let weights = plan
+                .run(Run::new(&problem, &Sensitive::new(examples.clone()), &mut curator, &Silent).unwrap())
+                .unwrap();
             mean_loss(examples, own, &weights.get().weights) - floor
         })
         .sum::<f64>()
@@ -312,7 +333,8 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
 
 #[test]
 fn predicted_risk_orders_the_extreme_methods_as_measured() {
-    for (seed, n, groups, levels, epsilon) in [(1, 4000, 6, 8, 0.5), (2, 12_000, 10, 12, 1.0), (3, 12_000, 4, 40, 0.2)] {
+    for (seed, n, groups, levels, epsilon) in [(1, 4000, 6, 8, 0.5), (2, 12_000, 10, 12, 1.0), (3, 12_000, 4, 40, 0.2)]
+    {
         let examples = table(seed, n, groups, levels, 3.0, LOGISTIC);
         let better = measured_excess("objective-perturbation", &examples, LOGISTIC, epsilon);
         let worse = measured_excess("output-perturbation", &examples, LOGISTIC, epsilon);
@@ -377,10 +399,10 @@ fn error_bars_cover_the_noise_of_every_method() {
             for j in 0..problem.weights() {
                 let values: Vec<f64> = solutions.iter().map(|s| s.weights[j]).collect();
                 let mean = values.iter().sum::<f64>() / runs as f64;
-                let spread =
-                    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (runs - 1) as f64).sqrt();
+                let spread = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (runs - 1) as f64).sqrt();
                 let bars = solutions.iter().map(|s| s.noise.as_ref().map(|n| n[j]).or(plan.summary().weight_noise));
-                let bar = bars.map(|b| b.unwrap_or_else(|| panic!("{method} has no error bar"))).sum::<f64>() / runs as f64;
+                let bar =
+                    bars.map(|b| b.unwrap_or_else(|| panic!("{method} has no error bar"))).sum::<f64>() / runs as f64;
                 shares.push(spread / bar);
             }
             let (low, high) = shares.iter().fold((f64::INFINITY, 0f64), |(l, h), &s| (l.min(s), h.max(s)));
@@ -423,7 +445,9 @@ fn descent_on_few_columns_gains_from_a_larger_budget() {
 fn no_prediction_is_zero_or_without_the_error_of_its_noise() {
     let losses = [LOGISTIC, Loss::Squared, Loss::Softmax { classes: 4 }];
     for loss in losses {
-        for (rows, features, nonzeros) in [(300, 5, 5), (10_000, 30, 30), (10_000, 30, 4), (1_000_000, 8, 8), (2_000, 50_000, 20)] {
+        for (rows, features, nonzeros) in
+            [(300, 5, 5), (10_000, 30, 30), (10_000, 30, 4), (1_000_000, 8, 8), (2_000, 50_000, 20)]
+        {
             for max_features in [None, Some(3)] {
                 let risks = |epsilon: f64| -> Vec<(&'static str, Option<f64>)> {
                     let p = Problem { rows, features, nonzeros, ..problem(loss, Relation::ZeroOut) };

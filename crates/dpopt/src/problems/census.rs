@@ -91,8 +91,7 @@ const NO_HOURS: f64 = 0.02;
 /// ```
 pub fn census(rows: usize, seed: u64) -> Census {
     let mut draw = Draws(ChaCha20Rng::seed_from_u64(seed));
-    let regions: Vec<(String, f64)> =
-        (1..=REGIONS).map(|i| (format!("region-{i:02}"), 1.0 / i as f64)).collect();
+    let regions: Vec<(String, f64)> = (1..=REGIONS).map(|i| (format!("region-{i:02}"), 1.0 / i as f64)).collect();
     let regions: Vec<(&str, f64)> = regions.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
     let mut csv = String::from(
         "age,workclass,survey_weight,education_years,marital_status,occupation,sex,region,capital_gain,capital_loss,\
@@ -110,7 +109,8 @@ pub fn census(rows: usize, seed: u64) -> Census {
         let weight = libm::exp(12.0 + 0.5 * draw.normal()).round().clamp(10_000.0, 1_500_000.0);
         let hours = (40.0 + if draw.uniform() < 0.5 { 0.0 } else { 12.0 * draw.normal() }).round().clamp(1.0, 99.0);
         let gain = if draw.uniform() < 0.08 { libm::exp(8.2 + 1.1 * draw.normal()).round().min(99_999.0) } else { 0.0 };
-        let loss = if draw.uniform() < 0.05 { (1870.0 + 380.0 * draw.normal()).round().clamp(150.0, 4356.0) } else { 0.0 };
+        let loss =
+            if draw.uniform() < 0.05 { (1870.0 + 380.0 * draw.normal()).round().clamp(150.0, 4356.0) } else { 0.0 };
 
         let decades = (age - 45.0) / 10.0;
         let log_odds: f64 = TRUTH
@@ -125,8 +125,14 @@ pub fn census(rows: usize, seed: u64) -> Census {
                     "ln(1+capital_gain)" => libm::log1p(gain),
                     "ln(1+capital_loss)" => libm::log1p(loss),
                     level => {
-                        let given = [("marital_status", marital), ("occupation", occupation), ("workclass", workclass), ("sex", sex)];
-                        let holds = given.iter().any(|(column, value)| level.split_once('=') == Some((*column, *value)));
+                        let given = [
+                            ("marital_status", marital),
+                            ("occupation", occupation),
+                            ("workclass", workclass),
+                            ("sex", sex),
+                        ];
+                        let holds =
+                            given.iter().any(|(column, value)| level.split_once('=') == Some((*column, *value)));
                         f64::from(u8::from(holds))
                     }
                 };
@@ -147,7 +153,13 @@ pub fn census(rows: usize, seed: u64) -> Census {
         ));
     }
     let rows = rows.max(1) as f64;
-    Census { csv, bounds: bounds(&regions), truth: TRUTH.to_vec(), bayes_accuracy: best / rows, positive_rate: positive / rows }
+    Census {
+        csv,
+        bounds: bounds(&regions),
+        truth: TRUTH.to_vec(),
+        bayes_accuracy: best / rows,
+        positive_rate: positive / rows,
+    }
 }
 
 /// The codebook as a bounds file.

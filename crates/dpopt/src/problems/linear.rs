@@ -274,7 +274,9 @@ mod tests {
             assert_eq!(l.records(), 200);
             assert!(row_norms(l).iter().all(|n| *n <= l.lipschitz() * (1.0 + 1e-6)));
             let best = l.minimiser_on_ball(2.0);
-            assert!(l.excess_on_ball(&best, 2.0).abs() < 1e-12 && l.excess_on_ball(&vec![0.0; l.dimension()], 2.0) >= 0.0);
+            assert!(
+                l.excess_on_ball(&best, 2.0).abs() < 1e-12 && l.excess_on_ball(&vec![0.0; l.dimension()], 2.0) >= 0.0
+            );
             let corner: Vec<f64> = l.mean().iter().map(|m| m.signum()).collect();
             assert!(l.excess_on_box(&corner).abs() < 1e-12);
         }

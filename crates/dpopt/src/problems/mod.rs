@@ -17,13 +17,13 @@ mod census;
 mod geometric_median;
 mod linear;
 mod regression;
-mod value_queries;
 pub mod sparse_means;
 mod sparse_rows;
+mod value_queries;
 
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
 pub use linear::{LinearLosses, bucket, sparse_packing};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
-pub use value_queries::ValueQueries;
 pub use sparse_rows::one_hot;
+pub use value_queries::ValueQueries;

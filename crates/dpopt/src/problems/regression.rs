@@ -23,10 +23,18 @@ pub fn decaying_logistic(records: usize, dimension: usize, decay: f64, signal: f
     if let Some(first) = weights.first_mut() {
         *first = signal;
     }
-    build(records, dimension, 1.0, &weights, &mut stream, |stream, row| {
-        row.iter_mut().zip(&scales).for_each(|(x, s)| *x = s / length * stream.standard_normal());
-        crate::geometry::project_l2_ball(row, 1.0);
-    }, |stream, score| if stream.uniform() < crate::loss::sigmoid(score) { 1.0 } else { -1.0 })
+    build(
+        records,
+        dimension,
+        1.0,
+        &weights,
+        &mut stream,
+        |stream, row| {
+            row.iter_mut().zip(&scales).for_each(|(x, s)| *x = s / length * stream.standard_normal());
+            crate::geometry::project_l2_ball(row, 1.0);
+        },
+        |stream, score| if stream.uniform() < crate::loss::sigmoid(score) { 1.0 } else { -1.0 },
+    )
 }
 
 /// y = ⟨w, z⟩ + `noise`·N(0, 1) with `support` non-zero weights ±1 among the first coordinates and Gaussian rows of unit
@@ -44,9 +52,17 @@ pub fn sparse_regression(
     let scales: Vec<f64> = (0..dimension).map(|j| condition.max(1.0).powf((j as f64 / last - 1.0) / 2.0)).collect();
     let mut weights = vec![0.0; dimension];
     weights.iter_mut().take(support).for_each(|w| *w = if stream.coin() { 1.0 } else { -1.0 });
-    build(records, dimension, f64::INFINITY, &weights, &mut stream, |stream, row| {
-        row.iter_mut().zip(&scales).for_each(|(x, s)| *x = s * stream.standard_normal());
-    }, |stream, score| score + noise * stream.standard_normal())
+    build(
+        records,
+        dimension,
+        f64::INFINITY,
+        &weights,
+        &mut stream,
+        |stream, row| {
+            row.iter_mut().zip(&scales).for_each(|(x, s)| *x = s * stream.standard_normal());
+        },
+        |stream, score| score + noise * stream.standard_normal(),
+    )
 }
 
 /// b = ⟨a, w⟩ + Laplace(`noise`) with a ~ N(0, diag(σ)²) and w uniform on {±1}^d, for the loss |⟨a, x⟩ − b| (spec 14 §8.1: σ_j =
@@ -54,12 +70,20 @@ pub fn sparse_regression(
 pub fn absolute_regression(records: usize, scales: &[f64], noise: f64, seed: u64) -> LinearModel {
     let mut stream = source(seed);
     let weights: Vec<f64> = scales.iter().map(|_| if stream.coin() { 1.0 } else { -1.0 }).collect();
-    build(records, scales.len(), f64::INFINITY, &weights, &mut stream, |stream, row| {
-        row.iter_mut().zip(scales).for_each(|(x, s)| *x = s * stream.standard_normal());
-    }, |stream, score| {
-        let size = noise * stream.standard_exponential();
-        score + if stream.coin() { size } else { -size }
-    })
+    build(
+        records,
+        scales.len(),
+        f64::INFINITY,
+        &weights,
+        &mut stream,
+        |stream, row| {
+            row.iter_mut().zip(scales).for_each(|(x, s)| *x = s * stream.standard_normal());
+        },
+        |stream, score| {
+            let size = noise * stream.standard_exponential();
+            score + if stream.coin() { size } else { -size }
+        },
+    )
 }
 
 fn build(

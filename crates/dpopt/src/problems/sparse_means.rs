@@ -117,7 +117,9 @@ pub fn fingerprints(records: usize, sparsity: usize, seed: u64) -> SparseMean {
         let mut signs: Vec<(u32, f32)> = bias
             .iter()
             .enumerate()
-            .map(|(j, p)| (j as u32, if uniform(&mut rng) < 0.5 * (1.0 + p) { entry(sparsity) } else { -entry(sparsity) }))
+            .map(|(j, p)| {
+                (j as u32, if uniform(&mut rng) < 0.5 * (1.0 + p) { entry(sparsity) } else { -entry(sparsity) })
+            })
             .collect();
         rows.push_clipped(&mut signs, 1.0);
     }
@@ -127,8 +129,9 @@ pub fn fingerprints(records: usize, sparsity: usize, seed: u64) -> SparseMean {
 /// A block of one repeated random sign vector: the variant of [`fingerprints`] with the largest mean.
 pub fn repeated_signs(records: usize, sparsity: usize, seed: u64) -> SparseMean {
     let mut rng = random(seed);
-    let signs: Vec<(u32, f32)> =
-        (0..sparsity as u32).map(|j| (j, if rng.next_u64() & 1 == 0 { entry(sparsity) } else { -entry(sparsity) })).collect();
+    let signs: Vec<(u32, f32)> = (0..sparsity as u32)
+        .map(|j| (j, if rng.next_u64() & 1 == 0 { entry(sparsity) } else { -entry(sparsity) }))
+        .collect();
     let mut rows = Rows::new(sparsity);
     (0..records).for_each(|_| rows.push_clipped(&mut signs.clone(), 1.0));
     SparseMean::of(rows)

@@ -28,7 +28,8 @@ pub fn one_hot(
     assert!(levels >= informative, "fewer levels than informative ones");
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let size = radius / ((sparsity * informative) as f64).sqrt();
-    let truth: Vec<f64> = (0..sparsity * informative).map(|_| if rng.next_u64() & 1 == 0 { size } else { -size }).collect();
+    let truth: Vec<f64> =
+        (0..sparsity * informative).map(|_| if rng.next_u64() & 1 == 0 { size } else { -size }).collect();
     let entry = 1.0 / (sparsity as f64).sqrt();
     let mut examples = Examples { rows: Rows::new(dimension), targets: Vec::with_capacity(records) };
     for _ in 0..records {

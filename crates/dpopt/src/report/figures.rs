@@ -54,8 +54,9 @@ pub(super) fn privacy_curve(points: &[(f64, f64)], promise: (f64, f64)) -> Optio
         if promise.1 > 0.0 {
             chart.draw_series([Circle::new((promise.0, promise.1.log10()), 4, ACCENT.filled())])?;
             let style = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Bottom));
-            chart.draw_series([EmptyElement::at((promise.0, promise.1.log10()))
-                + Text::new("promised".to_string(), (8, -6), style)])?;
+            chart
+                .draw_series([EmptyElement::at((promise.0, promise.1.log10()))
+                    + Text::new("promised".to_string(), (8, -6), style)])?;
         }
         root.present()?;
         Ok(())

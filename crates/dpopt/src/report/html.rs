@@ -105,7 +105,9 @@ fn released(m: &mut Markup, report: &Report) {
         ),
     }];
     items.extend(report.facts.preparation.iter().cloned());
-    items.push("This report. Everything in it is public knowledge, the plan, or computed from what was released.".into());
+    items.push(
+        "This report. Everything in it is public knowledge, the plan, or computed from what was released.".into(),
+    );
     m.list(&items);
 }
 
@@ -142,9 +144,10 @@ fn guarantee(m: &mut Markup, report: &Report) {
                 probability(s.delta),
                 rounded_up(s.bound.upper),
                 s.bound.lower.map_or("–".into(), number),
-                s.bound.slack.as_ref().map_or("–".into(), |k| {
-                    probability(k.inf_mass + k.fft + k.alias.unwrap_or(0.0))
-                }),
+                s.bound
+                    .slack
+                    .as_ref()
+                    .map_or("–".into(), |k| probability(k.inf_mass + k.fft + k.alias.unwrap_or(0.0))),
                 s.bound.accountant.clone(),
             ])
         })
@@ -191,7 +194,8 @@ fn not_protected(m: &mut Markup, report: &Report) {
     );
     if report.guarantee.unit == Unit::Record {
         items.push(
-            "People with several rows: the guarantee is for one row. With k rows per person it weakens to about k·ε.".into(),
+            "People with several rows: the guarantee is for one row. With k rows per person it weakens to about k·ε."
+                .into(),
         );
     }
     items.push(
@@ -230,9 +234,11 @@ fn ledger(m: &mut Markup, report: &Report) {
             "Each kind of release, in order. The whole cost was written to {path}{} before any row was read.",
             report.receipt.as_ref().map_or(String::new(), |r| format!(" as charge {} (check {})", r.number, r.check))
         ),
-        None => "Each kind of release, in order. No ledger file was kept: nothing stops a second run on the same table \
+        None => {
+            "Each kind of release, in order. No ledger file was kept: nothing stops a second run on the same table \
                  from spending again."
-            .into(),
+                .into()
+        }
     };
     m.table(&caption, &["stage", "release", "event", "#times", "#ε so far"], &rows);
 }
@@ -276,7 +282,9 @@ fn plan(m: &mut Markup, report: &Report) {
         "All candidates in order of preference; the marked one was run.",
         &match report.answer {
             Answer::LinearModel => ["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
-            Answer::Mean { .. } => ["method", "#noise", "#releases", "#vectors", "#l2 error, at most", "#ε", "accountant"],
+            Answer::Mean { .. } => {
+                ["method", "#noise", "#releases", "#vectors", "#l2 error, at most", "#ε", "accountant"]
+            }
         },
         &rows,
     );
@@ -288,7 +296,11 @@ fn plan(m: &mut Markup, report: &Report) {
 fn candidate_cells(candidate: &CandidateRow) -> Vec<String> {
     match &candidate.outcome {
         Outcome::Planned(p) => vec![
-            if p.grade == Grade::Research { format!("{} (research)", candidate.method) } else { candidate.method.clone() },
+            if p.grade == Grade::Research {
+                format!("{} (research)", candidate.method)
+            } else {
+                candidate.method.clone()
+            },
             number(p.noise_multiplier),
             count(p.steps),
             number(p.gradients),
@@ -310,8 +322,14 @@ fn curves(m: &mut Markup, report: &Report) {
         })
         .collect();
     let drawn = [
-        (figures::privacy_curve(&curve, (g.epsilon, g.delta)), "The same run at other values of ε: the δ that goes with each."),
-        (figures::epsilon_over_steps(&steps_curve(report)), "How ε grows with the noisy steps of the model stage, at its δ."),
+        (
+            figures::privacy_curve(&curve, (g.epsilon, g.delta)),
+            "The same run at other values of ε: the δ that goes with each.",
+        ),
+        (
+            figures::epsilon_over_steps(&steps_curve(report)),
+            "How ε grows with the noisy steps of the model stage, at its δ.",
+        ),
     ];
     if drawn.iter().all(|(figure, _)| figure.is_none()) {
         return;

@@ -81,7 +81,8 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
         Outcome::Planned(row) if row.grade == Grade::Certified => Some((row.predicted_excess_risk, row.gradients)),
         _ => None,
     };
-    let applicable: Vec<(&CandidateRow, (f64, f64))> = candidates.iter().filter_map(|c| Some((c, planned(c)?))).collect();
+    let applicable: Vec<(&CandidateRow, (f64, f64))> =
+        candidates.iter().filter_map(|c| Some((c, planned(c)?))).collect();
     let own = candidates.get(chosen).and_then(|c| Some((c, planned(c)?)));
     let (Some(own), Some(best)) = (own, applicable.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))) else {
         return "nothing else applies".into();
@@ -236,12 +237,15 @@ mod tests {
     fn reasons_are_given_only_where_they_hold() {
         let budget = Budget::new(1.0, 1e-6).unwrap();
         let mut told = [0; 3];
-        for (rows, features, nonzeros) in [(10_000, 30, 30), (300, 5, 5), (100_000, 200, 20), (2_000, 100_000, 10), (50, 100_000, 10)] {
+        for (rows, features, nonzeros) in
+            [(10_000, 30, 30), (300, 5, 5), (100_000, 200, 20), (2_000, 100_000, 10), (50, 100_000, 10)]
+        {
             for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
                 let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, relation: Relation::ZeroOut };
                 let all = candidates(&problem, budget, &MethodOptions::default());
                 let table: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
-                let risks: Vec<f64> = all.iter().filter_map(|c| Some(c.plan.as_ref().ok()?.summary().predicted_excess_risk)).collect();
+                let risks: Vec<f64> =
+                    all.iter().filter_map(|c| Some(c.plan.as_ref().ok()?.summary().predicted_excess_risk)).collect();
                 let smallest = risks.iter().copied().fold(f64::INFINITY, f64::min);
                 let (place, plan) = first_applicable(all, &MethodOptions::default()).unwrap();
                 let own = plan.summary().predicted_excess_risk;

@@ -80,9 +80,7 @@ pub(super) fn neighbours(relation: Relation, unit: Unit) -> &'static str {
             "one row of the table contributes what it does, or contributes nothing (the number of rows is public)"
         }
         (Unit::Record, Relation::AddOrRemove) => "one row is present or absent (the number of rows is protected too)",
-        (Unit::Record, Relation::ReplaceOne) => {
-            "one row is replaced by any other row (the number of rows is public)"
-        }
+        (Unit::Record, Relation::ReplaceOne) => "one row is replaced by any other row (the number of rows is public)",
         (Unit::User, Relation::ZeroOut) => {
             "all rows of one user contribute what they do, or contribute nothing (the number of rows is public)"
         }

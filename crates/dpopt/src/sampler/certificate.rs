@@ -138,7 +138,9 @@ mod tests {
                 (-(x - mu) * (x - mu) / (2.0 * v)).exp() / (2.0 * std::f64::consts::PI * v).sqrt()
             };
             let exact: f64 = (-60_000..60_000)
-                .map(|i| (density(f64::from(i) * 1e-4, mean, variance) - density(f64::from(i) * 1e-4, 0.0, 1.0 / m)).abs())
+                .map(|i| {
+                    (density(f64::from(i) * 1e-4, mean, variance) - density(f64::from(i) * 1e-4, 0.0, 1.0 / m)).abs()
+                })
                 .sum::<f64>()
                 * 0.5e-4;
             for (t, value) in [(1, 0.978), (10, 0.270), (40, 1.152e-3), (60, 3.00e-5)] {

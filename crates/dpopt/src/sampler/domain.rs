@@ -126,8 +126,7 @@ fn gaussian_in_ball_by_parts(centre: &[f64], std: f64, radius: f64, stream: &mut
     let share: f64 = direction.iter().zip(&along).map(|(a, b)| a * b).sum();
     direction.iter_mut().zip(&along).for_each(|(a, b)| *a -= share * b);
     let size = norm(&direction).max(f64::MIN_POSITIVE);
-    let mut x: Vec<f64> =
-        direction.iter().zip(&along).map(|(a, b)| std * (t * b + length * a / size)).collect();
+    let mut x: Vec<f64> = direction.iter().zip(&along).map(|(a, b)| std * (t * b + length * a / size)).collect();
     shrink(&mut x, radius);
     x
 }
@@ -216,8 +215,20 @@ mod tests {
     #[test]
     fn gaussians_in_a_ball_agree_with_rejection() {
         let mut stream = NoiseSource::insecure(9).stream(Purpose::Audit, 0);
-        for (d, offset, std, radius) in [(1usize, 0.8, 0.5, 1.0), (2, 0.9, 0.6, 1.0), (3, 1.5, 0.6, 1.0), (8, 0.2, 0.4, 1.0), (8, 0.0, 0.5, 1.2)] {
-            let centre: Vec<f64> = (0..d).map(|j| if j == 0 { 0.6 * offset } else if j == 1 { 0.8 * offset } else { 0.0 }).collect();
+        for (d, offset, std, radius) in
+            [(1usize, 0.8, 0.5, 1.0), (2, 0.9, 0.6, 1.0), (3, 1.5, 0.6, 1.0), (8, 0.2, 0.4, 1.0), (8, 0.0, 0.5, 1.2)]
+        {
+            let centre: Vec<f64> = (0..d)
+                .map(|j| {
+                    if j == 0 {
+                        0.6 * offset
+                    } else if j == 1 {
+                        0.8 * offset
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
             let n = 4_000;
             let plain: Vec<Vec<f64>> = std::iter::repeat_with(|| {
                 centre.iter().map(|c| c + std * stream.standard_normal()).collect::<Vec<f64>>()
@@ -225,7 +236,8 @@ mod tests {
             .filter(|x| norm(x) <= radius)
             .take(n)
             .collect();
-            let exact: Vec<Vec<f64>> = (0..n).map(|_| gaussian_in_ball_by_parts(&centre, std, radius, &mut stream)).collect();
+            let exact: Vec<Vec<f64>> =
+                (0..n).map(|_| gaussian_in_ball_by_parts(&centre, std, radius, &mut stream)).collect();
             assert!(exact.iter().all(|x| norm(x) <= radius));
             for statistic in [
                 |x: &[f64], _: &[f64]| norm(x),
@@ -261,7 +273,8 @@ mod tests {
             let table = crate::sampler::laws::Tabulated::new(
                 |t| {
                     let s2 = std * std;
-                    t * centre / s2 - t * t / (2.0 * s2) + ln_lower_gamma(0.5 * (d as f64 - 1.0), (1.0 - t * t) / (2.0 * s2))
+                    t * centre / s2 - t * t / (2.0 * s2)
+                        + ln_lower_gamma(0.5 * (d as f64 - 1.0), (1.0 - t * t) / (2.0 * s2))
                 },
                 0.0,
                 1.0,
@@ -283,7 +296,9 @@ mod tests {
             assert!(v[0] >= -1.0 && v[0] <= 0.0 && v[1] >= 0.5 && v[1] <= 0.75);
         }
         let whole = Domain::Whole { radius: 2.0 };
-        assert!(whole.admits(&[Wide::from(1.0), Wide::from(-1.0)]) && !whole.admits(&[Wide::from(2.0), Wide::from(1.0)]));
+        assert!(
+            whole.admits(&[Wide::from(1.0), Wide::from(-1.0)]) && !whole.admits(&[Wide::from(2.0), Wide::from(1.0)])
+        );
         let mut far = [30.0, 40.0];
         whole.project(&mut far);
         assert!((norm(&far) - 4.0).abs() < 1e-12);

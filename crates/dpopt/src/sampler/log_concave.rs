@@ -159,7 +159,8 @@ mod tests {
                 };
                 (part(a, z) - part(a, b)).exp()
             };
-            let mut sample: Vec<f64> = (0..20_000).map(|_| truncated_normal(mean, std, low, high, &mut stream)).collect();
+            let mut sample: Vec<f64> =
+                (0..20_000).map(|_| truncated_normal(mean, std, low, high, &mut stream)).collect();
             assert!(sample.iter().all(|&x| x >= low && x <= high));
             kolmogorov(&mut sample, cdf);
         }

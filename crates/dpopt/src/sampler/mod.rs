@@ -16,13 +16,13 @@
 
 mod certificate;
 pub(crate) mod domain;
+#[cfg(test)]
+pub(crate) mod laws;
 mod log_concave;
 mod oracle;
 pub(crate) mod potential;
 pub(crate) mod precision;
 mod proximal;
-#[cfg(test)]
-pub(crate) mod laws;
 #[cfg(test)]
 mod tests;
 mod vouched;

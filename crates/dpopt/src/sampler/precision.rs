@@ -45,7 +45,9 @@ impl Arithmetic {
     fn mean_pull(&self) -> f64 {
         let any = self.slope * self.row_norm * (self.origin_norm + self.radius);
         match self.loss {
-            Loss::Logistic { .. } | Loss::Hinge | Loss::Absolute => any.min(self.mean_value() + self.value_at_zero + 2.0),
+            Loss::Logistic { .. } | Loss::Hinge | Loss::Absolute => {
+                any.min(self.mean_value() + self.value_at_zero + 2.0)
+            }
             _ => any,
         }
     }

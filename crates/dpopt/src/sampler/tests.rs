@@ -43,7 +43,8 @@ fn a_chain_from_the_minimiser_reaches_the_logistic_target() {
         grid: 2f64.powi(-40),
     };
     let mut stream = stream(1);
-    let mut sample: Vec<f64> = (0..8_000).map(|_| chain.run(&potential, &[0.2007], &mut stream).0.unwrap()[0]).collect();
+    let mut sample: Vec<f64> =
+        (0..8_000).map(|_| chain.run(&potential, &[0.2007], &mut stream).0.unwrap()[0]).collect();
     let mean = sample.iter().sum::<f64>() / 8_000.0;
     assert!((mean - 0.2007).abs() < 5.5 * 0.16375 / 8_000f64.sqrt(), "{mean}");
     kolmogorov(&mut sample, |x| law.cdf(x));
@@ -69,7 +70,8 @@ fn laws_of_neighbours_are_close() {
         }
         low
     };
-    let square: f64 = (0..2000).map(|i| (f64::from(i) + 0.5) / 2000.0).map(|q| (quantile(&a, q) - quantile(&b, q)).powi(2)).sum();
+    let square: f64 =
+        (0..2000).map(|i| (f64::from(i) + 0.5) / 2000.0).map(|q| (quantile(&a, q) - quantile(&b, q)).powi(2)).sum();
     let distance = (square / 2000.0).sqrt();
     assert!(distance <= 1.0 / (20.0 * 0.5) && distance > 0.03, "{distance}");
 }
@@ -84,7 +86,9 @@ fn linear_losses_give_exact_gaussians_up_to_dimension_100() {
             count,
             scale: 2.0,
             value: move |i: usize, x: &[f64]| x.iter().enumerate().map(|(j, x)| s(i, j) * x).sum(),
-            add_subgradient: move |i: usize, _: &[f64], g: &mut [f64]| g.iter_mut().enumerate().for_each(|(j, g)| *g += s(i, j)),
+            add_subgradient: move |i: usize, _: &[f64], g: &mut [f64]| {
+                g.iter_mut().enumerate().for_each(|(j, g)| *g += s(i, j))
+            },
         };
         let m = 3.0;
         let mean: Vec<f64> =
@@ -109,13 +113,17 @@ fn linear_losses_give_exact_gaussians_up_to_dimension_100() {
 /// the Gaussian mechanism for the mean.
 #[test]
 fn squared_distances_give_exact_gaussians_up_to_dimension_100() {
-    for (dimension, count, chains, kept) in [(2usize, 4usize, 10_000usize, true), (20, 6, 800, false), (100, 10, 1_000, true)] {
+    for (dimension, count, chains, kept) in
+        [(2usize, 4usize, 10_000usize, true), (20, 6, 800, false), (100, 10, 1_000, true)]
+    {
         let s = move |i: usize, j: usize| ((5 * i + 2 * j) as f64).cos();
         let potential = Terms {
             dimension,
             count,
             scale: 1.5,
-            value: move |i: usize, x: &[f64]| 0.5 * x.iter().enumerate().map(|(j, x)| (x - s(i, j)).powi(2)).sum::<f64>(),
+            value: move |i: usize, x: &[f64]| {
+                0.5 * x.iter().enumerate().map(|(j, x)| (x - s(i, j)).powi(2)).sum::<f64>()
+            },
             add_subgradient: move |i: usize, x: &[f64], g: &mut [f64]| {
                 g.iter_mut().zip(x).enumerate().for_each(|(j, (g, x))| *g += x - s(i, j));
             },
@@ -130,7 +138,11 @@ fn squared_distances_give_exact_gaussians_up_to_dimension_100() {
             convexity: 0.0,
             centre: vec![0.0; dimension],
             domain: Domain::Whole { radius: 200.0 },
-            oracle: Oracle::Convexity(Convexity { slack: 1e-9, loss_convexity: if kept { m } else { 0.0 }, ..Convexity::default() }),
+            oracle: Oracle::Convexity(Convexity {
+                slack: 1e-9,
+                loss_convexity: if kept { m } else { 0.0 },
+                ..Convexity::default()
+            }),
             grid: 2f64.powi(-40),
         };
         check_gaussian(&chain, &potential, &vec![0.5; dimension], &mean, 1.0 / m, chains, 50 + dimension as u64);
@@ -184,9 +196,15 @@ fn chains_of_all_oracles_agree_with_grid_integration() {
     .enumerate()
     {
         let chain = Chain {
-            steps: Contraction { step_std, strong_convexity: 2.0, start_distance: 0.5, dimension: 1, oscillation: 1e-9 }
-                .steps(1e-3)
-                .unwrap(),
+            steps: Contraction {
+                step_std,
+                strong_convexity: 2.0,
+                start_distance: 0.5,
+                dimension: 1,
+                oscillation: 1e-9,
+            }
+            .steps(1e-3)
+            .unwrap(),
             step_std,
             convexity: 2.0,
             centre: vec![0.0],
@@ -195,7 +213,8 @@ fn chains_of_all_oracles_agree_with_grid_integration() {
             grid: 2f64.powi(-40),
         };
         let mut stream = stream(70 + seed as u64);
-        let mut sample: Vec<f64> = (0..chains).map(|_| chain.run(&potential, &[0.0], &mut stream).0.unwrap()[0]).collect();
+        let mut sample: Vec<f64> =
+            (0..chains).map(|_| chain.run(&potential, &[0.0], &mut stream).0.unwrap()[0]).collect();
         kolmogorov(&mut sample, |x| law.cdf(x));
     }
 }
@@ -204,7 +223,13 @@ fn chains_of_all_oracles_agree_with_grid_integration() {
 #[test]
 fn the_start_distance_is_never_a_hope() {
     let radius = 1.0;
-    let honest = Contraction { step_std: 0.3, strong_convexity: 4.0, start_distance: 10.0 * radius, dimension: 1, oscillation: 0.0 };
+    let honest = Contraction {
+        step_std: 0.3,
+        strong_convexity: 4.0,
+        start_distance: 10.0 * radius,
+        dimension: 1,
+        oscillation: 0.0,
+    };
     let hoping = Contraction { start_distance: radius, ..honest };
     let steps = hoping.steps(1e-2).unwrap();
     assert!(honest.total_variation(steps) > 1e-2);

@@ -95,13 +95,8 @@ impl<P: Potential> Vouched<P> {
         }
         let eta = (1.0 / (lipschitz * lipschitz * d as f64)).min(1.0 / m);
         let start_distance = lipschitz / m;
-        let contraction = Contraction {
-            step_std: eta.sqrt(),
-            strong_convexity: m,
-            start_distance,
-            dimension: d,
-            oscillation: 1e-9,
-        };
+        let contraction =
+            Contraction { step_std: eta.sqrt(), strong_convexity: m, start_distance, dimension: d, oscillation: 1e-9 };
         let steps = contraction.steps(total_variation).ok_or(NotDrawn::NoCertificate)?;
         let radius = 2.0 * (start_distance + (d as f64 / m).sqrt() + (200.0 / m).sqrt());
         let chain = Chain {

@@ -125,9 +125,8 @@ mod tests {
             let c = square_root_coefficients(n);
             assert!((equally_spaced(&c, b, k) - expected).abs() < 1e-11);
             assert!((brute_force(&c, b, k) - expected).abs() < 1e-11);
-            let s = Factor::square_root(n)
-                .unwrap()
-                .sensitivity(n, Participation::Separated { separation: b, count: k });
+            let s =
+                Factor::square_root(n).unwrap().sensitivity(n, Participation::Separated { separation: b, count: k });
             assert!(s * s >= expected && s * s < expected * (1.0 + 1e-8));
         }
     }

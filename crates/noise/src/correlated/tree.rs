@@ -82,11 +82,15 @@ mod tests {
     /// The tiling of 1..=t by dyadic nodes, largest first.
     fn nodes(t: u64) -> Vec<(u64, u64)> {
         let mut start = 0;
-        (0..64).rev().filter(|l| t >> l & 1 == 1).map(|l| {
-            let node = (start + 1, start + (1 << l));
-            start += 1 << l;
-            node
-        }).collect()
+        (0..64)
+            .rev()
+            .filter(|l| t >> l & 1 == 1)
+            .map(|l| {
+                let node = (start + 1, start + (1 << l));
+                start += 1 << l;
+                node
+            })
+            .collect()
     }
 
     #[test]

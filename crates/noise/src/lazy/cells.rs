@@ -217,7 +217,12 @@ impl<const P: usize> Cells<P> {
     /// # Panics
     /// If a coordinate is out of range.
     #[inline]
-    pub(super) fn seat(&mut self, coordinates: impl ExactSizeIterator<Item = usize>, seats: &mut Vec<u32>, stream: &mut Stream) {
+    pub(super) fn seat(
+        &mut self,
+        coordinates: impl ExactSizeIterator<Item = usize>,
+        seats: &mut Vec<u32>,
+        stream: &mut Stream,
+    ) {
         let first = self.seats.taken;
         self.seats.reserve(coordinates.len());
         let (cells, taken) = (&mut self.cells, &mut self.seats);

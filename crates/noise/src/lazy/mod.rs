@@ -36,7 +36,9 @@ pub enum LazyNoiseError {
     #[error("{0}")]
     Parameter(&'static str),
     /// The state could overflow.
-    #[error("the iterate could grow beyond 2^40 times the noise of one step; more noise, fewer steps or a smaller clip norm")]
+    #[error(
+        "the iterate could grow beyond 2^40 times the noise of one step; more noise, fewer steps or a smaller clip norm"
+    )]
     Range,
 }
 

@@ -93,7 +93,11 @@ impl Additive {
         let one = *state == Coefficient { mantissa: POWER_OF_TWO, shift: 127, negative: false };
         let power = gradient.mantissa == POWER_OF_TWO && gradient.shift < 128 && !gradient.negative;
         let small = noise.shift >= 128 && noise.mantissa != 0 && !noise.negative;
-        (one && power && small).then(|| Self { mantissa: noise.mantissa, shift: noise.shift - 128, left: 127 - gradient.shift })
+        (one && power && small).then(|| Self {
+            mantissa: noise.mantissa,
+            shift: noise.shift - 128,
+            left: 127 - gradient.shift,
+        })
     }
 
     #[inline]

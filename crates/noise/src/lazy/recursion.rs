@@ -501,10 +501,11 @@ pub(super) mod tests {
     #[test]
     fn factors_reproduce_their_covariance_and_blocks_compose() {
         let parts = Parts { momentum: true, sum: true };
-        let runs: Vec<(u32, Rule)> = [(3, 0.9, 1.0, 0.0), (1, 1.0, 0.5, 0.25), (9, 0.97, 0.25, 0.25), (200, 0.999, 0.1, 0.01)]
-            .iter()
-            .map(|&(n, a, r, w)| (n, rule(a, r, 0.8, w)))
-            .collect();
+        let runs: Vec<(u32, Rule)> =
+            [(3, 0.9, 1.0, 0.0), (1, 1.0, 0.5, 0.25), (9, 0.97, 0.25, 0.25), (200, 0.999, 0.1, 0.01)]
+                .iter()
+                .map(|&(n, a, r, w)| (n, rule(a, r, 0.8, w)))
+                .collect();
         let mut r = recursion::<3>(parts, &runs);
         for (from, to) in [(0, 1), (0, 2), (0, 3), (0, 5), (2, 4), (3, 4), (1, 14), (0, 213), (13, 213), (100, 105)] {
             let gap = r.gap(from, to).unwrap();
@@ -514,7 +515,11 @@ pub(super) mod tests {
                 for j in 0..3 {
                     let value = |x: &Coefficient| x.times(big) as f64 / 2f64.powi(120);
                     let seen: f64 = gap.noise().map(|column| value(&column[i]) * value(&column[j])).sum();
-                    assert!((seen - c[i][j]).abs() <= 1e-13 * (c[i][i] * c[j][j]).sqrt(), "{from}..{to} {i}{j}: {seen} {}", c[i][j]);
+                    assert!(
+                        (seen - c[i][j]).abs() <= 1e-13 * (c[i][i] * c[j][j]).sqrt(),
+                        "{from}..{to} {i}{j}: {seen} {}",
+                        c[i][j]
+                    );
                 }
             }
             // step by step
@@ -527,7 +532,9 @@ pub(super) mod tests {
                 for j in 0..3 {
                     let off = |a: &High, b: &High| a.minus(b).plus(&b.minus(a));
                     assert!(off(&whole.map[i][j], &by_steps.map[i][j]) < High::negative_power_of_two(250));
-                    assert!(off(&whole.covariance[i][j], &by_steps.covariance[i][j]) < High::negative_power_of_two(250));
+                    assert!(
+                        off(&whole.covariance[i][j], &by_steps.covariance[i][j]) < High::negative_power_of_two(250)
+                    );
                 }
             }
         }

@@ -20,7 +20,10 @@ fn forms() -> Vec<(&'static str, Vec<Run>)> {
             .map(|t| {
                 let learning_rate = 0.4 / f64::from(t + 1).sqrt();
                 let decay = 1.0 - 0.1 * learning_rate;
-                Run { steps: 1, rule: StepRule { learning_rate, decay, momentum, average_weight: weight * f64::from(t) } }
+                Run {
+                    steps: 1,
+                    rule: StepRule { learning_rate, decay, momentum, average_weight: weight * f64::from(t) },
+                }
             })
             .collect()
     };
@@ -106,7 +109,11 @@ fn largest_ks(a: &[Vec<f64>], b: &[Vec<f64>], stream: &mut Stream) -> f64 {
             let (x, y) = (project(a), project(b));
             let (mut i, mut j, mut d) = (0usize, 0usize, 0.0f64);
             while i < x.len() && j < y.len() {
-                if x[i] <= y[j] { i += 1 } else { j += 1 }
+                if x[i] <= y[j] {
+                    i += 1
+                } else {
+                    j += 1
+                }
                 d = d.max((i as f64 / x.len() as f64 - j as f64 / y.len() as f64).abs());
             }
             d * (x.len() as f64 / 2.0).sqrt()
@@ -160,7 +167,10 @@ fn with_all_coordinates_touched_lazy_is_dense_exactly() {
                     m[j] = rule.momentum * m[j] + gradient[j] + o.noise_std * xi;
                     w[j] = rule.decay * w[j] - rule.learning_rate * m[j];
                     let expected = (w[j] / grid).round() * grid;
-                    assert!((read - expected).abs() < 1e-9 * grid, "{name}, step {step}, coordinate {j}: {read} {expected}");
+                    assert!(
+                        (read - expected).abs() < 1e-9 * grid,
+                        "{name}, step {step}, coordinate {j}: {read} {expected}"
+                    );
                 }
                 let units = ((j as f64 - 0.7) * 4096.0 * (1.0 + read.tanh())) as i64;
                 gradient[j] = units as f64 / 4096.0;
@@ -196,31 +206,32 @@ fn the_covariance_of_a_linear_run_is_that_of_the_dense_one() {
         let mut state: Vec<[Linear; 3]> = vec![Default::default(); 4];
         let mut pending: Vec<Linear> = vec![Vec::new(); 4];
         let mut last = [0u32; 4];
-        let mut bring = |j: usize, t: u32, state: &mut Vec<[Linear; 3]>, pending: &mut Vec<Linear>, last: &mut [u32; 4]| {
-            if last[j] == t {
-                return;
-            }
-            let gap = r.gap(last[j], t).unwrap();
-            let (map, _) = r.map_and_input(last[j], t);
-            let mut next: [Linear; 3] = Default::default();
-            for i in 0..3 {
-                for k in 0..3 {
-                    add(&mut next[i], &state[j][k], map[i][k]);
+        let mut bring =
+            |j: usize, t: u32, state: &mut Vec<[Linear; 3]>, pending: &mut Vec<Linear>, last: &mut [u32; 4]| {
+                if last[j] == t {
+                    return;
                 }
-                add(&mut next[i], &pending[j], value(&gap.drift[i]) / unit);
-            }
-            for column in gap.noise() {
-                let mut fresh = vec![0.0; normals + 1];
-                fresh[normals] = 1.0;
-                normals += 1;
+                let gap = r.gap(last[j], t).unwrap();
+                let (map, _) = r.map_and_input(last[j], t);
+                let mut next: [Linear; 3] = Default::default();
                 for i in 0..3 {
-                    add(&mut next[i], &fresh, value(&column[i]) / unit);
+                    for k in 0..3 {
+                        add(&mut next[i], &state[j][k], map[i][k]);
+                    }
+                    add(&mut next[i], &pending[j], value(&gap.drift[i]) / unit);
                 }
-            }
-            state[j] = next;
-            pending[j] = Vec::new();
-            last[j] = t;
-        };
+                for column in gap.noise() {
+                    let mut fresh = vec![0.0; normals + 1];
+                    fresh[normals] = 1.0;
+                    normals += 1;
+                    for i in 0..3 {
+                        add(&mut next[i], &fresh, value(&column[i]) / unit);
+                    }
+                }
+                state[j] = next;
+                pending[j] = Vec::new();
+                last[j] = t;
+            };
         for (t, support) in SUPPORTS.iter().enumerate() {
             for j in 0..4 {
                 if dense || support.contains(&j) {
@@ -234,7 +245,8 @@ fn the_covariance_of_a_linear_run_is_that_of_the_dense_one() {
         (0..4).for_each(|j| bring(j, 10, &mut state, &mut pending, &mut last));
         let all: Vec<&Linear> = state.iter().flatten().collect();
         let dot = |a: &Linear, b: &Linear| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
-        covariances.push(all.iter().flat_map(|a| all.iter().map(|b| dot(a, b)).collect::<Vec<_>>()).collect::<Vec<_>>());
+        covariances
+            .push(all.iter().flat_map(|a| all.iter().map(|b| dot(a, b)).collect::<Vec<_>>()).collect::<Vec<_>>());
     }
     for (dense, lazy) in covariances[0].iter().zip(&covariances[1]) {
         assert!((dense - lazy).abs() < 1e-11 * covariances[0].iter().fold(1.0, |m: f64, x| m.max(x.abs())));
@@ -280,7 +292,8 @@ fn the_gap_pattern_does_not_change_the_law() {
                 t += 1;
             }
         }
-        let expected: f64 = if sum > 0.0 { s.iter().map(|x| (x / sum).powi(2)).sum() } else { w.iter().map(|x| x * x).sum() };
+        let expected: f64 =
+            if sum > 0.0 { s.iter().map(|x| (x / sum).powi(2)).sum() } else { w.iter().map(|x| x * x).sum() };
         for seen in second_moments(runs, d) {
             // 5.3 standard deviations: false alarm 1e-7 each
             assert!((seen / expected - 1.0).abs() < 5.3 * (2.0 / (d as f64 / 2.0)).sqrt(), "{name}: {seen} {expected}");
@@ -325,7 +338,8 @@ fn threads_do_not_matter() {
 #[test]
 fn bounds_and_bad_options() {
     let rule = plain();
-    let long = |steps, rule| LazyOptions { max_gradient: 100.0, max_reads: 1 << 36, ..options(vec![Run { steps, rule }]) };
+    let long =
+        |steps, rule| LazyOptions { max_gradient: 100.0, max_reads: 1 << 36, ..options(vec![Run { steps, rule }]) };
     let bound = LazyOptions { dimension: 1 << 20, ..long(1 << 11, rule) }.total_variation().unwrap();
     assert!(bound > 0.0 && bound < 1e-10, "{bound:e}");
     // momentum and averages cost precision, more reads cost more

@@ -81,8 +81,7 @@ pub(crate) fn concentrated_ln_delta(rho: f64, xi: f64, epsilon: f64) -> f64 {
 pub fn budget(order: f64, epsilon: f64, delta: f64) -> f64 {
     let shift = (-1.0 / order).ln_1p();
     let tail = (delta.ln() + order.ln()) / (order - 1.0);
-    let rounding =
-        16.0 * UNIT_ROUNDOFF * (epsilon + shift.abs() + (delta.ln().abs() + order.ln()) / (order - 1.0));
+    let rounding = 16.0 * UNIT_ROUNDOFF * (epsilon + shift.abs() + (delta.ln().abs() + order.ln()) / (order - 1.0));
     epsilon - shift + tail - rounding
 }
 

@@ -50,7 +50,10 @@ pub(super) fn epsilon<A: Accountant + ?Sized>(
     let floor = delta_floor(event, relation, bound.upper);
     if floor > delta * (1.0 + ROUNDING) + f64::MIN_POSITIVE {
         let upper = bound.upper;
-        return Err(contradicted(name, format!("at epsilon {upper} the event's delta is at least {floor:e}, not {delta:e}")));
+        return Err(contradicted(
+            name,
+            format!("at epsilon {upper} the event's delta is at least {floor:e}, not {delta:e}"),
+        ));
     }
     ordered(name, bound)
 }
@@ -102,9 +105,10 @@ fn ordered(name: &str, mut bound: Bound) -> Result<Bound, AccountingError> {
 /// attained does not depend on who bounds it, so every answer that stands gets the largest lower bound.
 pub(super) fn reconcile<'a>(answers: impl IntoIterator<Item = &'a mut Result<Bound, AccountingError>>) {
     let mut answers: Vec<_> = answers.into_iter().collect();
-    let attained = answers.iter().flat_map(|a| a.as_ref().ok().and_then(|b| b.lower)).fold(None, |m: Option<f64>, l| {
-        Some(m.map_or(l, |m| m.max(l)))
-    });
+    let attained = answers
+        .iter()
+        .flat_map(|a| a.as_ref().ok().and_then(|b| b.lower))
+        .fold(None, |m: Option<f64>, l| Some(m.map_or(l, |m| m.max(l))));
     let Some(attained) = attained else { return };
     for answer in answers.iter_mut() {
         let Ok(bound) = answer.as_mut() else { continue };

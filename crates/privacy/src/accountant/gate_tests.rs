@@ -47,7 +47,8 @@ fn many_draws_are_counted() {
     assert!(refused(Says(1e-300, None).delta(&event, Relation::ZeroOut, 1.0)));
     // a test of many draws is not better than all that they tell
     let laplace = Event::laplace(10.0).self_composed(1000);
-    let (floor, upper) = (delta_floor(&laplace, Relation::ZeroOut, 0.5), PureAccountant.claim_delta(&laplace, Relation::ZeroOut, 0.5));
+    let (floor, upper) =
+        (delta_floor(&laplace, Relation::ZeroOut, 0.5), PureAccountant.claim_delta(&laplace, Relation::ZeroOut, 0.5));
     // one of them alone has a loss of at most .1
     assert!(floor > 0.0 && floor < upper.unwrap().upper, "{floor}");
 }
@@ -63,7 +64,10 @@ fn zero_belongs_to_pure_privacy() {
     assert_eq!(Says(0.0, None).delta(&gaussian, relation, 1e5).unwrap().upper, f64::MIN_POSITIVE);
     assert_eq!(Says(0.0, None).delta(&laplace, relation, 2.0).unwrap().upper, 0.0);
     // the sampler's error is not pure
-    assert_eq!(Says(0.0, None).delta(&laplace.clone().approximate(1e-310), relation, 2.0).unwrap().upper, f64::MIN_POSITIVE);
+    assert_eq!(
+        Says(0.0, None).delta(&laplace.clone().approximate(1e-310), relation, 2.0).unwrap().upper,
+        f64::MIN_POSITIVE
+    );
     let minus = Says(-0.0, Some(-0.0)).delta(&laplace, relation, 2.0).unwrap();
     assert!(minus.upper.is_sign_positive() && minus.lower.unwrap().is_sign_positive());
 }

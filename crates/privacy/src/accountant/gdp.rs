@@ -88,7 +88,9 @@ impl Accountant for GdpAccountant {
             return Err(AccountingError::Unreachable(if delta == 0.0 {
                 "a Gaussian mechanism has no finite epsilon at delta 0; give a positive delta, for example 1e-6".into()
             } else {
-                format!("with sensitivity over noise {mu:e} no finite epsilon is certified at delta {delta:e}; add noise")
+                format!(
+                    "with sensitivity over noise {mu:e} no finite epsilon is certified at delta {delta:e}; add noise"
+                )
             }));
         }
         // 1e-9: how far the inversion and the rounding of μ may lie above the exact value

@@ -191,8 +191,10 @@ proptest! {
 fn integer_noise_at_tiny_delta() {
     let mut last = 0.0;
     for delta in [1e-10, 1e-30, 1e-100, 1e-250] {
-        let bound = Pld::default().epsilon(&integer_noise(5.0, 1.0).self_composed(3), Relation::ZeroOut, delta).unwrap();
-        let real = gdp::GdpAccountant.epsilon(&Event::gaussian(5.0).self_composed(3), Relation::ZeroOut, delta).unwrap();
+        let bound =
+            Pld::default().epsilon(&integer_noise(5.0, 1.0).self_composed(3), Relation::ZeroOut, delta).unwrap();
+        let real =
+            gdp::GdpAccountant.epsilon(&Event::gaussian(5.0).self_composed(3), Relation::ZeroOut, delta).unwrap();
         assert!(bound.upper > last && (bound.upper / real.upper - 1.0).abs() < 0.02, "{delta:e}: {bound:?} {real:?}");
         last = bound.upper;
     }

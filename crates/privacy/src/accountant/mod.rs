@@ -121,7 +121,9 @@ pub enum AccountingError {
     #[error("{0}")]
     Parameter(String),
     /// The accountant's answer is below what is certainly attained (or no number): a defect, so that it is not used.
-    #[error("the {accountant} accountant's answer is not used, as it contradicts what is certain: {reason}; please report the event")]
+    #[error(
+        "the {accountant} accountant's answer is not used, as it contradicts what is certain: {reason}; please report the event"
+    )]
     Contradicted {
         /// Which accountant.
         accountant: String,
@@ -229,10 +231,8 @@ pub fn delta_at(
 /// # Ok::<(), dpopt_privacy::accountant::AccountingError>(())
 /// ```
 pub fn privacy_curve(event: &Event, relation: Relation, epsilons: &[f64]) -> Result<Vec<Bound>, AccountingError> {
-    let mut curve = epsilons
-        .iter()
-        .map(|e| delta_at(event, relation, *e, pld::Quality::BRACKET))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut curve =
+        epsilons.iter().map(|e| delta_at(event, relation, *e, pld::Quality::BRACKET)).collect::<Result<Vec<_>, _>>()?;
     let mut order: Vec<usize> = (0..epsilons.len()).collect();
     order.sort_by(|a, b| epsilons[*a].total_cmp(&epsilons[*b]));
     // upper bounds from the left, lower bounds from the right
@@ -263,11 +263,7 @@ pub fn epsilon_at(
 }
 
 /// Every accountant's answer, for reports: those that do not support the event say why.
-pub fn compare(
-    event: &Event,
-    relation: Relation,
-    delta: f64,
-) -> Vec<(&'static str, Result<Bound, AccountingError>)> {
+pub fn compare(event: &Event, relation: Relation, delta: f64) -> Vec<(&'static str, Result<Bound, AccountingError>)> {
     let mut answers: Vec<_> = all().iter().map(|a| (a.name(), a.epsilon(event, relation, delta))).collect();
     gate::reconcile(answers.iter_mut().map(|(_, answer)| answer));
     answers
@@ -307,12 +303,7 @@ const NEAR: f64 = 1.05;
 
 /// Whether the Rényi bound may come near the lattice's. It is above it wherever the pairs are exact, but for the lattice's
 /// numerical slack.
-fn renyi_is_near(
-    event: &Event,
-    relation: Relation,
-    lattice: &Bound,
-    at: impl Fn(f64, &rdp::Cost) -> f64,
-) -> bool {
+fn renyi_is_near(event: &Event, relation: Relation, lattice: &Bound, at: impl Fn(f64, &rdp::Cost) -> f64) -> bool {
     let Some(slack) = lattice.slack.as_ref().filter(|s| s.window_points > 0 && s.tilt < 1e6) else { return false };
     let order = (slack.tilt + 1.0).round().max(2.0);
     rdp::cost(event, relation, order).is_ok_and(|cost| at(order, &cost) <= NEAR * lattice.upper)
@@ -348,7 +339,9 @@ fn automatic(
     // the lattice accountant's reason is the most telling, unless it is that nothing is protected: then the number is known
     match (least, lattice) {
         (Some(least), _) => Ok(least),
-        (None, Err(AccountingError::Unsupported { .. })) if unprotected(event, relation) => Ok(Bound::new(nothing, "none")),
+        (None, Err(AccountingError::Unsupported { .. })) if unprotected(event, relation) => {
+            Ok(Bound::new(nothing, "none"))
+        }
         (None, lattice) => lattice,
     }
 }

@@ -149,7 +149,10 @@ impl Composition {
             }
         }
         let too_many = |groups: &[(f64, u64)]| {
-            groups.iter().try_fold(1u64, |n, (_, count)| n.checked_mul(count.saturating_add(1))).is_none_or(|n| n > MAX_ATOMS)
+            groups
+                .iter()
+                .try_fold(1u64, |n, (_, count)| n.checked_mul(count.saturating_add(1)))
+                .is_none_or(|n| n > MAX_ATOMS)
         };
         if too_many(&groups) {
             // the largest ε for all of them: an upper bound, tight when they are alike
@@ -264,7 +267,10 @@ mod tests {
         ] {
             let event = Event::ApproxDp { epsilon, delta: own }.self_composed(count);
             let computed = delta(&event, total);
-            assert!((computed / value - 1.0).abs() < 1e-9 && computed > value * (1.0 - 1e-12), "{computed:e} {value:e}");
+            assert!(
+                (computed / value - 1.0).abs() < 1e-9 && computed > value * (1.0 - 1e-12),
+                "{computed:e} {value:e}"
+            );
             let back = PureAccountant.epsilon(&event, Relation::ZeroOut, computed).unwrap().upper;
             assert!((back / total - 1.0).abs() < 1e-8, "{back} {total}");
         }
@@ -275,7 +281,8 @@ mod tests {
 
     #[test]
     fn pure_composition_adds_up() {
-        let event = Event::composed(vec![Event::laplace(2.0), Event::DiscreteLaplace { noise_parameter: 0.1, sensitivity: 3 }]);
+        let event =
+            Event::composed(vec![Event::laplace(2.0), Event::DiscreteLaplace { noise_parameter: 0.1, sensitivity: 3 }]);
         let zero_out = PureAccountant.epsilon(&event, Relation::ZeroOut, 0.0).unwrap().upper;
         assert!((zero_out - 0.8).abs() < 1e-12 && zero_out >= 0.8);
         let replaced = PureAccountant.epsilon(&event, Relation::ReplaceOne, 0.0).unwrap().upper;
@@ -304,9 +311,6 @@ mod tests {
         assert!(PureAccountant.supports(&Event::laplace(0.0), Relation::ZeroOut).is_err());
         assert!(PureAccountant.supports(&Event::laplace(1.0).self_composed(1 << 20), Relation::ZeroOut).is_err());
         let own = Event::ApproxDp { epsilon: 0.1, delta: 1e-5 };
-        assert!(matches!(
-            PureAccountant.epsilon(&own, Relation::ZeroOut, 1e-6),
-            Err(AccountingError::Unreachable(_))
-        ));
+        assert!(matches!(PureAccountant.epsilon(&own, Relation::ZeroOut, 1e-6), Err(AccountingError::Unreachable(_))));
     }
 }

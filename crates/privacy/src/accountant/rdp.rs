@@ -13,8 +13,8 @@ mod repeat;
 
 pub(crate) use closed::interpolate;
 
-use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::integer_shift::IntegerShift;
+use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::{Accountant, AccountingError, Bound, conversion, gdp, pld, pure};
 use crate::event::Exact;
 use crate::special::UNIT_ROUNDOFF;
@@ -107,7 +107,9 @@ impl Known {
 
     fn total(&self, exact: &Exact, relation: Relation, order: f64) -> Result<Cost, AccountingError> {
         if !(order > 1.0 && order.is_finite()) {
-            return Err(AccountingError::Parameter(format!("the Rényi order is {order}; it must be above 1 and finite")));
+            return Err(AccountingError::Parameter(format!(
+                "the Rényi order is {order}; it must be above 1 and finite"
+            )));
         }
         let mut total = Cost { divergence: 0.0, delta: 0.0, total_variation: exact.total_variation };
         for (part, count) in &exact.parts {
@@ -175,7 +177,9 @@ fn part_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Res
             closed::discrete_gaussian(*sigma, shift, order) * CLOSED
         }
         Event::PureStream { epsilon } => closed::pure(*epsilon, order) * CLOSED,
-        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => return Ok((closed::pure(*epsilon, order) * CLOSED, *delta)),
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => {
+            return Ok((closed::pure(*epsilon, order) * CLOSED, *delta));
+        }
         Event::PrivacyProfile { epsilons, deltas } => {
             let (atoms, delta) = hull::atoms(epsilons, deltas);
             // the finite part made a law of its own: bounds of the total variation need one
@@ -285,7 +289,13 @@ fn delta_of_base(known: &Known, event: &Event, curve: &Curve, epsilon: f64) -> f
     least
 }
 
-fn poisson(known: &Known, q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+fn poisson(
+    known: &Known,
+    q: f64,
+    event: &Event,
+    relation: Relation,
+    order: f64,
+) -> Result<(f64, f64), AccountingError> {
     if relation == Relation::ReplaceOne {
         return match event {
             Event::Gaussian { noise_multiplier } => {
@@ -316,7 +326,13 @@ fn poisson(known: &Known, q: f64, event: &Event, relation: Relation, order: f64)
 }
 
 /// Fixed-size sampling under any relation, and Poisson sampling under replace-one: the symmetrised replace-one pair.
-fn fixed_size(known: &Known, q: f64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+fn fixed_size(
+    known: &Known,
+    q: f64,
+    event: &Event,
+    relation: Relation,
+    order: f64,
+) -> Result<(f64, f64), AccountingError> {
     let Some(replaced) = group::for_replacement(event, relation) else {
         return Err(no_pair(event, relation));
     };
@@ -338,7 +354,13 @@ fn no_pair(event: &Event, relation: Relation) -> AccountingError {
 }
 
 /// A user with up to `records` records.
-fn user(known: &Known, records: u64, event: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+fn user(
+    known: &Known,
+    records: u64,
+    event: &Event,
+    relation: Relation,
+    order: f64,
+) -> Result<(f64, f64), AccountingError> {
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
     let k = records as f64;
     let (mut divergence, mut delta) = (0.0, 0.0);
@@ -353,9 +375,8 @@ fn user(known: &Known, records: u64, event: &Event, relation: Relation, order: f
             // each record is sampled by itself: Σ Binom(k, q, j)·N(j, σ²) (spec 18 §2.5)
             let q = *sampling_probability;
             let shifts: Vec<f64> = (0..=records).map(|j| j as f64).collect();
-            let masses: Vec<f64> = (0..=records)
-                .map(|j| crate::special::ln_binomial_mass(j, records, q, 1.0 - q).exp())
-                .collect();
+            let masses: Vec<f64> =
+                (0..=records).map(|j| crate::special::ln_binomial_mass(j, records, q, 1.0 - q).exp()).collect();
             (excess::gaussian_mixture(noise_multiplier, &shifts, &masses, order), 0.0)
         } else if let Some((epsilon, delta)) = pure::worst(part, relation) {
             let (epsilon, delta) = group::approximate(records, epsilon, delta);
@@ -462,7 +483,8 @@ impl Accountant for RdpAccountant {
         super::check_epsilon(epsilon)?;
         let (order, cost) =
             optimise(event, relation, |order, cost| conversion::ln_delta(order, cost.divergence, epsilon))?;
-        let smooth = if cost.divergence == 0.0 { 0.0 } else { conversion::ln_delta(order, cost.divergence, epsilon).exp() };
+        let smooth =
+            if cost.divergence == 0.0 { 0.0 } else { conversion::ln_delta(order, cost.divergence, epsilon).exp() };
         Ok(Bound::new(delta_with_error(up(smooth + cost.delta), epsilon, cost.total_variation), NAME))
     }
 }

@@ -19,8 +19,7 @@ fn relations_of_one_event() {
     assert!(cost(&fixed, Relation::AddOrRemove, 2.0).is_err());
     // a stated μ is for the relation it is accounted for; refilling doubles it under zero-out only
     let stated = Event::Gdp { mu: 0.25 }.sampled_without_replacement(100, 1);
-    let (out, replaced) =
-        (divergence(&stated, Relation::ZeroOut, 2.0), divergence(&stated, Relation::ReplaceOne, 2.0));
+    let (out, replaced) = (divergence(&stated, Relation::ZeroOut, 2.0), divergence(&stated, Relation::ReplaceOne, 2.0));
     assert!((out / 3.907912468e-5 - 1.0).abs() < 1e-8 && replaced < 0.3 * out);
 }
 
@@ -52,12 +51,18 @@ fn choices_cost_what_their_bounded_range_costs() {
         let most = pairs.fold(0.0, f64::max);
         // the grid's own rounding: a few ulps of 1 and of the exponents, over α − 1
         let rounding = 1e-15 * (1.0 + order * epsilon) / (order - 1.0);
-        assert!(computed <= limit * 1.000001 && computed >= most - rounding, "{order} {epsilon}: {computed} {most} {limit}");
+        assert!(
+            computed <= limit * 1.000001 && computed >= most - rounding,
+            "{order} {epsilon}: {computed} {most} {limit}"
+        );
         assert!(computed > 0.2 * limit, "{order} {epsilon}: {computed} of {limit}");
     }
     // spec 20 §2.2, ε at δ = 1e-6 by this curve, and §4: what a choice may cost in 400 steps of Frank–Wolfe
-    for (count, epsilon, total) in [(10, 0.5, 3.632), (100, 0.1, 2.400), (100, 0.3, 8.224), (1000, 0.05, 4.007), (400, 0.0221054, 1.0009)] {
-        let bound = RdpAccountant.epsilon(&choice(epsilon).self_composed(count), Relation::ZeroOut, 1e-6).unwrap().upper;
+    for (count, epsilon, total) in
+        [(10, 0.5, 3.632), (100, 0.1, 2.400), (100, 0.3, 8.224), (1000, 0.05, 4.007), (400, 0.0221054, 1.0009)]
+    {
+        let bound =
+            RdpAccountant.epsilon(&choice(epsilon).self_composed(count), Relation::ZeroOut, 1e-6).unwrap().upper;
         assert!((bound / total - 1.0).abs() < 1e-3, "{count} {epsilon}: {bound}");
     }
 }
@@ -66,8 +71,8 @@ fn choices_cost_what_their_bounded_range_costs() {
 fn composition_is_additive() {
     let step = Event::gaussian(1.0).poisson_sampled(0.01);
     let event = Event::composed(vec![step.clone().self_composed(1000), Event::laplace(10.0)]);
-    let sum = 1000.0 * divergence(&step, Relation::ZeroOut, 8.0)
-        + divergence(&Event::laplace(10.0), Relation::ZeroOut, 8.0);
+    let sum =
+        1000.0 * divergence(&step, Relation::ZeroOut, 8.0) + divergence(&Event::laplace(10.0), Relation::ZeroOut, 8.0);
     assert!((divergence(&event, Relation::ZeroOut, 8.0) / sum - 1.0).abs() < 1e-12);
 }
 
@@ -140,8 +145,11 @@ fn users_and_blocks() {
     assert!((divergence(&four(Event::gaussian(4.0)), Relation::ZeroOut, 8.0) - 4.0).abs() < 1e-12);
     assert!(divergence(&four(Event::PureStream { epsilon: 0.1 }), Relation::ZeroOut, 8.0) < 0.4);
     let blocks = Event::Parallel { blocks: vec![Event::gaussian(2.0), Event::laplace(1.0)] };
-    let most = divergence(&Event::gaussian(2.0), Relation::ZeroOut, 2.0)
-        .max(divergence(&Event::laplace(1.0), Relation::ZeroOut, 2.0));
+    let most = divergence(&Event::gaussian(2.0), Relation::ZeroOut, 2.0).max(divergence(
+        &Event::laplace(1.0),
+        Relation::ZeroOut,
+        2.0,
+    ));
     assert_eq!(divergence(&blocks, Relation::ZeroOut, 2.0), up(most));
 }
 
@@ -165,7 +173,11 @@ fn refusals_are_honest() {
         Event::Unsupported,
         Event::gaussian(0.0),
         // a δ of its own has no place in that proof; fewer than one run on average is no truncated law
-        Event::RepeatAndSelect { event: Box::new(Event::ApproxDp { epsilon: 0.1, delta: 1e-9 }), mean: 2.0, shape: 1.0 },
+        Event::RepeatAndSelect {
+            event: Box::new(Event::ApproxDp { epsilon: 0.1, delta: 1e-9 }),
+            mean: 2.0,
+            shape: 1.0,
+        },
         Event::RepeatAndSelect { event: Box::new(Event::gaussian(1.0)), mean: 0.5, shape: 1.0 },
         // stated for zero-out, and a curve does not say what a replacement costs
         Event::composed(vec![Event::gaussian(1.0), Event::Rdp { orders: vec![2.0], divergences: vec![0.1] }])

@@ -45,7 +45,11 @@ fn profiles(event: &Event, relation: Relation) -> Result<(Vec<Profile>, f64), Ac
             Event::Gaussian { noise_multiplier } if *count == 1 => {
                 Profile::Gaussian { mu: (relation.sum_sensitivity() / noise_multiplier).next_up() }
             }
-            _ => return Err(unsupported("only objective perturbation with at most one Gaussian; use the pld accountant")),
+            _ => {
+                return Err(unsupported(
+                    "only objective perturbation with at most one Gaussian; use the pld accountant",
+                ));
+            }
         });
     }
     if list.is_empty() || list.len() > 2 {
@@ -146,11 +150,7 @@ mod tests {
 
     fn recipe(sigma: f64, lambda: f64, closing: f64) -> Event {
         Event::composed(vec![
-            Event::ObjectivePerturbation {
-                noise_multiplier: sigma,
-                regularization: lambda,
-                link: GlmLink::Monotone,
-            },
+            Event::ObjectivePerturbation { noise_multiplier: sigma, regularization: lambda, link: GlmLink::Monotone },
             Event::gaussian(closing),
         ])
     }
@@ -161,7 +161,8 @@ mod tests {
         let event = recipe(3.734257, 1.2435, 3619.152);
         // at the printed digits, rounded to nearest, the split alone comes to 1 + 4e-8; one unit more and it fits
         let split = SplitAccountant.epsilon(&event, Relation::ZeroOut, 1e-5).unwrap().upper;
-        let above = SplitAccountant.epsilon(&recipe(3.734258, 1.2435, 3619.152), Relation::ZeroOut, 1e-5).unwrap().upper;
+        let above =
+            SplitAccountant.epsilon(&recipe(3.734258, 1.2435, 3619.152), Relation::ZeroOut, 1e-5).unwrap().upper;
         assert!(above <= 1.0 && above > 0.999 && split > above && split < above * (1.0 + 1e-6), "{split} {above}");
         let delta = SplitAccountant.delta(&event, Relation::ZeroOut, 1.0).unwrap().upper;
         assert!(delta <= 1.000001e-5 && delta > 0.99e-5, "{delta}");

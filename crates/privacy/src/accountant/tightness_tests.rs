@@ -52,7 +52,9 @@ fn integer_noise_on_several_sums() {
 /// A search relies on it: more noise never costs more.
 #[test]
 fn more_integer_noise_never_costs_more() {
-    for (sensitivity, relation) in [(5.0, Relation::ZeroOut), (6.0, Relation::ZeroOut), (2.0, Relation::ReplaceOne), (3.0, Relation::ReplaceOne)] {
+    for (sensitivity, relation) in
+        [(5.0, Relation::ZeroOut), (6.0, Relation::ZeroOut), (2.0, Relation::ReplaceOne), (3.0, Relation::ReplaceOne)]
+    {
         let mut last = f64::INFINITY;
         for i in 0..60 {
             let sigma = 2.0 * 1.08f64.powi(i);
@@ -108,7 +110,12 @@ fn no_accountant_is_below_the_automatic_choice() {
             let best = delta(&event, relation, 1.0).unwrap();
             for accountant in all() {
                 let Ok(bound) = accountant.delta(&event, relation, 1.0) else { continue };
-                assert!(best.upper <= bound.upper * (1.0 + 1e-9), "{text}: {} {} below {best:?}", accountant.name(), bound.upper);
+                assert!(
+                    best.upper <= bound.upper * (1.0 + 1e-9),
+                    "{text}: {} {} below {best:?}",
+                    accountant.name(),
+                    bound.upper
+                );
             }
         }
     }
@@ -123,7 +130,8 @@ fn the_plateau_of_the_total_variation_is_no_minimum() {
         let direct = zcdp::ZcdpAccountant.epsilon(&stated, Relation::ZeroOut, at).unwrap().upper;
         let renyi = rdp::RdpAccountant.epsilon(&stated, Relation::ZeroOut, at).unwrap().upper;
         assert!(lattice < 1.02 * direct * ratio && direct <= renyi * (1.0 + 1e-9), "{rho}: {lattice} {direct} {renyi}");
-        let gaussian = gdp::GdpAccountant.epsilon(&Event::Gdp { mu: (2.0 * rho).sqrt() }, Relation::ZeroOut, at).unwrap();
+        let gaussian =
+            gdp::GdpAccountant.epsilon(&Event::Gdp { mu: (2.0 * rho).sqrt() }, Relation::ZeroOut, at).unwrap();
         assert!(direct >= gaussian.upper && direct < 1.5 * gaussian.upper + 1e-3, "{rho}: {direct} {gaussian:?}");
     }
 }
@@ -131,7 +139,8 @@ fn the_plateau_of_the_total_variation_is_no_minimum() {
 /// Every event that is accepted is answered, however deep it is nested.
 #[test]
 fn deep_nestings_are_refused_or_answered_in_bounded_time() {
-    let nested = |depth: usize, open: &str, inside: &str| format!("{}{inside}{}", open.repeat(depth), ")".repeat(depth));
+    let nested =
+        |depth: usize, open: &str, inside: &str| format!("{}{inside}{}", open.repeat(depth), ")".repeat(depth));
     let mut texts = vec![];
     for depth in [2, 4, 12] {
         for inside in ["zcdp(0.001) + gaussian(9)", "poisson(0.01, gaussian(1)) x 10"] {
@@ -144,12 +153,20 @@ fn deep_nestings_are_refused_or_answered_in_bounded_time() {
                 "users(2, parallel(",
                 "best_of(2, 0, users(2, ",
             ] {
-                texts.push(format!("{}{}", nested(depth, open, inside), ")".repeat(depth * (open.matches('(').count() - 1))));
+                texts.push(format!(
+                    "{}{}",
+                    nested(depth, open, inside),
+                    ")".repeat(depth * (open.matches('(').count() - 1))
+                ));
             }
         }
         for open in ["poisson(0.5, 2 x ", "poisson(0.5, ", "subset(64, 64, ", "best_of(2, 1, poisson(0.5, 2 x "] {
             let inside = "zcdp(0.001)";
-            texts.push(format!("{}{}", nested(depth, open, inside), ")".repeat(depth * (open.matches('(').count() - 1))));
+            texts.push(format!(
+                "{}{}",
+                nested(depth, open, inside),
+                ")".repeat(depth * (open.matches('(').count() - 1))
+            ));
         }
         // m of n, of which a part again, twice each
         let sizes = |i: usize| 1u64 << (50 - i);
@@ -178,7 +195,12 @@ fn deep_nestings_are_refused_or_answered_in_bounded_time() {
 /// Numbers that have no mechanism behind them: no protection, an empty sample, δ = 1.
 #[test]
 fn the_ends_of_the_scale() {
-    for text in ["non_private()", "gaussian(1) + non_private()", "poisson(0.5, non_private())", "non_private() x 3 + laplace(1)"] {
+    for text in [
+        "non_private()",
+        "gaussian(1) + non_private()",
+        "poisson(0.5, non_private())",
+        "non_private() x 3 + laplace(1)",
+    ] {
         let bound = epsilon(&event(text), Relation::ZeroOut, 1e-6).unwrap();
         assert_eq!((bound.upper, bound.accountant.as_str()), (f64::INFINITY, "none"), "{text}");
         assert_eq!(delta(&event(text), Relation::ZeroOut, 5.0).unwrap().upper, 1.0);

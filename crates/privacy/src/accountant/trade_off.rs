@@ -120,6 +120,9 @@ mod tests {
         let nearly = Event::gaussian(2.0).poisson_sampled(0.999999).self_composed(4);
         let mu = gdp_estimate(&nearly, Relation::ZeroOut).unwrap();
         assert!((mu - 1.0).abs() < 1e-2, "{mu}");
-        assert_eq!(gdp_estimate(&Event::ApproxDp { epsilon: 1.0, delta: 1e-5 }, Relation::ZeroOut).unwrap(), f64::INFINITY);
+        assert_eq!(
+            gdp_estimate(&Event::ApproxDp { epsilon: 1.0, delta: 1e-5 }, Relation::ZeroOut).unwrap(),
+            f64::INFINITY
+        );
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! For all-Gaussian events `gdp` is exact and this is not; its use is the [filter](crate::filter).
 
-use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::integer_shift::IntegerShift;
+use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::{Accountant, AccountingError, Bound, conversion, gdp, pure};
 use crate::special::UNIT_ROUNDOFF;
 use crate::{Event, Relation};
@@ -69,7 +69,9 @@ fn part_cost(part: &Event, relation: Relation) -> Result<(f64, f64, f64), Accoun
     }
     // permute-and-flip is dominated by Laplace noise
     let laplace_shift = match part {
-        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => Some(relation.sum_sensitivity() / noise_multiplier),
+        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
+            Some(relation.sum_sensitivity() / noise_multiplier)
+        }
         Event::PermuteAndFlip { epsilon } => Some(*epsilon),
         _ => None,
     };

@@ -286,7 +286,9 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         Event::PoissonSampled { .. } | Event::SampledWithoutReplacement { .. } | Event::SampledWithReplacement { .. }
     ) {
         if around.samples >= MAX_SAMPLES {
-            return fail(format!("a sample stands inside {MAX_SAMPLES} others; sample once, with the product of the rates"));
+            return fail(format!(
+                "a sample stands inside {MAX_SAMPLES} others; sample once, with the product of the rates"
+            ));
         }
         inside.samples += 1;
     }
@@ -369,11 +371,7 @@ mod tests {
             Event::Rdp { orders: vec![2.0, 3.0], divergences: vec![0.1] },
             Event::Rdp { orders: vec![], divergences: vec![] },
             Event::PrivacyProfile { epsilons: vec![0.0, 1.0], deltas: vec![0.1, 0.2] },
-            Event::MixtureOfGaussians {
-                standard_deviation: 1.0,
-                sensitivities: vec![1.0],
-                sampling_probs: vec![0.9],
-            },
+            Event::MixtureOfGaussians { standard_deviation: 1.0, sensitivities: vec![1.0], sampling_probs: vec![0.9] },
             Event::Parallel { blocks: vec![] },
             Event::gaussian(1.0).self_composed(u64::MAX),
             Event::gaussian(1.0).self_composed(2_000_000).self_composed(2_000_000),

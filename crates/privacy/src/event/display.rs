@@ -10,7 +10,11 @@ impl Display for Short {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let x = self.0;
         let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
-        if rounded == 0.0 || (1e-4..1e7).contains(&rounded.abs()) { write!(f, "{rounded}") } else { write!(f, "{rounded:e}") }
+        if rounded == 0.0 || (1e-4..1e7).contains(&rounded.abs()) {
+            write!(f, "{rounded}")
+        } else {
+            write!(f, "{rounded:e}")
+        }
     }
 }
 
@@ -78,7 +82,9 @@ impl Display for Event {
             Self::SingleEpochTreeAggregation { noise_multiplier, step_counts } => {
                 write!(f, "Tree({}, {step_counts:?} steps)", Short(*noise_multiplier))
             }
-            Self::TruncatedSubsampledGaussian { sampling_probability, truncated_batch_size, noise_multiplier, .. } => {
+            Self::TruncatedSubsampledGaussian {
+                sampling_probability, truncated_batch_size, noise_multiplier, ..
+            } => {
                 write!(
                     f,
                     "TruncatedPoisson({}, at most {truncated_batch_size}, Gaussian({}))",

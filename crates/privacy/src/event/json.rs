@@ -144,16 +144,12 @@ fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)
             vec![("degrees_of_freedom", Integer(*degrees_of_freedom)), ("mu", Real(*mu))],
         ),
         Event::Parallel { blocks } => ("ParallelDpEvent", false, vec![("blocks", Many(blocks))]),
-        Event::UserUnit { records_per_user, event } => (
-            "UserUnitDpEvent",
-            false,
-            vec![("records_per_user", Integer(*records_per_user)), ("event", One(event))],
-        ),
-        Event::Approximate { total_variation, event } => (
-            "ApproximateDpEvent",
-            false,
-            vec![("total_variation", Real(*total_variation)), ("event", One(event))],
-        ),
+        Event::UserUnit { records_per_user, event } => {
+            ("UserUnitDpEvent", false, vec![("records_per_user", Integer(*records_per_user)), ("event", One(event))])
+        }
+        Event::Approximate { total_variation, event } => {
+            ("ApproximateDpEvent", false, vec![("total_variation", Real(*total_variation)), ("event", One(event))])
+        }
         Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
             let mut fields =
                 vec![("noise_multiplier", Real(*noise_multiplier)), ("regularization", Real(*regularization))];
@@ -189,10 +185,9 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
         },
         "SelfComposedDpEvent" => Event::SelfComposed { event: fields.event()?, count: fields.integer("count")? },
         "ComposedDpEvent" => Event::Composed { events: fields.events("events")? },
-        "PoissonSampledDpEvent" => Event::PoissonSampled {
-            sampling_probability: fields.real("sampling_probability")?,
-            event: fields.event()?,
-        },
+        "PoissonSampledDpEvent" => {
+            Event::PoissonSampled { sampling_probability: fields.real("sampling_probability")?, event: fields.event()? }
+        }
         "SampledWithReplacementDpEvent" => Event::SampledWithReplacement {
             source_dataset_size: fields.integer("source_dataset_size")?,
             sample_size: fields.integer("sample_size")?,
@@ -218,10 +213,9 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
             sampling_probs: fields.reals("sampling_probs")?,
         },
         // xi is optional in dp_accounting, with this value
-        "ZCDpEvent" => Event::Zcdp {
-            rho: fields.real("rho")?,
-            xi: if fields.has("xi") { fields.real("xi")? } else { 0.0 },
-        },
+        "ZCDpEvent" => {
+            Event::Zcdp { rho: fields.real("rho")?, xi: if fields.has("xi") { fields.real("xi")? } else { 0.0 } }
+        }
         // both with dp_accounting's values where they are left out
         "DiscreteGaussianDpEvent" => Event::DiscreteGaussian {
             sigma: fields.real("sigma")?,
@@ -230,9 +224,7 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
         },
         "ExponentialMechanismDpEvent" => Event::ExponentialMechanism { epsilon: fields.real("epsilon")? },
         "PermuteAndFlipDpEvent" => Event::PermuteAndFlip { epsilon: fields.real("epsilon")? },
-        "EpsilonDeltaDpEvent" => {
-            Event::EpsilonDelta { epsilon: fields.real("epsilon")?, delta: fields.real("delta")? }
-        }
+        "EpsilonDeltaDpEvent" => Event::EpsilonDelta { epsilon: fields.real("epsilon")?, delta: fields.real("delta")? },
         "TruncatedSubsampledGaussianDpEvent" => Event::TruncatedSubsampledGaussian {
             dataset_size: fields.integer("dataset_size")?,
             sampling_probability: fields.real("sampling_probability")?,
@@ -247,9 +239,7 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
 fn build_own(class: &str, fields: &mut Fields) -> Result<Event, String> {
     Ok(match class {
         "GdpDpEvent" => Event::Gdp { mu: fields.real("mu")? },
-        "RdpDpEvent" => {
-            Event::Rdp { orders: fields.reals("orders")?, divergences: fields.reals("divergences")? }
-        }
+        "RdpDpEvent" => Event::Rdp { orders: fields.reals("orders")?, divergences: fields.reals("divergences")? },
         "PrivacyProfileDpEvent" => {
             Event::PrivacyProfile { epsilons: fields.reals("epsilons")?, deltas: fields.reals("deltas")? }
         }

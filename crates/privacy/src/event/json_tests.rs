@@ -21,8 +21,11 @@ fn leaf() -> impl Strategy<Value = Event> {
         real().prop_map(|epsilon| Event::ExponentialMechanism { epsilon }),
         real().prop_map(|epsilon| Event::PermuteAndFlip { epsilon }),
         (real(), real()).prop_map(|(epsilon, delta)| Event::EpsilonDelta { epsilon, delta }),
-        (real(), real(), any::<Option<u64>>())
-            .prop_map(|(sigma, sensitivity, dimension)| Event::DiscreteGaussian { sigma, sensitivity, dimension }),
+        (real(), real(), any::<Option<u64>>()).prop_map(|(sigma, sensitivity, dimension)| Event::DiscreteGaussian {
+            sigma,
+            sensitivity,
+            dimension
+        }),
         real().prop_map(|mu| Event::Gdp { mu }),
         real().prop_map(|epsilon| Event::PureStream { epsilon }),
         (real(), real()).prop_map(|(rho, xi)| Event::Zcdp { rho, xi }),
@@ -35,8 +38,7 @@ fn leaf() -> impl Strategy<Value = Event> {
             let (epsilons, deltas) = points.into_iter().unzip();
             Event::PrivacyProfile { epsilons, deltas }
         }),
-        (any::<u64>(), real())
-            .prop_map(|(degrees_of_freedom, mu)| Event::ChiSquareGaussian { degrees_of_freedom, mu }),
+        (any::<u64>(), real()).prop_map(|(degrees_of_freedom, mu)| Event::ChiSquareGaussian { degrees_of_freedom, mu }),
         (real(), prop::collection::vec((real(), real()), 0..4)).prop_map(|(standard_deviation, points)| {
             let (sensitivities, sampling_probs) = points.into_iter().unzip();
             Event::MixtureOfGaussians { standard_deviation, sensitivities, sampling_probs }
@@ -160,7 +162,10 @@ fn later_events_of_dp_accounting_and_earlier_ones_of_dpopt() {
             r#"{"class_name": "EpsilonDeltaDpEvent", "epsilon": 1.0, "delta": 0.1}"#,
             Event::EpsilonDelta { epsilon: 1.0, delta: 0.1 },
         ),
-        (r#"{"class_name": "ExponentialMechanismDpEvent", "epsilon": 1.0}"#, Event::ExponentialMechanism { epsilon: 1.0 }),
+        (
+            r#"{"class_name": "ExponentialMechanismDpEvent", "epsilon": 1.0}"#,
+            Event::ExponentialMechanism { epsilon: 1.0 },
+        ),
     ] {
         assert_eq!(Event::from_json(text).unwrap(), event);
         let theirs = text.replacen('{', r#"{"module_name": "dp_accounting.dp_event", "#, 1);

@@ -239,8 +239,7 @@ impl Collector {
                 None => (1.0 - 4.0 * UNIT_ROUNDOFF) / precision.sqrt(),
             };
             // the noise may be so small that its precision overflows
-            let pooled =
-                if noise_multiplier > 0.0 { Event::gaussian(noise_multiplier) } else { Event::NonPrivate };
+            let pooled = if noise_multiplier > 0.0 { Event::gaussian(noise_multiplier) } else { Event::NonPrivate };
             self.parts[place].0 = pooled;
         }
         self.parts
@@ -292,10 +291,7 @@ mod tests {
         let step = Event::gaussian(1.0).poisson_sampled(0.01).approximate(1e-12);
         let event = Event::composed(vec![step.clone().self_composed(10), Event::laplace(3.0), step.self_composed(5)]);
         let exact = event.exact(Relation::ZeroOut).unwrap();
-        assert_eq!(
-            exact.parts,
-            [(Event::gaussian(1.0).poisson_sampled(0.01), 15), (Event::laplace(3.0), 1)]
-        );
+        assert_eq!(exact.parts, [(Event::gaussian(1.0).poisson_sampled(0.01), 15), (Event::laplace(3.0), 1)]);
         assert!(exact.total_variation >= 15e-12 && exact.total_variation < 15.001e-12);
     }
 }

@@ -23,7 +23,8 @@ impl Parser<'_> {
             }
             "discrete_gaussian" => {
                 let sigma = self.positive("sigma", noise)?;
-                let sensitivity = if self.eat(",") { self.number_within("sensitivity", 1.0, f64::MAX, None)? } else { 1.0 };
+                let sensitivity =
+                    if self.eat(",") { self.number_within("sensitivity", 1.0, f64::MAX, None)? } else { 1.0 };
                 let dimension = if self.eat(",") { Some(self.labelled_count("dimension")?) } else { None };
                 Event::DiscreteGaussian { sigma, sensitivity, dimension }
             }

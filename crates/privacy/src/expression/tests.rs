@@ -74,9 +74,7 @@ fn reads_every_mechanism() {
         ("gaussian(1.5)*1e3 + gaussian(1.5)", {
             Event::composed(vec![gaussian.clone().self_composed(1000), gaussian.clone()])
         }),
-        ("(gaussian(1.5) + nothing()) × 2", {
-            Event::composed(vec![gaussian.clone(), Event::NoOp]).self_composed(2)
-        }),
+        ("(gaussian(1.5) + nothing()) × 2", { Event::composed(vec![gaussian.clone(), Event::NoOp]).self_composed(2) }),
         (
             "subset(100, 7, gaussian(1.5))",
             Event::SampledWithoutReplacement {
@@ -137,7 +135,10 @@ fn unknowns_know_what_they_are() {
         assert_eq!(free_parameters(text), Ok(free), "{text}");
     }
     assert_eq!(parse("? x gaussian(2)", Some(7.0)), Ok(Event::gaussian(2.0).self_composed(7)));
-    assert_eq!(parse("subset(10, ?, gaussian(2))", Some(3.0)), Ok(Event::gaussian(2.0).sampled_without_replacement(10, 3)));
+    assert_eq!(
+        parse("subset(10, ?, gaussian(2))", Some(3.0)),
+        Ok(Event::gaussian(2.0).sampled_without_replacement(10, 3))
+    );
 }
 
 proptest! {

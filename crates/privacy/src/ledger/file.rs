@@ -28,11 +28,7 @@ impl Default for Access {
 }
 
 /// The locked file and its checked content; `None` if there is no file and none is to be created.
-pub(super) fn lock_and_scan(
-    path: &Path,
-    create: bool,
-    access: &Access,
-) -> Result<Option<(File, Scan)>, LedgerError> {
+pub(super) fn lock_and_scan(path: &Path, create: bool, access: &Access) -> Result<Option<(File, Scan)>, LedgerError> {
     let started = Instant::now();
     let mut told = false;
     let mut file = loop {

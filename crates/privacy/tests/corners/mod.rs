@@ -81,7 +81,9 @@ impl Corners {
         // losses of one step up to beyond 700 nats
         let cost = |c: &mut Self| c.scale(1e-9, 800.0);
         match self.below(28) {
-            0 => Event::RandomizedResponse { noise_parameter: self.scale(1e-12, 1.0), num_buckets: 1 + self.count(1000) },
+            0 => {
+                Event::RandomizedResponse { noise_parameter: self.scale(1e-12, 1.0), num_buckets: 1 + self.count(1000) }
+            }
             1..=3 => Event::gaussian(self.sigma()),
             4 | 5 => Event::laplace(self.scale(1e-3, 1e6)),
             6 => Event::DiscreteLaplace { noise_parameter: self.scale(1e-6, 100.0), sensitivity: self.count(100) },
@@ -97,7 +99,10 @@ impl Corners {
                 let (a, rho) = (1.0 + self.scale(1e-3, 100.0), self.scale(1e-9, 100.0));
                 Event::Rdp { orders: vec![a, 2.0 * a], divergences: vec![rho, rho * (1.0 + self.unit())] }
             }
-            15 => Event::Zcdp { rho: self.scale(1e-12, 1e3), xi: if self.below(3) == 0 { self.scale(1e-6, 10.0) } else { 0.0 } },
+            15 => Event::Zcdp {
+                rho: self.scale(1e-12, 1e3),
+                xi: if self.below(3) == 0 { self.scale(1e-6, 10.0) } else { 0.0 },
+            },
             16 => {
                 let (e, d) = (self.scale(1e-3, 300.0), self.scale(1e-20, 0.5));
                 Event::PrivacyProfile { epsilons: vec![0.0, e, 2.0 * e], deltas: vec![d, d, d * self.unit()] }
@@ -214,7 +219,9 @@ fn alone(part: &Event, relation: Relation, epsilon: f64) -> f64 {
             integers(*sigma, sensitivity.floor() * shift, epsilon)
         }
         // (with → without): q·δ(ln(1 + (e^ε − 1)/q)) of the base
-        Event::PoissonSampled { sampling_probability: q, event } if relation != Relation::ReplaceOne && epsilon < 600.0 => {
+        Event::PoissonSampled { sampling_probability: q, event }
+            if relation != Relation::ReplaceOne && epsilon < 600.0 =>
+        {
             let inner = if epsilon > 30.0 { epsilon - q.ln() } else { (epsilon.exp_m1() / q).ln_1p() };
             // rounding of the inner ε moves δ
             (1.0 - 1e-9) * q * alone(event, relation, inner * (1.0 + 1e-12))

@@ -19,7 +19,9 @@ pub const SYNTHETIC: Entry = Entry {
     name: "adaptive-synthetic",
     source: "paper on private adaptive gradient methods, Figure 1",
     shows: "absolute regression with features of spread j^-3/2: loss against the iterate for ε = 0.1, 1, 4, on the paper's step sizes and on more of them",
-    fidelity: Fidelity::Corrected("noise calibrated numerically; δ = 1e-5, 1000 Poisson batches, box [-1, 1]^d and clip norms are ours, the source gives none"),
+    fidelity: Fidelity::Corrected(
+        "noise calibrated numerically; δ = 1e-5, 1000 Poisson batches, box [-1, 1]^d and clip norms are ours, the source gives none",
+    ),
     revision: 1,
     run: synthetic::run,
 };
@@ -49,7 +51,9 @@ pub const LANGUAGE_MODEL: Entry = Entry {
     name: "adaptive-language-model",
     source: "paper on private adaptive gradient methods, Figure 2 and Table 1",
     shows: "perplexity of a two-layer LSTM with 2,160,320 weights on WikiText-2, trained by DP-SGD, PASAN and PAGAN at equal tuning",
-    fidelity: Fidelity::StandIn("trained on WikiText-2's validation part and tested on its test part: a tenth of the training part, which is not here; moments from half of the test part"),
+    fidelity: Fidelity::StandIn(
+        "trained on WikiText-2's validation part and tested on its test part: a tenth of the training part, which is not here; moments from half of the test part",
+    ),
     revision: 2,
     run: language_model::run,
 };

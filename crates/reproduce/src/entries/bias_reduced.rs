@@ -108,7 +108,10 @@ fn steps_and_bias(lab: &Lab) -> Result<Outcome, Failure> {
     let stops: Vec<Stopped> =
         exponents.iter().map(|&e| Stopped { records: 1 << e, delta: 2f64.powf(-2.5 * f64::from(e)) }).collect();
     let times = lab.trials("stop", &stops, repeats, stop)?;
-    let mut table = Table::new("steps", ["n", "delta", "n/ln(4/delta)", "steps", "sd", "steps ln(4/delta)/n", "largest epsilon spent"]);
+    let mut table = Table::new(
+        "steps",
+        ["n", "delta", "n/ln(4/delta)", "steps", "sd", "steps ln(4/delta)/n", "largest epsilon spent"],
+    );
     let mut points = Vec::new();
     for (s, t) in stops.iter().zip(&times) {
         let steps = Summary::of(t.iter().map(|x| x.0));
@@ -167,7 +170,11 @@ fn steps_and_bias(lab: &Lab) -> Result<Outcome, Failure> {
     )];
     let compared = vec![
         Compared::within("log-log slope of the steps in n/ln(4/δ)", 0.85..=1.1, growth),
-        Compared::within("steps·ln(4/δ)/n at the largest n (simulated for the specification: 2.2 to 2.4)", 1.5..=3.0, ratio),
+        Compared::within(
+            "steps·ln(4/δ)/n at the largest n (simulated for the specification: 2.2 to 2.4)",
+            1.5..=3.0,
+            ratio,
+        ),
         Compared::within("log-log slope of the bias in n (bound: -1/2)", -0.75..=-0.3, falls),
         Compared::within("log-log slope of a projected batch of 64 (its noise does not know n)", -0.05..=0.05, stays),
         Compared::within("largest ε that the published noise spends of 1", 0.0..=1.0, spent),
@@ -237,8 +244,10 @@ fn loss_of(convex: bool) -> Loss {
 fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let loss = loss_of(setting.convex);
     let examples = one_hot(setting.records, setting.dimension, setting.sparsity, RADIUS, 4, trial.shared_seed);
-    let problem =
-        Problem { relation: Relation::ZeroOut, ..problem(setting.records as u64, setting.dimension, setting.sparsity, loss) };
+    let problem = Problem {
+        relation: Relation::ZeroOut,
+        ..problem(setting.records as u64, setting.dimension, setting.sparsity, loss)
+    };
     let budget = Budget::new(setting.epsilon, 1e-6).map_err(Failure::of)?;
     let data = Sensitive::new(examples.clone());
     let (mut weights, steps, bound) = if setting.method == "bias-reduced-sgd" {
@@ -329,7 +338,23 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
     let results = lab.trials("learn", &settings, repeats, learn)?;
     let mut table = Table::new(
         "runs",
-        ["method", "loss", "epsilon", "n", "d", "s", "steps", "mean loss", "sd", "least", "at 0", "gradient norm", "sd", "gradient norm at 0", "bound on the excess"],
+        [
+            "method",
+            "loss",
+            "epsilon",
+            "n",
+            "d",
+            "s",
+            "steps",
+            "mean loss",
+            "sd",
+            "least",
+            "at 0",
+            "gradient norm",
+            "sd",
+            "gradient norm at 0",
+            "bound on the excess",
+        ],
     );
     for (s, r) in settings.iter().zip(&results) {
         let of = |pick: fn(&Learned) -> f64| Summary::of(r.iter().map(pick));
@@ -353,7 +378,12 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
     }
     let largest = epsilons[epsilons.len() - 1];
     // one line of a panel: what `pick` takes of the runs of a sweep
-    let line = |sweep: Sweep, method: &str, convex: bool, epsilon: f64, pick: &dyn Fn(&Learned) -> f64| -> Vec<(f64, Summary)> {
+    let line = |sweep: Sweep,
+                method: &str,
+                convex: bool,
+                epsilon: f64,
+                pick: &dyn Fn(&Learned) -> f64|
+     -> Vec<(f64, Summary)> {
         let held = |s: &Setting| {
             (sweep == Sweep::Records || s.records == middle_n)
                 && (sweep == Sweep::Dimension || s.dimension == middle_d)
@@ -369,7 +399,9 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
-    let slope = |points: Vec<(f64, Summary)>| log_log_slope(points.into_iter().map(|(x, s)| (x, s.mean))).map_or(f64::NAN, |s| s.slope);
+    let slope = |points: Vec<(f64, Summary)>| {
+        log_log_slope(points.into_iter().map(|(x, s)| (x, s.mean))).map_or(f64::NAN, |s| s.slope)
+    };
     let panel = |convex: bool, (sweep, x): (Sweep, &str)| {
         let title = if convex { "convex (logistic)" } else { "non-convex (sigmoid)" };
         let y = if convex { "F(x) − min F" } else { "‖∇F(x)‖" };
@@ -377,7 +409,8 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
         for (method, name) in METHODS {
             for &epsilon in &epsilons {
                 let points = line(sweep, method, convex, epsilon, &|r| r.risk(convex));
-                panel = panel.with(Series::band(format!("{name}, ε = {epsilon}"), points.iter().map(|(x, s)| s.at(*x))));
+                panel =
+                    panel.with(Series::band(format!("{name}, ε = {epsilon}"), points.iter().map(|(x, s)| s.at(*x))));
             }
         }
         let zero = line(sweep, METHODS[0].0, convex, largest, &|r| r.risk_of_zero(convex));
@@ -385,11 +418,14 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
     };
     let panels = [true, false].into_iter().flat_map(|convex| Sweep::ALL.map(|sweep| panel(convex, sweep)));
     let bounds = line(Sweep::Records, METHODS[0].0, true, epsilons[0], &|r| r.bound.unwrap_or(f64::NAN));
-    let bound_panel = Panel::new("bound of bias-reduced SGD", Axis::log("records n"), Axis::log("bound on F(x) − min F"))
-        .with(Series::line(format!("ε = {}", epsilons[0]), bounds.iter().map(|(n, s)| (*n, s.mean))));
+    let bound_panel =
+        Panel::new("bound of bias-reduced SGD", Axis::log("records n"), Axis::log("bound on F(x) − min F"))
+            .with(Series::line(format!("ε = {}", epsilons[0]), bounds.iter().map(|(n, s)| (*n, s.mean))));
     let last = bounds.last().map_or(f64::NAN, |p| p.1.mean);
     let fall = slope(bounds);
-    let slopes = |method: &str, convex: bool| Sweep::ALL.map(|(sweep, _)| slope(line(sweep, method, convex, largest, &|r| r.risk(convex))));
+    let slopes = |method: &str, convex: bool| {
+        Sweep::ALL.map(|(sweep, _)| slope(line(sweep, method, convex, largest, &|r| r.risk(convex))))
+    };
     let at = |method: &str, convex: bool, pick: &dyn Fn(&Learned) -> f64| {
         line(Sweep::Records, method, convex, largest, pick).last().map_or(f64::NAN, |p| p.1.mean)
     };
@@ -402,10 +438,18 @@ fn learning(lab: &Lab) -> Result<Outcome, Failure> {
         .filter(|r| r.bound.is_some_and(|b| r.loss - r.least > b))
         .count();
     let compared = vec![
-        Compared::within("log-log slope of the method's own bound in n (theory: -1/2, with logarithms)", -0.6..=-0.2, fall),
+        Compared::within(
+            "log-log slope of the method's own bound in n (theory: -1/2, with logarithms)",
+            -0.6..=-0.2,
+            fall,
+        ),
         Compared::within("runs whose excess is above the bound", 0.0..=0.0, exceeded as f64),
         Compared::within("convex: slope of the excess in n (theory: -1/2, with logarithms)", -1.0..=-0.25, convex[0]),
-        Compared::within("non-convex: slope of the gradient norm in n (theory: -1/4, with logarithms)", -1.0..=-0.125, other[0]),
+        Compared::within(
+            "non-convex: slope of the gradient norm in n (theory: -1/4, with logarithms)",
+            -1.0..=-0.125,
+            other[0],
+        ),
     ];
     let sentence = format!(
         "The bound falls like n^{fall:.2} but is still {last:.0} at the largest n, where a loss is at most a few: of no use. Measured at ε = {largest} \

@@ -50,9 +50,7 @@ struct Setting {
 fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     let mut order: Vec<usize> = (0..all.rows.len()).collect();
     // the same split for every method and ε
-    dpopt::noise::NoiseSource::insecure(trial.shared_seed)
-        .stream(dpopt::noise::Purpose::Split, 0)
-        .shuffle(&mut order);
+    dpopt::noise::NoiseSource::insecure(trial.shared_seed).stream(dpopt::noise::Purpose::Split, 0).shuffle(&mut order);
     order.truncate(setting.rows);
     let cut = order.len() * 4 / 5;
     let (train, test) = (all.select(&order[..cut]), all.select(&order[cut..]));

@@ -78,7 +78,11 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
                     mean[j] += (x[j] - mean[j]) / t as f64;
                 }
             }
-            Ok(Measured { excess: f.value(&mean) - f.value(&optimum), bound: chosen.excess_risk, directions: p.directions })
+            Ok(Measured {
+                excess: f.value(&mean) - f.value(&optimum),
+                bound: chosen.excess_risk,
+                directions: p.directions,
+            })
         }
     }
 }
@@ -150,7 +154,8 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     };
     let names: Vec<&str> = tasks.iter().map(|t| t.0).collect();
     let slopes = [slope(&measured, names[0])?, slope(&measured, names[2])?, slope(&measured, names[3])?];
-    let violated = curves[1..].iter().flat_map(|c| &c.1).filter(|(_, s, b)| s.mean - 6.0 * s.standard_error() > *b).count();
+    let violated =
+        curves[1..].iter().flat_map(|c| &c.1).filter(|(_, s, b)| s.mean - 6.0 * s.standard_error() > *b).count();
     let compared = vec![
         Compared::within("log-log slope of the hard instance", 0.4..=0.6, slopes[0]),
         Compared::within("slope of the measured excess, gradients like k^-1", -0.1..=0.1, slopes[1]),

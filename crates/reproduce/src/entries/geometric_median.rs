@@ -23,7 +23,9 @@ pub const EXACT_NOISE: Entry = Entry {
     name: "geometric-median-exact",
     source: "thesis, Figure 11.1, at a harder budget",
     shows: "the same with exact noise, (0.2, 1e-6)-DP, n = 1,000: excess loss grows with d, or does not",
-    fidelity: Fidelity::Corrected("exact Gaussian accounting; at the figure's own budget the effect nearly vanishes with it"),
+    fidelity: Fidelity::Corrected(
+        "exact Gaussian accounting; at the figure's own budget the effect nearly vanishes with it",
+    ),
     revision: 1,
     run: exact_noise,
 };
@@ -112,7 +114,8 @@ fn descend(f: &GeometricMedian, steps: u32, rate: f64, noise: f64, stream: &mut 
 }
 
 fn run_grid(setting: &Setting, trial: Trial) -> Result<Losses, Failure> {
-    let make = |records, seed| GeometricMedian::generate(records, setting.dimension, SCALE, setting.mode.exponent, seed);
+    let make =
+        |records, seed| GeometricMedian::generate(records, setting.dimension, SCALE, setting.mode.exponent, seed);
     let f = make(setting.records, setting.data_seed);
     let test = make(setting.test_records, setting.data_seed ^ 0x7e57);
     // replace-one, and every gradient is at most g₀ long: true for decaying spectra, and what the script assumes for all
@@ -174,7 +177,15 @@ fn tune(lab: &Lab, settings: &[Setting], repeats: u32) -> Result<Vec<Best>, Fail
 
 const RATES: [f64; 10] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0];
 
-fn settings(lab: &Lab, modes: &[Mode], records: usize, epsilon: f64, accounting: Accounting, doublings: u32, draws: u64) -> Result<Vec<Setting>, Failure> {
+fn settings(
+    lab: &Lab,
+    modes: &[Mode],
+    records: usize,
+    epsilon: f64,
+    accounting: Accounting,
+    doublings: u32,
+    draws: u64,
+) -> Result<Vec<Setting>, Failure> {
     let dimensions = lab.pick(vec![20, 100], DIMENSIONS.to_vec());
     let steps: Vec<u32> = (0..doublings).map(|i| 10 << i).collect();
     let rates = lab.pick(vec![1e-2, 1e-1, 1.0], RATES.to_vec());
@@ -209,7 +220,19 @@ fn settings(lab: &Lab, modes: &[Mode], records: usize, epsilon: f64, accounting:
 fn table(best: &[Best]) -> Table {
     let mut table = Table::new(
         "losses",
-        ["spectrum", "data seed", "d", "train loss", "sd", "test loss", "test sd", "minimum", "excess", "T", "learning rate"],
+        [
+            "spectrum",
+            "data seed",
+            "d",
+            "train loss",
+            "sd",
+            "test loss",
+            "test sd",
+            "minimum",
+            "excess",
+            "T",
+            "learning rate",
+        ],
     );
     for b in best {
         table.row([
@@ -247,7 +270,13 @@ fn excess_by_dimension(best: &[Best], mode: Mode) -> Vec<(f64, Summary)> {
         .collect()
 }
 
-fn loss_panel(title: &str, best: &[Best], modes: &[Mode], pick: fn(&Best) -> Summary, range: Option<(f64, f64)>) -> Panel {
+fn loss_panel(
+    title: &str,
+    best: &[Best],
+    modes: &[Mode],
+    pick: fn(&Best) -> Summary,
+    range: Option<(f64, f64)>,
+) -> Panel {
     let mut axis = Axis::linear("loss");
     if let Some((low, high)) = range {
         axis = axis.from_to(low, high);
@@ -294,7 +323,12 @@ fn as_scripted(lab: &Lab) -> Result<Outcome, Failure> {
             let Some(b) = best.iter().find(|b| b.mode.name == mode.name && b.dimension == *d) else { continue };
             // two independent means of five, at three standard deviations of a difference of single repeats
             let spread = 3.0 * std::f64::consts::SQRT_2 * b.train.sd.max(0.0003);
-            compared.push(Compared::near(format!("excess of {}, d = {d}", mode.name), reference[i], b.excess(), spread));
+            compared.push(Compared::near(
+                format!("excess of {}, d = {d}", mode.name),
+                reference[i],
+                b.excess(),
+                spread,
+            ));
         }
     }
     let whole = 1.0..=1e4;
@@ -312,7 +346,13 @@ fn as_scripted(lab: &Lab) -> Result<Outcome, Failure> {
         "figure".into(),
         Chart::of([
             loss_panel("training loss", &best, &modes, |b| b.train, zoom),
-            loss_panel("loss on fresh data", &best, &modes, |b| b.test, zoom.map(|(low, high)| (low - 0.03, high + 0.03))),
+            loss_panel(
+                "loss on fresh data",
+                &best,
+                &modes,
+                |b| b.test,
+                zoom.map(|(low, high)| (low - 0.03, high + 0.03)),
+            ),
             excess_panel(&best, correct, |_| whole.clone()),
         ]),
     )];

@@ -204,7 +204,8 @@ fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Traine
     let not_private = accuracy(&train(&training, &open, start(trial), None, &mut stream, |_| ()), &holdout);
     // the SMS collection is public; for private messages this declaration would be false, and what follows has no guarantee
     let most = setting.ranks.iter().copied().max().unwrap_or(0);
-    let measured = from_gradients(&Public::declare(gradients), PARAMETERS, most.max(shown_singular_values(setting.long)));
+    let measured =
+        from_gradients(&Public::declare(gradients), PARAMETERS, most.max(shown_singular_values(setting.long)));
     let mut projected = Vec::new();
     for &k in &setting.ranks {
         let directions = (k > 0).then(|| &measured.directions[..k.min(measured.singular_values.len()) * PARAMETERS]);
@@ -241,7 +242,8 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     lab.setting("stored gradients, updates when retraining", [setting.long, setting.short])?;
     lab.setting("repeats", repeats)?;
     let majority = all.iter().filter(|m| !m.spam).count() as f64 / all.len().max(1) as f64;
-    let results = lab.trials("train", std::slice::from_ref(&setting), repeats, |s, trial| experiment(&all, s, trial))?;
+    let results =
+        lab.trials("train", std::slice::from_ref(&setting), repeats, |s, trial| experiment(&all, s, trial))?;
     let results = results.into_iter().next().unwrap_or_default();
 
     let count = results.iter().map(|r| r.singular_values.len()).min().unwrap_or(0);
@@ -268,15 +270,19 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let chart = Chart::of([
         Panel::new("singular values of stored gradients", Axis::log("k"), Axis::log("σ_k / σ_1"))
             .with(Series::band("measured", spectrum.iter().map(|(k, s)| s.at(*k))).fitted(1.0..=count as f64))
-            .with(Series::theory("k^-0.6 (reported for DistilRoBERTa)", [1.0, count.max(2) as f64].map(|k| (k, k.powf(-0.6))))),
-        Panel::new("accuracy after projected retraining", Axis::log("k, number of directions"), Axis::linear("holdout accuracy"))
-            .with(Series::band(
-                "private, projected",
-                setting.ranks.iter().filter(|k| **k > 0).map(|&k| at(k).at(k as f64)),
-            ))
-            .with(Series::theory("private, not projected", [1.0, most.max(2) as f64].map(|k| (k, whole.mean))))
-            .level("not private", open.mean)
-            .level("always ham", majority),
+            .with(Series::theory(
+                "k^-0.6 (reported for DistilRoBERTa)",
+                [1.0, count.max(2) as f64].map(|k| (k, k.powf(-0.6))),
+            )),
+        Panel::new(
+            "accuracy after projected retraining",
+            Axis::log("k, number of directions"),
+            Axis::linear("holdout accuracy"),
+        )
+        .with(Series::band("private, projected", setting.ranks.iter().filter(|k| **k > 0).map(|&k| at(k).at(k as f64))))
+        .with(Series::theory("private, not projected", [1.0, most.max(2) as f64].map(|k| (k, whole.mean))))
+        .level("not private", open.mean)
+        .level("always ham", majority),
     ]);
     let compared = vec![
         Compared {
@@ -286,13 +292,13 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
             // the theorem asks for faster than k^-1/2
             agrees: Some(slope.slope < -0.5),
         },
-        Compared::near(format!("accuracy with k = {most} less that without projection"), 0.0, at(most).mean - whole.mean, 0.01),
         Compared::near(
-            "accuracy of 200 updates less that of the long run",
+            format!("accuracy with k = {most} less that without projection"),
             0.0,
-            whole.mean - private.mean,
-            0.02,
+            at(most).mean - whole.mean,
+            0.01,
         ),
+        Compared::near("accuracy of 200 updates less that of the long run", 0.0, whole.mean - private.mean, 0.02),
         Compared {
             what: "accuracy, private and not private".into(),
             reported: "about 0.90 and 0.92 on SST-2".into(),

@@ -35,7 +35,9 @@ pub const TABLES: Entry = Entry {
     name: "hard-thresholding",
     source: "private hard thresholding, Tables 3 to 5",
     shows: "validation loss of sparse logistic regression, five folds, epsilon = 2 to 10: the paper's noise and ours",
-    fidelity: Fidelity::StandIn("SMS spam hashed to 47,236 features and Adult; with --data FILE the LIBSVM file that is given"),
+    fidelity: Fidelity::StandIn(
+        "SMS spam hashed to 47,236 features and Adult; with --data FILE the LIBSVM file that is given",
+    ),
     revision: 2,
     run: tables,
 };
@@ -152,7 +154,9 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
         let fold = set.fold(cell.fold, folds);
         match &cell.who {
             Who::NotPrivate => paper::without_noise(set, &fold, lab.pick(30, 300)),
-            Who::Paper(method, noise, rate) => paper::run(set, &fold, (*method, *noise), *rate, cell.epsilon, &mut trial.stream()),
+            Who::Paper(method, noise, rate) => {
+                paper::run(set, &fold, (*method, *noise), *rate, cell.epsilon, &mut trial.stream())
+            }
             Who::Ours(method) => ours(set, &fold, method, cell.epsilon, trial.seed),
         }
     })?;
@@ -165,11 +169,20 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
             .collect();
         (Summary::of(own.iter().map(|s| s.loss)), own)
     };
-    let mut table = Table::new("losses", ["data", "who", "epsilon", "validation loss", "sd", "sigma", "epochs to the best value"]);
+    let mut table =
+        Table::new("losses", ["data", "who", "epsilon", "validation loss", "sd", "sigma", "epochs to the best value"]);
     let (mut compared, mut charts, mut won, mut judged) = (Vec::new(), Vec::new(), 0, 0);
     for set in &sets {
         let (floor, _) = of(set.name, f64::MAX, &|w| matches!(w, Who::NotPrivate));
-        table.row([set.name.into(), "not private".into(), "inf".into(), cell(floor.mean), cell(floor.sd), "0".into(), "".into()]);
+        table.row([
+            set.name.into(),
+            "not private".into(),
+            "inf".into(),
+            cell(floor.mean),
+            cell(floor.sd),
+            "0".into(),
+            "".into(),
+        ]);
         let mut panel = Panel::new(set.name, Axis::linear("epsilon"), Axis::log("validation loss"));
         let without = epsilons.iter().map(|&e| (e, floor.mean, floor.mean - floor.sd, floor.mean + floor.sd));
         panel = panel.with(Series::band("not private", without));
@@ -194,7 +207,8 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
             // the variance-reduced methods, far above at their defaults, are in the table
             if !name.ends_with("svrg-ht") && !name.ends_with("ours: dp-scsg-ht") {
                 let points = epsilons.iter().zip(&all).map(|(&e, s)| (e, s.mean, s.mean - s.sd, s.mean + s.sd));
-                panel = std::mem::replace(&mut panel, Panel::new("", Axis::linear(""), Axis::linear(""))).with(Series::band(name, points));
+                panel = std::mem::replace(&mut panel, Panel::new("", Axis::linear(""), Axis::linear("")))
+                    .with(Series::band(name, points));
             }
             all
         };
@@ -202,7 +216,11 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
         for &(method, noise) in &papers {
             let all = line(&format!("{}, {}", method.name(), noise.name()), &|epsilon| {
                 let tried = rates.iter().map(|&rate| {
-                    of(set.name, epsilon, &|w| matches!(w, Who::Paper(m, n, r) if *m == method && *n == noise && *r == rate))
+                    of(
+                        set.name,
+                        epsilon,
+                        &|w| matches!(w, Who::Paper(m, n, r) if *m == method && *n == noise && *r == rate),
+                    )
                 });
                 tried.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean)).unwrap_or_else(|| (Summary::of([]), Vec::new()))
             });
@@ -212,7 +230,11 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
         }
         let own: Vec<Vec<Summary>> = METHODS
             .iter()
-            .map(|name| line(&format!("ours: {name}"), &|epsilon| of(set.name, epsilon, &|w| matches!(w, Who::Ours(m) if m == name))))
+            .map(|name| {
+                line(&format!("ours: {name}"), &|epsilon| {
+                    of(set.name, epsilon, &|w| matches!(w, Who::Ours(m) if m == name))
+                })
+            })
             .collect();
         for (i, epsilon) in epsilons.iter().enumerate() {
             let source = sources.iter().map(|all| all[i].mean).fold(f64::INFINITY, f64::min);
@@ -230,7 +252,10 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
             judged += 1;
             won += usize::from(reached);
             compared.push(Compared {
-                what: format!("{}, epsilon = {epsilon}: dp-gd-ht below the paper's best, as a share of its gap", set.name),
+                what: format!(
+                    "{}, epsilon = {epsilon}: dp-gd-ht below the paper's best, as a share of its gap",
+                    set.name
+                ),
                 reported: "at least 0.2".into(),
                 ours: shown,
                 agrees: Some(reached),

@@ -71,7 +71,8 @@ fn sms(path: &Path, limit: usize) -> Result<DataSet, Failure> {
 
 /// FNV-1a.
 fn slot(word: &str) -> u32 {
-    let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+    let hash =
+        word.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
     (hash % HASHED as u64) as u32
 }
 
@@ -97,7 +98,9 @@ fn libsvm(path: &Path) -> Result<DataSet, Failure> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parsed: Vec<(f64, Vec<(u32, f32)>)> = lines
         .map(|(i, line)| {
-            entries(line).ok_or_else(|| Failure::of(format!("{}: line {} is not `label index:value ...`", path.display(), i + 1)))
+            entries(line).ok_or_else(|| {
+                Failure::of(format!("{}: line {} is not `label index:value ...`", path.display(), i + 1))
+            })
         })
         .collect::<Result<_, _>>()?;
     let columns = parsed.iter().flat_map(|(_, row)| row).map(|e| e.0 as usize + 1).max().unwrap_or(0);

@@ -121,7 +121,8 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         }
     }
     let results = lab.trials("learn", &settings, repeats, learn)?;
-    let mut table = Table::new("risk", ["method", "delta", "d", "s", "n", "excess", "sd", "predicted", "excess of 0", "non-zeros"]);
+    let mut table =
+        Table::new("risk", ["method", "delta", "d", "s", "n", "excess", "sd", "predicted", "excess of 0", "non-zeros"]);
     for (s, r) in settings.iter().zip(&results) {
         let excess = Summary::of(r.iter().map(|x| x.excess));
         table.row([
@@ -141,7 +142,9 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         settings
             .iter()
             .zip(&results)
-            .filter(|(s, _)| s.dimension == dimension && s.method == method && s.delta == delta && s.sparsity == SPARSITY)
+            .filter(|(s, _)| {
+                s.dimension == dimension && s.method == method && s.delta == delta && s.sparsity == SPARSITY
+            })
             .map(|(s, r)| (s.records as f64, Summary::of(r.iter().map(|x| x.excess))))
             .collect()
     };
@@ -149,7 +152,9 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         settings
             .iter()
             .zip(&results)
-            .filter(move |(s, _)| s.dimension == dimension && s.method == METHODS[0].0 && s.delta > 0.0 && s.sparsity == SPARSITY)
+            .filter(move |(s, _)| {
+                s.dimension == dimension && s.method == METHODS[0].0 && s.delta > 0.0 && s.sparsity == SPARSITY
+            })
             .map(|(s, r)| (s.records as f64, Summary::of(r.iter().map(|x| x.zero)).mean))
     };
     let panel = |dimension: usize| {
@@ -173,26 +178,35 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     };
     let by_sparsity = {
         let title = format!("d = {middle_d}, n = {middle_n}");
-        METHODS.iter().fold(Panel::new(title, Axis::log("non-zeros s"), Axis::log("F(x) − min F")), |panel, (method, delta, name)| {
-            panel.with(Series::band(*name, against_s(method, *delta).iter().map(|(s, e)| e.at(*s))))
-        })
+        METHODS.iter().fold(
+            Panel::new(title, Axis::log("non-zeros s"), Axis::log("F(x) − min F")),
+            |panel, (method, delta, name)| {
+                panel.with(Series::band(*name, against_s(method, *delta).iter().map(|(s, e)| e.at(*s))))
+            },
+        )
     };
-    let in_s = log_log_slope(against_s(METHODS[0].0, 1e-6).into_iter().map(|(s, e)| (s, e.mean.max(1e-9)))).map_or(f64::NAN, |s| s.slope);
+    let in_s = log_log_slope(against_s(METHODS[0].0, 1e-6).into_iter().map(|(s, e)| (s, e.mean.max(1e-9))))
+        .map_or(f64::NAN, |s| s.slope);
     let slope = |dimension: usize, method: &str, delta: f64| {
-        log_log_slope(points(dimension, method, delta).into_iter().map(|(n, s)| (n, s.mean.max(1e-9)))).map_or(f64::NAN, |s| s.slope)
+        log_log_slope(points(dimension, method, delta).into_iter().map(|(n, s)| (n, s.mean.max(1e-9))))
+            .map_or(f64::NAN, |s| s.slope)
     };
     let largest = dimensions[dimensions.len() - 1];
     let approximate = slope(largest, METHODS[0].0, 1e-6);
     let pure = slope(largest, METHODS[0].0, 0.0);
-    let at = |dimension: usize, method: &str, delta: f64| points(dimension, method, delta).last().map_or(f64::NAN, |p| p.1.mean);
+    let at = |dimension: usize, method: &str, delta: f64| {
+        points(dimension, method, delta).last().map_or(f64::NAN, |p| p.1.mean)
+    };
     let growth = at(largest, METHODS[0].0, 1e-6) / at(dimensions[0], METHODS[0].0, 1e-6);
     let dense = at(largest, "output-perturbation", 1e-6) / at(dimensions[0], "output-perturbation", 1e-6);
-    let best = METHODS
-        .iter()
-        .min_by(|a, b| at(largest, a.0, a.1).total_cmp(&at(largest, b.0, b.1)))
-        .map_or("", |m| m.2);
+    let best =
+        METHODS.iter().min_by(|a, b| at(largest, a.0, a.1).total_cmp(&at(largest, b.0, b.1))).map_or("", |m| m.2);
     let compared = vec![
-        Compared::within("slope in n at the largest d, δ = 1e-6 (bound: -1/2 until it meets that of 0)", -0.7..=-0.1, approximate),
+        Compared::within(
+            "slope in n at the largest d, δ = 1e-6 (bound: -1/2 until it meets that of 0)",
+            -0.7..=-0.1,
+            approximate,
+        ),
         Compared::within("slope in n at the largest d, δ = 0 (bound: -1/3)", -0.5..=0.0, pure),
         Compared::within("slope in s at the middle d and n (bound: 1/4, with D fixed)", -0.25..=0.75, in_s),
         Compared::within("excess at the largest n: largest over smallest d (ln d would be below 2)", 0.5..=2.5, growth),

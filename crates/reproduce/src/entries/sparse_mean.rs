@@ -108,15 +108,18 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     lab.setting("d of the curves in n", base)?;
     lab.setting("n of the curves in d", fixed)?;
     lab.setting("repeats", repeats)?;
-    let methods = [("projected-gaussian", DELTA, "Gaussian, projected"), ("projected-laplace", 0.0, "Laplace, projected (pure)")];
+    let methods =
+        [("projected-gaussian", DELTA, "Gaussian, projected"), ("projected-laplace", 0.0, "Laplace, projected (pure)")];
     let mut settings = Vec::new();
     for (method, delta, _) in methods {
         settings.extend(records.iter().map(|&records| Setting { method, delta, records, dimension: base }));
         settings.extend(dimensions.iter().map(|&dimension| Setting { method, delta, records: fixed, dimension }));
     }
     let results = lab.trials("means", &settings, repeats, |s, trial| measure(s, trial))?;
-    let mut table =
-        Table::new("errors", ["method", "n", "d", "l2 error", "sd", "proved bound", "without projection", "norm of the mean"]);
+    let mut table = Table::new(
+        "errors",
+        ["method", "n", "d", "l2 error", "sd", "proved bound", "without projection", "norm of the mean"],
+    );
     let per_method = records.len() + dimensions.len();
     let mut in_n = Panel::new(format!("d = {base}"), Axis::log("records n"), Axis::log("l2 error"));
     let mut in_d = Panel::new(format!("n = {fixed}"), Axis::log("dimension d"), Axis::log("l2 error"));
@@ -159,8 +162,12 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         if m == 0 {
             let [n_bound, d_bound] = bounds;
             let [n_plain, d_plain] = plain;
-            in_n = in_n.with(Series::theory("proved bound (Gaussian)", n_bound)).with(Series::theory("Gaussian, unprojected", n_plain));
-            in_d = in_d.with(Series::theory("proved bound (Gaussian)", d_bound)).with(Series::theory("Gaussian, unprojected", d_plain));
+            in_n = in_n
+                .with(Series::theory("proved bound (Gaussian)", n_bound))
+                .with(Series::theory("Gaussian, unprojected", n_plain));
+            in_d = in_d
+                .with(Series::theory("proved bound (Gaussian)", d_bound))
+                .with(Series::theory("Gaussian, unprojected", d_plain));
         }
     }
     // a short run has no records beyond the crossover

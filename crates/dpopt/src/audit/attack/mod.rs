@@ -202,7 +202,8 @@ pub fn audit_samples(claim: &Claim, with: &[f64], without: &[f64], options: &Opt
 fn conclude(claim: &Claim, with: &[f64], without: &[f64], options: &Options) -> Report {
     let pilot = options.pilot_runs() as usize;
     let fresh = options.runs - pilot as u64;
-    let Choice { event, bound, model, .. } = choose(&with[..pilot], &without[..pilot], claim, options.delta, fresh, options.alpha);
+    let Choice { event, bound, model, .. } =
+        choose(&with[..pilot], &without[..pilot], claim, options.delta, fresh, options.alpha);
     let counts = event.count(&with[pilot..], &without[pilot..]);
     // three events, a third of α each
     let share = options.alpha / 3.0;
@@ -220,7 +221,11 @@ fn conclude(claim: &Claim, with: &[f64], without: &[f64], options: &Options) -> 
         event,
         counts,
         roc: roc(&with[pilot..], &without[pilot..]),
-        verdict: if [rates, best, model].iter().any(|r| r.rejects(claim)) { Verdict::Violated } else { Verdict::NotRefuted },
+        verdict: if [rates, best, model].iter().any(|r| r.rejects(claim)) {
+            Verdict::Violated
+        } else {
+            Verdict::NotRefuted
+        },
         stopping: None,
     }
 }

@@ -49,9 +49,10 @@ fn draw(svg: &mut String, report: &Report, claim: &Claim) -> Result<(), Box<dyn 
     region.push((1.0, floor));
     region.push((floor, floor));
     chart.draw_series(std::iter::once(Polygon::new(region, RGBColor(90, 140, 200).mix(0.2))))?;
-    chart.draw_series(LineSeries::new(upper, RGBColor(60, 100, 170).stroke_width(2)))?.label("largest rate the claim allows").legend(
-        |(x, y)| PathElement::new([(x, y), (x + 18, y)], RGBColor(60, 100, 170).stroke_width(2)),
-    );
+    chart
+        .draw_series(LineSeries::new(upper, RGBColor(60, 100, 170).stroke_width(2)))?
+        .label("largest rate the claim allows")
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], RGBColor(60, 100, 170).stroke_width(2)));
     // the axis of the proved event, so that the picture and the verdict speak of the same order of the worlds
     let oriented = report.roc.iter().map(|p| match (report.event.above, report.event.positive_with) {
         (true, true) => (p.fpr, p.tpr),
@@ -60,9 +61,10 @@ fn draw(svg: &mut String, report: &Report, claim: &Claim) -> Result<(), Box<dyn 
         (false, false) => (1.0 - p.tpr, 1.0 - p.fpr),
     });
     let points: Vec<(f64, f64)> = oriented.filter(|&(x, y)| x >= floor && y >= floor).collect();
-    chart.draw_series(points.iter().map(|&p| Circle::new(p, 2, RGBColor(40, 40, 40).filled())))?.label("observed").legend(|(x, y)| {
-        Circle::new((x + 9, y), 2, RGBColor(40, 40, 40).filled())
-    });
+    chart
+        .draw_series(points.iter().map(|&p| Circle::new(p, 2, RGBColor(40, 40, 40).filled())))?
+        .label("observed")
+        .legend(|(x, y)| Circle::new((x + 9, y), 2, RGBColor(40, 40, 40).filled()));
     // bounds by counting hold for a frozen event and a fixed number of runs; a sequential audit has neither
     let (marked, text) = if report.stopping.is_some() {
         let share = |k: u64, n: u64| k as f64 / n.max(1) as f64;

@@ -72,7 +72,13 @@ impl Ladder {
     }
 
     /// Another event from here on; `point` says which (ε, δ) a rung bets against.
-    fn turn_to(&mut self, event: Event, rates: (f64, f64), weights: [f64; 4], point: impl Fn(f64, (f64, f64)) -> (f64, f64)) {
+    fn turn_to(
+        &mut self,
+        event: Event,
+        rates: (f64, f64),
+        weights: [f64; 4],
+        point: impl Fn(f64, (f64, f64)) -> (f64, f64),
+    ) {
         self.event = event;
         for rung in &mut self.rungs {
             rung.bet.turn_to(point(rung.value, rates), weights);
@@ -385,9 +391,13 @@ mod tests {
         println!("epsilon: counting {}, bets {}", fixed.lower_bound, bets.lower_bound);
         assert!(bets.lower_bound > 0.8 && bets.lower_bound < 1.0);
         let options = Options { delta: 1e-5, ..options };
-        let fixed = super::super::audit(&Claim::gaussian(1.0), gaussian, &pair, &options, &Silent).expect("valid options");
+        let fixed =
+            super::super::audit(&Claim::gaussian(1.0), gaussian, &pair, &options, &Silent).expect("valid options");
         let bets = audit_until(&Claim::gaussian(1.0), gaussian, &pair, &options, &Silent).expect("valid options");
-        println!("mu: counting {}, bets {}; epsilon: {} and {}", fixed.mu_lower, bets.mu_lower, fixed.lower_bound, bets.lower_bound);
+        println!(
+            "mu: counting {}, bets {}; epsilon: {} and {}",
+            fixed.mu_lower, bets.mu_lower, fixed.lower_bound, bets.lower_bound
+        );
         assert!(bets.mu_lower > 0.85 && bets.lower_bound > 0.8 * fixed.lower_bound);
     }
 

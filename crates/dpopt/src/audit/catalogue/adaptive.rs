@@ -27,19 +27,25 @@ fn newton(code: Code) -> Result<(), String> {
         }
     }
     let length = a.iter().zip(&x).map(|(w, v)| w * v * v).sum::<f64>().sqrt();
-    if length <= 1.0 + 1e-15 { Ok(()) } else { Err(format!("the record is {:.1e} too long for its noise", length - 1.0)) }
+    if length <= 1.0 + 1e-15 {
+        Ok(())
+    } else {
+        Err(format!("the record is {:.1e} too long for its noise", length - 1.0))
+    }
 }
 
 /// δ of one round of private moments at ε = 1 where 10⁻⁶ is claimed; the planted noise is the source's √ln(1/δ)/ε.
 fn one_round(code: Code) -> Result<(), String> {
     let (epsilon, delta) = (1.0, 1e-6f64);
     let z = code.pick(1.0 / special::gaussian_mu(epsilon, delta), (1.0 / delta).ln().sqrt() / epsilon);
-    let true_delta = accountant::delta(&Event::gaussian(z), Relation::ZeroOut, epsilon).map_err(|e| e.to_string())?.upper;
+    let true_delta =
+        accountant::delta(&Event::gaussian(z), Relation::ZeroOut, epsilon).map_err(|e| e.to_string())?.upper;
     if true_delta <= delta * (1.0 + 1e-9) { Ok(()) } else { Err(format!("delta is {true_delta:.2e}, not {delta:.0e}")) }
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
-    let (right, wrong) = (GradientSums::new(Event::gaussian(2.0), 3, 2.0), GradientSums::new(Event::gaussian(1.0), 3, 1.0));
+    let (right, wrong) =
+        (GradientSums::new(Event::gaussian(2.0), 3, 2.0), GradientSums::new(Event::gaussian(1.0), 3, 1.0));
     let worlds = [-1.0, 1.0].map(|t| canaries(3, 1, &[t]));
     let door = SumDoor::new(1.0, 2);
     vec![

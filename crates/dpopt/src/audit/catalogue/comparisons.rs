@@ -143,7 +143,10 @@ impl Search {
     /// ε₁ = 1 per run and a geometric number of runs: 3 in all.
     fn new(mean: f64) -> Self {
         let run = Box::new(Event::ApproxDp { epsilon: 1.0, delta: 0.0 });
-        Self { event: Event::RepeatAndSelect { event: run, mean, shape: 1.0 }, law: Repetitions::negative_binomial(1.0, mean).ok() }
+        Self {
+            event: Event::RepeatAndSelect { event: run, mean, shape: 1.0 },
+            law: Repetitions::negative_binomial(1.0, mean).ok(),
+        }
     }
 
     /// How many runs, as planned.

@@ -19,7 +19,13 @@ struct Banded {
 }
 
 impl Banded {
-    fn new(factor: Option<Factor>, multiplier: f64, steps: usize, planned: [Participation; 2], taken: [&[usize]; 2]) -> Self {
+    fn new(
+        factor: Option<Factor>,
+        multiplier: f64,
+        steps: usize,
+        planned: [Participation; 2],
+        taken: [&[usize]; 2],
+    ) -> Self {
         let runs = factor.map(|factor| {
             planned.map(|p| Correlated::new(factor.clone(), multiplier * factor.sensitivity(steps, p), steps))
         });
@@ -48,7 +54,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             |code, with, draws| lazy(code.pick(16, 1), 1.0, &[0], with, draws),
         ),
         PlantedBug::counting(
-            ("19.lazy-off-by-one", Shipped, "deferred noise of m - 1 instead of m = 4 steps", "coordinate touched once, read at the end"),
+            (
+                "19.lazy-off-by-one",
+                Shipped,
+                "deferred noise of m - 1 instead of m = 4 steps",
+                "coordinate touched once, read at the end",
+            ),
             Claim::gaussian(0.5),
             (22_000, 3_000),
             |code, with, draws| lazy(code.pick(4, 3), 1.0, &[0], with, draws),

@@ -35,7 +35,11 @@ fn untouched_rows() -> PlantedBug {
             let chosen = match code {
                 Code::Correct => level.draw(1000, touched, draws.noise()),
                 // indices among the touched ones
-                Code::Planted => level.draw(touched.len() as u64, &touched.iter().map(|t| (0, t.1)).collect::<Vec<_>>(), draws.noise()),
+                Code::Planted => level.draw(
+                    touched.len() as u64,
+                    &touched.iter().map(|t| (0, t.1)).collect::<Vec<_>>(),
+                    draws.noise(),
+                ),
             };
             let own = if code == Code::Correct { 7 } else { 0 };
             indicator(chosen.contains(&own))

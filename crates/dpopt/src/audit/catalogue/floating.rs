@@ -7,7 +7,9 @@ use crate::audit::statistics::Claim;
 use crate::audit::statistics::laws::ks_p_value;
 use crate::audit::worst_cases::indicator;
 use crate::mechanism::ClippedVectors;
-use dpopt_noise::{Descending, DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace};
+use dpopt_noise::{
+    Descending, DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace,
+};
 use dpopt_privacy::special::normal_cdf;
 
 /// Naive Laplace(1) in floating point: U a multiple of 2^-53, the sign apart.
@@ -71,12 +73,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let (noise, grid) = gridded();
     bugs.push(PlantedBug::counting(
-        (
-            "19.haney",
-            Altered,
-            "normal noise added in floating point",
-            "1{output is not a multiple of 2^-53}",
-        ),
+        ("19.haney", Altered, "normal noise added in floating point", "1{output is not a multiple of 2^-53}"),
         Claim::gaussian(1.0),
         (620, 100),
         move |code, with, draws| {
@@ -101,14 +98,17 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         (1_100, 300),
         move |code, with, draws| match (code, &right, &wrong) {
             // s = .5 on the grid of 1, from the rounded Gaussian of 8 on the grid of 1/16
-            (Code::Correct, Some(noise), _) => indicator(with) + (noise.sample(draws.noise()) as f64 / 16.0 + 0.5).floor(),
+            (Code::Correct, Some(noise), _) => {
+                indicator(with) + (noise.sample(draws.noise()) as f64 / 16.0 + 0.5).floor()
+            }
             (Code::Planted, _, Some(noise)) => indicator(with) + noise.sample(draws.noise()) as f64,
             _ => f64::NAN,
         },
     ));
 
     // δ(ε) of continuous Laplace noise with ε = 1: 1 − e^{(ε−1)/2}
-    let points: Vec<(f64, f64)> = (0..=20).map(|i| 0.05 * f64::from(i)).map(|e| (e, -(0.5 * (e - 1.0)).exp_m1())).collect();
+    let points: Vec<(f64, f64)> =
+        (0..=20).map(|i| 0.05 * f64::from(i)).map(|e| (e, -(0.5 * (e - 1.0)).exp_m1())).collect();
     let (right, wrong) = (RoundedLaplace::new(1.0, Grid::new(0)).ok(), DiscreteLaplace::new(1).ok());
     bugs.push(PlantedBug::counting(
         (
@@ -172,8 +172,14 @@ fn looking() -> Vec<PlantedBug> {
             ),
             round_up,
         ),
-        (("19.saturating", Altered, "partial sums saturate", "change of the sum by one record at the limit"), saturating),
-        (("19.lanes", Altered, "partial sums in 32-bit lanes", "sum of 3 records of 2^30 against the exact one"), lanes),
+        (
+            ("19.saturating", Altered, "partial sums saturate", "change of the sum by one record at the limit"),
+            saturating,
+        ),
+        (
+            ("19.lanes", Altered, "partial sums in 32-bit lanes", "sum of 3 records of 2^30 against the exact one"),
+            lanes,
+        ),
         (
             (
                 "19.order-statistics",
@@ -216,12 +222,18 @@ fn float_sum(code: Code) -> Result<(), String> {
             grid.to_f64((units(f64::from(bound)) + rest) - (units(0.0) + rest))
         }
     };
-    if moved > f64::from(bound) { Err(format!("one record moves the sum by {:.5} U", moved / f64::from(bound))) } else { Ok(()) }
+    if moved > f64::from(bound) {
+        Err(format!("one record moves the sum by {:.5} U", moved / f64::from(bound)))
+    } else {
+        Ok(())
+    }
 }
 
 /// The library's sum of these numbers, which may be as large as `clip`, on the grid of integers.
 fn shipped_sum(values: &[f64], clip: f64) -> Result<i64, String> {
-    let sum = ClippedVectors::new(clip, Grid::new(0)).map_err(|e| e.to_string())?.sum(values.len(), 1, |i, out| out.push(values[i]));
+    let sum = ClippedVectors::new(clip, Grid::new(0))
+        .map_err(|e| e.to_string())?
+        .sum(values.len(), 1, |i, out| out.push(values[i]));
     Ok(sum.expose().units()[0])
 }
 

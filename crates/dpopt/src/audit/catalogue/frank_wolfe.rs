@@ -29,13 +29,16 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         (1.0, DELTA),
         [canaries(4, d, &[0.0]), canaries(4, d, &[1.0])],
     );
-    let wide_claim = wide.event().and_then(|event| Claim::reported(&event, Relation::ZeroOut, DELTA).map_err(|e| e.to_string()));
+    let wide_claim =
+        wide.event().and_then(|event| Claim::reported(&event, Relation::ZeroOut, DELTA).map_err(|e| e.to_string()));
     let under = |relation| {
         let public = Problem { relation, ..problem(3, 1, Loss::Absolute) };
         Subject::new(vertices(1), public, (1.0, DELTA), [-1.0, 1.0].map(against_two))
     };
     let (correct, planted) = (under(Relation::ReplaceOne), under(Relation::ZeroOut));
-    let claim = correct.event().and_then(|event| Claim::reported(&event, Relation::ReplaceOne, DELTA).map_err(|e| e.to_string()));
+    let claim = correct
+        .event()
+        .and_then(|event| Claim::reported(&event, Relation::ReplaceOne, DELTA).map_err(|e| e.to_string()));
     vec![
         PlantedBug::counting(
             (

@@ -12,7 +12,12 @@ use dpopt_privacy::{Budget, Event, Relation};
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = vec![PlantedBug::counting(
-        ("20.5", Shipped, "tree of partial sums: one of 5 levels not counted", "a leaf of all 5 levels, sum of its nodes"),
+        (
+            "20.5",
+            Shipped,
+            "tree of partial sums: one of 5 levels not counted",
+            "a leaf of all 5 levels, sum of its nodes",
+        ),
         Claim::gaussian(1.0),
         (12_000, 5_000),
         // a record is in one node per level: sensitivity √levels
@@ -111,11 +116,17 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         .map_err(|e| e.to_string())
         .and_then(|b| LabelSelection::plan(Relation::ZeroOut, b).map_err(|e| e.to_string()))
         .map(RareLabel::new);
-    let claim = plan.as_ref().map_err(Clone::clone).and_then(|p| {
-        Claim::reported(&p.event(), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
-    });
+    let claim = plan
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|p| Claim::reported(&p.event(), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
     bugs.push(PlantedBug::counting(
-        ("20.19", Altered, "labels chosen by their counts without noise", "a label around the threshold; 1{it is shown}"),
+        (
+            "20.19",
+            Altered,
+            "labels chosen by their counts without noise",
+            "a label around the threshold; 1{it is shown}",
+        ),
         claim,
         (60, 3_000),
         move |code, with, draws| match (&plan, code) {

@@ -83,7 +83,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     ));
 
     bugs.push(PlantedBug::looking(
-        ("03.tau", Shipped, "the sampler's error added to delta without the factor 1 + e^epsilon", "certification at epsilon = 8"),
+        (
+            "03.tau",
+            Shipped,
+            "the sampler's error added to delta without the factor 1 + e^epsilon",
+            "certification at epsilon = 8",
+        ),
         samplers_error,
     ));
     bugs.push(PlantedBug::looking(

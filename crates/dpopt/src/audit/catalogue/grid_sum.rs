@@ -57,7 +57,12 @@ fn contributions() -> Vec<PlantedBug> {
     let classical = (2.0 * (1.25 / delta).ln()).sqrt() / epsilon;
     vec![
         sums(
-            ("20.1", Shipped, "noise for sensitivity C where the relation is replace-one (2C)", "record +C against record -C, coordinate"),
+            (
+                "20.1",
+                Shipped,
+                "noise for sensitivity C where the relation is replace-one (2C)",
+                "record +C against record -C, coordinate",
+            ),
             1.0,
             211,
             (replaced(2.0), replaced(1.0)),
@@ -86,7 +91,12 @@ fn contributions() -> Vec<PlantedBug> {
             (noisy(gaussian_noise_multiplier(epsilon, delta)), noisy(classical)),
         ),
         sums(
-            ("20.6", Shipped, "l-infinity clip where the noise is for l2 (d = 4)", "canary (C, C, C, C), sum of coordinates"),
+            (
+                "20.6",
+                Shipped,
+                "l-infinity clip where the noise is for l2 (d = 4)",
+                "canary (C, C, C, C), sum of coordinates",
+            ),
             0.5,
             664,
             (
@@ -106,13 +116,23 @@ fn contributions() -> Vec<PlantedBug> {
             (half(|door| door.clipped(&[1.0; 9])), half(|door| (0..9).flat_map(|_| door.clipped(&[1.0])).collect())),
         ),
         sums(
-            ("20.9", Shipped, "clip per record where the unit is the user (4 records)", "user with 4 aligned records, coordinate"),
+            (
+                "20.9",
+                Shipped,
+                "clip per record where the unit is the user (4 records)",
+                "user with 4 aligned records, coordinate",
+            ),
             0.5,
             92,
             (half(|door| door.clipped(&[4.0])), half(|door| vec![(0..4).map(|_| door.clipped(&[1.0])[0]).sum()])),
         ),
         sums(
-            ("20.17", Altered, "gradient of the intercept added after the clip", "row of norm C and intercept C, sum of coordinates"),
+            (
+                "20.17",
+                Altered,
+                "gradient of the intercept added after the clip",
+                "row of norm C and intercept C, sum of coordinates",
+            ),
             1.0,
             1_050,
             (
@@ -154,7 +174,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let noise = rounded(1.0, grid);
     bugs.push(PlantedBug::counting(
-        ("20.20", Altered, "the same noise seed in two steps", "record in the second step only; 1{difference of the releases is exactly C}"),
+        (
+            "20.20",
+            Altered,
+            "the same noise seed in two steps",
+            "record in the second step only; 1{difference of the releases is exactly C}",
+        ),
         Claim::gaussian(1.0),
         (40, 3_000),
         move |code, with, draws| {
@@ -173,7 +198,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let noise = rounded(1.0, grid);
     bugs.push(PlantedBug::counting(
-        ("20.21", Altered, "one noise draw shared by all coordinates", "canary in the first coordinate; 1{the two coordinates differ}"),
+        (
+            "20.21",
+            Altered,
+            "one noise draw shared by all coordinates",
+            "canary in the first coordinate; 1{the two coordinates differ}",
+        ),
         Claim::gaussian(1.0),
         (40, 100),
         move |code, with, draws| {
@@ -212,7 +242,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let (fine, coarse) = (rounded(4.0, grid), rounded(4.0, Grid::new(grid.exponent() + 1)));
     bugs.push(PlantedBug::counting(
-        ("19.coarse-noise", Shipped, "noise on a grid twice as coarse as the sum's", "canary of one grid step; parity of the output"),
+        (
+            "19.coarse-noise",
+            Shipped,
+            "noise on a grid twice as coarse as the sum's",
+            "canary of one grid step; parity of the output",
+        ),
         Claim::gaussian(0.25),
         (40, 100),
         move |code, with, draws| {

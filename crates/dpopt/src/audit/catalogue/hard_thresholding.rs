@@ -3,14 +3,16 @@
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::Sensitive;
+use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::methods::{Subject, problem};
 use crate::audit::worst_cases::sums::canaries;
-use crate::audit::statistics::Claim;
 use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, Gaussian};
-use crate::optimize::{DpGdHt, HardThresholdSchedule, InnerSteps, SourceProblem, SparseOptions, scsg_ht_noise, sgd_ht_noise};
+use crate::optimize::{
+    DpGdHt, HardThresholdSchedule, InnerSteps, SourceProblem, SparseOptions, scsg_ht_noise, sgd_ht_noise,
+};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Event, Relation, accountant};
 
@@ -41,8 +43,13 @@ fn closed_form(code: Code) -> Result<(), String> {
         sample_size: 100,
         event: Box::new(Event::gaussian(sigma * 100.0)),
     };
-    let epsilon = accountant::epsilon(&one.self_composed(100), Relation::ReplaceOne, 1e-5).map_err(|e| e.to_string())?;
-    if epsilon.upper <= 10.0 { Ok(()) } else { Err(format!("the accountant certifies epsilon {:.1}, not 10", epsilon.upper)) }
+    let epsilon =
+        accountant::epsilon(&one.self_composed(100), Relation::ReplaceOne, 1e-5).map_err(|e| e.to_string())?;
+    if epsilon.upper <= 10.0 {
+        Ok(())
+    } else {
+        Err(format!("the accountant certifies epsilon {:.1}, not 10", epsilon.upper))
+    }
 }
 
 /// How far one record moves the sum of differences of its gradients at two iterates, for noise made for c.
@@ -65,13 +72,21 @@ fn difference(code: Code) -> Result<(), String> {
                 curator.release(&noise, &gradient.difference_sum(&examples, batch, &[5.0], &[-5.0]))?.into_inner()[0]
             }
             Code::Planted => {
-                let mut at = |w: f64| Ok::<_, crate::mechanism::CuratorError>(curator.release(&noise, &gradient.sum(&examples, &[w]))?.into_inner()[0]);
+                let mut at = |w: f64| {
+                    Ok::<_, crate::mechanism::CuratorError>(
+                        curator.release(&noise, &gradient.sum(&examples, &[w]))?.into_inner()[0],
+                    )
+                };
                 at(5.0)? - at(-5.0)?
             }
         })
     };
     let moved = moved().map_err(|e| e.to_string())?.abs();
-    if moved <= c * 1.001 { Ok(()) } else { Err(format!("one record moves the sum by {:.2} times what the noise is made for", moved / c)) }
+    if moved <= c * 1.001 {
+        Ok(())
+    } else {
+        Err(format!("one record moves the sum by {:.2} times what the noise is made for", moved / c))
+    }
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
@@ -86,7 +101,9 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let worlds = [canaries(4, d, &[0.0]), canaries(4, d, &[1.0])];
     let subject = Subject::new(DpGdHt { sparse }, problem(4, d, Loss::Absolute), (1.0, 1e-5), worlds)
         .altered(HardThresholdSchedule::by_entries);
-    let claim = subject.event().and_then(|event| Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
+    let claim = subject
+        .event()
+        .and_then(|event| Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
     vec![
         PlantedBug::counting(
             (

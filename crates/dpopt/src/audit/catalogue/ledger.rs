@@ -20,12 +20,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             |code| releases(code, None),
         ),
         PlantedBug::looking(
-            (
-                "18.batch-twice",
-                Altered,
-                "one Poisson batch serves two releases",
-                "releases that came out of one batch",
-            ),
+            ("18.batch-twice", Altered, "one Poisson batch serves two releases", "releases that came out of one batch"),
             |code| releases(code, Some(0.5)),
         ),
         PlantedBug::looking(

@@ -9,8 +9,8 @@ use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
 use crate::optimize::solver::{Accuracy, Objective, minimise};
 use crate::optimize::{
-    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, SufficientStatistics,
-    newton_step,
+    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation,
+    SufficientStatistics, newton_step,
 };
 use dpopt_privacy::Relation;
 
@@ -127,7 +127,8 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         move |code, with, draws| newton_first_step(&newton, code, with, draws),
     ));
 
-    let subject = || Subject::new(SufficientStatistics::default(), problem(1, 1, Loss::Squared), (4.377, 1e-5), alone(1));
+    let subject =
+        || Subject::new(SufficientStatistics::default(), problem(1, 1, Loss::Squared), (4.377, 1e-5), alone(1));
     let released = subject();
     bugs.push(PlantedBug::counting(
         (
@@ -180,7 +181,11 @@ fn certified_tolerance(with: bool) -> f64 {
         linear: &[0.0],
         target_bound: 1.0,
     };
-    if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE { TOLERANCE } else { f64::NAN }
+    if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE {
+        TOLERANCE
+    } else {
+        f64::NAN
+    }
 }
 
 /// Damped Newton gets 6 steps; with the record the problem needs more.

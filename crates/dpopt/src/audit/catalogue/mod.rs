@@ -21,9 +21,9 @@ mod linear;
 mod peeling;
 mod run;
 mod sampling;
-mod streams;
 mod selection;
 mod sparse;
+mod streams;
 
 pub use super::tier::Tier;
 pub use run::{Outcome, Summary, run, run_one, run_some};

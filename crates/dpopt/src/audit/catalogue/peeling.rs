@@ -62,7 +62,9 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             Claim::pure(1.0),
             (60, 20_000),
             move |code, with, draws| match code {
-                Code::Correct => picks(&alone[usize::from(with)], (Gumbel, 1.0, 1.0), (1, 1), draws.word()).unwrap_or(f64::NAN),
+                Code::Correct => {
+                    picks(&alone[usize::from(with)], (Gumbel, 1.0, 1.0), (1, 1), draws.word()).unwrap_or(f64::NAN)
+                }
                 // with nothing touched nothing is picked
                 Code::Planted => indicator(with),
             },

@@ -5,9 +5,9 @@
 
 use super::{Check, Code, DELTA, PlantedBug, Run, Source, Tier, all};
 use crate::audit::attack::{CHUNK, sample};
-use crate::audit::statistics::{Claim, Counts};
 use crate::audit::statistics::sequential::{Bet, Stake, best_bet, imagined};
 use crate::audit::statistics::threshold::{Choice, Event, choose};
+use crate::audit::statistics::{Claim, Counts};
 use crate::progress::{Progress, Silent};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -180,7 +180,8 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
             // a larger pilot finds an event nearer to the best one
             let pilot_runs = planned.max(4000) * if tier == Tier::Long { 4 } else { 1 };
             let world = Worlds { run, seed };
-            let (with, without) = (world.sample(Code::Planted, true, pilot_runs, 0), world.sample(Code::Planted, false, pilot_runs, 0));
+            let (with, without) =
+                (world.sample(Code::Planted, true, pilot_runs, 0), world.sample(Code::Planted, false, pilot_runs, 0));
             let Choice { event, bound, .. } = choose(&with, &without, claim, DELTA, planned, ALPHA);
             let (event, bet) = opening(claim, event, event.count(&with, &without));
 
@@ -199,8 +200,9 @@ fn judge(bug: &PlantedBug, tier: Tier, seed: u64) -> Outcome {
             let seeds = seeds.planted;
             // one audit per seed, and all seeds together as a sharper one
             let rejects = |c: &Counts| c.rates(ALPHA).rejects(claim);
-            let false_alarm =
-                correct.iter().any(|a| a.fallen_after.is_some()) || rejects(&pool(&correct, 0)) || rejects(&pool(&correct, 1));
+            let false_alarm = correct.iter().any(|a| a.fallen_after.is_some())
+                || rejects(&pool(&correct, 0))
+                || rejects(&pool(&correct, 1));
             let pooled = pool(whole, 0);
             let side = |p: bool| if p { "D" } else { "D'" };
             Outcome {
@@ -262,7 +264,11 @@ impl Worlds<'_> {
                     break;
                 }
                 let (a, b) = (events[0].happened(w), events[0].happened(o));
-                if events[0].positive_with { bet.observe(a, b) } else { bet.observe(b, a) }
+                if events[0].positive_with {
+                    bet.observe(a, b)
+                } else {
+                    bet.observe(b, a)
+                }
                 fallen_after = bet.refuted(ALPHA).then(|| bet.pairs());
             }
             counts = [0, 1].map(|i| counts[i].merge(events[i].count(&with, &without)));

@@ -30,7 +30,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let (right, wrong) = (Batches::new(0.01, 1.0), Batches::new(0.02, 1.0));
     bugs.push(PlantedBug::counting(
-        ("20.24", Shipped, "the sampler uses 2q (q = .01, sigma = 1, T = 100)", "exact log-likelihood ratio of the noisy sums"),
+        (
+            "20.24",
+            Shipped,
+            "the sampler uses 2q (q = .01, sigma = 1, T = 100)",
+            "exact log-likelihood ratio of the noisy sums",
+        ),
         poisson_claim(0.01, 1.0, 100),
         (9_900, 20_000),
         move |code, with, draws| {
@@ -42,7 +47,12 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let batches = Batches::new(0.01, 5.0);
     bugs.push(PlantedBug::counting(
-        ("20.25", Shipped, "the Poisson batch is drawn once and kept (q = .01, sigma = 5, T = 100)", "sum over all steps"),
+        (
+            "20.25",
+            Shipped,
+            "the Poisson batch is drawn once and kept (q = .01, sigma = 5, T = 100)",
+            "sum over all steps",
+        ),
         poisson_claim(0.01, 5.0, 100),
         (98_000, 20_000),
         move |code, with, draws| kept_batch(&batches, 100, code, with, draws),
@@ -110,7 +120,9 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         poisson_claim(0.01, 1.0, 100),
         (23, 20_000),
         move |code, with, draws| {
-            likelihood::gaussian(&batches.sums(100, draws, |_, d| indicator(with && (code == Code::Planted || batches.enters(d)))))
+            likelihood::gaussian(
+                &batches.sums(100, draws, |_, d| indicator(with && (code == Code::Planted || batches.enters(d)))),
+            )
         },
     ));
 

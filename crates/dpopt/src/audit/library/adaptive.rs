@@ -8,21 +8,26 @@ use super::methods::{BUDGET, on_disk, row};
 use super::releases::TIGHT_RUNS;
 use crate::audit::attack::likelihood;
 use crate::audit::worst_cases::adaptive::{ROWS, anisotropic, axis, moments};
-use crate::audit::worst_cases::methods::{alone, coordinate, problem, Subject};
+use crate::audit::worst_cases::methods::{Subject, alone, coordinate, problem};
 use crate::loss::Loss;
 use crate::optimize::{
-    Adaptive, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdam, PdpSgd, Kind, MomentRelease, MomentSchedule, Moments, Pagan, PaganKind, Pasan,
-    PasanKind,
+    Adaptive, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdam, Kind, MomentRelease, MomentSchedule, Moments,
+    Pagan, PaganKind, Pasan, PasanKind, PdpSgd,
 };
 
 /// Poisson batches of a method in a ball, all sums seen.
 fn sampled<K: Kind>(text: (&'static str, &'static str)) -> LibraryAudit {
     let options = AdaptiveOptions { moments: Some(Moments::None), ..AdaptiveOptions::default() };
     let method = Adaptive::<K>::new(Some(0.25), options, anisotropic(8));
-    row(text, Subject::new(method, problem(ROWS, 1, Loss::Absolute), BUDGET, alone(ROWS)), (1e-2, 100_000), |_, s, view| {
-        let s = &s.descent;
-        likelihood::poisson(&coordinate(view.seen, 0, s.clip_norm), s.sampling_probability, s.noise_multiplier)
-    })
+    row(
+        text,
+        Subject::new(method, problem(ROWS, 1, Loss::Absolute), BUDGET, alone(ROWS)),
+        (1e-2, 100_000),
+        |_, s, view| {
+            let s = &s.descent;
+            likelihood::poisson(&coordinate(view.seen, 0, s.clip_norm), s.sampling_probability, s.noise_multiplier)
+        },
+    )
     .counting(0.5)
     .costly()
 }
@@ -30,7 +35,10 @@ fn sampled<K: Kind>(text: (&'static str, &'static str)) -> LibraryAudit {
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let tight = (BUDGET.1, TIGHT_RUNS);
     let single = |text, j: usize| {
-        row(text, axis(j, 1, BUDGET), tight, move |_, s, view| coordinate(view.seen, j, s.descent.clip_norm).iter().sum()).gaussian()
+        row(text, axis(j, 1, BUDGET), tight, move |_, s, view| {
+            coordinate(view.seen, j, s.descent.clip_norm).iter().sum()
+        })
+        .gaussian()
     };
     vec![
         single(("pagan, longest axis of an ellipsoid", "canary clipped to the axis, one step; its entry"), 0),
@@ -55,7 +63,11 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         row(
             ("pagan, Euclidean clip", "canary clipped to the axis, one step; its entry"),
             Subject::new(
-                Pagan::new(Some(1.0), AdaptiveOptions { euclidean_clip: true, ..AdaptiveOptions::default() }, anisotropic(4)),
+                Pagan::new(
+                    Some(1.0),
+                    AdaptiveOptions { euclidean_clip: true, ..AdaptiveOptions::default() },
+                    anisotropic(4),
+                ),
                 problem(ROWS, 1, Loss::Absolute),
                 BUDGET,
                 alone(ROWS),

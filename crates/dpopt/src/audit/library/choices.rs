@@ -1,13 +1,13 @@
 //! Choices from data: exponential mechanism, noisy maximum, quantiles, ranges, labels, randomized response.
 
 use super::{LibraryAudit, Reach};
+use crate::Sensitive;
+use crate::audit::draws::Draws;
 use crate::audit::worst_cases::choices::{
     LowEnd, Quartiles, RareLabel, largest_loss, low_quantile, quantile_choice, quantile_loss, saturating,
 };
 use crate::audit::worst_cases::comparisons::{self, answers, only_the_last, then_one_above, then_one_above_loss};
 use crate::audit::worst_cases::indicator;
-use crate::Sensitive;
-use crate::audit::draws::Draws;
 use crate::mechanism::{Choice, ChoiceLaw, Counts, Curator, LabelSelection, Mechanism};
 use dpopt_noise::{ExponentialChoice, NoiseSource};
 use dpopt_privacy::{Budget, Event, Relation};
@@ -17,12 +17,7 @@ fn exponential(epsilon: f64) -> Result<Event, String> {
 }
 
 /// A choice through the curator: the index, NaN if it is refused.
-fn choice(
-    law: ChoiceLaw,
-    epsilon: f64,
-    scores: [Vec<i64>; 2],
-    relation: Relation,
-) -> impl Fn(bool, &mut Draws) -> f64 {
+fn choice(law: ChoiceLaw, epsilon: f64, scores: [Vec<i64>; 2], relation: Relation) -> impl Fn(bool, &mut Draws) -> f64 {
     let worlds = scores.map(|s| Counts::declared(s, 1.0));
     let choice = Choice::new(law, epsilon, 1, false, relation);
     move |with, draws| {
@@ -131,14 +126,16 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
 
     let quartiles = Quartiles::new(1.0);
-    rows.push(LibraryAudit::new(
-        "three quartiles by recursion",
-        "3 values low, 2 in the middle, 3 high, a fourth low one or not; how many of the answers are low",
-        Ok(quartiles.event()),
-        (0.0, 40_000),
-        move |with, draws| quartiles.run(with, draws),
-    )
-    .costly());
+    rows.push(
+        LibraryAudit::new(
+            "three quartiles by recursion",
+            "3 values low, 2 in the middle, 3 high, a fourth low one or not; how many of the answers are low",
+            Ok(quartiles.event()),
+            (0.0, 40_000),
+            move |with, draws| quartiles.run(with, draws),
+        )
+        .costly(),
+    );
 
     let end = LowEnd::new(4.0);
     let reach = end.loss();

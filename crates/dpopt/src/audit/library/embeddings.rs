@@ -2,9 +2,9 @@
 //!
 //! Steps are so small that the weights stay where they started: the canary's gradient has one direction, which is public.
 
+use super::LibraryAudit;
 use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
-use super::LibraryAudit;
 use crate::Sensitive;
 use crate::audit::worst_cases::embeddings::{chosen_rows, direction, one_row, towers};
 use crate::audit::worst_cases::methods::{Subject, descent, problem};
@@ -20,7 +20,15 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 fn sgd(model: &Embedding, lazy: bool, selection: Option<Selection>) -> EmbeddingSgd {
     let mut descent = descent(4).descent;
     (descent.clip_norm, descent.learning_rate) = (Some(0.01), Some(1e-6));
-    EmbeddingSgd { model: model.clone(), selection, sampling_probability: Some(1.0), lazy: Some(lazy), update: None, adaptive: Default::default(), descent }
+    EmbeddingSgd {
+        model: model.clone(),
+        selection,
+        sampling_probability: Some(1.0),
+        lazy: Some(lazy),
+        update: None,
+        adaptive: Default::default(),
+        descent,
+    }
 }
 
 fn subject(sgd: EmbeddingSgd, features: usize, worlds: [Sensitive<Examples>; 2]) -> Subject<EmbeddingSgd> {
@@ -36,7 +44,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let start: Vec<f64> = (0..along.len()).map(|at| model.start(at, 3, 1.0)).collect();
     let chosen = Embedding { dimension: 2, towers: None, seed: 1 };
     let selection = Selection { noise_ratio: Some(1.0), level: Some(0.125), ..Selection::default() };
-    let chosen_subject = subject(sgd(&chosen, false, Some(selection)), 1, [false, true].map(|with| one_row(ROWS, 1, with)));
+    let chosen_subject =
+        subject(sgd(&chosen, false, Some(selection)), 1, [false, true].map(|with| one_row(ROWS, 1, with)));
     let chosen_along = direction(&chosen, 1, LOGISTIC);
     // of the noisy count only the choice is let out, so this pair can't reach the claim
     vec![
@@ -48,14 +57,20 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         )
         .gaussian(),
         row(
-            ("embedding-sgd, noise drawn lazily", "two towers, canary clipped in all 4 steps; weights along its gradient"),
+            (
+                "embedding-sgd, noise drawn lazily",
+                "two towers, canary clipped in all 4 steps; weights along its gradient",
+            ),
             subject(sgd(&model, true, None), 3, pair()),
             (BUDGET.1, 2 * TIGHT_RUNS),
             move |_, _, view| view.weights.iter().zip(&start).zip(&along).map(|((w, s), d)| (s - w) * d).sum::<f64>(),
         )
         .gaussian(),
         row(
-            ("embedding-sgd, chosen rows", "sum of embeddings, canary's row chosen or not, 4 steps; exact log-likelihood ratio"),
+            (
+                "embedding-sgd, chosen rows",
+                "sum of embeddings, canary's row chosen or not, 4 steps; exact log-likelihood ratio",
+            ),
             chosen_subject,
             tight,
             move |_, s, view| {

@@ -5,8 +5,8 @@
 use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
 use super::{LibraryAudit, Reach};
-use crate::audit::worst_cases::methods::{Subject, crowd, problem};
 use crate::audit::worst_cases::indicator;
+use crate::audit::worst_cases::methods::{Subject, crowd, problem};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
 use crate::optimize::FrankWolfe;
@@ -39,7 +39,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let replaced = Problem { relation: Relation::ReplaceOne, ..problem(3, 1, Loss::Absolute) };
     vec![
         row(
-            ("frank-wolfe, all vertices seen", "canary against two opposite records, one feature, 4 steps; how often its sign is chosen"),
+            (
+                "frank-wolfe, all vertices seen",
+                "canary against two opposite records, one feature, 4 steps; how often its sign is chosen",
+            ),
             subject,
             bound,
             |_, _, view| positive(view.seen),
@@ -54,7 +57,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         )
         .under(Relation::ReplaceOne),
         row(
-            ("frank-wolfe, one of 1000 features", "canary in a feature that no other record has, 4 steps; how often it is chosen"),
+            (
+                "frank-wolfe, one of 1000 features",
+                "canary in a feature that no other record has, 4 steps; how often it is chosen",
+            ),
             Subject::new(
                 vertices(STEPS),
                 problem(3, 1000, Loss::Absolute),

@@ -60,27 +60,37 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let bound = (BUDGET.1, TIGHT_RUNS);
     let mut rows = vec![
         row(
-            ("dp-gd-ht, all iterates seen", "canary clipped in all 4 steps, one feature; the noisy sums behind the iterates"),
+            (
+                "dp-gd-ht, all iterates seen",
+                "canary clipped in all 4 steps, one feature; the noisy sums behind the iterates",
+            ),
             tight(DpGdHt { sparse: sparse(4, 0.0) }),
             bound,
             |_, s, view| likelihood::gaussian(&sums(view.seen, s)),
         )
         .gaussian(),
         row(
-            ("dp-gd-ht, second fit seen", "canary clipped in both stages, one feature; sums of both, by their information"),
+            (
+                "dp-gd-ht, second fit seen",
+                "canary clipped in both stages, one feature; sums of both, by their information",
+            ),
             tight(DpGdHt { sparse: sparse(4, 0.5) }),
             bound,
             |_, s, view| {
                 let first = likelihood::gaussian(&sums(&view.seen[..s.steps as usize], s)) / s.noise_multiplier.powi(2);
                 let second = s.refit.as_ref().map_or(f64::NAN, |r| {
-                    view.seen[s.steps as usize..].iter().map(|v| -v[0] / r.clip_norm).sum::<f64>() / r.noise_multiplier.powi(2)
+                    view.seen[s.steps as usize..].iter().map(|v| -v[0] / r.clip_norm).sum::<f64>()
+                        / r.noise_multiplier.powi(2)
                 });
                 first + second
             },
         )
         .gaussian(),
         row(
-            ("dp-gd-ht, one of 1000 features", "canary in one coordinate, one step, by entries; its weight, 0 where it is dropped"),
+            (
+                "dp-gd-ht, one of 1000 features",
+                "canary in one coordinate, one step, by entries; its weight, 0 where it is dropped",
+            ),
             Subject::new(
                 DpGdHt { sparse: sparse(1, 0.0) },
                 problem(ROWS, 1000, Loss::Absolute),
@@ -93,7 +103,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         )
         .costly(),
         row(
-            ("dp-sgd-ht, q = .25, all iterates seen", "canary clipped when sampled, 8 steps; exact log-likelihood ratio"),
+            (
+                "dp-sgd-ht, q = .25, all iterates seen",
+                "canary clipped when sampled, 8 steps; exact log-likelihood ratio",
+            ),
             tight(DpSgdHt { sampling_probability: Some(0.25), sparse: sparse(8, 0.0) }),
             (1e-2, 100_000),
             |_, s, view| likelihood::poisson(&sums(view.seen, s), s.sampling_probability, s.noise_multiplier),
@@ -101,10 +114,14 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         .counting(0.5)
         .costly(),
     ];
-    let variance = VarianceOptions { difference_clip: Some(0.5), sampling_probability: Some(0.5), ..VarianceOptions::default() };
+    let variance =
+        VarianceOptions { difference_clip: Some(0.5), sampling_probability: Some(0.5), ..VarianceOptions::default() };
     rows.push(
         row(
-            ("dp-svrg-ht, all sums seen", "canary clipped in all snapshots, one feature; snapshots by their information"),
+            (
+                "dp-svrg-ht, all sums seen",
+                "canary clipped in all snapshots, one feature; snapshots by their information",
+            ),
             tight(DpSvrgHt { variance: variance.clone(), sparse: sparse(4, 0.0) }),
             bound,
             |_, s, view| reduced(view.seen, s),
@@ -113,8 +130,16 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
     rows.push(
         row(
-            ("dp-scsg-ht, all sums seen", "canary clipped in snapshots when sampled, one feature; snapshots by their information"),
-            tight(DpScsgHt { inner: InnerSteps::Geometric, snapshot_probability: Some(0.8), variance, sparse: sparse(4, 0.0) }),
+            (
+                "dp-scsg-ht, all sums seen",
+                "canary clipped in snapshots when sampled, one feature; snapshots by their information",
+            ),
+            tight(DpScsgHt {
+                inner: InnerSteps::Geometric,
+                snapshot_probability: Some(0.8),
+                variance,
+                sparse: sparse(4, 0.0),
+            }),
             bound,
             |_, s, view| reduced(view.seen, s),
         )

@@ -33,7 +33,9 @@ pub(super) fn row<A: Algorithm>(
     (delta, runs): (f64, u64),
     statistic: impl Fn(&Subject<A>, &A::Schedule, View) -> f64 + Send + Sync + 'static,
 ) -> LibraryAudit {
-    LibraryAudit::new(name, pair, subject.event(), (delta, runs), move |with, draws| subject.run(with, draws, &statistic))
+    LibraryAudit::new(name, pair, subject.event(), (delta, runs), move |with, draws| {
+        subject.run(with, draws, &statistic)
+    })
 }
 
 /// On `ROWS` records, one of them the canary or nothing, at [`BUDGET`].
@@ -81,7 +83,8 @@ fn exact_minimiser(examples: &Examples, schedule: &OutputSchedule) -> f64 {
         linear: &[0.0],
         target_bound: 1.0,
     };
-    minimise(&objective, Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps }).theta.rounded()[0]
+    minimise(&objective, Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps }).theta.rounded()
+        [0]
 }
 
 /// Exact log-likelihood ratio of the minimiser against `others` records of the same row and the opposite label.
@@ -99,7 +102,12 @@ fn newton_reach(subject: &Subject<NoisyNewton>) -> Reach {
 }
 
 /// `steps` steps with λ0 = 5/2: ten opposite records of curvature 1/4 bring H there, where clipping is most sensitive.
-fn newton(text: (&'static str, &'static str), steps: u64, inverse: Inverse, worlds: [Sensitive<Examples>; 2]) -> LibraryAudit {
+fn newton(
+    text: (&'static str, &'static str),
+    steps: u64,
+    inverse: Inverse,
+    worlds: [Sensitive<Examples>; 2],
+) -> LibraryAudit {
     let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse };
     let rows = worlds[0].expose().targets.len();
     let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
@@ -276,7 +284,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         alone(ROWS),
     ));
     rows.push(newton(
-        ("noisy-newton, one step, clipped", "record on top of 10 opposite ones, gradient and step seen; exact log-likelihood ratio"),
+        (
+            "noisy-newton, one step, clipped",
+            "record on top of 10 opposite ones, gradient and step seen; exact log-likelihood ratio",
+        ),
         1,
         Inverse::Clip,
         crowd(11, 1.0),
@@ -288,7 +299,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         alone(ROWS),
     ));
 
-    let preconditioned = ReleasedPreconditioner { steps: Some(4), clip_norm: Some(0.05), ..ReleasedPreconditioner::default() };
+    let preconditioned =
+        ReleasedPreconditioner { steps: Some(4), clip_norm: Some(0.05), ..ReleasedPreconditioner::default() };
     rows.push(
         single(
             ("released-preconditioner", "record alone, matrix and 4 sums seen; log-likelihood ratio"),

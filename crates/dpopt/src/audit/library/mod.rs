@@ -27,10 +27,10 @@
 
 mod adaptive;
 mod choices;
-mod hard_thresholding;
 mod embeddings;
 mod frank_wolfe;
 pub(in crate::audit) mod gibbs;
+mod hard_thresholding;
 mod methods;
 mod one_run;
 mod peeling;
@@ -305,7 +305,8 @@ fn measure(row: &LibraryAudit, tier: Tier, seed: u64, outcome: &mut LibraryOutco
                 .map_err(|e| e.to_string())?;
             outcome.runs = runs;
             outcome.lower_bound = report.lower_bound;
-            outcome.gaussian_model = matches!(row.standard, Standard::GaussianShare(_)).then_some(report.lower_bound_gaussian_model);
+            outcome.gaussian_model =
+                matches!(row.standard, Standard::GaussianShare(_)).then_some(report.lower_bound_gaussian_model);
             outcome.violation = report.verdict == Verdict::Violated
                 || report.lower_bound > outcome.claimed
                 || outcome.gaussian_model.is_some_and(|g| g > outcome.claimed);

@@ -50,9 +50,14 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             |s, seen, _, j| coordinate(seen, j, s.clip_norm).iter().sum(),
         ),
         audit(
-            ("noisy-sgd, q = .5, 1000 canaries in one run", "orthogonal rows, 300 guesses; log-likelihood ratio of 8 sums"),
+            (
+                "noisy-sgd, q = .5, 1000 canaries in one run",
+                "orthogonal rows, 300 guesses; log-likelihood ratio of 8 sums",
+            ),
             sgd(8, 0.5, false),
-            |s, seen, _, j| likelihood::poisson(&coordinate(seen, j, s.clip_norm), s.sampling_probability, s.noise_multiplier),
+            |s, seen, _, j| {
+                likelihood::poisson(&coordinate(seen, j, s.clip_norm), s.sampling_probability, s.noise_multiplier)
+            },
         ),
         audit(
             ("noisy-sgd, q = .5, noise drawn lazily, 1000 canaries", "orthogonal rows, 300 guesses; the final weight"),

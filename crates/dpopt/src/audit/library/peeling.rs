@@ -51,7 +51,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         .counting(0.8)
         .reaching(reach),
         row(
-            ("peeling, Laplace, one pick", "record raises one score and lowers the other; whether the raised feature is picked"),
+            (
+                "peeling, Laplace, one pick",
+                "record raises one score and lowers the other; whether the raised feature is picked",
+            ),
             subject(PeelingLaw::Laplace, 1, Relation::ZeroOut),
             bound,
             |_, _, view| first(view.weights, 1),
@@ -64,7 +67,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         )
         .costly(),
         row(
-            ("peeling, Laplace, five picks", "record raises five scores and lowers five; how many raised features are picked"),
+            (
+                "peeling, Laplace, five picks",
+                "record raises five scores and lowers five; how many raised features are picked",
+            ),
             subject(PeelingLaw::Laplace, 5, Relation::ZeroOut),
             bound,
             |_, _, view| first(view.weights, 5),

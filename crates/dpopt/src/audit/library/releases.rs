@@ -7,8 +7,9 @@ use crate::audit::worst_cases::noise::{Correlated, at, lazy, tree};
 use crate::audit::worst_cases::sums::{GradientSums, canaries};
 use crate::data::{Examples, Rows};
 use crate::mechanism::{
-    ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, GridSum, L1Sum, Laplace,
-    Mechanism, ProjectedGaussian, ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum, SparseSummer, target_moment,
+    ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, GridSum,
+    L1Sum, Laplace, Mechanism, ProjectedGaussian, ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum,
+    SparseSummer, target_moment,
 };
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
 use dpopt_noise::{Grid, NoiseSource, Norm};
@@ -82,7 +83,11 @@ fn batch_of_vectors() -> LibraryAudit {
 fn diagonal_row(with: bool) -> Sensitive<Examples> {
     let mut rows = Rows::new(2);
     let half = std::f32::consts::FRAC_1_SQRT_2;
-    if with { rows.push_clipped(&mut [(0, half), (1, half)], 1.0) } else { rows.push_zero() }
+    if with {
+        rows.push_clipped(&mut [(0, half), (1, half)], 1.0)
+    } else {
+        rows.push_zero()
+    }
     Sensitive::new(Examples { rows, targets: vec![1.0] })
 }
 
@@ -130,8 +135,14 @@ fn laplace(
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let four_times = Participation::Separated { separation: 4, count: 4 };
     let mut rows = vec![
-        gradient_sums(("Gaussian sum through the curator", "clipped gradient, canary in or zeroed; coordinate"), 1, 1.0, [0.0, 1.0]),
-        gradient_sums(("Gaussian sum, replace-one", "record +C or -C; coordinate"), 1, 2.0, [-1.0, 1.0]).under(Relation::ReplaceOne),
+        gradient_sums(
+            ("Gaussian sum through the curator", "clipped gradient, canary in or zeroed; coordinate"),
+            1,
+            1.0,
+            [0.0, 1.0],
+        ),
+        gradient_sums(("Gaussian sum, replace-one", "record +C or -C; coordinate"), 1, 2.0, [-1.0, 1.0])
+            .under(Relation::ReplaceOne),
         gradient_sums(("Gaussian sum, 4 in a row", "canary in 4 sums; sum of its coordinate"), 4, 2.0, [0.0, 1.0]),
         query(
             ("second moment", "row (1, 1)/sqrt 2 in or zeroed; its isometric coordinates"),
@@ -145,10 +156,15 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             vec![1.0, 1.0],
             |with, grid| target_moment(&diagonal_row(with), 1.0, 1.0, grid),
         ),
-        query(("sum of vectors", "vector (3, 4) clipped to 1, in or zeroed; its direction"), 2, vec![0.6, 0.8], |with, grid| {
-            let vector = if with { [3.0, 4.0] } else { [0.0, 0.0] };
-            ClippedVectors::new(1.0, grid).map(|clip| clip.sum(1, 2, |_, out| out.extend(vector)))
-        }),
+        query(
+            ("sum of vectors", "vector (3, 4) clipped to 1, in or zeroed; its direction"),
+            2,
+            vec![0.6, 0.8],
+            |with, grid| {
+                let vector = if with { [3.0, 4.0] } else { [0.0, 0.0] };
+                ClippedVectors::new(1.0, grid).map(|clip| clip.sum(1, 2, |_, out| out.extend(vector)))
+            },
+        ),
         batch_of_vectors(),
         LibraryAudit::new(
             "tree of prefix sums",
@@ -221,14 +237,29 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let projection = Projection { radius: 1e6, sparsity: 3.0 };
     let clip = SparseClip { dimension: 3, norm: 1.0, l1_norm: 1.0, calibrated: Norm::L2, grid, dense: true };
     let gaussian = ProjectedGaussian { noise_multiplier: 1.0, clip_norm: 1.0, grid, dimension: 3, projection };
-    for (name, dense) in [("projected Gaussian, all coordinates", true), ("projected Gaussian, drawn from the top", false)] {
+    for (name, dense) in
+        [("projected Gaussian, all coordinates", true), ("projected Gaussian, drawn from the top", false)]
+    {
         let (event, run) = door(gaussian.clone(), sparse_sums(SparseClip { dense, ..clip }), first);
-        rows.push(LibraryAudit::new(name, "vector clipped to C, in or zeroed; its entry", Ok(event), (DELTA, TIGHT_RUNS), run).gaussian());
+        rows.push(
+            LibraryAudit::new(
+                name,
+                "vector clipped to C, in or zeroed; its entry",
+                Ok(event),
+                (DELTA, TIGHT_RUNS),
+                run,
+            )
+            .gaussian(),
+        );
     }
     let l1 = SparseClip { calibrated: Norm::L1, ..clip };
     rows.push(laplace(
         ("projected Laplace", "vector clipped to l1 norm C, in or zeroed; its entry"),
-        door(ProjectedLaplace { noise_multiplier: 1.0, clip_norm: 1.0, grid, dimension: 3, projection }, sparse_sums(l1), first),
+        door(
+            ProjectedLaplace { noise_multiplier: 1.0, clip_norm: 1.0, grid, dimension: 3, projection },
+            sparse_sums(l1),
+            first,
+        ),
     ));
     let cell = |with: bool| [with.then_some(0)].into_iter();
     rows.push(laplace(

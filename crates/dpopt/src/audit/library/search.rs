@@ -15,22 +15,24 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         Event::RepeatAndSelect { event: run, mean: law.mean(), shape: 1.0 }
     });
     let opened = event.clone();
-    vec![LibraryAudit::new(
-        "private search",
-        "count 1 or 0 plus Laplace noise, the best of a geometric number of runs; its score",
-        event,
-        (1e-2, 100_000),
-        move |with, draws| {
-            let (Ok(law), Ok(event)) = (&law, &opened) else { return f64::NAN };
-            let runs: Vec<Run> = (0..law.sample(draws.noise()))
-                .map(|_| Run { score: indicator(with) + draws.laplace(1.0), tie: draws.word() })
-                .collect();
-            let scores: Vec<f64> = runs.iter().map(|run| run.score).collect();
-            let mut curator = Curator::for_event(event, NoiseSource::insecure(draws.word()));
-            curator
-                .release(&BestRun::new(event.clone()), &Sensitive::new(runs))
-                .map_or(f64::NAN, |best| scores.get(*best.get()).copied().unwrap_or(f64::NAN))
-        },
-    )
-    .costly()]
+    vec![
+        LibraryAudit::new(
+            "private search",
+            "count 1 or 0 plus Laplace noise, the best of a geometric number of runs; its score",
+            event,
+            (1e-2, 100_000),
+            move |with, draws| {
+                let (Ok(law), Ok(event)) = (&law, &opened) else { return f64::NAN };
+                let runs: Vec<Run> = (0..law.sample(draws.noise()))
+                    .map(|_| Run { score: indicator(with) + draws.laplace(1.0), tie: draws.word() })
+                    .collect();
+                let scores: Vec<f64> = runs.iter().map(|run| run.score).collect();
+                let mut curator = Curator::for_event(event, NoiseSource::insecure(draws.word()));
+                curator
+                    .release(&BestRun::new(event.clone()), &Sensitive::new(runs))
+                    .map_or(f64::NAN, |best| scores.get(*best.get()).copied().unwrap_or(f64::NAN))
+            },
+        )
+        .costly(),
+    ]
 }

@@ -5,11 +5,11 @@ use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;
 use super::{LibraryAudit, Reach};
 use crate::audit::worst_cases::choices::largest_loss;
+use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::methods::{Subject, alone, crowd, problem};
 use crate::audit::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
 use crate::loss::Loss;
 use crate::mechanism::{Curator, Mechanism, RandomStopping, Run, VouchedRun};
-use crate::audit::worst_cases::indicator;
 use crate::optimize::{BiasReducedSgd, SparseExponential, SparseOutputPerturbation};
 use crate::privacy::{Budget, Relation};
 use dpopt_noise::NoiseSource;
@@ -65,12 +65,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         .reaching(Reach::Epsilon(reach)),
     );
 
-    let sgd = BiasReducedSgd {
-        steps: Some(4),
-        learning_rate: Some(1e-3),
-        radius: Some(1e3),
-        ..BiasReducedSgd::default()
-    };
+    let sgd =
+        BiasReducedSgd { steps: Some(4), learning_rate: Some(1e-3), radius: Some(1e3), ..BiasReducedSgd::default() };
     rows.push(
         row(
             ("bias-reduced-sgd", "canary among 8 records, 4 steps; mean of the iterates"),

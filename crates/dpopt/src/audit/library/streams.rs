@@ -37,7 +37,8 @@ fn stream(
     };
     let problem = Problem { relation, ..problem(BATCHES, 1, Loss::Absolute) };
     let without = if relation == Relation::ReplaceOne { -1.0 } else { 0.0 };
-    let subject = Subject::new(algorithm, problem, BUDGET, [without, 1.0].map(|target| canaries(BATCHES, 1, &[target])));
+    let subject =
+        Subject::new(algorithm, problem, BUDGET, [without, 1.0].map(|target| canaries(BATCHES, 1, &[target])));
     let first_of_epochs: Vec<usize> = (0..steps).step_by(BATCHES).collect();
     let filter = Filter::new(shape, &first_of_epochs);
     let reach = match (&filter, subject.schedule()) {
@@ -51,14 +52,17 @@ fn stream(
         Err(_) => f64::NAN,
     };
     let audit = match rows {
-        Rows::InMemory => row((name, pair), subject, (BUDGET.1, TIGHT_RUNS), move |_, schedule, view| statistic(schedule, view)),
+        Rows::InMemory => {
+            row((name, pair), subject, (BUDGET.1, TIGHT_RUNS), move |_, schedule, view| statistic(schedule, view))
+        }
         Rows::OnDisk => on_disk((name, pair), subject, (BUDGET.1, TIGHT_RUNS), statistic),
     };
     audit.under(relation).gaussian().reaching(reach).costly()
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
-    let zeroed = |text, correlation, epochs| stream(text, correlation, epochs * BATCHES, Relation::ZeroOut, Rows::InMemory);
+    let zeroed =
+        |text, correlation, epochs| stream(text, correlation, epochs * BATCHES, Relation::ZeroOut, Rows::InMemory);
     let cut = |text, correlation| stream(text, correlation, 2 * BATCHES + 3, Relation::ZeroOut, Rows::InMemory);
     let matched = "canary in the first of 8 batches, all sums seen; matched filter";
     let nodes = "canary in the first of 8 batches, all sums seen; the nodes that hold it";
@@ -71,7 +75,10 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         zeroed(("dp-ftrl, a tree per epoch, three epochs", nodes), Correlation::Tree, 3),
         zeroed(("dp-ftrl, independent noise, three epochs", matched), Correlation::Independent, 3),
         stream(
-            ("dp-ftrl, banded noise, two epochs, replace-one", "record +C or -C in the first of 8 batches, all sums seen; matched filter"),
+            (
+                "dp-ftrl, banded noise, two epochs, replace-one",
+                "record +C or -C in the first of 8 batches, all sums seen; matched filter",
+            ),
             Correlation::Banded,
             2 * BATCHES,
             Relation::ReplaceOne,

@@ -49,7 +49,12 @@ impl Claim {
     ///
     /// # Errors
     /// Those of the accountants: no accountant supports the event under this relation.
-    pub fn of_event(event: &Event, relation: Relation, points: usize, smallest_delta: f64) -> Result<Self, AccountingError> {
+    pub fn of_event(
+        event: &Event,
+        relation: Relation,
+        points: usize,
+        smallest_delta: f64,
+    ) -> Result<Self, AccountingError> {
         let last = accountant::epsilon(event, relation, smallest_delta)?.upper;
         let mut curve = Vec::with_capacity(points + 1);
         for i in 0..=points {
@@ -138,7 +143,9 @@ impl Claim {
             Self::ApproxDp { epsilon, delta } if !ok(*epsilon, *delta) => {
                 Err(format!("the claim is epsilon {epsilon}, delta {delta}; give epsilon >= 0 and delta in [0, 1)"))
             }
-            Self::Profile { points } if points.is_empty() || points.iter().any(|&(e, d)| !(e >= 0.0 && (0.0..=1.0).contains(&d))) => {
+            Self::Profile { points }
+                if points.is_empty() || points.iter().any(|&(e, d)| !(e >= 0.0 && (0.0..=1.0).contains(&d))) =>
+            {
                 Err("the claimed profile needs at least one point with epsilon >= 0 and delta in [0, 1]".into())
             }
             _ => Ok(()),

@@ -158,7 +158,11 @@ mod tests {
     #[test]
     fn chi_square_tails() {
         // scipy.stats.chi2.sf
-        for (k, x, p) in [(1.0, 3.841_458_820_694_124, 0.05), (10.0, 60.0, 3.624_300_952_061_4e-9), (99.0, 99.0, 0.481_096_912_408_263_9)] {
+        for (k, x, p) in [
+            (1.0, 3.841_458_820_694_124, 0.05),
+            (10.0, 60.0, 3.624_300_952_061_4e-9),
+            (99.0, 99.0, 0.481_096_912_408_263_9),
+        ] {
             let got = ln_upper_gamma(0.5 * k, 0.5 * x).exp();
             assert!((got - p).abs() < 1e-9 * p.max(1e-2), "{k} {x}: {got} against {p}");
         }
@@ -174,7 +178,8 @@ mod tests {
         let sample = |scale: f64, draws: &mut Draws| -> Vec<f64> { (0..n).map(|_| scale * draws.gaussian()).collect() };
         assert!(ks_p_value(&mut sample(1.0, &mut draws), normal_cdf) > 1e-6);
         // scale 1.1: sup distance .0231, guaranteed power below 1 at this n only because the bound is loose
-        let distance = (0..400).map(|i| 0.01 * f64::from(i)).map(|x| normal_cdf(x) - normal_cdf(x / 1.1)).fold(0.0, f64::max);
+        let distance =
+            (0..400).map(|i| 0.01 * f64::from(i)).map(|x| normal_cdf(x) - normal_cdf(x / 1.1)).fold(0.0, f64::max);
         assert!((distance - 0.0231).abs() < 1e-3);
         assert!(ks_power(n as u64, distance, 1e-6) > 0.99);
         assert!(ks_p_value(&mut sample(1.1, &mut draws), normal_cdf) < 1e-6);
@@ -184,7 +189,16 @@ mod tests {
     fn ks_counts_atoms_once() {
         // the law of a fair coin against itself: no distance from its own atoms
         let mut sample = vec![0.0, 0.0, 1.0, 1.0];
-        assert_eq!(ks_distance(&mut sample, |x| if x < 0.0 { 0.0 } else if x < 1.0 { 0.5 } else { 1.0 }), 0.0);
+        assert_eq!(
+            ks_distance(&mut sample, |x| if x < 0.0 {
+                0.0
+            } else if x < 1.0 {
+                0.5
+            } else {
+                1.0
+            }),
+            0.0
+        );
     }
 
     #[test]

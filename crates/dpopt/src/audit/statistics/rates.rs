@@ -151,9 +151,12 @@ mod tests {
     #[test]
     fn runs_needed_to_refute_a_gaussian_claim() {
         // rows 1, 2, 3, 8 of spec 20 §1.5; the review found 209, 91, 3.67e3, 1.05e3 on a threshold grid of .05
-        for (claim, truth, low, high) in
-            [(1.0, 2.0, 195, 215), (0.5, 2.0, 84, 96), (0.5, 0.5 * 2f64.sqrt(), 3500, 3800), (1.0, 2f64.sqrt(), 1000, 1080)]
-        {
+        for (claim, truth, low, high) in [
+            (1.0, 2.0, 195, 215),
+            (0.5, 2.0, 84, 96),
+            (0.5, 0.5 * 2f64.sqrt(), 3500, 3800),
+            (1.0, 2f64.sqrt(), 1000, 1080),
+        ] {
             let claim = Claim::gaussian(claim);
             let rejects = |n| (-40..80).any(|i| expected(truth, 0.05 * f64::from(i), n).rates(1e-6).rejects(&claim));
             assert!(!rejects(low) && rejects(high), "claim {claim:?} truth {truth}");

@@ -156,7 +156,11 @@ pub fn best_point(points: impl IntoIterator<Item = (f64, f64)>, tpr: f64, fpr: f
 
 /// What to bet on: the event or its complement (which a test of both rates does not tell apart, but a bet does), with its rates and the
 /// point of `points` that falls fastest.
-pub fn best_bet(event: Event, (tpr, fpr): (f64, f64), points: &[(f64, f64)]) -> Option<(Event, (f64, f64), (f64, f64))> {
+pub fn best_bet(
+    event: Event,
+    (tpr, fpr): (f64, f64),
+    points: &[(f64, f64)],
+) -> Option<(Event, (f64, f64), (f64, f64))> {
     [(event, (tpr, fpr)), (event.complement(), (1.0 - fpr, 1.0 - tpr))]
         .into_iter()
         .filter_map(|(event, rates)| {
@@ -182,7 +186,9 @@ mod tests {
     #[test]
     fn expected_number_of_pairs() {
         // Gaussian claim μ_c against truth μ at the total-variation point, threshold μ/2, α = 1e-6
-        for (claimed, truth, pairs) in [(1.0, 2.0, 127.0), (0.5, 1.0, 381.0), (0.5, 2.0, 59.0), (1.0, 2f64.sqrt(), 603.0)] {
+        for (claimed, truth, pairs) in
+            [(1.0, 2.0, 127.0), (0.5, 1.0, 381.0), (0.5, 2.0, 59.0), (1.0, 2f64.sqrt(), 603.0)]
+        {
             let delta = gaussian_ln_delta(0.0, claimed).exp();
             let (growth, _) = best_growth(0.0, delta, normal_cdf(truth / 2.0), normal_cdf(-truth / 2.0));
             let got = 1e6f64.ln() / growth;

@@ -36,12 +36,7 @@ impl Event {
         let hits = |sample: &[f64]| sample.iter().filter(|&&s| self.happened(s)).count() as u64;
         let (w, o) = ((hits(with), with.len() as u64), (hits(without), without.len() as u64));
         let (positive, negative) = if self.positive_with { (w, o) } else { (o, w) };
-        Counts {
-            true_positives: positive.0,
-            positives: positive.1,
-            false_positives: negative.0,
-            negatives: negative.1,
-        }
+        Counts { true_positives: positive.0, positives: positive.1, false_positives: negative.0, negatives: negative.1 }
     }
 }
 

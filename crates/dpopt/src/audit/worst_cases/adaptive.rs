@@ -2,10 +2,10 @@
 
 use super::methods::{Subject, problem};
 use super::sums::canaries;
+use crate::Sensitive;
 use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::optimize::{Adaptive, AdaptiveOptions, DescentOptions, Kind, Moments, Pagan};
-use crate::Sensitive;
 
 /// Records of the small problems; only the first is ever present.
 pub(crate) const ROWS: usize = 4;
@@ -33,5 +33,10 @@ const MANY: usize = 40;
 
 /// A method that releases moments first; the canary has the one feature, in full.
 pub(crate) fn moments<K: Kind>(method: Adaptive<K>, budget: (f64, f64)) -> Subject<Adaptive<K>> {
-    Subject::new(method, problem(MANY, 1, Loss::Absolute), budget, [canaries(MANY, 1, &[0.0]), canaries(MANY, 1, &[1.0])])
+    Subject::new(
+        method,
+        problem(MANY, 1, Loss::Absolute),
+        budget,
+        [canaries(MANY, 1, &[0.0]), canaries(MANY, 1, &[1.0])],
+    )
 }

@@ -64,7 +64,11 @@ impl Quartiles {
         let levels = [250, 500, 750].map(Level::thousandths).to_vec();
         let mechanism = Quantiles::new(0, levels, epsilon, Relation::ZeroOut);
         let grid = quantile_grid();
-        Self { mechanism, middle: grid[grid.len() / 2], counts: [false, true].map(|with| heaps([3 + u64::from(with), 2, 3])) }
+        Self {
+            mechanism,
+            middle: grid[grid.len() / 2],
+            counts: [false, true].map(|with| heaps([3 + u64::from(with), 2, 3])),
+        }
     }
 
     /// What the curator is opened for.
@@ -153,7 +157,8 @@ impl RareLabel {
 
     /// The same without the noise on the counts: a planted bug.
     pub(crate) fn run_without_noise(&self, with: bool) -> f64 {
-        let shown = self.counts[usize::from(with)].expose().values().filter(|&&c| c as i64 >= self.plan.threshold() - 1);
+        let shown =
+            self.counts[usize::from(with)].expose().values().filter(|&&c| c as i64 >= self.plan.threshold() - 1);
         super::indicator(shown.count() == 3)
     }
 }

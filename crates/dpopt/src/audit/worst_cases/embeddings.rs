@@ -43,7 +43,11 @@ pub(crate) fn direction(model: &Embedding, features: usize, loss: Loss) -> Vec<f
 
 /// Exact log-likelihood ratio (with over without) of what one step of chosen rows lets out, for a record that touches the one
 /// feature there is: whether it is chosen, and the noisy gradients.
-pub(crate) fn chosen_rows(numbers: &[f64], (descent, selection): (&DescentSchedule, &SelectionSchedule), along: &[f64]) -> f64 {
+pub(crate) fn chosen_rows(
+    numbers: &[f64],
+    (descent, selection): (&DescentSchedule, &SelectionSchedule),
+    along: &[f64],
+) -> f64 {
     let dense = along.len() - along.len() / 2;
     let (head, row) = numbers.split_at(dense.min(numbers.len()));
     let (table, tail) = along.split_at(along.len() / 2);

@@ -23,7 +23,9 @@ impl Logistic {
 
     pub(crate) fn curvature(&self, theta: f64, with: bool) -> f64 {
         let bend = |u: f64| logistic(u) * logistic(-u);
-        self.others * self.feature * self.feature * bend(self.feature * theta) + indicator(with) * bend(theta) + self.lambda
+        self.others * self.feature * self.feature * bend(self.feature * theta)
+            + indicator(with) * bend(theta)
+            + self.lambda
     }
 
     /// ln p_with(θ) / p_without(θ) for b ~ N(0, σ²): the change of variables b(θ) = −J′(θ).

@@ -6,7 +6,9 @@ use crate::audit::draws::Draws;
 use crate::data::{Examples, Rows, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
-use crate::optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run, newton_step};
+use crate::optimize::{
+    Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run, newton_step,
+};
 use crate::plan::{Plan, Problem};
 use crate::progress::Silent;
 use dpopt_noise::NoiseSource;
@@ -70,8 +72,14 @@ impl<A: Algorithm> Subject<A> {
     }
 
     /// One run on one world, reduced to a number; NaN if it is refused.
-    pub(crate) fn run(&self, with: bool, draws: &mut Draws, statistic: impl Fn(&Self, &A::Schedule, View) -> f64) -> f64 {
-        self.run_on(&self.worlds[usize::from(with)], draws, |schedule, view| statistic(self, schedule, view)).unwrap_or(f64::NAN)
+    pub(crate) fn run(
+        &self,
+        with: bool,
+        draws: &mut Draws,
+        statistic: impl Fn(&Self, &A::Schedule, View) -> f64,
+    ) -> f64 {
+        self.run_on(&self.worlds[usize::from(with)], draws, |schedule, view| statistic(self, schedule, view))
+            .unwrap_or(f64::NAN)
     }
 
     /// The plan and a watched curator for it.

@@ -6,8 +6,8 @@ use crate::audit::draws::Draws;
 use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{
-    BatchGradients, ClippedGradient, Curator, Mechanism, ProjectedGradients, Projection, SketchedGaussian, SparseClip, SparseSum,
-    SparseSummer,
+    BatchGradients, ClippedGradient, Curator, Mechanism, ProjectedGradients, Projection, SketchedGaussian, SparseClip,
+    SparseSum, SparseSummer,
 };
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, SKETCH_EXPONENT, Sketch};
 use dpopt_privacy::Event;
@@ -145,7 +145,8 @@ impl Sketches {
                 .map(|j| (j, self.length(&first, j, &mut column)))
                 .max_by(|a, b| a.1.total_cmp(&b.1))
                 .map_or(0, |found| found.0);
-            let second = if fresh { self.mechanism.matrix(&mut source.stream(Purpose::Sampling, 0)).ok()? } else { first };
+            let second =
+                if fresh { self.mechanism.matrix(&mut source.stream(Purpose::Sampling, 0)).ok()? } else { first };
             let sum = self.sum(with, longest as u32)?;
             let noisy = self.mechanism.through(&second, sum.expose(), &mut source.stream(Purpose::Noise, 0)).ok()?;
             Some(self.log_ratio(&second, &noisy, longest))

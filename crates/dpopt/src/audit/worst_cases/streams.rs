@@ -7,8 +7,8 @@ use crate::audit::worst_cases::sums::CLIP;
 use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Correlation, Curator, StreamPlan, StreamShape};
-use dpopt_noise::{Grid, NoiseSource, RoundedGaussian};
 use dpopt_noise::correlated::TreeNoise;
+use dpopt_noise::{Grid, NoiseSource, RoundedGaussian};
 
 /// The sufficient statistic Σ w_t y_t of a canary that contributes 1 at known steps.
 #[derive(Clone)]
@@ -25,14 +25,14 @@ impl Filter {
         let Some(factor) = shape.factor().map_err(|e| e.to_string())? else {
             // node l of an epoch's first leaf is the epoch's prefix of 2^l steps
             let nodes = |step: usize| (0..=shape.batches.ilog2()).filter(|l| 1 << l > step % shape.batches).count();
-            let weight = |step: usize| if taken.contains(&(step - step % shape.batches)) { nodes(step) as f64 } else { 0.0 };
+            let weight =
+                |step: usize| if taken.contains(&(step - step % shape.batches)) { nodes(step) as f64 } else { 0.0 };
             let norm = (taken.len() as f64 * f64::from(shape.batches.ilog2() + 1)).sqrt();
             return Ok(Self { weights: (0..steps).map(weight).collect(), norm });
         };
         // y = e + σ·C⁻¹z, so ⟨Cy, Ce⟩ = ⟨y, CᵀCe⟩
         let c = factor.coefficients(steps);
-        let moved: Vec<f64> =
-            (0..steps).map(|t| taken.iter().filter(|&&s| s <= t).map(|&s| c[t - s]).sum()).collect();
+        let moved: Vec<f64> = (0..steps).map(|t| taken.iter().filter(|&&s| s <= t).map(|&s| c[t - s]).sum()).collect();
         let weights = (0..steps).map(|t| (t..steps).map(|u| c[u - t] * moved[u]).sum()).collect();
         Ok(Self { weights, norm: moved.iter().map(|x| x * x).sum::<f64>().sqrt() })
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
-use crate::data::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use super::numeric::{LINEAR, NumericScale, hats};
+use crate::data::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use crate::data::hashing::{Fnv, FnvBuild};
 use crate::data::reader::Field;
 use crate::data::rows::keep_largest;
@@ -51,7 +51,9 @@ impl FeatureBlock {
                 let square = (1.0 - unit).powi(2) + unit * unit + left * left + right * right + absent;
                 let each = scale / square.sqrt();
                 let knot = self.offset + LINEAR + i;
-                for (column, weight) in [(self.offset, 1.0 - unit), (self.offset + 1, unit), (knot, left), (knot + 1, right)] {
+                for (column, weight) in
+                    [(self.offset, 1.0 - unit), (self.offset + 1, unit), (knot, left), (knot + 1, right)]
+                {
                     if weight != 0.0 {
                         entries.push((column, (weight * each) as f32));
                     }
@@ -95,7 +97,8 @@ impl FeatureBlock {
                     entries.push((at + 1, (right * each) as f32));
                 }
                 let words = self.offset + COUNTS.len() as u32 * knots;
-                entries.extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
+                entries
+                    .extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
             }
             Prepared::Sparse { to_row_norm, most } => {
                 let Field::Sparse(pairs) = field else { return true };

@@ -1,8 +1,8 @@
 //! The stored form of an encoder, and how it is checked and made ready again.
 
+use super::Encoder;
 use super::block::{FeatureBlock, Prepared};
 use super::numeric::{LINEAR, NumericScale};
-use super::Encoder;
 use crate::data::error::DataError;
 use crate::data::hashing::Fnv;
 use crate::data::schema::{Bounds, EncodingOptions, Kind};
@@ -62,7 +62,8 @@ impl Encoder {
     /// Reads an encoder out of a model file. What is wrong is said without the parser's words, which may quote the file.
     pub(crate) fn from_json(value: serde_json::Value) -> Result<Self, DataError> {
         let spec = serde_json::from_value::<EncoderSpec>(value);
-        spec.map_err(|_| DataError::Encoder { reason: "a field is missing, unknown or of another type".into() })?.try_into()
+        spec.map_err(|_| DataError::Encoder { reason: "a field is missing, unknown or of another type".into() })?
+            .try_into()
     }
 }
 
@@ -143,7 +144,8 @@ impl FeatureSpec {
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;
                 let count = u32::try_from(levels.len()).ok().filter(|c| *c < 1 << 30);
-                let count = count.ok_or_else(|| DataError::declaration(&self.column, "too many levels", "write `hash = true`"))?;
+                let count = count
+                    .ok_or_else(|| DataError::declaration(&self.column, "too many levels", "write `hash = true`"))?;
                 let slots = levels.iter().zip(0..).map(|(level, i)| (level.trim().as_bytes().into(), i)).collect();
                 (count + 2, 1, Prepared::Categorical { slots })
             }
@@ -154,7 +156,7 @@ impl FeatureSpec {
             FeatureForm::Sparse { dimension } => {
                 let most = options.max_nonzeros.map_or(usize::MAX, |s| s as usize);
                 (*dimension, 0, Prepared::Sparse { to_row_norm: options.scale_rows, most })
-            },
+            }
         })
     }
 }

@@ -129,7 +129,9 @@ impl Encoder {
             FeatureForm::Numeric { .. } => 5,
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
             FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
-            FeatureForm::Sparse { dimension } => self.spec.max_nonzeros.map_or(*dimension, |s| s.min(*dimension)) as usize,
+            FeatureForm::Sparse { dimension } => {
+                self.spec.max_nonzeros.map_or(*dimension, |s| s.min(*dimension)) as usize
+            }
         });
         (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
     }
@@ -235,7 +237,12 @@ impl Encoder {
         Ok(self.collect(table, None, bad_cells)?.rows)
     }
 
-    fn collect(&self, table: &dyn TableReader, target: Option<usize>, bad_cells: BadCells) -> Result<Examples, DataError> {
+    fn collect(
+        &self,
+        table: &dyn TableReader,
+        target: Option<usize>,
+        bad_cells: BadCells,
+    ) -> Result<Examples, DataError> {
         let mut whole = Examples { rows: Rows::new(self.dimension()), targets: Vec::new() };
         self.pass(table, target, bad_cells, &mut |part| {
             whole.rows.append(&part.rows);
@@ -253,11 +260,14 @@ impl Encoder {
         bad_cells: BadCells,
         take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
-        let places: HashMap<&str, usize> = table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
-        let place = |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
+        let places: HashMap<&str, usize> =
+            table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
+        let place =
+            |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
         let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
         for (block, &at) in self.blocks.iter().zip(&positions) {
-            if let (Prepared::Sparse { .. }, super::reader::Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
+            if let (Prepared::Sparse { .. }, super::reader::Stored::Sparse(given)) =
+                (&block.form, &table.columns()[at].stored)
                 && *given != block.width
             {
                 return Err(DataError::FeaturesOutOfRange { given: u64::from(*given), limit: u64::from(block.width) });

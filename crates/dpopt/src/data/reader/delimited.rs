@@ -2,7 +2,9 @@
 
 use super::source::{Source, Zip};
 use super::text_rows::{RowEnd, TextRows, split_fields};
-use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names};
+use super::{
+    BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names,
+};
 use crate::data::cell::is_missing_text;
 use crate::data::error::DataError;
 
@@ -17,7 +19,9 @@ fn looks_like_data(names: &[String]) -> Option<usize> {
         return None;
     }
     let missing = |name: &str| !name.is_empty() && is_missing_text(name.as_bytes());
-    names.iter().position(|name| name.len() > NAME_BYTES || name.parse::<f64>().is_ok_and(f64::is_finite) || missing(name))
+    names
+        .iter()
+        .position(|name| name.len() > NAME_BYTES || name.parse::<f64>().is_ok_and(f64::is_finite) || missing(name))
 }
 
 pub(crate) struct Delimited {
@@ -55,7 +59,8 @@ impl Delimited {
             (1..=given).map(|i| format!("c{i}")).collect()
         };
         drop(rows);
-        table.columns = checked_names(names)?.into_iter().map(|name| Column { name, stored: Stored::Unknown }).collect();
+        table.columns =
+            checked_names(names)?.into_iter().map(|name| Column { name, stored: Stored::Unknown }).collect();
         Ok(table)
     }
 
@@ -68,8 +73,10 @@ impl Delimited {
         }
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         if split_fields(line, self.separator, self.quoting, usize::MAX, &mut bytes, &mut ends).is_none() {
-            return Err(bad("opens a quote and does not close it; close it, pass --no-quoting if quotes are plain text, or \
-                            --quoted-newlines if names hold line breaks"));
+            return Err(bad(
+                "opens a quote and does not close it; close it, pass --no-quoting if quotes are plain text, or \
+                            --quoted-newlines if names hold line breaks",
+            ));
         }
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let names = starts
@@ -187,8 +194,10 @@ impl TextBlock {
         let mut split = |row| split_fields(row, table.separator, table.quoting, width, &mut self.bytes, &mut self.ends);
         let fault = match row.map(|row| (row, split(row))) {
             None => Some(Fault::Unreadable(super::TOO_LONG)),
-            Some((_, None)) => Some(Fault::Unreadable("opens a quote that it does not close; close it, pass --no-quoting if quotes \
-                                                       are plain text, or --quoted-newlines if fields in quotes hold line breaks")),
+            Some((_, None)) => Some(Fault::Unreadable(
+                "opens a quote that it does not close; close it, pass --no-quoting if quotes \
+                                                       are plain text, or --quoted-newlines if fields in quotes hold line breaks",
+            )),
             Some((row, Some(found))) if found != width && row.trim_ascii().is_empty() => {
                 Some(Fault::Unreadable("is a blank line; remove it"))
             }
@@ -349,7 +358,10 @@ mod tests {
                     assert_eq!(read.unwrap()[1..], [vec!["1", "2"], vec![], vec!["5", "6"]], "{text:?}");
                 }
             }
-            assert_eq!(cells(b"a,b\n1,\"2\n\"\n", Format::Csv, &options).unwrap().len(), if quoted_newlines { 2 } else { 3 });
+            assert_eq!(
+                cells(b"a,b\n1,\"2\n\"\n", Format::Csv, &options).unwrap().len(),
+                if quoted_newlines { 2 } else { 3 }
+            );
         }
     }
 
@@ -367,10 +379,7 @@ mod tests {
         assert_eq!(cells(b"a,b", Format::Csv, &ReadOptions::default()).unwrap().len(), 1);
         let doubled = cells(b"a,b, a\n", Format::Csv, &ReadOptions::default()).unwrap_err();
         assert!(matches!(doubled, DataError::DuplicateColumn { first: 1, second: 3, .. }));
-        assert!(matches!(
-            cells(b"a,\xff\n", Format::Csv, &ReadOptions::default()),
-            Err(DataError::BadHeader { .. })
-        ));
+        assert!(matches!(cells(b"a,\xff\n", Format::Csv, &ReadOptions::default()), Err(DataError::BadHeader { .. })));
         assert_eq!(cells(b",b\n1,2\n", Format::Csv, &ReadOptions::default()).unwrap()[0], ["c1", "b"]);
     }
 
@@ -420,6 +429,9 @@ mod tests {
         assert_eq!(cells(&zipped, Format::Csv, &ReadOptions::default()).unwrap().len(), 3001);
         let cut = &zipped[..zipped.len() / 2];
         assert!(matches!(cells(cut, Format::Csv, &ReadOptions::default()), Err(DataError::DamagedGzip { .. })));
-        assert!(matches!(cells(&zipped[..7], Format::Csv, &ReadOptions::default()), Err(DataError::DamagedGzip { .. })));
+        assert!(matches!(
+            cells(&zipped[..7], Format::Csv, &ReadOptions::default()),
+            Err(DataError::DamagedGzip { .. })
+        ));
     }
 }

@@ -12,7 +12,10 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::source::Source;
-use super::{BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit, checked_names};
+use super::{
+    BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit,
+    checked_names,
+};
 use crate::data::error::DataError;
 
 pub(crate) struct Parquet {
@@ -45,7 +48,8 @@ impl Parquet {
         // the footer is public, but nothing of it is worth quoting
         let (schema, rows) = match &table.memory {
             Some(bytes) => {
-                let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).ok()).ok_or_else(damaged)?;
+                let builder =
+                    guarded(|| ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).ok()).ok_or_else(damaged)?;
                 (builder.schema().clone(), builder.metadata().file_metadata().num_rows())
             }
             None => {
@@ -99,12 +103,16 @@ impl Parquet {
     fn batches(&self) -> Result<ParquetRecordBatchReader, DataError> {
         let built = match &self.memory {
             Some(bytes) => guarded(|| {
-                ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).and_then(|b| b.with_batch_size(BLOCK_ROWS).build()).ok()
+                ParquetRecordBatchReaderBuilder::try_new(bytes.clone())
+                    .and_then(|b| b.with_batch_size(BLOCK_ROWS).build())
+                    .ok()
             }),
             None => {
                 let file = self.file()?;
                 guarded(|| {
-                    ParquetRecordBatchReaderBuilder::try_new(file).and_then(|b| b.with_batch_size(BLOCK_ROWS).build()).ok()
+                    ParquetRecordBatchReaderBuilder::try_new(file)
+                        .and_then(|b| b.with_batch_size(BLOCK_ROWS).build())
+                        .ok()
                 })
             }
         };

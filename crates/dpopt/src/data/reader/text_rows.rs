@@ -147,7 +147,11 @@ pub(crate) fn split_fields(
     let (mut rest, mut found) = (row, 0);
     loop {
         let kept = found < most;
-        let mut keep = |piece: &[u8]| if kept { bytes.extend_from_slice(piece) };
+        let mut keep = |piece: &[u8]| {
+            if kept {
+                bytes.extend_from_slice(piece)
+            }
+        };
         if let [b'"', quoted @ ..] = rest
             && quoting
         {

@@ -24,7 +24,8 @@ struct Observed {
 fn observe(rule: AdaptiveRule, clip: f64, sign: f64, noise: f64, repeats: u64) -> Observed {
     let sigma: Vec<f64> = (1..=D).map(|j| (j as f64).powf(-1.0)).collect();
     let best: Vec<f64> = (0..D).map(|j| if j % 2 == 0 { 0.6 } else { -0.3 }).collect();
-    let c: Vec<f64> = sigma.iter().map(|s| s.powf(if rule == AdaptiveRule::Scalar { -1.0 } else { -4.0 / 3.0 })).collect();
+    let c: Vec<f64> =
+        sigma.iter().map(|s| s.powf(if rule == AdaptiveRule::Scalar { -1.0 } else { -4.0 / 3.0 })).collect();
     let shape: Vec<f64> = c.iter().map(|c| c / (clip * clip)).collect();
     // the box [−1, 1]^d in l2, in the largest coordinate, and in the norm dual to that of the clip
     let (wide, tall) = (2.0 * (D as f64).sqrt(), 2.0);
@@ -47,12 +48,14 @@ fn observe(rule: AdaptiveRule, clip: f64, sign: f64, noise: f64, repeats: u64) -
             // f = Σ σ_j|x_j − best_j|, heavy-tailed noise with a second moment and little more
             seen.excess += sigma.iter().zip(&x).zip(&best).map(|((s, x), b)| s * (x - b).abs()).sum::<f64>() / T as f64;
             let heavy = (random.uniform() + 1e-3).powf(-0.4);
-            let g: Vec<f64> = (0..D).map(|j| sigma[j] * ((x[j] - best[j]).signum() + heavy * random.normal())).collect();
+            let g: Vec<f64> =
+                (0..D).map(|j| sigma[j] * ((x[j] - best[j]).signum() + heavy * random.normal())).collect();
             let mut clipped = g.clone();
             clip_to_ellipsoid(&mut clipped, &shape);
             clipped.iter_mut().for_each(|v| *v *= sign);
             bias += clipped.iter().zip(&g).zip(&c).map(|((a, b), c)| c * (a - b) * (a - b)).sum::<f64>().sqrt();
-            let noisy: Vec<f64> = clipped.iter().zip(&c).map(|(v, c)| v + noise * clip / c.sqrt() * random.normal()).collect();
+            let noisy: Vec<f64> =
+                clipped.iter().zip(&c).map(|(v, c)| v + noise * clip / c.sqrt() * random.normal()).collect();
             total += norm(&noisy).powi(2);
             squares.iter_mut().zip(&noisy).for_each(|(s, v)| *s += v * v);
             by_steps += alpha / total.sqrt() * norm(&noisy).powi(2) / (2.0 * T as f64);
@@ -82,7 +85,10 @@ fn descent_with_biased_gradients_keeps_its_bounds() {
     for rule in [AdaptiveRule::Scalar, AdaptiveRule::Diagonal] {
         for (clip, noise) in [(100.0, 0.0), (3.0, 0.0), (3.0, 0.3), (0.7, 0.3), (0.7, 2.0)] {
             let o = observe(rule, clip, 1.0, noise, 40);
-            println!("{rule:?} B = {clip}, z = {noise}: excess {:.3} ≤ {:.3} + {:.3} ≤ {:.3} + bias", o.excess, o.steps, o.bias, o.regret);
+            println!(
+                "{rule:?} B = {clip}, z = {noise}: excess {:.3} ≤ {:.3} + {:.3} ≤ {:.3} + bias",
+                o.excess, o.steps, o.bias, o.regret
+            );
             assert!(o.excess <= o.steps + o.bias, "{rule:?} {clip} {noise}");
             // Lemma B.2: Σ a_k²/‖a_{1:k}‖ ≤ 2‖a_{1:n}‖ turns the steps into the leading term
             assert!(o.steps <= o.regret * (1.0 + 1e-9), "{rule:?} {clip} {noise}");
@@ -97,7 +103,9 @@ fn descent_with_biased_gradients_keeps_its_bounds() {
 fn the_radial_clip_keeps_the_bias_lemma_and_the_euclidean_one_does_not_always() {
     // E‖π(X) − X‖_C ≤ G^p/((p − 1)B^(p−1)), B = 1, p = 2: with ‖X‖_C² = G² the radial distance is G − 1 ≤ G²
     let mut random = Lcg::new(4);
-    let distance = |x: &[f64], y: &[f64], a: &[f64]| x.iter().zip(y).zip(a).map(|((x, y), a)| a * (x - y) * (x - y)).sum::<f64>().sqrt();
+    let distance = |x: &[f64], y: &[f64], a: &[f64]| {
+        x.iter().zip(y).zip(a).map(|((x, y), a)| a * (x - y) * (x - y)).sum::<f64>().sqrt()
+    };
     let mut worst: f64 = 0.0;
     for _ in 0..2000 {
         let a: Vec<f64> = (0..4).map(|_| 10f64.powf(4.0 * random.uniform() - 2.0)).collect();

@@ -130,7 +130,11 @@ impl Units {
 
     /// `factors` of unit noise in these units, as factors of plain gradients.
     pub(super) fn noise(&self, factors: impl Iterator<Item = f64>) -> Vec<f64> {
-        if self.least.is_empty() { factors.collect() } else { factors.zip(self.least.iter().cycle()).map(|(f, s)| f / s).collect() }
+        if self.least.is_empty() {
+            factors.collect()
+        } else {
+            factors.zip(self.least.iter().cycle()).map(|(f, s)| f / s).collect()
+        }
     }
 
     fn divided(&self, vector: &[f64]) -> Vec<f64> {
@@ -174,7 +178,10 @@ mod tests {
     /// √(ΣC_jσ_j²) and the noise's share of a bound: √ΣC_j^−1 for one rate, ΣC_j^−1/2 for one rate per weight.
     fn objectives(spreads: &[f64], scales: &[f64]) -> [f64; 2] {
         let size = spreads.iter().zip(scales).map(|(v, s)| (v * s).powi(2)).sum::<f64>().sqrt();
-        [size * scales.iter().map(|s| s.powi(-2)).sum::<f64>().sqrt(), size * scales.iter().map(|s| 1.0 / s).sum::<f64>()]
+        [
+            size * scales.iter().map(|s| s.powi(-2)).sum::<f64>().sqrt(),
+            size * scales.iter().map(|s| 1.0 / s).sum::<f64>(),
+        ]
     }
 
     proptest! {
@@ -213,11 +220,16 @@ mod tests {
 
     #[test]
     fn odd_moments_keep_positive_finite_scales() {
-        for squares in [vec![0.0, 0.0], vec![1e300, 1e-300, 0.0], vec![f64::NAN, 1.0], vec![f64::INFINITY, 1.0], vec![-1.0, 2.0]] {
+        for squares in
+            [vec![0.0, 0.0], vec![1e300, 1e-300, 0.0], vec![f64::NAN, 1.0], vec![f64::INFINITY, 1.0], vec![-1.0, 2.0]]
+        {
             for exponent in [0.0, 0.5, 2.0 / 3.0] {
                 let all = scales(&squares, exponent);
                 let (low, high) = all.iter().fold((f64::INFINITY, 0.0f64), |(l, h), s| (l.min(*s), h.max(*s)));
-                assert!(low > 0.0 && high.is_finite() && high / low <= MOST_SPREAD * (1.0 + 1e-9), "{squares:?} {all:?}");
+                assert!(
+                    low > 0.0 && high.is_finite() && high / low <= MOST_SPREAD * (1.0 + 1e-9),
+                    "{squares:?} {all:?}"
+                );
             }
         }
     }

@@ -26,10 +26,10 @@ use super::planning::{approximate, gaussian_mu, in_range, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::Released;
+use crate::Sensitive;
 use crate::data::{Examples, Records, ScaledRecords, SpilledExamples};
 use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, CuratorError, Gaussian, PoissonBatch};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::Sensitive;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use geometry::Units;
@@ -126,7 +126,12 @@ pub struct Adaptive<K> {
 
 impl<K> Default for Adaptive<K> {
     fn default() -> Self {
-        Self { sampling_probability: None, adaptive: AdaptiveOptions::default(), descent: DescentOptions::default(), kind: PhantomData }
+        Self {
+            sampling_probability: None,
+            adaptive: AdaptiveOptions::default(),
+            descent: DescentOptions::default(),
+            kind: PhantomData,
+        }
     }
 }
 
@@ -267,7 +272,8 @@ impl<K: Kind> Adaptive<K> {
         }
         let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
         let steps = self.descent.steps.unwrap_or(STEPS);
-        let second_momentum = in_range("the second momentum", self.adaptive.second_momentum.unwrap_or(0.999), 0.0, 0.999_999)?;
+        let second_momentum =
+            in_range("the second momentum", self.adaptive.second_momentum.unwrap_or(0.999), 0.0, 0.999_999)?;
         let domain = self.adaptive.domain.unwrap_or_default();
         if let Domain::Box { radius } | Domain::Ball { radius } = domain {
             positive("the radius of the domain", radius)?;
@@ -283,28 +289,39 @@ impl<K: Kind> Adaptive<K> {
         let moments = self.moments(features, budget)?;
         let subspace = self.subspace(features, budget)?;
         if matches!(moments, MomentSchedule::Private { .. }) && subspace.as_ref().is_some_and(|s| s.event().is_some()) {
-            return Err(NotApplicable::Option("private moments and a private subspace would both be paid for; choose one".into()));
+            return Err(NotApplicable::Option(
+                "private moments and a private subspace would both be paid for; choose one".into(),
+            ));
         }
         // one subset of n per step (fewer than 42 + n exact comparisons), one rounded Gaussian per weight and step
         let mut samples = steps as f64 * (problem.rows as f64 + 42.0 + problem.weights() as f64);
-        let mut assumptions = vec!["each record enters each batch independently and secretly: drawn by the curator".to_string()];
+        let mut assumptions =
+            vec!["each record enters each batch independently and secretly: drawn by the curator".to_string()];
         let (mut before, mut passes) = (Vec::new(), 0.0);
         match &moments {
             MomentSchedule::Private { release, .. } => {
                 before.push(release.event());
                 samples += release.samples(features.features);
                 passes = release.passes();
-                assumptions.push("squares of features are truncated and clipped as one vector: enforced in exact integers".into());
+                assumptions.push(
+                    "squares of features are truncated and clipped as one vector: enforced in exact integers".into(),
+                );
             }
-            MomentSchedule::Public { .. } => assumptions.push("the given moments of features are public: not checked".into()),
+            MomentSchedule::Public { .. } => {
+                assumptions.push("the given moments of features are public: not checked".into())
+            }
             MomentSchedule::None { .. } | MomentSchedule::Running => {}
         }
         if let Some(subspace) = &subspace {
             before.extend(subspace.event());
             samples += subspace.samples(features.features);
             match subspace.event() {
-                Some(_) => assumptions.push("each record's outer product has bounded norm: enforced in exact integers".into()),
-                None => assumptions.push("the directions that gradients are projected on are public: not checked".into()),
+                Some(_) => {
+                    assumptions.push("each record's outer product has bounded norm: enforced in exact integers".into())
+                }
+                None => {
+                    assumptions.push("the directions that gradients are projected on are public: not checked".into())
+                }
             }
         }
         let releases = Releases {
@@ -344,7 +361,16 @@ impl<K: Kind> Adaptive<K> {
         }
         let second_momentum = (K::RULE == AdaptiveRule::Adam).then_some(second_momentum);
         let (euclidean_clip, exponent) = (self.adaptive.euclidean_clip, K::EXPONENT);
-        let schedule = AdaptiveSchedule { descent, rule: K::RULE, second_momentum, domain, euclidean_clip, moments, exponent, subspace };
+        let schedule = AdaptiveSchedule {
+            descent,
+            rule: K::RULE,
+            second_momentum,
+            domain,
+            euclidean_clip,
+            moments,
+            exponent,
+            subspace,
+        };
         Ok(Plan { schedule, summary })
     }
 }
@@ -392,7 +418,8 @@ fn run<K: Kind, R: Records>(
     let schedule = &s.descent;
     let grid = Grid::new(schedule.grid_exponent);
     let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
-    let mechanism = Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
+    let mechanism =
+        Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
     let mut units = s.units(problem, examples, curator, problem.features, |scales| scales)?;
     let projection = s.subspace.as_ref().map(|subspace| subspace.open(problem, in_memory, curator)).transpose()?;
     let update = AdaptiveUpdate::new(s.step(problem), problem.weights(), |step| schedule.rate(step));

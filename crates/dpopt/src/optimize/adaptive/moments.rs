@@ -5,11 +5,11 @@
 //! truncated moment passes 4^−t−1; the noise falls with the truncation, so small moments are found to a factor, but only where
 //! the features have light tails (a public promise), and the noise must lie below the threshold, which is checked in the plan.
 
+use crate::Sensitive;
 use crate::data::Records;
 use crate::mechanism::{Curator, CuratorError, FeatureMoments, Gaussian, moment_bound};
 use crate::optimize::RunError;
 use crate::plan::Problem;
-use crate::Sensitive;
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
 use serde::Serialize;

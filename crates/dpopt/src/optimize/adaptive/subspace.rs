@@ -3,13 +3,13 @@
 //! The directions are public knowledge, or the leading ones of a second-moment matrix that is released first and paid for.
 //! Directions taken from private gradients for nothing, as in the source's comparison, have no guarantee and are not offered.
 
+use crate::Sensitive;
 use crate::data::Examples;
 use crate::mechanism::{Curator, Gaussian, SecondMoment, symmetric_matrix};
 use crate::optimize::RunError;
 use crate::optimize::released_preconditioner::refuse_large;
 use crate::optimize::spectrum::Spectrum;
 use crate::plan::{NotApplicable, Problem};
-use crate::Sensitive;
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
 use serde::{Deserialize, Serialize};
@@ -85,11 +85,14 @@ impl SubspaceSchedule {
                 let moment = SecondMoment::new(1.0, problem.row_norm, grid)?;
                 let release = Gaussian::new(multiplier, bound, grid, coordinates, "second moment");
                 let matrix = symmetric_matrix(d, curator.release(&release, &moment.sum(examples))?.get());
-                let spectrum = Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))?;
+                let spectrum =
+                    Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))?;
                 let least = spectrum.eigenvalues().get(d - rank).copied().unwrap_or(f64::NEG_INFINITY);
                 Ok(Projection::Spectral { spectrum, least })
             }
-            (Subspace::Coordinates { rank } | Subspace::Private { rank }, _) => Ok(Projection::Coordinates { rank: *rank }),
+            (Subspace::Coordinates { rank } | Subspace::Private { rank }, _) => {
+                Ok(Projection::Coordinates { rank: *rank })
+            }
         }
     }
 }

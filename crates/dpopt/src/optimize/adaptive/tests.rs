@@ -72,13 +72,22 @@ fn budget(epsilon: f64) -> Budget {
 }
 
 /// Runs a plan; all releases, and the answer.
-fn run_once<A: Algorithm>(method: &A, plan: &Plan<A::Schedule>, examples: &Examples, loss: Loss, seed: u64) -> (Vec<Vec<f64>>, Solution) {
+fn run_once<A: Algorithm>(
+    method: &A,
+    plan: &Plan<A::Schedule>,
+    examples: &Examples,
+    loss: Loss,
+    seed: u64,
+) -> (Vec<Vec<f64>>, Solution) {
     let problem = problem(examples, loss);
     let sensitive = Sensitive::new(examples.clone());
     let mut curator = Curator::watched(plan.summary.certificate.event(), NoiseSource::insecure(seed));
     let answer = method.run(plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).unwrap().into_inner();
     assert!(curator.is_spent());
-    assert!(method.run(plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).is_err(), "the budget is spent");
+    assert!(
+        method.run(plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).is_err(),
+        "the budget is spent"
+    );
     (curator.seen(), answer)
 }
 
@@ -107,7 +116,8 @@ fn noise_has_the_shape_of_the_ellipsoid() {
     let s = &plan.schedule;
     let mut units = Units::new(geometry::scales(&squares, s.exponent));
     let scales = units.scales.clone();
-    let gradient = ClippedGradient::new(s.descent.loss, s.descent.clip_norm, Grid::new(s.descent.grid_exponent)).unwrap();
+    let gradient =
+        ClippedGradient::new(s.descent.loss, s.descent.clip_norm, Grid::new(s.descent.grid_exponent)).unwrap();
     let grid = Grid::new(s.descent.grid_exponent);
     let mechanism = Gaussian::new(s.descent.noise_multiplier, s.descent.clip_norm, grid, d, "batch gradient");
     let mut sums = vec![0.0; d];
@@ -169,7 +179,8 @@ fn every_clip_keeps_a_record_within_the_noise_s_unit() {
     let problem = problem(&one, Loss::Squared);
     for euclidean_clip in [false, true] {
         let adaptive = AdaptiveOptions { euclidean_clip, ..public(vec![1.0, 0.1, 0.001]) };
-        let method = Pagan::new(Some(1.0), adaptive, DescentOptions { steps: Some(1), clip_norm: Some(1e-3), ..short(1) });
+        let method =
+            Pagan::new(Some(1.0), adaptive, DescentOptions { steps: Some(1), clip_norm: Some(1e-3), ..short(1) });
         // noise that hides nothing: what is left is the clipped gradient
         let plan = method.plan(&problem, Budget::new(1.0, 1e-6).unwrap()).unwrap();
         let MomentSchedule::Public { scales, .. } = &plan.schedule.moments else { panic!("public") };
@@ -183,7 +194,10 @@ fn every_clip_keeps_a_record_within_the_noise_s_unit() {
         let sum = if euclidean_clip {
             nearest_points(s, grid, &scaled, scales, batch, &weights).unwrap()
         } else {
-            ClippedGradient::new(s.loss, s.clip_norm, grid).unwrap().sum_batch_of(&scaled, batch, &weights).unwrap_or_else(|e| match e {})
+            ClippedGradient::new(s.loss, s.clip_norm, grid)
+                .unwrap()
+                .sum_batch_of(&scaled, batch, &weights)
+                .unwrap_or_else(|e| match e {})
         };
         let norm = crate::geometry::norm(&sum.expose().units().iter().map(|&u| grid.to_f64(u)).collect::<Vec<_>>());
         assert!(norm <= s.clip_norm && norm > 0.999 * s.clip_norm, "{euclidean_clip}: {norm}");
@@ -206,9 +220,13 @@ fn private_moments_beat_a_ball_where_spreads_differ() {
     let examples = table(8000, 20, 5);
     let problem = problem(&examples, LOGISTIC);
     let mean = |moments: Option<Moments>| {
-        let method = Pagan::new(None, AdaptiveOptions { moments, ..AdaptiveOptions::default() }, DescentOptions::default());
+        let method =
+            Pagan::new(None, AdaptiveOptions { moments, ..AdaptiveOptions::default() }, DescentOptions::default());
         let plan = method.plan(&problem, budget(1.0)).unwrap();
-        (0..5).map(|seed| mean_loss(&examples, LOGISTIC, &run_once(&method, &plan, &examples, LOGISTIC, seed).1.weights)).sum::<f64>() / 5.0
+        (0..5)
+            .map(|seed| mean_loss(&examples, LOGISTIC, &run_once(&method, &plan, &examples, LOGISTIC, seed).1.weights))
+            .sum::<f64>()
+            / 5.0
     };
     let (ball, private) = (mean(Some(Moments::None)), mean(None));
     println!("ball {ball}, private moments {private}, start {}", 2f64.ln());
@@ -218,11 +236,20 @@ fn private_moments_beat_a_ball_where_spreads_differ() {
 #[test]
 fn all_methods_learn_with_all_losses_and_stay_in_their_domain() {
     let mut examples = table(4000, 6, 8);
-    let classes = Examples { targets: examples.targets.iter().map(|t| t.max(0.0)).collect(), rows: examples.rows.clone() };
-    for (loss, examples) in [(LOGISTIC, &mut examples.clone()), (Loss::Hinge, &mut examples), (Loss::Softmax { classes: 3 }, &mut classes.clone())] {
+    let classes =
+        Examples { targets: examples.targets.iter().map(|t| t.max(0.0)).collect(), rows: examples.rows.clone() };
+    for (loss, examples) in [
+        (LOGISTIC, &mut examples.clone()),
+        (Loss::Hinge, &mut examples),
+        (Loss::Softmax { classes: 3 }, &mut classes.clone()),
+    ] {
         fn check<K: Kind>(examples: &Examples, loss: Loss, radius: f64) {
             let adaptive = AdaptiveOptions { domain: Some(Domain::Box { radius }), ..AdaptiveOptions::default() };
-            let method = Adaptive::<K>::new(Some(0.2), adaptive, DescentOptions { steps: Some(100), ..DescentOptions::default() });
+            let method = Adaptive::<K>::new(
+                Some(0.2),
+                adaptive,
+                DescentOptions { steps: Some(100), ..DescentOptions::default() },
+            );
             let plan = method.plan(&problem(examples, loss), budget(4.0)).unwrap();
             let answer = run_once(&method, &plan, examples, loss, 3).1;
             assert!(answer.weights.iter().all(|w| w.abs() <= radius));
@@ -248,7 +275,11 @@ fn what_can_t_be_done_is_refused_with_the_reason() {
     let examples = table(50, 4, 1);
     let problem = problem(&examples, LOGISTIC);
     let refused = |adaptive: AdaptiveOptions| {
-        Pagan::new(None, adaptive, DescentOptions::default()).plan(&problem, budget(1.0)).err().map(|e| e.to_string()).unwrap_or_default()
+        Pagan::new(None, adaptive, DescentOptions::default())
+            .plan(&problem, budget(1.0))
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default()
     };
     for (options, because) in [
         (AdaptiveOptions { lazy: Some(true), ..AdaptiveOptions::default() }, "every weight at every step"),
@@ -268,7 +299,9 @@ fn what_can_t_be_done_is_refused_with_the_reason() {
     assert!(matches!(plan.schedule.moments, MomentSchedule::None { because: Some(_) }));
     assert!(plan.summary.warnings.iter().any(|w| w.contains("isotropic")), "{:?}", plan.summary.warnings);
     // public zeros are fine: a feature that is always 0 gets a large, finite scale
-    let plan = Pagan::new(None, public(vec![1.0, 0.0, 0.5, 0.0]), DescentOptions::default()).plan(&problem, budget(1.0)).unwrap();
+    let plan = Pagan::new(None, public(vec![1.0, 0.0, 0.5, 0.0]), DescentOptions::default())
+        .plan(&problem, budget(1.0))
+        .unwrap();
     let MomentSchedule::Public { scales, spread } = plan.schedule.moments else { panic!("public") };
     assert!(spread <= 1000.0 * (1.0 + 1e-9) && scales.iter().all(|s| s.is_finite() && *s > 0.0));
 }
@@ -284,7 +317,9 @@ fn moments_and_steps_share_the_budget() {
     for relation in [Relation::ZeroOut, Relation::AddOrRemove, Relation::ReplaceOne] {
         let (without, with) = (plan(Some(Moments::None), relation), plan(None, relation));
         assert!(with.summary.certificate.bound().upper <= 1.0);
-        let MomentSchedule::Private { release: MomentRelease::Direct { noise_multiplier }, share } = with.schedule.moments else {
+        let MomentSchedule::Private { release: MomentRelease::Direct { noise_multiplier }, share } =
+            with.schedule.moments
+        else {
             panic!("4000 records pay for the moments")
         };
         // a tenth of μ²
@@ -301,7 +336,8 @@ fn a_projected_descent_moves_in_its_subspace_only() {
     let examples = table(4000, 6, 8);
     let problem = problem(&examples, LOGISTIC);
     let answer = |subspace: Subspace| {
-        let adaptive = AdaptiveOptions { subspace: Some(subspace), moments: Some(Moments::None), ..AdaptiveOptions::default() };
+        let adaptive =
+            AdaptiveOptions { subspace: Some(subspace), moments: Some(Moments::None), ..AdaptiveOptions::default() };
         let method = PdpSgd::new(Some(0.2), adaptive, short(60));
         let plan = method.plan(&problem, budget(2.0)).unwrap();
         assert!(plan.summary.certificate.bound().upper <= 2.0);

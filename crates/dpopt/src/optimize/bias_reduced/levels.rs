@@ -140,7 +140,8 @@ impl Costs {
     /// Rényi divergence of `counts` per order.
     fn totals<'a>(&'a self, counts: &'a [u64]) -> impl Iterator<Item = (f64, f64)> + 'a {
         self.orders.iter().enumerate().map(move |(i, &order)| {
-            let total = counts.iter().zip(&self.steps).filter(|(c, _)| **c > 0).map(|(&c, cost)| c as f64 * cost[i]).sum();
+            let total =
+                counts.iter().zip(&self.steps).filter(|(c, _)| **c > 0).map(|(&c, cost)| c as f64 * cost[i]).sum();
             (order, total)
         })
     }
@@ -178,11 +179,7 @@ pub(super) fn published_steps(sequence: &[u8], records: u64, epsilon: f64, delta
 
 /// Largest number of steps t, at most all, such that `fits` holds for the counts of the first t − 1 steps and one step of
 /// the *largest* batch: whether step t is made depends on past batch sizes only. `fits` must not become true again.
-pub(super) fn steps_with_reserve(
-    sequence: &[u8],
-    levels: Levels,
-    mut fits: impl FnMut(&[u64]) -> bool,
-) -> usize {
+pub(super) fn steps_with_reserve(sequence: &[u8], levels: Levels, mut fits: impl FnMut(&[u64]) -> bool) -> usize {
     let mut allowed = |made: usize| {
         let mut counts = counts(&sequence[..made], levels);
         counts[levels.top as usize] += 1;

@@ -11,10 +11,10 @@ mod levels;
 use super::planning::{SAMPLER_ERROR, check_problem, in_range, positive, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{BatchGradients, ClippedGradient, ProjectedGradients};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use iterate::Iterate;
@@ -253,7 +253,8 @@ impl Algorithm for BiasReducedSgd {
                 certificate,
                 assumptions: vec![
                     "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".into(),
-                    "batches of fixed size and their halves are uniformly random and secret: drawn by the curator".into(),
+                    "batches of fixed size and their halves are uniformly random and secret: drawn by the curator"
+                        .into(),
                 ],
                 warnings,
             },
@@ -330,8 +331,7 @@ impl Algorithm for BiasReducedSgd {
 impl Output {
     /// The step whose iterate is returned, if it is one of them.
     fn choice(self, schedule: &BiasReducedSchedule) -> Option<u64> {
-        let mut stream =
-            dpopt_noise::NoiseSource::insecure(schedule.size_seed).stream(dpopt_noise::Purpose::Split, 0);
+        let mut stream = dpopt_noise::NoiseSource::insecure(schedule.size_seed).stream(dpopt_noise::Purpose::Split, 0);
         (self == Self::Random).then(|| stream.below(schedule.steps))
     }
 }

@@ -61,14 +61,7 @@ fn a_random_split_telescopes_and_a_split_by_index_does_not() {
 }
 
 fn problem() -> Problem {
-    Problem {
-        rows: 4096,
-        features: 200,
-        nonzeros: 4,
-        row_norm: 1.0,
-        loss: LOGISTIC,
-        relation: Relation::ReplaceOne,
-    }
+    Problem { rows: 4096, features: 200, nonzeros: 4, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ReplaceOne }
 }
 
 fn budget() -> Budget {

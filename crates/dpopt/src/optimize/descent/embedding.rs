@@ -113,7 +113,8 @@ impl Algorithm for EmbeddingSgd {
         let (plan, selection) = match &self.selection {
             Some(selection) => {
                 let shape = selection::Shape::of(&self.model, problem);
-                let (plan, schedule) = selection.plan(&descent, self.sampling_probability, (&linear, &shape), budget)?;
+                let (plan, schedule) =
+                    selection.plan(&descent, self.sampling_probability, (&linear, &shape), budget)?;
                 (plan, Some(schedule))
             }
             None => {
@@ -124,7 +125,15 @@ impl Algorithm for EmbeddingSgd {
         let mut summary = plan.summary;
         summary.method = Self::NAME;
         summary.warnings.push(NOT_CONVEX.into());
-        Ok(Plan { schedule: EmbeddingSchedule { descent: plan.schedule, model: self.model.clone(), selection, adaptive: None }, summary })
+        Ok(Plan {
+            schedule: EmbeddingSchedule {
+                descent: plan.schedule,
+                model: self.model.clone(),
+                selection,
+                adaptive: None,
+            },
+            summary,
+        })
     }
 
     fn run(&self, plan: &Plan<EmbeddingSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
@@ -175,7 +184,10 @@ impl EmbeddingSgd {
         summary.method = Self::NAME;
         summary.warnings.push(NOT_CONVEX.into());
         let (descent, adaptive) = (plan.schedule.descent.clone(), Some(plan.schedule));
-        Ok(Plan { schedule: EmbeddingSchedule { descent, model: self.model.clone(), selection: None, adaptive }, summary })
+        Ok(Plan {
+            schedule: EmbeddingSchedule { descent, model: self.model.clone(), selection: None, adaptive },
+            summary,
+        })
     }
 
     /// Fills in what the linear model near the start would choose too cautiously.
@@ -183,7 +195,8 @@ impl EmbeddingSgd {
         // a rate that somebody chose was chosen for plain steps
         let plain = self.selection.is_some() || self.descent.learning_rate.is_some();
         let usual = if plain { 0.0 } else { 0.95 };
-        let mut descent = DescentOptions { momentum: Some(self.descent.momentum.unwrap_or(usual)), ..self.descent.clone() };
+        let mut descent =
+            DescentOptions { momentum: Some(self.descent.momentum.unwrap_or(usual)), ..self.descent.clone() };
         if descent.steps.is_none() {
             descent.steps = Some(MORE_STEPS * descent.recipe(linear, budget)?.steps);
         }

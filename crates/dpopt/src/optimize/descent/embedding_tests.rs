@@ -59,7 +59,15 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
 
 fn sgd(model: &Embedding, steps: u64, rate: f64) -> EmbeddingSgd {
     let descent = DescentOptions { steps: Some(steps), learning_rate: Some(rate), ..Default::default() };
-    EmbeddingSgd { model: model.clone(), selection: None, sampling_probability: Some(0.3), lazy: None, update: None, adaptive: Default::default(), descent }
+    EmbeddingSgd {
+        model: model.clone(),
+        selection: None,
+        sampling_probability: Some(0.3),
+        lazy: None,
+        update: None,
+        adaptive: Default::default(),
+        descent,
+    }
 }
 
 fn fit(sgd: &EmbeddingSgd, problem: &Problem, examples: &Examples, budget: (f64, f64), seed: u64) -> Vec<f64> {
@@ -129,7 +137,10 @@ fn plans_of_selection_calibrate_the_joint_event() {
         let chosen = EmbeddingSgd { selection: Some(selection), ..all.clone() };
         let plan = chosen.plan(&problem, budget).unwrap();
         let s = plan.schedule.selection.clone().unwrap();
-        assert!(s.joint_noise_multiplier <= joint_multiplier([s.count_noise_multiplier, plan.schedule.descent.noise_multiplier]));
+        assert!(
+            s.joint_noise_multiplier
+                <= joint_multiplier([s.count_noise_multiplier, plan.schedule.descent.noise_multiplier])
+        );
         assert!((s.joint_noise_multiplier / dense - 1.0).abs() < 2e-5, "{ratio}: {} {dense}", s.joint_noise_multiplier);
         assert!((s.count_noise_multiplier / plan.schedule.descent.noise_multiplier / ratio - 1.0).abs() < 1e-12);
         assert!(plan.summary.certificate.bound().upper <= 4.0);

@@ -1,11 +1,11 @@
 //! Full-batch DP gradient descent with heavy-ball momentum and no tuning (spec 17 §5).
 
 use super::{DescentOptions, DescentSchedule, Releases, descend};
+use crate::Released;
 use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::planning::approximate;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 

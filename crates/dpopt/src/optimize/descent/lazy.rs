@@ -68,7 +68,9 @@ pub(super) fn path(recipe: &Recipe, problem: &Problem, budget: Budget, q: f64, w
     // precision is worst for the least noise: the plan is checked against the multiplier that is assumed here
     let least = 0.1;
     match options(recipe, problem, q, least * recipe.clip_norm).map(|o| o.total_variation()) {
-        Some(Ok(total_variation)) if total_variation * (1.0 + budget.epsilon().exp()) < SHARE_OF_DELTA * budget.delta() => {
+        Some(Ok(total_variation))
+            if total_variation * (1.0 + budget.epsilon().exp()) < SHARE_OF_DELTA * budget.delta() =>
+        {
             Path::Lazy { total_variation }
         }
         Some(Ok(_)) => eager("so many steps leave too little precision for lazy noise".into()),

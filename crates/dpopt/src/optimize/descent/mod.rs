@@ -23,10 +23,10 @@ pub(crate) use update::{AdaptiveStep, AdaptiveUpdate, HeavyBall, Update, Watched
 use super::planning::{check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
 use super::{MethodOptions, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::{Deserialize, Serialize};

@@ -6,13 +6,13 @@
 
 use super::embedding::EmbeddingSgd;
 use super::{Average, DescentOptions, DescentSchedule, Releases};
+use crate::Released;
 use crate::data::Records;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
 use crate::optimize::planning::{SAMPLER_ERROR, in_range, positive};
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::Released;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_privacy::{Budget, Event, special};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,12 @@ impl Selection {
         budget: Budget,
     ) -> Result<(Plan<DescentSchedule>, SelectionSchedule), NotApplicable> {
         let q = in_range("the sampling probability", sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;
-        let ratio = in_range("the ratio of count noise to gradient noise", self.noise_ratio.unwrap_or(DEFAULT_RATIO), 0.1, 100.0)?;
+        let ratio = in_range(
+            "the ratio of count noise to gradient noise",
+            self.noise_ratio.unwrap_or(DEFAULT_RATIO),
+            0.1,
+            100.0,
+        )?;
         let count_clip_norm = positive("the clip norm of counts", self.count_clip_norm.unwrap_or(1.0))?;
         let level_eighths = self.level_eighths(shape.features)?;
         let recipe = descent.recipe(linear, budget)?;
@@ -119,7 +124,8 @@ impl Selection {
         };
         let plan = recipe.plan(linear, budget, releases)?;
         let count_noise_multiplier = ratio * plan.schedule.noise_multiplier;
-        let grid = Grid::for_sum(count_clip_norm, count_noise_multiplier * count_clip_norm, linear.rows, shape.features);
+        let grid =
+            Grid::for_sum(count_clip_norm, count_noise_multiplier * count_clip_norm, linear.rows, shape.features);
         let schedule = SelectionSchedule {
             count_clip_norm,
             count_noise_multiplier,

@@ -5,12 +5,12 @@
 
 use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
+use crate::Released;
 use crate::data::{Records, SpilledExamples};
 use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 
@@ -53,10 +53,12 @@ impl Algorithm for NoisySgd {
                     Path::Eager { .. } => approximate(exact, subsets + dense),
                 }
             },
-            assumptions: std::iter::once("each record enters each batch independently and secretly: drawn by the curator")
-                .chain(path.is_lazy().then_some(lazy::ASSUMPTION))
-                .map(String::from)
-                .collect(),
+            assumptions: std::iter::once(
+                "each record enters each batch independently and secretly: drawn by the curator",
+            )
+            .chain(path.is_lazy().then_some(lazy::ASSUMPTION))
+            .map(String::from)
+            .collect(),
             noise_drawn: path.to_string(),
         };
         let plan = recipe.plan(problem, budget, releases)?;

@@ -4,13 +4,13 @@
 //! together are one Gaussian release of a sensitivity that accounts for every participation.
 
 use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm, descend};
+use crate::Released;
 use crate::data::{Records, SpilledExamples};
 use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
 use crate::optimize::planning::{gaussian_mu, in_range, noise};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
@@ -49,7 +49,8 @@ impl Draft {
     fn weight_noise(&self, problem: &Problem, z: f64) -> f64 {
         let noise_std = z * self.recipe.clip_norm * self.sensitivity;
         let batches = self.shape.batches as f64;
-        self.recipe.learning_rate / (1.0 - self.recipe.momentum) * noise_std * self.error * batches / problem.rows as f64
+        self.recipe.learning_rate / (1.0 - self.recipe.momentum) * noise_std * self.error * batches
+            / problem.rows as f64
     }
 
     fn risk(&self, problem: &Problem, z: f64) -> f64 {
@@ -85,11 +86,15 @@ impl DpFtrl {
         let z = 1.0 / gaussian_mu(problem, budget)?;
         let lengths = match self.descent.steps {
             Some(steps) if steps > MOST_STEPS => {
-                return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer, or larger batches")));
+                return Err(NotApplicable::Option(format!(
+                    "{steps} steps are more than {MOST_STEPS}; give fewer, or larger batches"
+                )));
             }
             Some(steps) => vec![steps],
             // no longer than costs seconds to plan
-            None => EPOCHS.iter().map(|e| e * batches).filter(|&t| t <= (4096).max(batches) && t <= MOST_STEPS).collect(),
+            None => {
+                EPOCHS.iter().map(|e| e * batches).filter(|&t| t <= (4096).max(batches) && t <= MOST_STEPS).collect()
+            }
         };
         let wide = batches.saturating_mul(problem.weights() as u64) > MOST_BANDED_NUMBERS;
         let correlations = match self.correlation {
@@ -109,7 +114,8 @@ impl DpFtrl {
                 }
             }
         }
-        best.map(|(_, draft)| draft).ok_or_else(|| NotApplicable::Option("an epoch has too many steps; give larger batches".into()))
+        best.map(|(_, draft)| draft)
+            .ok_or_else(|| NotApplicable::Option("an epoch has too many steps; give larger batches".into()))
     }
 }
 
@@ -142,7 +148,8 @@ impl Algorithm for DpFtrl {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<StreamSchedule>, NotApplicable> {
         if problem.relation == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
-                "batches are made by position, and an added record would move all others; use zero-out or replace-one".into(),
+                "batches are made by position, and an added record would move all others; use zero-out or replace-one"
+                    .into(),
             ));
         }
         let share = in_range("the share of records in a batch", self.batch_share.unwrap_or(1.0 / 64.0), 1e-6, 1.0)?;

@@ -1,11 +1,11 @@
 //! Lazily and densely noised DP-SGD are one mechanism; plans say which way they take and why.
 
 use super::*;
+use crate::Sensitive;
 use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
 use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
-use crate::Sensitive;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Relation;
 
@@ -36,16 +36,26 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
 }
 
 /// Plans once and runs with each seed.
-fn runs(sgd: &NoisySgd, examples: &Examples, loss: Loss, budget: Budget, seeds: impl Iterator<Item = u64>) -> Vec<Vec<f64>> {
+fn runs(
+    sgd: &NoisySgd,
+    examples: &Examples,
+    loss: Loss,
+    budget: Budget,
+    seeds: impl Iterator<Item = u64>,
+) -> Vec<Vec<f64>> {
     let problem = problem(examples, loss);
     let plan = sgd.plan(&problem, budget).unwrap();
     assert_eq!(plan.schedule.is_lazy(), sgd.lazy.unwrap_or(true), "{}", plan.schedule.noise_drawn);
     let sensitive = Sensitive::new(examples.clone());
     let run = |seed| {
         let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
-        let answer = sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).unwrap().into_inner();
+        let answer =
+            sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).unwrap().into_inner();
         assert!(curator.is_spent());
-        assert!(sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).is_err(), "the budget is spent");
+        assert!(
+            sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).is_err(),
+            "the budget is spent"
+        );
         answer.weights
     };
     seeds.map(run).collect()
@@ -104,7 +114,14 @@ fn wide_sparse_problems_are_lazy_by_themselves_and_learn() {
 #[test]
 fn plans_say_when_noise_is_drawn_and_why() {
     let budget = Budget::new(1.0, 1e-6).unwrap();
-    let base = Problem { rows: 50_000, features: 1 << 20, nonzeros: 40, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ZeroOut };
+    let base = Problem {
+        rows: 50_000,
+        features: 1 << 20,
+        nonzeros: 40,
+        row_norm: 1.0,
+        loss: LOGISTIC,
+        relation: Relation::ZeroOut,
+    };
     let sgd = |q: f64, lazy, steps| NoisySgd {
         sampling_probability: Some(q),
         lazy,
@@ -123,18 +140,26 @@ fn plans_say_when_noise_is_drawn_and_why() {
         (plan(sgd(0.01, None, 400), &Problem { features: 100, ..base.clone() }), "touch so many"),
         (plan(sgd(0.01, Some(true), (1 << 21) + 1), &base), "2^21 steps"),
     ] {
-        assert!(!wanted.schedule.is_lazy() && wanted.schedule.noise_drawn.contains(because), "{}", wanted.schedule.noise_drawn);
+        assert!(
+            !wanted.schedule.is_lazy() && wanted.schedule.noise_drawn.contains(because),
+            "{}",
+            wanted.schedule.noise_drawn
+        );
     }
 }
 
 #[test]
 fn rates_fall_in_eight_stages() {
-    let factors = |schedule: RateSchedule, steps: u64| (0..steps).map(|t| schedule.factor(t, steps)).collect::<Vec<_>>();
+    let factors =
+        |schedule: RateSchedule, steps: u64| (0..steps).map(|t| schedule.factor(t, steps)).collect::<Vec<_>>();
     assert_eq!(factors(RateSchedule::Linear, 8), [1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]);
     assert_eq!(factors(RateSchedule::InverseSqrt, 4), [0, 2, 4, 6].map(|k: i32| 1.0 / f64::from(1 + k).sqrt()));
     assert!(factors(RateSchedule::Constant, 5).iter().all(|f| *f == 1.0));
     let cosine = factors(RateSchedule::Cosine, 16);
-    assert!(cosine[0] == 1.0 && cosine.is_sorted_by(|a, b| a >= b) && (cosine[15] - 0.009_700_556_535).abs() < 1e-12, "{cosine:?}");
+    assert!(
+        cosine[0] == 1.0 && cosine.is_sorted_by(|a, b| a >= b) && (cosine[15] - 0.009_700_556_535).abs() < 1e-12,
+        "{cosine:?}"
+    );
     for schedule in [RateSchedule::Constant, RateSchedule::Linear, RateSchedule::Cosine, RateSchedule::InverseSqrt] {
         for steps in [1, 2, 7, 8, 9, 400, 1001] {
             // every change of the factor is the start of a stage, and the moments are those of the list
@@ -153,7 +178,8 @@ fn rates_fall_in_eight_stages() {
 #[test]
 fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     // few rows: the rate is set by the learning time, not by stability
-    let base = Problem { rows: 5000, features: 100, nonzeros: 40, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ZeroOut };
+    let base =
+        Problem { rows: 5000, features: 100, nonzeros: 40, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ZeroOut };
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let plan = |rate_schedule| {
         let descent = DescentOptions { steps: Some(400), rate_schedule, ..Default::default() };

@@ -116,7 +116,14 @@ pub(crate) struct AdaptiveUpdate<F> {
 impl<F: Fn(u64) -> f64> AdaptiveUpdate<F> {
     pub(crate) fn new(step: AdaptiveStep, weights: usize, rate: F) -> Self {
         let squares = if step.rule == AdaptiveRule::Scalar { 1 } else { weights };
-        Self { step, rate, first: vec![0.0; weights], second: vec![0.0; squares], direction: vec![0.0; weights], reach: vec![0.0; weights] }
+        Self {
+            step,
+            rate,
+            first: vec![0.0; weights],
+            second: vec![0.0; squares],
+            direction: vec![0.0; weights],
+            reach: vec![0.0; weights],
+        }
     }
 
     /// Standard deviation that noise of standard deviation 1 in each gradient leaves in the weights, to first order, in
@@ -259,7 +266,10 @@ mod tests {
         let mut random = Lcg::new(5);
         for rule in [AdaptiveRule::Scalar, AdaptiveRule::Diagonal, AdaptiveRule::Adam] {
             for (domain, size) in [
-                (Domain::Box { radius: 0.5 }, (|w: &[f64]| w.iter().fold(0.0, |m: f64, w| m.max(w.abs()))) as fn(&[f64]) -> f64),
+                (
+                    Domain::Box { radius: 0.5 },
+                    (|w: &[f64]| w.iter().fold(0.0, |m: f64, w| m.max(w.abs()))) as fn(&[f64]) -> f64,
+                ),
                 (Domain::Ball { radius: 0.5 }, norm as fn(&[f64]) -> f64),
             ] {
                 let mut update = AdaptiveUpdate::new(plain(rule, domain), 6, |_| 1.0);

@@ -93,12 +93,15 @@ impl Algorithm for ExponentialMechanism {
         require_delta(budget)?;
         if problem.relation == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
-                "the number of rows enters the sampler's certificate, and add-or-remove protects it; use zero-out".into(),
+                "the number of rows enters the sampler's certificate, and add-or-remove protects it; use zero-out"
+                    .into(),
             ));
         }
         let draws = self.draws.unwrap_or(1);
         if !(1..=10_000).contains(&draws) {
-            return Err(NotApplicable::Option(format!("the number of draws is {draws}; give a number from 1 to 10000")));
+            return Err(NotApplicable::Option(format!(
+                "the number of draws is {draws}; give a number from 1 to 10000"
+            )));
         }
         let (loss, slope) = self.loss(problem)?;
         let all = shares(budget);
@@ -130,9 +133,7 @@ impl Algorithm for ExponentialMechanism {
                     .into(),
             ));
         };
-        let event = Event::Gdp { mu: one.mu }
-            .self_composed(draws)
-            .approximate(chain.total_variation * draws as f64);
+        let event = Event::Gdp { mu: one.mu }.self_composed(draws).approximate(chain.total_variation * draws as f64);
         let certificate = certify(&event, problem, budget)?;
         let scale = chain.inverse_temperature;
         let mut warnings = vec![
@@ -141,7 +142,8 @@ impl Algorithm for ExponentialMechanism {
                 .into(),
         ];
         if self.constant_time {
-            warnings = vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
+            warnings =
+                vec!["constant time assumes that exp, ln and sparse rows take the same time for all values".into()];
         }
         Ok(Plan {
             summary: Summary {
@@ -157,7 +159,8 @@ impl Algorithm for ExponentialMechanism {
                 assumptions: vec![
                     "every row has norm at most the row norm: enforced when rows are built".into(),
                     "the loss is convex with bounded slope: it is one of the registered losses".into(),
-                    "the sampler's distance from its law is proved, rounding errors included, and paid for in delta".into(),
+                    "the sampler's distance from its law is proved, rounding errors included, and paid for in delta"
+                        .into(),
                 ],
                 warnings,
             },

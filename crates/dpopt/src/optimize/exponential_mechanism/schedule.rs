@@ -139,8 +139,7 @@ impl Facts<'_> {
             None => (2.0 * lipschitz * ((d * inverse_precision).sqrt() + drift), f64::INFINITY, 1),
         };
         let reach_of_sums = radius + minimiser_norm + eta * (lipschitz + m * (radius + minimiser_norm));
-        let per_step =
-            error_per_step(reach_of_sums, step_std, grid, d, oscillation, lipschitz, mean_gap + slack);
+        let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, lipschitz, mean_gap + slack);
         let contraction =
             Contraction { step_std, strong_convexity: m, start_distance, dimension: d as usize, oscillation };
         let rounds = contraction.steps(0.5 * tau)?;
@@ -149,9 +148,9 @@ impl Facts<'_> {
         // nine tenths of the proposals fall inside the radius, by far (in constant time: proved, see the radius)
         let least_acceptance = 0.9 * (-1.1 * (mean_gap + slack)).exp();
         let exhaustion = 0.01 * tau;
-        let proposals = self.constant_time.then(|| {
-            (((rounds as f64 / exhaustion).ln() / -(-least_acceptance).ln_1p()).ceil()).min(1e12) as u64
-        });
+        let proposals = self
+            .constant_time
+            .then(|| (((rounds as f64 / exhaustion).ln() / -(-least_acceptance).ln_1p()).ceil()).min(1e12) as u64);
         let total_variation = contraction.total_variation(rounds)
             + 0.5 * (2.0 * oscillation).exp_m1()
             + escape

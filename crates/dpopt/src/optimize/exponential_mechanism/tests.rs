@@ -89,13 +89,18 @@ fn plans_keep_their_promises() {
 fn what_has_no_proof_is_refused() {
     let facts = problem(1000, 3, LOGISTIC);
     let options = ExponentialMechanism::default();
-    let refused = |problem: &Problem, budget: Budget, options: &ExponentialMechanism| options.plan(problem, budget).is_err();
+    let refused =
+        |problem: &Problem, budget: Budget, options: &ExponentialMechanism| options.plan(problem, budget).is_err();
     assert!(refused(&facts, Budget::new(1.0, 0.0).unwrap(), &options));
     assert!(refused(&Problem { relation: Relation::AddOrRemove, ..facts.clone() }, budget(1.0), &options));
     assert!(refused(&facts, budget(1.0), &ExponentialMechanism { draws: Some(0), ..options.clone() }));
     for regularization in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         // a flat density has no certificate
-        assert!(refused(&facts, budget(1.0), &ExponentialMechanism { regularization: Some(regularization), ..options.clone() }));
+        assert!(refused(
+            &facts,
+            budget(1.0),
+            &ExponentialMechanism { regularization: Some(regularization), ..options.clone() }
+        ));
     }
     // an ocean of rows: doubles can't carry the potential
     assert!(refused(&problem(1 << 40, 20, LOGISTIC), budget(1.0), &options));
@@ -107,7 +112,9 @@ fn rounds_grow_like_n_for_smooth_losses_and_like_n_squared_with_corners() {
         let problem = problem(n, 10, loss);
         plan(&problem, 1.0, Some(theory(&problem, budget(1.0), 1.0))).schedule.chain.rounds as f64
     };
-    let slope = |loss: Loss, low: u64, high: u64| (rounds(high, loss) / rounds(low, loss)).ln() / (high as f64 / low as f64).ln();
+    let slope = |loss: Loss, low: u64, high: u64| {
+        (rounds(high, loss) / rounds(low, loss)).ln() / (high as f64 / low as f64).ln()
+    };
     let smooth = slope(LOGISTIC, 1_000, 16_000);
     assert!((smooth - 1.0).abs() < 0.15, "{smooth}");
     let corners = slope(Loss::Absolute, 100, 800);
@@ -140,7 +147,8 @@ fn one_weight_follows_its_exact_law() {
         let data = Sensitive::new(data.clone());
         // corners need ten times as many rounds
         let n = if k == 0 { 4_000 } else { 600 };
-        let mut sample: Vec<f64> = (0..n).map(|seed| draw(&plan, &problem, &data, 10_000 * k as u64 + seed)[0]).collect();
+        let mut sample: Vec<f64> =
+            (0..n).map(|seed| draw(&plan, &problem, &data, 10_000 * k as u64 + seed)[0]).collect();
         kolmogorov(&mut sample, |x| law.cdf(x));
     }
 }
@@ -166,8 +174,10 @@ fn two_weights_follow_their_exact_law() {
         let (s, c) = angle.sin_cos();
         Tabulated::new(
             |u| {
-                let column: Vec<f64> =
-                    (0..400).map(|i| -5.0 + 0.025 * (f64::from(i) + 0.5)).map(|v| ln(c * u - s * v, s * u + c * v)).collect();
+                let column: Vec<f64> = (0..400)
+                    .map(|i| -5.0 + 0.025 * (f64::from(i) + 0.5))
+                    .map(|v| ln(c * u - s * v, s * u + c * v))
+                    .collect();
                 let top = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 top + column.iter().map(|l| (l - top).exp()).sum::<f64>().ln()
             },
@@ -190,7 +200,12 @@ fn two_weights_follow_their_exact_law() {
 #[test]
 fn constant_time_takes_the_same_number_of_passes_and_has_the_same_law() {
     let facts = problem(30, 1, LOGISTIC);
-    let options = ExponentialMechanism { regularization: Some(8.0), shift: Some(0.0), constant_time: true, ..ExponentialMechanism::default() };
+    let options = ExponentialMechanism {
+        regularization: Some(8.0),
+        shift: Some(0.0),
+        constant_time: true,
+        ..ExponentialMechanism::default()
+    };
     let constant = options.plan(&facts, budget(2.0)).unwrap();
     let chain = &constant.schedule.chain;
     let Oracle::Convexity(oracle) = &chain.oracle else { panic!("oracle C") };
@@ -223,7 +238,8 @@ fn only_constant_time_hides_the_records_from_a_clock() {
     clear.targets = (0..30).map(|i| clear.rows.row(i).1[0].signum()).collect();
     let mut contradictory = clear.clone();
     contradictory.targets.iter_mut().step_by(2).for_each(|y| *y = -*y);
-    let options = ExponentialMechanism { regularization: Some(2.0), shift: Some(0.0), ..ExponentialMechanism::default() };
+    let options =
+        ExponentialMechanism { regularization: Some(2.0), shift: Some(0.0), ..ExponentialMechanism::default() };
     let passes = |options: &ExponentialMechanism, data: &Examples| -> Vec<(u64, u64)> {
         let mechanism = options.plan(&facts, budget(2.0)).unwrap().schedule.mechanism(&facts);
         let walks = (0..10).map(|seed| mechanism.walk(data, &mut NoiseSource::insecure(seed)).1);
@@ -280,7 +296,13 @@ fn the_pure_mechanism_on_a_ball_follows_its_law() {
     let m = beta * lambda;
     let data = examples(n, d, 10);
     let step_std = (0.25 / (0.25 * t.temperature)).sqrt().min((0.25 / m).sqrt());
-    let contraction = crate::sampler::Contraction { step_std, strong_convexity: m, start_distance: 2.0 * radius, dimension: d, oscillation: 1e-9 };
+    let contraction = crate::sampler::Contraction {
+        step_std,
+        strong_convexity: m,
+        start_distance: 2.0 * radius,
+        dimension: d,
+        oscillation: 1e-9,
+    };
     let mechanism = GibbsDraw {
         loss: LOGISTIC,
         row_norm: 1.0,
@@ -314,7 +336,9 @@ fn the_pure_mechanism_on_a_ball_follows_its_law() {
         -beta * (sum + 0.5 * lambda * (a * a + b * b))
     };
     let law = Tabulated::new(
-        |u| (0..1000).map(|i| -1.0 + 0.002 * (f64::from(i) + 0.5)).map(|v| ln(u, v).exp()).sum::<f64>().max(1e-300).ln(),
+        |u| {
+            (0..1000).map(|i| -1.0 + 0.002 * (f64::from(i) + 0.5)).map(|v| ln(u, v).exp()).sum::<f64>().max(1e-300).ln()
+        },
         -1.0,
         1.0,
         1000,

@@ -142,9 +142,10 @@ pub fn scsg_ht_noise(
     let SourceProblem { records: n, clip_norm: l, epsilon, delta } = problem;
     let (c, alpha) = match inner {
         InnerSteps::Fixed => (1.0, problem.order()),
-        InnerSteps::Geometric => {
-            (geometric_constant(epochs, delta, snapshot / batch), SourceProblem { delta: delta / 2.0, ..problem }.order())
-        }
+        InnerSteps::Geometric => (
+            geometric_constant(epochs, delta, snapshot / batch),
+            SourceProblem { delta: delta / 2.0, ..problem }.order(),
+        ),
     };
     let variance = 2.0 * c * snapshot * l * l * alpha * epochs / (batch * n * n * epsilon);
     let denominator = snapshot * batch * n * n * epsilon + 20.0 * c * snapshot.powi(4) * alpha * epochs;
@@ -257,7 +258,11 @@ mod tests {
     fn the_constant_of_option_one() {
         for (epochs, source, exact) in [(10.0, 18.4, 15.2), (50.0, 20.1, 16.9), (100.0, 20.9, 17.6)] {
             assert!((source_geometric_constant(epochs, 1e-5) - source).abs() < 0.06);
-            assert!((geometric_constant(epochs, 1e-5, 10.0) - exact).abs() < 0.11, "{}", geometric_constant(epochs, 1e-5, 10.0));
+            assert!(
+                (geometric_constant(epochs, 1e-5, 10.0) - exact).abs() < 0.11,
+                "{}",
+                geometric_constant(epochs, 1e-5, 10.0)
+            );
         }
         // at mean 1 the paper's inequality is wrong: P(N > 18.4) = 2^-19 = 1.9e-6 against 5.0e-7, which needs 20
         assert!(geometric_constant(10.0, 1e-5, 1.0) >= 20.0);

@@ -2,6 +2,7 @@
 
 use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{SparseOptions, Sparsity};
+use crate::Released;
 use crate::data::{Records, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, CuratorError, Formed, SparseVector, ThresholdedGaussian};
@@ -10,7 +11,6 @@ use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, p
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -58,7 +58,8 @@ pub struct HardThresholdSchedule {
     pub refit: Option<RefitSchedule>,
 }
 
-pub(super) const BY_ENTRIES: &str = "by the batch's entries; the largest noises of all other coordinates are drawn from the top";
+pub(super) const BY_ENTRIES: &str =
+    "by the batch's entries; the largest noises of all other coordinates are drawn from the top";
 pub(super) const OVER_ALL: &str = "over all coordinates: batches touch so many that this costs less";
 
 impl HardThresholdSchedule {
@@ -120,7 +121,13 @@ pub(super) fn releases(z: f64, q: f64, steps: u64) -> Event {
 }
 
 impl SparseOptions {
-    fn plan(&self, method: &'static str, q: f64, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
+    fn plan(
+        &self,
+        method: &'static str,
+        q: f64,
+        problem: &Problem,
+        budget: Budget,
+    ) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
         check_problem(problem)?;
         require_delta(budget)?;
         let sparsity = self.sparsity(problem)?;
@@ -146,7 +153,11 @@ impl SparseOptions {
         }
         // the second stage: the recipe of noisy descent, for its share of the budget
         let second = if share > 0.0 {
-            let options = DescentOptions { clip_norm: Some(clip_norm), regularization: Some(regularization), ..Default::default() };
+            let options = DescentOptions {
+                clip_norm: Some(clip_norm),
+                regularization: Some(regularization),
+                ..Default::default()
+            };
             Some(recipe(&options, problem, budget, share)?)
         } else {
             None
@@ -185,7 +196,8 @@ impl SparseOptions {
             noise_std: noise_multiplier * clip_norm,
             sampling_probability: q,
             regularization,
-            grid_exponent: Grid::for_sum(clip_norm, noise_multiplier * clip_norm, problem.rows, problem.features).exponent(),
+            grid_exponent: Grid::for_sum(clip_norm, noise_multiplier * clip_norm, problem.rows, problem.features)
+                .exponent(),
             computed: if by_entries { BY_ENTRIES } else { OVER_ALL }.into(),
             refit,
         };
@@ -253,7 +265,11 @@ impl Algorithm for DpGdHt {
         densely(plan, run)
     }
 
-    fn run_spilled(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+    fn run_spilled(
+        &self,
+        plan: &Plan<HardThresholdSchedule>,
+        run: Run<'_, SpilledExamples>,
+    ) -> Result<Released<Solution>, RunError> {
         densely(plan, run)
     }
 }
@@ -271,7 +287,11 @@ impl Algorithm for DpSgdHt {
         densely(plan, run)
     }
 
-    fn run_spilled(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+    fn run_spilled(
+        &self,
+        plan: &Plan<HardThresholdSchedule>,
+        run: Run<'_, SpilledExamples>,
+    ) -> Result<Released<Solution>, RunError> {
         densely(plan, run)
     }
 }

@@ -99,7 +99,12 @@ fn sampled(z: f64, q: f64, count: u64) -> Event {
 
 impl Federated {
     /// Fixes the noise from public facts.
-    pub fn plan(&self, problem: &FederatedProblem, relation: Relation, budget: Budget) -> Result<FederatedPlan, NotApplicable> {
+    pub fn plan(
+        &self,
+        problem: &FederatedProblem,
+        relation: Relation,
+        budget: Budget,
+    ) -> Result<FederatedPlan, NotApplicable> {
         require_delta(budget)?;
         let total: u64 = problem.records.iter().sum();
         let whole = Problem {
@@ -112,7 +117,9 @@ impl Federated {
         };
         check_problem(&whole)?;
         if problem.loss.outputs() != 1 {
-            return Err(NotApplicable::Problem("federated runs fit one score per record; fit classes one against the rest".into()));
+            return Err(NotApplicable::Problem(
+                "federated runs fit one score per record; fit classes one against the rest".into(),
+            ));
         }
         if problem.records.contains(&0) {
             return Err(NotApplicable::Problem("a client has no records; leave it out".into()));
@@ -162,7 +169,9 @@ impl FederatedPlan {
         let fits = clients.len() == self.problem.records.len()
             && clients.iter().zip(&self.problem.records).all(|(c, &n)| {
                 let rows = &c.expose().rows;
-                rows.len() as u64 == n && rows.columns() == self.problem.features && rows.norm_bound() <= self.problem.row_norm
+                rows.len() as u64 == n
+                    && rows.columns() == self.problem.features
+                    && rows.norm_bound() <= self.problem.row_norm
             });
         if fits {
             return Ok(());
@@ -175,7 +184,11 @@ impl FederatedPlan {
 
     /// Simulates the federation: one source of noise per client at record level, the first one for the server at user level.
     /// Returns the final model and, at record level, the ledger of each client.
-    pub fn run(&self, clients: &[Sensitive<Examples>], sources: Vec<NoiseSource>) -> Result<Released<SparseVector>, RunError> {
+    pub fn run(
+        &self,
+        clients: &[Sensitive<Examples>],
+        sources: Vec<NoiseSource>,
+    ) -> Result<Released<SparseVector>, RunError> {
         self.check(clients)?;
         match self.options.protects {
             Protects::Records { sampling_probability } => self.run_records(clients, sources, sampling_probability),
@@ -189,7 +202,12 @@ impl FederatedPlan {
         hard_threshold(y, self.options.max_features, None).dense(y.len())
     }
 
-    fn run_records(&self, clients: &[Sensitive<Examples>], sources: Vec<NoiseSource>, q: f64) -> Result<Released<SparseVector>, RunError> {
+    fn run_records(
+        &self,
+        clients: &[Sensitive<Examples>],
+        sources: Vec<NoiseSource>,
+        q: f64,
+    ) -> Result<Released<SparseVector>, RunError> {
         if sources.len() != clients.len() {
             return Err(RunError::Shape {
                 planned: format!("{} sources of noise, one per client", clients.len()),
@@ -198,7 +216,8 @@ impl FederatedPlan {
         }
         let (o, s, d) = (&self.options, &self.schedule, self.problem.features);
         // each client guards its own records
-        let mut curators: Vec<Curator> = sources.into_iter().map(|noise| Curator::open(&self.certificate, noise)).collect();
+        let mut curators: Vec<Curator> =
+            sources.into_iter().map(|noise| Curator::open(&self.certificate, noise)).collect();
         let mut x = vec![0.0; d];
         for _ in 0..o.rounds {
             let mut mean = vec![0.0; d];
@@ -320,7 +339,12 @@ mod tests {
     }
 
     fn facts(count: usize, records: u64) -> FederatedProblem {
-        FederatedProblem { records: vec![records; count], features: 40, row_norm: 1.0, loss: Loss::Logistic { shift: 0.0 } }
+        FederatedProblem {
+            records: vec![records; count],
+            features: 40,
+            row_norm: 1.0,
+            loss: Loss::Logistic { shift: 0.0 },
+        }
     }
 
     fn sources(count: u64) -> Vec<NoiseSource> {
@@ -347,7 +371,9 @@ mod tests {
     fn a_person_is_protected_with_all_records_at_user_level() {
         let data = clients(400, 5);
         let protects = Protects::Users { sampling_probability: 0.5, update_clip: 0.5 };
-        let plan = federated(protects, false).plan(&facts(400, 5), Relation::ZeroOut, Budget::new(4.0, 1e-5).unwrap()).unwrap();
+        let plan = federated(protects, false)
+            .plan(&facts(400, 5), Relation::ZeroOut, Budget::new(4.0, 1e-5).unwrap())
+            .unwrap();
         let own = sampled(plan.schedule.noise_multiplier, 0.5, 8);
         assert!(matches!(plan.certificate.event(), Event::Approximate { event, .. } if **event == own));
         let x = plan.run(&data, sources(1)).unwrap().into_inner();

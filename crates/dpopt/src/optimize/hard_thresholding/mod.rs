@@ -11,18 +11,19 @@ mod closed_forms;
 mod descent;
 mod federated;
 mod peeling;
-mod refit;
-mod variance_reduced;
 #[cfg(test)]
 mod peeling_tests;
+mod refit;
 #[cfg(test)]
 mod tests;
+mod variance_reduced;
 
 pub use closed_forms::{
-    InnerSteps, OutOfConditions, SourceProblem, geometric_constant, scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
+    InnerSteps, OutOfConditions, SourceProblem, geometric_constant, scsg_ht_noise, sgd_ht_noise,
+    source_geometric_constant,
 };
-pub use federated::{Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects};
 pub use descent::{DpGdHt, DpSgdHt, HardThresholdSchedule, run_sparse};
+pub use federated::{Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects};
 pub use peeling::{FeatureFit, Peeling, PeelingSchedule, run_peeling};
 pub use refit::RefitSchedule;
 pub use variance_reduced::{DpScsgHt, DpSvrgHt, VarianceOptions, VarianceReducedSchedule};
@@ -103,8 +104,13 @@ impl SparseOptions {
         }
         let most = problem.features - usize::from(self.intercept.is_some());
         let k = in_range("max_features", k as f64, 1.0, 1e7)? as usize;
-        let initial = in_range("initial_features", self.initial_features.unwrap_or(k as u64) as f64, k as f64, 1e7)? as usize;
-        Ok(Sparsity { max_features: k.min(most.max(1)), initial_features: initial.min(most.max(1)), intercept: self.intercept })
+        let initial =
+            in_range("initial_features", self.initial_features.unwrap_or(k as u64) as f64, k as f64, 1e7)? as usize;
+        Ok(Sparsity {
+            max_features: k.min(most.max(1)),
+            initial_features: initial.min(most.max(1)),
+            intercept: self.intercept,
+        })
     }
 }
 
@@ -114,7 +120,8 @@ impl Sparsity {
         let (first, last) = (self.initial_features as f64, self.max_features as f64);
         let half = (steps / 2) as f64;
         let done = if half > 0.0 { (step as f64 / half).min(1.0) } else { 1.0 };
-        ((first.ln() + done * (last.ln() - first.ln())).exp().round() as usize).clamp(self.max_features, self.initial_features)
+        ((first.ln() + done * (last.ln() - first.ln())).exp().round() as usize)
+            .clamp(self.max_features, self.initial_features)
     }
 
     /// Where a step starts: a·x + β(x − previous), the intercept not decayed.

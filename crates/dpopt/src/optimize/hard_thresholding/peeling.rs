@@ -9,9 +9,9 @@
 //! A pick feels noise of about b·ln(d/k) with b ∝ √k, and an entry's bound, √m times below that of the gradient of a row of m equal
 //! entries; a step of hard thresholding feels √(2 ln(d/k)) whatever k is. So: few features out of rows with many entries.
 
+use super::SparseOptions;
 use super::descent::releases;
 use super::refit::{RefitSchedule, Shared, recipe, refit, restricted};
-use super::SparseOptions;
 use crate::data::{Records, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::{Curator, CuratorError, FeaturePick, FeatureScores, PeelingLaw, SparseVector, VertexFacts};
@@ -172,7 +172,9 @@ impl Peeling {
             Event::composed(parts).approximate(samples * SAMPLER_ERROR)
         };
         let (m, certificate) = noise(problem, budget, event)?;
-        let descent = |r: &Recipe, share: f64, features| FeatureFit::Descent(RefitSchedule::of(r, multiplier(r, share, m), problem.rows, features));
+        let descent = |r: &Recipe, share: f64, features| {
+            FeatureFit::Descent(RefitSchedule::of(r, multiplier(r, share, m), problem.rows, features))
+        };
         let centre = centre.as_ref().map(|c| descent(c, shares.centre, 1));
         Ok((pick_epsilon(m), centre, descent(&fit, shares.fit, kept), certificate))
     }
@@ -196,7 +198,13 @@ impl Peeling {
         let centre = if shares.centre > 0.0 { Some(fit(1, shares.centre, None)?) } else { None };
         let last = fit(k as usize + usize::from(shares.centre > 0.0), shares.fit, regularization)?;
         let pick = epsilon(shares.picks) / k as f64;
-        let own = |fit: &FeatureFit| if let FeatureFit::Pure { plan, .. } = fit { plan.summary().certificate.event().clone() } else { Event::NoOp };
+        let own = |fit: &FeatureFit| {
+            if let FeatureFit::Pure { plan, .. } = fit {
+                plan.summary().certificate.event().clone()
+            } else {
+                Event::NoOp
+            }
+        };
         let mut parts: Vec<Event> = centre.iter().map(own).collect();
         parts.push(pick_event(law, pick).self_composed(k));
         parts.push(own(&last));
@@ -204,7 +212,12 @@ impl Peeling {
         Ok((pick, centre, last, certificate))
     }
 
-    fn planned(&self, problem: &Problem, budget: Budget, law: PeelingLaw) -> Result<Plan<PeelingSchedule>, NotApplicable> {
+    fn planned(
+        &self,
+        problem: &Problem,
+        budget: Budget,
+        law: PeelingLaw,
+    ) -> Result<Plan<PeelingSchedule>, NotApplicable> {
         let sparsity = self.sparse.sparsity(problem)?;
         let k = sparsity.max_features as u64;
         let shares = self.shares(sparsity.intercept.is_some())?;
@@ -310,14 +323,21 @@ impl Algorithm for Peeling {
         Ok(run_peeling(plan, run)?.map(|x| x.dense(features).into()))
     }
 
-    fn run_spilled(&self, plan: &Plan<PeelingSchedule>, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+    fn run_spilled(
+        &self,
+        plan: &Plan<PeelingSchedule>,
+        run: Run<'_, SpilledExamples>,
+    ) -> Result<Released<Solution>, RunError> {
         let features = run.problem.features;
         Ok(run_peeling(plan, run)?.map(|x| x.dense(features).into()))
     }
 }
 
 /// Runs a plan of [`Peeling`] without ever making a vector of all features.
-pub fn run_peeling<R: Records>(plan: &Plan<PeelingSchedule>, run: Run<'_, R>) -> Result<Released<SparseVector>, RunError> {
+pub fn run_peeling<R: Records>(
+    plan: &Plan<PeelingSchedule>,
+    run: Run<'_, R>,
+) -> Result<Released<SparseVector>, RunError> {
     let Run { problem, examples, curator, progress } = run;
     let s = &plan.schedule;
     progress.start(plan.summary.method, plan.summary.steps);
@@ -325,7 +345,8 @@ pub fn run_peeling<R: Records>(plan: &Plan<PeelingSchedule>, run: Run<'_, R>) ->
     if let Some(centre) = &s.centre {
         point = s.fitted(centre, problem, examples, curator, progress, point)?;
     }
-    let facts = VertexFacts { loss: s.loss, clip_norm: s.entry_clip, epsilon: s.pick_epsilon, relation: problem.relation };
+    let facts =
+        VertexFacts { loss: s.loss, clip_norm: s.entry_clip, epsilon: s.pick_epsilon, relation: problem.relation };
     let pick = FeaturePick { law: s.law, facts, dimension: problem.features as u64 };
     let mut scores = FeatureScores::new(examples, facts, &point, s.intercept)?;
     let mut chosen: BTreeMap<u32, f64> = point.iter().collect();
@@ -364,7 +385,8 @@ impl PeelingSchedule {
                 refit((&shared, schedule), problem, examples, curator, progress, start)
             }
             FeatureFit::Pure { plan, .. } => {
-                let rows = restricted(examples, start.indices(), problem.row_norm).map_err(Into::<CuratorError>::into)?;
+                let rows =
+                    restricted(examples, start.indices(), problem.row_norm).map_err(Into::<CuratorError>::into)?;
                 let alone = problem.with_features(start.len());
                 let weights = plan.run(Run::new(&alone, &rows, curator, &Silent)?)?.into_inner().weights;
                 progress.tick();

@@ -36,7 +36,8 @@ fn law(scores: &[f64], law: PeelingLaw, epsilon: f64) -> Vec<f64> {
                 (0..(2.0 * reach / step) as i64)
                     .map(|c| (c as f64 + 0.5) * step - reach)
                     .map(|x| {
-                        let others = gaps.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, g)| below(gaps[i] + x - g));
+                        let others =
+                            gaps.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, g)| below(gaps[i] + x - g));
                         0.5 * (-x.abs()).exp() * step * others.product::<f64>()
                     })
                     .sum()
@@ -50,7 +51,8 @@ fn law(scores: &[f64], law: PeelingLaw, epsilon: f64) -> Vec<f64> {
 fn two_picks_have_the_law_of_the_sequential_choice() {
     // feature 1 is exempt, 3 and 5 are in no record
     let mut examples = Examples { rows: Rows::new(6), targets: Vec::new() };
-    for (row, y) in [([0.9, 0.1, 0.3], 1.0), ([0.5, -0.8, 0.2], 1.0), ([-0.3, 0.3, 0.3], -1.0), ([0.2, 0.7, 0.1], -1.0)] {
+    for (row, y) in [([0.9, 0.1, 0.3], 1.0), ([0.5, -0.8, 0.2], 1.0), ([-0.3, 0.3, 0.3], -1.0), ([0.2, 0.7, 0.1], -1.0)]
+    {
         examples.rows.push_clipped(&mut [(0, row[0]), (1, 0.2), (2, row[1]), (4, row[2])], 1.0);
         examples.targets.push(y);
     }
@@ -61,7 +63,8 @@ fn two_picks_have_the_law_of_the_sequential_choice() {
     let mut sums = [0f64; 6];
     for i in 0..4 {
         let (columns, values) = examples.rows.row(i);
-        let largest = columns.iter().zip(values).filter(|(j, _)| **j != 1).fold(0f64, |m, (_, x)| m.max(f64::from(x.abs())));
+        let largest =
+            columns.iter().zip(values).filter(|(j, _)| **j != 1).fold(0f64, |m, (_, x)| m.max(f64::from(x.abs())));
         let slope = facts.loss.scalar_slope(-1.5 * f64::from(values[1]), f64::from(examples.targets[i]));
         let slope = slope.clamp(-clip_norm / largest, clip_norm / largest);
         columns.iter().zip(values).for_each(|(&j, &x)| sums[j as usize] += slope * f64::from(x) / clip_norm);
@@ -102,13 +105,21 @@ fn two_picks_have_the_law_of_the_sequential_choice() {
 #[test]
 fn one_record_moves_no_score_by_more_than_the_bound() {
     // entries far above what the bound was made for, a huge slope, targets that are no numbers
-    let wild = [([1.0f32, 0.0], 1e30f32), ([0.6, 0.8], -1e30), ([1e-30, 1.0], f32::NAN), ([0.0, 0.0], 1.0), ([0.3, -0.2], f32::INFINITY)];
+    let wild = [
+        ([1.0f32, 0.0], 1e30f32),
+        ([0.6, 0.8], -1e30),
+        ([1e-30, 1.0], f32::NAN),
+        ([0.0, 0.0], 1.0),
+        ([0.3, -0.2], f32::INFINITY),
+    ];
     for (row, target) in wild {
         let mut examples = Examples { rows: Rows::new(3), targets: vec![target] };
         examples.rows.push_clipped(&mut [(0, row[0]), (1, row[1])], 1.0);
         let facts = VertexFacts { loss: Loss::Squared, clip_norm: 0.1, epsilon: 1.0, relation: Relation::ZeroOut };
         for weight in [0.0, 1e6, -1e6] {
-            let scores = FeatureScores::new(&Sensitive::new(examples.clone()), facts, &SparseVector::new([(0, weight)]), None).unwrap();
+            let scores =
+                FeatureScores::new(&Sensitive::new(examples.clone()), facts, &SparseVector::new([(0, weight)]), None)
+                    .unwrap();
             assert!(scores.expose().scores().iter().all(|s| (0..=1 << 20).contains(s)), "{row:?} {target}");
         }
     }
@@ -121,8 +132,12 @@ fn the_event_is_what_is_released() {
         let options = SparseOptions { intercept: Some(0), ..sparse(7) };
         let plan = Peeling { law: Some(law), sparse: options }.plan(&problem, budget(2.0)).unwrap();
         let s = &plan.schedule;
-        let Event::Approximate { event, .. } = plan.summary.certificate.event() else { panic!("samplers are approximate") };
-        let (Some(FeatureFit::Descent(centre)), FeatureFit::Descent(fit)) = (&s.centre, &s.refit) else { panic!("δ > 0") };
+        let Event::Approximate { event, .. } = plan.summary.certificate.event() else {
+            panic!("samplers are approximate")
+        };
+        let (Some(FeatureFit::Descent(centre)), FeatureFit::Descent(fit)) = (&s.centre, &s.refit) else {
+            panic!("δ > 0")
+        };
         let pick = match law {
             PeelingLaw::Gumbel => Event::ExponentialMechanism { epsilon: s.pick_epsilon },
             PeelingLaw::Laplace => Event::ApproxDp { epsilon: s.pick_epsilon, delta: 0.0 },
@@ -149,8 +164,11 @@ fn the_right_features_are_found_among_a_million() {
     let examples = table(6000, 1_000_000, 6);
     let problem = facts(&examples, 6);
     let examples = Sensitive::new(examples);
-    for (law, delta) in [(PeelingLaw::Gumbel, 1e-6), (PeelingLaw::Laplace, 1e-6), (PeelingLaw::Gumbel, 0.0), (PeelingLaw::Laplace, 0.0)] {
-        let plan = Peeling { law: Some(law), sparse: sparse(4) }.plan(&problem, Budget::new(4.0, delta).unwrap()).unwrap();
+    for (law, delta) in
+        [(PeelingLaw::Gumbel, 1e-6), (PeelingLaw::Laplace, 1e-6), (PeelingLaw::Gumbel, 0.0), (PeelingLaw::Laplace, 0.0)]
+    {
+        let plan =
+            Peeling { law: Some(law), sparse: sparse(4) }.plan(&problem, Budget::new(4.0, delta).unwrap()).unwrap();
         let x = run(&plan, &problem, &examples, 1);
         assert_eq!(x.len(), 4);
         assert_eq!(&x.indices()[..3], [0, 1, 2], "{x:?}");

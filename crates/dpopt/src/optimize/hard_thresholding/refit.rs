@@ -3,14 +3,14 @@
 //! The support is released, so restricting records to it is deterministic per record: norms only fall, and a record's
 //! clipped gradient still has norm at most C₂. No selection happens here, so the noise of the other coordinates is never made.
 
+use crate::Sensitive;
 use crate::data::{Examples, RecordBuffer, Records, Rows};
-use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, SparseVector};
 use crate::loss::Loss;
+use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, SparseVector};
 use crate::optimize::RunError;
 use crate::optimize::descent::{DescentOptions, Recipe};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::Progress;
-use crate::Sensitive;
 use dpopt_noise::Grid;
 use dpopt_privacy::Budget;
 use serde::Serialize;
@@ -35,7 +35,12 @@ pub struct RefitSchedule {
 }
 
 /// The recipe of noisy descent for a share of the budget (of μ²).
-pub(super) fn recipe(options: &DescentOptions, problem: &Problem, budget: Budget, share: f64) -> Result<Recipe, NotApplicable> {
+pub(super) fn recipe(
+    options: &DescentOptions,
+    problem: &Problem,
+    budget: Budget,
+    share: f64,
+) -> Result<Recipe, NotApplicable> {
     let mut recipe = options.recipe(problem, budget)?;
     if options.learning_rate.is_none() {
         let time = recipe.tolerable_time * share.sqrt();
@@ -79,7 +84,11 @@ pub(super) struct Shared {
 }
 
 /// The records with the columns of `support` only, numbered in their order.
-pub(super) fn restricted<R: Records>(examples: &Sensitive<R>, support: &[u32], row_norm: f64) -> Result<Sensitive<Examples>, R::Error> {
+pub(super) fn restricted<R: Records>(
+    examples: &Sensitive<R>,
+    support: &[u32],
+    row_norm: f64,
+) -> Result<Sensitive<Examples>, R::Error> {
     let records = examples.expose();
     let mut out = Examples { rows: Rows::new(support.len()), targets: Vec::with_capacity(records.len()) };
     let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
@@ -113,7 +122,8 @@ pub(super) fn refit<R: Records>(
         Gaussian::new(refit.noise_multiplier, refit.clip_norm, grid, support.len(), "gradient on the chosen features");
     let per_record = 1.0 / (q * problem.rows as f64);
     let decay = refit.learning_rate * schedule.regularization / (problem.rows as f64 * (1.0 - refit.momentum));
-    let keep: Vec<f64> = support.iter().map(|&j| if schedule.intercept == Some(j) { 1.0 } else { 1.0 - decay }).collect();
+    let keep: Vec<f64> =
+        support.iter().map(|&j| if schedule.intercept == Some(j) { 1.0 } else { 1.0 - decay }).collect();
     let (mut weights, mut velocity) = (start.values().to_vec(), vec![0.0; support.len()]);
     let (mut mean, first_averaged) = (vec![0.0; support.len()], refit.steps / 2);
     let share = 1.0 / (refit.steps - first_averaged) as f64;

@@ -1,12 +1,12 @@
 //! Plans say what they do, runs do what was planned, and features are found.
 
 use super::*;
+use crate::Sensitive;
 use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
 use crate::optimize::{Algorithm, Run, candidates, choose};
 use crate::plan::Plan;
 use crate::progress::Silent;
-use crate::Sensitive;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Budget, Event, Relation};
 
@@ -50,7 +50,12 @@ pub(super) fn sparse(k: u64) -> SparseOptions {
     SparseOptions { max_features: Some(k), ..Default::default() }
 }
 
-fn run(plan: &Plan<HardThresholdSchedule>, problem: &Problem, examples: &Sensitive<Examples>, seed: u64) -> SparseVector {
+fn run(
+    plan: &Plan<HardThresholdSchedule>,
+    problem: &Problem,
+    examples: &Sensitive<Examples>,
+    seed: u64,
+) -> SparseVector {
     let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
     let x = run_sparse(plan, Run::new(problem, examples, &mut curator, &Silent).unwrap()).unwrap().into_inner();
     assert!(curator.is_spent(), "planned more than it released");
@@ -166,7 +171,12 @@ fn only_methods_that_limit_features_apply_when_few_are_asked_for() {
     let options = MethodOptions { max_features: Some(5), ..Default::default() };
     let all = candidates(&problem, budget(1.0), &options);
     for c in &all {
-        assert_eq!(c.plan.is_ok(), c.method.ends_with("-ht") || ["peeling", "frank-wolfe"].contains(&c.method), "{}", c.method);
+        assert_eq!(
+            c.plan.is_ok(),
+            c.method.ends_with("-ht") || ["peeling", "frank-wolfe"].contains(&c.method),
+            "{}",
+            c.method
+        );
     }
     assert!(choose(&problem, budget(1.0), &options).unwrap().summary().method.ends_with("-ht"));
     let named = MethodOptions { method: Some("noisy-sgd".into()), ..options.clone() };

@@ -8,6 +8,7 @@
 use super::closed_forms::{InnerSteps, geometric_steps};
 use super::descent::assumptions;
 use super::{SparseOptions, Sparsity};
+use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, SparseVector};
 use crate::optimize::descent::default_clip_norm;
@@ -15,7 +16,6 @@ use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, p
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::Released;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
@@ -169,11 +169,14 @@ impl Kind {
             )));
         }
         let clip_norm = positive("the clip norm", sparse.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
-        let difference_clip = positive("the difference's clip norm", variance.difference_clip.unwrap_or(0.25 * clip_norm))?;
+        let difference_clip =
+            positive("the difference's clip norm", variance.difference_clip.unwrap_or(0.25 * clip_norm))?;
         let regularization = in_range("the regularization", sparse.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let r2 = problem.row_norm * problem.row_norm;
-        let learning_rate =
-            positive("the learning rate", sparse.learning_rate.unwrap_or(1.0 / (problem.loss.facts().smoothness.unwrap_or(1.0) * r2)))?;
+        let learning_rate = positive(
+            "the learning rate",
+            sparse.learning_rate.unwrap_or(1.0 / (problem.loss.facts().smoothness.unwrap_or(1.0) * r2)),
+        )?;
         let n = problem.rows as f64;
         if learning_rate * regularization / n >= 0.5 {
             return Err(NotApplicable::Option(format!(
@@ -201,7 +204,8 @@ impl Kind {
         let mut best: Option<(f64, f64, Certificate)> = None;
         for factor in SPLITS {
             let ratio = rule * factor;
-            let claimed = |s: f64| event((z1(s), q1, epochs), (z2(s, ratio), q2, inner)).approximate(samples * SAMPLER_ERROR);
+            let claimed =
+                |s: f64| event((z1(s), q1, epochs), (z2(s, ratio), q2, inner)).approximate(samples * SAMPLER_ERROR);
             let (s, certificate) = noise(problem, budget, claimed)?;
             let variance = |s: f64, ratio: f64| s * s * (1.0 + ratio * ratio);
             if best.as_ref().is_none_or(|b| variance(s, ratio) < variance(b.0, b.1)) {
@@ -236,10 +240,14 @@ impl Kind {
         let variance: f64 = schedule
             .inner_steps
             .iter()
-            .map(|&n| (n as f64 * schedule.snapshot_std).powi(2) + n.saturating_sub(1) as f64 * schedule.inner_std.powi(2))
+            .map(|&n| {
+                (n as f64 * schedule.snapshot_std).powi(2) + n.saturating_sub(1) as f64 * schedule.inner_std.powi(2)
+            })
             .sum();
-        let kept = Problem { features: sparsity.max_features + 1, nonzeros: sparsity.max_features + 1, ..problem.clone() };
-        let model = RiskModel::of(&kept).clipped(clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm));
+        let kept =
+            Problem { features: sparsity.max_features + 1, nonzeros: sparsity.max_features + 1, ..problem.clone() };
+        let model =
+            RiskModel::of(&kept).clipped(clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm));
         let mut assumptions = assumptions(0.5);
         assumptions.push(
             "the change of each record's gradient since the snapshot is clipped as one vector: enforced in exact integers; the numbers \
@@ -255,7 +263,8 @@ impl Kind {
                 steps,
                 gradients: n * (q1 * epochs as f64 + 2.0 * q2 * inner as f64),
                 weight_noise: None,
-                predicted_excess_risk: model.learning_time(learning_rate * steps as f64, learning_rate * variance.sqrt()),
+                predicted_excess_risk: model
+                    .learning_time(learning_rate * steps as f64, learning_rate * variance.sqrt()),
                 certificate,
                 assumptions,
                 warnings: Vec::new(),
@@ -325,7 +334,8 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
     let [snapshot_grid, inner_grid] = s.grid_exponents.map(Grid::new);
     let snapshots = ClippedGradient::new(s.loss, s.clip_norm, snapshot_grid)?;
     let differences = ClippedGradient::new(s.loss, s.difference_clip, inner_grid)?;
-    let snapshot_noise = Gaussian::new(s.snapshot_multiplier, s.clip_norm, snapshot_grid, d, "snapshot of the gradient");
+    let snapshot_noise =
+        Gaussian::new(s.snapshot_multiplier, s.clip_norm, snapshot_grid, d, "snapshot of the gradient");
     let inner_noise = Gaussian::new(s.inner_multiplier, s.difference_clip, inner_grid, d, "change of the gradient");
     let decay = 1.0 - s.learning_rate * s.regularization / n;
     let (sparsity, total) = (s.sparsity(), plan.summary.steps);
@@ -362,10 +372,10 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sensitive;
     use crate::data::{Examples, Rows};
     use crate::mechanism::Curator;
     use crate::progress::Silent;
-    use crate::Sensitive;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Relation, calibrate};
 
@@ -413,7 +423,12 @@ mod tests {
         let best = (-8..=8).map(|i| variance(rule * 1.1f64.powi(i))).fold(f64::INFINITY, f64::min);
         assert!(tried <= 1.01 * best, "{tried} {best}");
         // the rule alone is within a few percent here, and equal noise is not
-        assert!(variance(rule) < 1.1 * best && variance(1.0) > 1.02 * best, "{} {} {best}", variance(rule), variance(1.0));
+        assert!(
+            variance(rule) < 1.1 * best && variance(1.0) > 1.02 * best,
+            "{} {} {best}",
+            variance(rule),
+            variance(1.0)
+        );
     }
 
     #[test]
@@ -429,15 +444,18 @@ mod tests {
         let fit = |plan: &Plan<VarianceReducedSchedule>| {
             let problem = problem();
             let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(5));
-            let x = run(plan, Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights;
+            let x =
+                run(plan, Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights;
             assert!(curator.is_spent());
             x
         };
-        let svrg = DpSvrgHt { variance: VarianceOptions::default(), sparse: sparse() }.plan(&problem(), budget()).unwrap();
+        let svrg =
+            DpSvrgHt { variance: VarianceOptions::default(), sparse: sparse() }.plan(&problem(), budget()).unwrap();
         assert_eq!(svrg.schedule.inner_steps, [4, 4, 4]);
         assert_eq!(charged(&svrg.schedule.inner_steps), 9);
         for inner in [InnerSteps::Fixed, InnerSteps::Geometric] {
-            let scsg = DpScsgHt { inner, snapshot_probability: None, variance: VarianceOptions::default(), sparse: sparse() };
+            let scsg =
+                DpScsgHt { inner, snapshot_probability: None, variance: VarianceOptions::default(), sparse: sparse() };
             let plan = scsg.plan(&problem(), budget()).unwrap();
             let x = fit(&plan);
             assert!(x[0] > 0.0 && x[1] < 0.0, "{x:?}");

@@ -67,7 +67,10 @@ pub fn bound(noise: Noise, tail: f64, distance: f64, steps: u64, p: Parameters) 
     }
     let second_moment = noise.gradient_squared() + p.directions as f64 * noise.std.powi(2);
     let rest = if tail > 0.0 { 3.0 * tail * tail / alpha } else { 0.0 };
-    d * d / (2.0 * eta * t) + 3.0 * eta * second_moment + 0.5 * alpha * d * d + rest
+    d * d / (2.0 * eta * t)
+        + 3.0 * eta * second_moment
+        + 0.5 * alpha * d * d
+        + rest
         + d * noise.lipschitz / t
         + eta * second_moment / (2.0 * t)
 }

@@ -5,14 +5,16 @@
 //! records, or over a Poisson batch with the public divisor q·n. The regulariser has no data and costs no privacy.
 
 use super::{Noise, Parameters, Profile, bound, minimise_bound, smooth_bound};
+use crate::Released;
 use crate::data::SpilledExamples;
-use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd, RateSchedule};
+use crate::optimize::descent::{
+    Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd, RateSchedule,
+};
 use crate::optimize::planning::{check_problem, gaussian_mu, in_range, positive};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::report::number;
-use crate::Released;
 use dpopt_privacy::Budget;
 use serde::Serialize;
 
@@ -117,7 +119,9 @@ impl Algorithm for RegularizedDescent {
             return Err(NotApplicable::Option(why));
         }
         if !problem.loss.facts().convex {
-            return Err(NotApplicable::Problem("its error bound needs a convex loss; use logistic, or noisy-sgd".into()));
+            return Err(NotApplicable::Problem(
+                "its error bound needs a convex loss; use logistic, or noisy-sgd".into(),
+            ));
         }
         let own = problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0);
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(own))?;
@@ -126,10 +130,8 @@ impl Algorithm for RegularizedDescent {
                 "with several classes a clip norm below {own} turns the loss into one that the bound is not proved for; leave it out"
             )));
         }
-        let distance = positive(
-            "the distance",
-            self.distance.unwrap_or_else(|| 4.0 * RiskModel::of(problem).signal.sqrt()),
-        )?;
+        let distance =
+            positive("the distance", self.distance.unwrap_or_else(|| 4.0 * RiskModel::of(problem).signal.sqrt()))?;
         let (n, d) = (problem.rows as f64, problem.weights());
         let steps = match self.steps {
             Some(0) => return Err(NotApplicable::Option("steps is 0; give at least 1".into())),
@@ -137,7 +139,13 @@ impl Algorithm for RegularizedDescent {
             // k·s²/T, the noise's share in the bound, does not depend on T for full batches; G²/T falls
             None => {
                 let noise = 1.0 / (gaussian_mu(problem, budget)? * n);
-                let k = minimise_bound(&profile, d, Noise { lipschitz: 1.0, sampling: 0.0, smoothness: None, std: noise }, 1.0, 1);
+                let k = minimise_bound(
+                    &profile,
+                    d,
+                    Noise { lipschitz: 1.0, sampling: 0.0, smoothness: None, std: noise },
+                    1.0,
+                    1,
+                );
                 (10.0 / (k.parameters.directions as f64 * noise * noise)).ceil().clamp(20.0, MOST_STEPS) as u64
             }
         };
@@ -178,7 +186,8 @@ impl Algorithm for RegularizedDescent {
         summary.method = Self::NAME;
         summary.predicted_excess_risk = summary.predicted_excess_risk.min(excess_risk);
         summary.assumptions.push(
-            "the profile and the distance are public knowledge: the utility bound rests on them, privacy does not".into(),
+            "the profile and the distance are public knowledge: the utility bound rests on them, privacy does not"
+                .into(),
         );
         summary.warnings.push(format!(
             "proved: expected excess training risk at most {} if the minimiser is within {} of 0 ({profile}, k = {} of {d}); \

@@ -165,9 +165,8 @@ mod tests {
     /// H = U diag(s) Vᵀ with random orthogonal factors.
     fn matrix(rows: usize, columns: usize, singular: &[f64]) -> Vec<f64> {
         let mut stream = NoiseSource::insecure(3).stream(Purpose::Other(1), 0);
-        let mut orthogonal = |n: usize| {
-            Mat::<f64>::from_fn(n, singular.len(), |_, _| stream.standard_normal()).qr().compute_thin_Q()
-        };
+        let mut orthogonal =
+            |n: usize| Mat::<f64>::from_fn(n, singular.len(), |_, _| stream.standard_normal()).qr().compute_thin_Q();
         let (u, v) = (orthogonal(rows), orthogonal(columns));
         let mut h = vec![0.0; rows * columns];
         for i in 0..rows {
@@ -211,7 +210,9 @@ mod tests {
         let measured = from_features(&Public::declare(rows), 3);
         // XᵀX = diag(2, 1/2, 0), n = 4
         assert_eq!(measured.largest.len(), 2);
-        assert!((measured.largest[0] - 0.5f64.sqrt()).abs() < 1e-6 && (measured.largest[1] - 0.125f64.sqrt()).abs() < 1e-6);
+        assert!(
+            (measured.largest[0] - 0.5f64.sqrt()).abs() < 1e-6 && (measured.largest[1] - 0.125f64.sqrt()).abs() < 1e-6
+        );
         assert_eq!(measured.profile().coefficient(2, 3, 1.0), 0.0);
     }
 

@@ -53,7 +53,13 @@ impl Profile {
         match self {
             Profile::Flat => g,
             Profile::Decay { exponent } => g * ((k + 1) as f64).powf(-exponent),
-            Profile::Rank { rank } => if (k as u64) < *rank { g } else { 0.0 },
+            Profile::Rank { rank } => {
+                if (k as u64) < *rank {
+                    g
+                } else {
+                    0.0
+                }
+            }
             Profile::Shares(shares) => g * shares.get(k).copied().unwrap_or(0.0),
         }
     }

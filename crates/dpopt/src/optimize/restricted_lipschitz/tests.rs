@@ -5,9 +5,9 @@ use crate::Released;
 use crate::loss::Loss;
 use crate::optimize::Algorithm;
 use crate::optimize::descent::descend;
-use crate::progress::Silent;
 use crate::plan::Problem;
 use crate::problems::GeometricMedian;
+use crate::progress::Silent;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::{Budget, Relation};
 use rayon::prelude::*;
@@ -61,7 +61,12 @@ fn tails_and_profiles() {
     let fit = fit_decay(&(0..50).map(|k| decay.coefficient(k, 51, 3.0)).collect::<Vec<_>>()).unwrap();
     assert!((fit.exponent() - 1.0).abs() < 1e-9 && fit.dimension_free);
     assert!(!fit_decay(&[1.0, 0.9, 0.85]).unwrap().dimension_free);
-    for bad in [Profile::Decay { exponent: -1.0 }, Profile::Rank { rank: 0 }, Profile::Shares(vec![0.5, 0.6]), Profile::Shares(vec![])] {
+    for bad in [
+        Profile::Decay { exponent: -1.0 },
+        Profile::Rank { rank: 0 },
+        Profile::Shares(vec![0.5, 0.6]),
+        Profile::Shares(vec![]),
+    ] {
         assert!(bad.problem().is_some());
     }
 }
@@ -89,10 +94,17 @@ fn the_bound_is_minimised() {
                 for j in 0..25 {
                     let learning_rate = best.parameters.learning_rate * 10f64.powf(f64::from(i) / 6.0 - 2.0);
                     let middle = if tail > 0.0 { 6f64.sqrt() * tail / distance } else { 0.0 };
-                    let parameters = Parameters { directions: k, learning_rate, regularization: middle * 10f64.powf(f64::from(j) / 6.0 - 2.0) };
+                    let parameters = Parameters {
+                        directions: k,
+                        learning_rate,
+                        regularization: middle * 10f64.powf(f64::from(j) / 6.0 - 2.0),
+                    };
                     let other = bound(noise, tail, distance, steps, parameters);
                     // ηα may be 0.5 in the grid, 0.499 in the choice
-                    assert!(other >= best.excess_risk * (1.0 - 3e-3), "case {case}: {other} with {parameters:?}, {best:?}");
+                    assert!(
+                        other >= best.excess_risk * (1.0 - 3e-3),
+                        "case {case}: {other} with {parameters:?}, {best:?}"
+                    );
                 }
             }
         }
@@ -126,7 +138,9 @@ fn the_bound_is_never_violated_in_a_thousand_random_settings() {
                 p.learning_rate = (0.5 / p.regularization).min(10f64.powf(4.0 * stream.uniform() - 3.0) / scale);
             }
             let least = (1..=d)
-                .map(|k| bound(noise, profile.tail(k, d, f.lipschitz()), distance, steps, Parameters { directions: k, ..p }))
+                .map(|k| {
+                    bound(noise, profile.tail(k, d, f.lipschitz()), distance, steps, Parameters { directions: k, ..p })
+                })
                 .fold(f64::INFINITY, f64::min);
             let minimum = f.value(&optimum);
             let excesses: Vec<f64> = (0..RUNS)
@@ -145,7 +159,10 @@ fn the_bound_is_never_violated_in_a_thousand_random_settings() {
             let mean = excesses.iter().sum::<f64>() / RUNS as f64;
             let variance = excesses.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / (RUNS - 1) as f64;
             let room = 6.0 * (variance / RUNS as f64).sqrt();
-            assert!(mean <= least + room, "case {case}: {mean} > {least} + {room} ({p:?}, n = {n}, d = {d}, T = {steps})");
+            assert!(
+                mean <= least + room,
+                "case {case}: {mean} > {least} + {room} ({p:?}, n = {n}, d = {d}, T = {steps})"
+            );
             mean / least
         })
         .reduce(|| 0.0, f64::max);
@@ -168,7 +185,12 @@ fn the_bound_for_smooth_losses_is_never_violated_in_a_thousand_random_settings()
             let beta = h.iter().copied().fold(0.0, f64::max);
             let distance = crate::geometry::norm(&c);
             let steps = 1 + stream.below(80);
-            let noise = Noise { lipschitz: 1e9, sampling: 0.0, smoothness: Some(beta), std: 10f64.powf(3.0 * stream.uniform() - 2.0) };
+            let noise = Noise {
+                lipschitz: 1e9,
+                sampling: 0.0,
+                smoothness: Some(beta),
+                std: 10f64.powf(3.0 * stream.uniform() - 2.0),
+            };
             let chosen = minimise_bound(&Profile::Flat, d, noise, distance, steps);
             let best = chosen.parameters.learning_rate;
             // no other learning rate has a smaller bound

@@ -81,9 +81,13 @@ impl Scale {
             ));
         };
         // outside, products of f64 might lose digits by underflow
-        for (name, value) in [("regularization", self.regularization), ("row norm", self.row_norm), ("clip norm", slope)] {
+        for (name, value) in
+            [("regularization", self.regularization), ("row norm", self.row_norm), ("clip norm", slope)]
+        {
             if !(1e-60..=1e60).contains(&value) {
-                return Err(NotApplicable::Option(format!("the {name} is {value:e}; give a number from 1e-60 to 1e60")));
+                return Err(NotApplicable::Option(format!(
+                    "the {name} is {value:e}; give a number from 1e-60 to 1e60"
+                )));
             }
         }
         self.promise().ok_or_else(|| {
@@ -110,7 +114,8 @@ impl Scale {
         let radius = 6.0 * (2.0 * above / lambda).sqrt();
         let rounding = rounding(n, smoothness, n * gradient, self.linear_norm, radius);
         let tolerance = (1e-8 * gradient).max(30.0 * rounding).max(12.0 * condition.powf(0.75) * rounding);
-        let steps = (8.0 * condition.sqrt() * (8.0 * (smoothness * above).sqrt() / tolerance).max(1.0).ln()).ceil().max(1.0);
+        let steps =
+            (8.0 * condition.sqrt() * (8.0 * (smoothness * above).sqrt() / tolerance).max(1.0).ln()).ceil().max(1.0);
         let within = tolerance <= LARGEST_SHARE * gradient && steps <= MOST_STEPS && condition <= LARGEST_CONDITION;
         within.then_some(Accuracy { tolerance, steps: steps as u64 })
     }

@@ -131,7 +131,8 @@ impl Double {
 pub(super) fn slope(loss: Loss, scores: &[Double], target: f64, slope: &mut [Double]) {
     match loss {
         Loss::Softmax { .. } => {
-            let top = scores.iter().fold(Double::from(f64::NEG_INFINITY), |top, s| if s.hi > top.hi { *s } else { top });
+            let top =
+                scores.iter().fold(Double::from(f64::NEG_INFINITY), |top, s| if s.hi > top.hi { *s } else { top });
             let mut sum = Double::default();
             for (g, s) in slope.iter_mut().zip(scores) {
                 *g = s.minus(top).exp();

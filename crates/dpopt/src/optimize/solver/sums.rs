@@ -163,8 +163,7 @@ impl Objective<'_> {
                 (scores, sum)
             })
             .collect();
-        let mut gradient: Vec<f64> =
-            theta.iter().zip(self.linear).map(|(t, b)| self.regularization * t + b).collect();
+        let mut gradient: Vec<f64> = theta.iter().zip(self.linear).map(|(t, b)| self.regularization * t + b).collect();
         let mut scores = Vec::with_capacity(self.rows.len() * k);
         for (part_scores, part) in parts {
             scores.extend_from_slice(&part_scores);

@@ -13,7 +13,9 @@ fn solve(examples: &Examples, loss: Loss, lambda: f64, linear: &[f64]) -> (Minim
 
 /// What a plan for these facts promises.
 fn promised(objective: &Objective<'_>) -> Accuracy {
-    scale(objective.rows.len() as u64, objective.loss, objective.regularization, norm(objective.linear)).accuracy().unwrap()
+    scale(objective.rows.len() as u64, objective.loss, objective.regularization, norm(objective.linear))
+        .accuracy()
+        .unwrap()
 }
 
 fn scale(rows: u64, loss: Loss, regularization: f64, linear_norm: f64) -> Scale {
@@ -168,11 +170,17 @@ fn the_promise_is_public_and_far_above_the_rounding_error() {
     assert!(scale(10_000_000, logistic, 1.2, 500.0).accuracy().unwrap().tolerance < 1e-6);
     for (threshold, lambda) in [(0.01, 1.0), (1e-6, 1e-3), (100.0, 1.0), (0.5, 1e-6)] {
         let loss = Loss::Huber { threshold };
-        assert!(scale(5_000, loss, lambda, 0.0).accuracy().unwrap().tolerance < 1e-4 * threshold, "{threshold} {lambda}");
+        assert!(
+            scale(5_000, loss, lambda, 0.0).accuracy().unwrap().tolerance < 1e-4 * threshold,
+            "{threshold} {lambda}"
+        );
     }
     // no promise in reasonable time: said while planning, with the way out
     let refusal = scale(5_000, logistic, 1e-9, 0.0).accuracy().unwrap_err().to_string();
-    assert!(refusal.contains("too small for 5000 records") && refusal.contains("raise the regularization to"), "{refusal}");
+    assert!(
+        refusal.contains("too small for 5000 records") && refusal.contains("raise the regularization to"),
+        "{refusal}"
+    );
     for loss in [Loss::Sigmoid, Loss::Hinge, Loss::Absolute, Loss::Squared] {
         assert!(scale(100, loss, 1.0, 0.0).accuracy().is_err());
     }
@@ -214,7 +222,9 @@ fn the_descent_alone_keeps_the_promise() {
 #[test]
 fn neighbours_that_made_the_solver_hang_get_their_certificate() {
     // (records, slope bound, λ): a small slope bound, a small λ; all targets missing, all but one, none; all rows zero
-    for (n, threshold, lambda) in [(40_000usize, 0.01, 0.03), (40_000, 0.5, 1.5), (5_000, 0.5, 1e-6), (4_999, 0.5, 1e-6)] {
+    for (n, threshold, lambda) in
+        [(40_000usize, 0.01, 0.03), (40_000, 0.5, 1.5), (5_000, 0.5, 1e-6), (4_999, 0.5, 1e-6)]
+    {
         for world in 0..4 {
             let mut examples = Examples { rows: Rows::new(3), targets: Vec::new() };
             for i in 0..n {

@@ -138,7 +138,9 @@ fn dashed(line: &[(i32, i32)], (on, off): (u32, u32), mut draw: impl FnMut((i32,
         let (a, b) = (pair[0], pair[1]);
         let (dx, dy) = (f64::from(b.0 - a.0), f64::from(b.1 - a.1));
         let length = dx.hypot(dy);
-        let at = |s: f64| ((f64::from(a.0) + dx * s / length).round() as i32, (f64::from(a.1) + dy * s / length).round() as i32);
+        let at = |s: f64| {
+            ((f64::from(a.0) + dx * s / length).round() as i32, (f64::from(a.1) + dy * s / length).round() as i32)
+        };
         let mut s = 0.0;
         while s < length {
             let phase = (walked + s) % period;
@@ -297,12 +299,18 @@ fn emptiest_corner(all: &[Vec<[f64; 4]>], x: (f64, f64), y: (f64, f64), rows: us
             across && if corner.1 { py > y.1 - high } else { py < y.0 + high }
         };
         // along the lines, not at the dots only
-        let between = |w: &[[f64; 4]]| (0..=8).map(|i| f64::from(i) / 8.0).filter(|s| {
-            inside(w[0][0] + s * (w[1][0] - w[0][0]), w[0][1] + s * (w[1][1] - w[0][1]))
-        }).count();
+        let between = |w: &[[f64; 4]]| {
+            (0..=8)
+                .map(|i| f64::from(i) / 8.0)
+                .filter(|s| inside(w[0][0] + s * (w[1][0] - w[0][0]), w[0][1] + s * (w[1][1] - w[0][1])))
+                .count()
+        };
         all.iter().map(|line| line.windows(2).map(between).sum::<usize>()).sum::<usize>()
     };
-    [(false, true), (true, true), (true, false), (false, false)].into_iter().min_by_key(|c| count(*c)).unwrap_or((false, true))
+    [(false, true), (true, true), (true, false), (false, false)]
+        .into_iter()
+        .min_by_key(|c| count(*c))
+        .unwrap_or((false, true))
 }
 
 #[cfg(test)]

@@ -31,7 +31,14 @@ pub struct Convexity {
 
 impl Default for Convexity {
     fn default() -> Self {
-        Self { slack: 0.0, loss_convexity: 0.0, reference_distance: f64::INFINITY, references: 40, proposals: None, constant_time: false }
+        Self {
+            slack: 0.0,
+            loss_convexity: 0.0,
+            reference_distance: f64::INFINITY,
+            references: 40,
+            proposals: None,
+            constant_time: false,
+        }
     }
 }
 

@@ -18,13 +18,11 @@ use dpopt_privacy::special::ln_gamma;
 pub fn total_variation(v: f64, longest: u32) -> f64 {
     // E of the absolute value of a product of m differences: m(4v)^(m/2)Γ(m/2)
     let ln_moment = |m: f64| m.ln() + 0.5 * m * (4.0 * v).ln() + ln_gamma(0.5 * m);
-    let beyond: f64 = (longest + 1..longest + 60)
-        .map(|a| (ln_moment(f64::from(a)) - ln_gamma(f64::from(a) + 1.0)).exp())
-        .sum();
+    let beyond: f64 =
+        (longest + 1..longest + 60).map(|a| (ln_moment(f64::from(a)) - ln_gamma(f64::from(a) + 1.0)).exp()).sum();
     let within = |p: f64| -> f64 {
-        let sum: f64 = (1..=longest)
-            .map(|a| ((ln_moment(p * f64::from(a)) - ln_gamma(f64::from(a) + 1.0)) / p).exp())
-            .sum();
+        let sum: f64 =
+            (1..=longest).map(|a| ((ln_moment(p * f64::from(a)) - ln_gamma(f64::from(a) + 1.0)) / p).exp()).sum();
         if sum < 1.0 { sum.powf(p) } else { f64::INFINITY }
     };
     let best = (0..400).map(|i| within(2.0 * 1.02f64.powi(i))).fold(f64::INFINITY, f64::min);
@@ -108,7 +106,9 @@ mod tests {
     #[test]
     fn table_of_steps() {
         // spec 03 §5.2 with the factor 1 that its review proves
-        for (delta, inverse, longest) in [(1e-8, 404.0, 6), (1e-10, 504.0, 7), (1e-12, 604.0, 8), (1e-14, 704.0, 9), (1e-16, 806.0, 10)] {
+        for (delta, inverse, longest) in
+            [(1e-8, 404.0, 6), (1e-10, 504.0, 7), (1e-12, 604.0, 8), (1e-14, 704.0, 9), (1e-16, 806.0, 10)]
+        {
             assert_eq!(longest_series(delta), longest);
             let v = largest_step(delta);
             assert!(total_variation(v, longest) <= delta);

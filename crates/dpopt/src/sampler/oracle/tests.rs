@@ -1,8 +1,8 @@
 //! Each oracle against the law it must have, by grid integration in one and two dimensions.
 
 use super::*;
-use crate::sampler::laws::{Tabulated, Terms, kolmogorov, kolmogorov_distance, kolmogorov_limit};
 use crate::loss::{sigmoid, softplus};
+use crate::sampler::laws::{Tabulated, Terms, kolmogorov, kolmogorov_distance, kolmogorov_limit};
 use dpopt_noise::{NoiseSource, Purpose};
 
 fn stream(seed: u64) -> Stream {
@@ -150,9 +150,8 @@ fn the_parabola_of_strongly_convex_losses_is_centred_at_the_reference() {
     let c = (4.0 + 2.0 - g) / precision;
     let value = |x: f64| 6.0 * (x - 0.4).abs() + 2.0 * x * x;
     let mut random = stream(5);
-    let mut wrong: Vec<f64> = std::iter::repeat_with(|| c + random.standard_normal() / precision.sqrt())
-        .take(200_000)
-        .collect();
+    let mut wrong: Vec<f64> =
+        std::iter::repeat_with(|| c + random.standard_normal() / precision.sqrt()).take(200_000).collect();
     let mut coin = stream(6);
     wrong.retain(|&x| {
         let b = value(x) - value(w) - g * (x - w) - 2.0 * (x - w).powi(2);
@@ -180,7 +179,13 @@ fn a_loss_that_is_not_convex_trips_the_oracle() {
 #[test]
 fn caps_are_kept_and_constant_time_evaluates_them_all() {
     let setting = Setting { convexity: 1.0, centre: 0.0, eta: 0.5, y: 1.0 };
-    let all = Convexity { proposals: Some(40), constant_time: true, references: 3, reference_distance: 1.0, ..Convexity::default() };
+    let all = Convexity {
+        proposals: Some(40),
+        constant_time: true,
+        references: 3,
+        reference_distance: 1.0,
+        ..Convexity::default()
+    };
     let (sample, tally) = setting.draws(&distances(), &Oracle::Convexity(all), 5_000, 8);
     assert_eq!((tally.values, tally.gradients), (40 * 5_000, 3 * 5_000));
     follows(sample, &setting.law(&distances(), |_| 0.0));
@@ -197,7 +202,10 @@ fn caps_are_kept_and_constant_time_evaluates_them_all() {
     };
     let mut tally = Tally::default();
     let mut x = [Wide::from(7.0)];
-    assert_eq!(prox.draw(&Oracle::Convexity(never), &[Wide::from(1.0)], &mut x, &mut stream(9), &mut tally), Err(Exhausted));
+    assert_eq!(
+        prox.draw(&Oracle::Convexity(never), &[Wide::from(1.0)], &mut x, &mut stream(9), &mut tally),
+        Err(Exhausted)
+    );
     assert_eq!((tally.values, x[0].rounded()), (3, 7.0));
 }
 
@@ -246,7 +254,9 @@ fn exact_rejection_on_a_disk() {
     // weights of the cells of a 1200 × 1200 grid, as a weighted sample for any statistic
     let cells = 1200;
     let at = |i: usize| -radius + 2.0 * radius * (i as f64 + 0.5) / cells as f64;
-    for statistic in [|p: [f64; 2]| p[0], |p: [f64; 2]| p[1], |p: [f64; 2]| p[0].hypot(p[1]), |p: [f64; 2]| p[1].atan2(p[0] + 0.9)] {
+    for statistic in
+        [|p: [f64; 2]| p[0], |p: [f64; 2]| p[1], |p: [f64; 2]| p[0].hypot(p[1]), |p: [f64; 2]| p[1].atan2(p[0] + 0.9)]
+    {
         let mut table: Vec<(f64, f64)> = (0..cells * cells)
             .map(|i| {
                 let p = [at(i / cells), at(i % cells)];

@@ -138,10 +138,7 @@ fn poisson(q: f64, event: &Event, relation: Relation, how: Use) -> Option<Sides>
         return Some(Sides::symmetric(PoissonReplacePair { probability: q, mu: (1.0 / noise_multiplier).next_down() }));
     }
     // under replace-one the record may be replaced by one that contributes nothing, but not what was stated
-    let noise = matches!(
-        event,
-        Event::Laplace { .. } | Event::DiscreteLaplace { .. } | Event::DiscreteGaussian { .. }
-    );
+    let noise = matches!(event, Event::Laplace { .. } | Event::DiscreteLaplace { .. } | Event::DiscreteGaussian { .. });
     match relation {
         Relation::ReplaceOne if noise => Some(sampled(q, whole(event, Relation::ZeroOut, how)?)),
         Relation::ReplaceOne => None,
@@ -172,7 +169,9 @@ fn user(k: u64, event: &Event, relation: Relation, how: Use) -> Option<Sides> {
         Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
             Some(Sides::symmetric(DiscreteGaussianPair::new(*sigma, line(*sensitivity, *dimension, relation, k))))
         }
-        Event::PoissonSampled { sampling_probability: q, event } if relation != Relation::ReplaceOne && k <= MOST_COPIES => {
+        Event::PoissonSampled { sampling_probability: q, event }
+            if relation != Relation::ReplaceOne && k <= MOST_COPIES =>
+        {
             let mu = gaussian(event, relation)? * DOWN;
             let shifts = (0..=k).map(|j| (j as f64 * mu, ln_binomial_mass(j, k, *q, 1.0 - q)));
             Some(shifted(shifts.filter(|(_, ln)| *ln > f64::NEG_INFINITY).collect()))
@@ -230,7 +229,8 @@ pub(crate) fn single_delta(pair: &dyn Pair, epsilon: f64) -> f64 {
     let p = m.p[1] - m.p_error[1];
     // by logarithms: e^ε may overflow where Q has no mass left
     let q = (m.q[1] + m.q_error[1] + f64::MIN_POSITIVE).ln() + epsilon;
-    let delta = p - q.exp() * (1.0 + 8.0 * (1.0 + q.abs() + epsilon.abs()) * U) - 16.0 * (1.0 + epsilon.abs()) * U * p.abs();
+    let delta =
+        p - q.exp() * (1.0 + 8.0 * (1.0 + q.abs() + epsilon.abs()) * U) - 16.0 * (1.0 + epsilon.abs()) * U * p.abs();
     // NaN knows nothing
     if delta > 0.0 { delta.min(1.0) } else { 0.0 }
 }

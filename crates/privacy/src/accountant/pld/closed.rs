@@ -66,10 +66,7 @@ impl Pair for BoundedRangePair {
         cells(borders, e, |low, high| {
             let (a, b) = (low.clamp(-e, e), high.clamp(-e, e));
             let half = 0.5 * (b - a);
-            (
-                -(0.5 * (b - e)).exp() * (-half).exp_m1() / total,
-                -(-0.5 * (a + e)).exp() * (-half).exp_m1() / total,
-            )
+            (-(0.5 * (b - e)).exp() * (-half).exp_m1() / total, -(-0.5 * (a + e)).exp() * (-half).exp_m1() / total)
         })
     }
 }

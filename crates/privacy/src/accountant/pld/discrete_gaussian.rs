@@ -149,7 +149,8 @@ fn missing_from_lines(sigma: f64, square: f64) -> f64 {
         return f64::INFINITY;
     }
     let pi2 = std::f64::consts::PI.powi(2);
-    let others = (1.0726 * square - 2.0 * pi2 * sigma * sigma / square).exp() + 4.0 * square * (-pi2 * sigma * sigma).exp();
+    let others =
+        (1.0726 * square - 2.0 * pi2 * sigma * sigma / square).exp() + 4.0 * square * (-pi2 * sigma * sigma).exp();
     11.0 * others + 2.0 * (-0.5 * KEPT * KEPT).exp()
 }
 

@@ -92,7 +92,14 @@ pub(crate) fn with_replacement(
         }
     }
     // after 2000 copies everything is set aside; before, a geometric tail below the cut
-    let infinite = lost + if last >= m { 0.0 } else if last < 2000 { 4e-60 } else { (1.0 - listed).max(0.0) + 1e-12 };
+    let infinite = lost
+        + if last >= m {
+            0.0
+        } else if last < 2000 {
+            4e-60
+        } else {
+            (1.0 - listed).max(0.0) + 1e-12
+        };
     Symmetrised(PoissonPair { probability: drawn.next_up().min(1.0), base: PublicMixture { parts, infinite } })
 }
 

@@ -63,7 +63,9 @@ fn merged(pair: &dyn Pair, step: f64, index: &[i64], atoms: &PointLosses) -> Lat
     borders.sort_by(f64::total_cmp);
     let m = pair.masses(&borders);
     let is_point = |i: usize| {
-        i > 0 && i < borders.len() && points.iter().any(|l| borders[i - 1] <= *l && *l <= borders[i])
+        i > 0
+            && i < borders.len()
+            && points.iter().any(|l| borders[i - 1] <= *l && *l <= borders[i])
             && borders[i] - borders[i - 1] <= tolerance
     };
     let mut lattice = Lattice { step, index: vec![], mass: vec![], infinite: 0.0, loss_error: tolerance };
@@ -176,7 +178,8 @@ pub(crate) fn epsilon(draws: &Draws, delta: f64, tolerance: f64) -> f64 {
     // between its points a lattice profile is linear in e^ε
     let (above, below) = (merged.certain(low), merged.certain(high));
     // without a number at its right end nothing is known beyond the left one
-    let share = if below.is_finite() { (above - delta) / (above - below) } else { 0.0 }.clamp(0.0, 1.0) * (1.0 - 16.0 * U);
+    let share =
+        if below.is_finite() { (above - delta) / (above - below) } else { 0.0 }.clamp(0.0, 1.0) * (1.0 - 16.0 * U);
     let at = low as f64 * merged.step + (share * merged.step.exp_m1()).ln_1p();
     (at * (1.0 - 8.0 * U) - merged.spectrum.loss_error).max(0.0)
 }

@@ -5,8 +5,8 @@
 //! (fixed-size sampling, replace-one) enter both.
 
 mod alias;
-pub(crate) mod attained;
 mod atoms;
+pub(crate) mod attained;
 mod chi_square;
 mod closed;
 mod compose;

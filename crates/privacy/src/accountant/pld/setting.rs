@@ -62,8 +62,7 @@ impl<'a> Setting<'a> {
         };
         let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
         let wanted = step_for(tolerance * epsilon.max(1e-4), lambda, &cumulants);
-        let range: f64 =
-            views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
+        let range: f64 = views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
         let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
         let length = length.min(range * 1.01);
         // lattice indices stay exact integers

@@ -129,7 +129,8 @@ impl Product {
                 .fold(f64::NEG_INFINITY, f64::max);
             let mut tilted: Vec<f64> = Vec::with_capacity(lattice.mass.len());
             // beyond the last mass the exponential may overflow; a NaN must stay one
-            let weight = |i: usize| if lattice.mass[i] != 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
+            let weight =
+                |i: usize| if lattice.mass[i] != 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
             tilted.extend((0..lattice.mass.len()).map(weight));
             let sum: f64 = tilted.iter().sum();
             input.fill(0.0);
@@ -344,9 +345,11 @@ mod tests {
     /// Optimal composition of pure mechanisms, spec 18 §10.
     #[test]
     fn composed_coins() {
-        for (k, e, at, value) in
-            [(10, 0.1, 0.5, 0.009929626917389), (1000, 0.01, 1.0, 1.083117054514e-4), (30, 0.5, 10.0, 0.002196183357715)]
-        {
+        for (k, e, at, value) in [
+            (10, 0.1, 0.5, 0.009929626917389),
+            (1000, 0.01, 1.0, 1.083117054514e-4),
+            (30, 0.5, 10.0, 0.002196183357715),
+        ] {
             let step = e / 20.0;
             // the saddle point, as the accountant chooses it: K'(λ) − ε = 1/λ + 1/(1+λ)
             let (mut low, mut high) = (0.0f64, 1e3);

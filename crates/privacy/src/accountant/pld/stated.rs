@@ -31,7 +31,9 @@ pub(crate) fn added(curves: &[(&[f64], &[f64], u64)]) -> (Vec<f64>, Vec<f64>) {
     orders.sort_by(f64::total_cmp);
     orders.dedup();
     let sum = |order: f64| {
-        let one = |(orders, divergences, count): &(&[f64], &[f64], u64)| *count as f64 * rdp::interpolate(orders, divergences, order);
+        let one = |(orders, divergences, count): &(&[f64], &[f64], u64)| {
+            *count as f64 * rdp::interpolate(orders, divergences, order)
+        };
         curves.iter().map(one).fold(0.0, |sum: f64, next| (sum + next) * (1.0 + 8.0 * U))
     };
     orders.into_iter().map(|order| (order, sum(order))).filter(|(_, rho)| rho.is_finite()).unzip()

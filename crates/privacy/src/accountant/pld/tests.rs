@@ -37,7 +37,10 @@ fn compositions_of_sampled_gaussians() {
         // the printed digits are rounded: 1e-8 below is allowed; slack above is at most 2e-5 of ε, the tail that the
         // truncation charges in full (and the reference has not) included
         let (f, r) = (b.with_to_without.unwrap(), b.without_to_with.unwrap());
-        assert!(f > forward - 1e-8 && f < forward * (1.0 + 2e-5) + 1e-7, "{q} {sigma} {steps} {delta:e}: {f} {forward}");
+        assert!(
+            f > forward - 1e-8 && f < forward * (1.0 + 2e-5) + 1e-7,
+            "{q} {sigma} {steps} {delta:e}: {f} {forward}"
+        );
         assert!(r > backward - 1e-8 && r < backward * 1.001, "{q} {sigma} {steps} {delta:e}: {r} {backward}");
         assert_eq!(b.upper, f.max(r));
     }
@@ -178,9 +181,7 @@ fn planted_mistakes_fall_below_the_truth() {
     // attained by an attack under zero-out in the same setting (spec 18 §2.3): .619; replace-one attains more than
     // the halved profile says
     caught(Bug::HalvedFixedSize, 0.99866282, replace);
-    caught(Bug::ReplaceIsZeroOut, 3.21423096, || {
-        epsilon_under(&dp_sgd(0.01, 1.0, 1000), Relation::ReplaceOne, 1e-6)
-    });
+    caught(Bug::ReplaceIsZeroOut, 3.21423096, || epsilon_under(&dp_sgd(0.01, 1.0, 1000), Relation::ReplaceOne, 1e-6));
     caught(Bug::RoundedDown, 2.12451516, || epsilon(&dp_sgd(0.01, 1.0, 1000), 1e-6).upper);
     let approximate = Event::ApproxDp { epsilon: 0.1, delta: 1e-8 }.self_composed(100);
     caught(Bug::DroppedInfinity, 3.522308847e-5, || {
@@ -310,9 +311,7 @@ fn only_pairs_that_a_mechanism_has_show_lower_bounds() {
     assert!((two / four - 1.0).abs() < 1e-12, "{two} {four}");
     assert!(lower(1.0, None, 1, zero_out).is_some(), "a unit step goes along one sum");
     // of several sums: that of a shift along one of them
-    for (sensitivity, records, relation) in
-        [(1.0, 2, zero_out), (2.0, 1, zero_out), (1.0, 1, Relation::ReplaceOne)]
-    {
+    for (sensitivity, records, relation) in [(1.0, 2, zero_out), (2.0, 1, zero_out), (1.0, 1, Relation::ReplaceOne)] {
         assert_eq!(lower(sensitivity, None, records, relation), lower(sensitivity, Some(1), records, relation));
     }
     let (several, one) = (lower(2.7, None, 1, zero_out).unwrap(), lower(2.7, Some(1), 1, zero_out).unwrap());
@@ -368,7 +367,14 @@ fn several_releases_on_one_sample() {
     assert!(at(&laplace) < at(&pure) && at(&laplace) > 0.2 * at(&pure), "{} {}", at(&laplace), at(&pure));
     let fixed = both.sampled_without_replacement(1000, 50).self_composed(20);
     let value = epsilon_under(&fixed, Relation::ZeroOut, 1e-6);
-    assert!(value > epsilon_under(&Event::gaussian(5.0).sampled_without_replacement(1000, 50).self_composed(20), Relation::ZeroOut, 1e-6));
+    assert!(
+        value
+            > epsilon_under(
+                &Event::gaussian(5.0).sampled_without_replacement(1000, 50).self_composed(20),
+                Relation::ZeroOut,
+                1e-6
+            )
+    );
     // with replacement: at least one draw of Poisson's rate, of Laplace noise too
     for base in [Event::gaussian(5.0), Event::laplace(20.0), Event::ExponentialMechanism { epsilon: 0.1 }] {
         let event = |base: Event| Event::SampledWithReplacement {
@@ -414,12 +420,21 @@ fn random_scales_compose() {
 #[test]
 fn an_extreme_tilt_certifies_nothing_by_overflow() {
     for (event, delta, truth) in [
-        (Event::RandomizedResponse { noise_parameter: 0.2745339184875987, num_buckets: 3 }.self_composed(27), 2.433e-7, 59.1069),
-        (Event::DiscreteLaplace { noise_parameter: 0.3117899370959317, sensitivity: 4 }.self_composed(2), 1.659e-10, 2.4943194),
+        (
+            Event::RandomizedResponse { noise_parameter: 0.2745339184875987, num_buckets: 3 }.self_composed(27),
+            2.433e-7,
+            59.1069,
+        ),
+        (
+            Event::DiscreteLaplace { noise_parameter: 0.3117899370959317, sensitivity: 4 }.self_composed(2),
+            1.659e-10,
+            2.4943194,
+        ),
         (Event::laplace(1.2699921388494921).self_composed(3), 3.738e-10, 2.3622193),
         (Event::ApproxDp { epsilon: 0.014186602309749042, delta: 0.0 }.self_composed(4), 2.418e-6, 0.05670879),
     ] {
-        let relation = if matches!(&event, Event::SelfComposed { event, .. } if matches!(**event, Event::RandomizedResponse { .. })) {
+        let relation = if matches!(&event, Event::SelfComposed { event, .. } if matches!(**event, Event::RandomizedResponse { .. }))
+        {
             Relation::ReplaceOne
         } else {
             Relation::ZeroOut

@@ -101,7 +101,11 @@ pub(crate) fn solve(views: &[(View, u64)], target: Target, guess: f64) -> f64 {
     let mut x = guess.ln().clamp(low, high);
     for _ in 0..60 {
         let (value, slope) = equation(x.exp());
-        if value > 0.0 { high = x } else { low = x }
+        if value > 0.0 {
+            high = x
+        } else {
+            low = x
+        }
         let newton = x - value / slope;
         let next = if newton > low && newton < high { newton.clamp(x - 3.0, x + 3.0) } else { 0.5 * (low + high) };
         // a tilt within 1 % is as good as the exact one

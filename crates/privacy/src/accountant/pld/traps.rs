@@ -70,7 +70,8 @@ fn zero_out_of_fixed_size_samples_needs_more_than_one_clip() {
     };
     let event = Event::gaussian(sigma).sampled_without_replacement(n, m);
     for epsilon in [0.5, 1.0, 2.0] {
-        let wrong: Direction = vec![(Arc::new(Symmetrised(PoissonPair { probability: q, base: GaussianPair { mu } })), 1)];
+        let wrong: Direction =
+            vec![(Arc::new(Symmetrised(PoissonPair { probability: q, base: GaussianPair { mu } })), 1)];
         let wrong = compose::delta(&wrong, epsilon, Quality::FINE).value;
         let truth = attack(epsilon);
         assert!(wrong < 0.95 * truth, "the mistake was not noticed: {wrong} covers {truth} at {epsilon}");

@@ -3,13 +3,13 @@
 use super::atoms::Atoms;
 use super::closed::{self, BoundedRangePair, LaplacePair};
 use super::discrete_gaussian::{DiscreteGaussianPair, several};
+use super::grid::LARGEST_LOSS;
 use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
 use super::pair::{GaussianPair, Pair, Reversed, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
-use super::grid::LARGEST_LOSS;
 use super::{chi_square, fixed_size, product, stated, truncated};
 use crate::accountant::integer_shift::IntegerShift;
 use crate::accountant::{AccountingError, gdp, pure};
@@ -84,7 +84,8 @@ pub(crate) fn alternatives(event: &Event, relation: Relation) -> Result<Vec<Leav
         for list in &lists {
             for block in &distinct {
                 let mut list = list.clone();
-                for (inner, times) in &block.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?.parts
+                for (inner, times) in
+                    &block.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?.parts
                 {
                     list.add(inner, count.saturating_mul(*times), relation)?;
                 }
@@ -234,7 +235,9 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
         // dominated by Laplace noise, and attained with two candidates (docs/proofs/accounting-pld.md)
         Event::PermuteAndFlip { epsilon } => Sides::symmetric(LaplacePair { shift: *epsilon }),
         Event::PureStream { epsilon } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[0.0])),
-        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => Sides::symmetric(Atoms::symmetric(&[*epsilon], &[*delta])),
+        Event::ApproxDp { epsilon, delta } | Event::EpsilonDelta { epsilon, delta } => {
+            Sides::symmetric(Atoms::symmetric(&[*epsilon], &[*delta]))
+        }
         Event::PrivacyProfile { epsilons, deltas } => Sides::symmetric(stated::listed(epsilons, deltas)),
         Event::Rdp { orders, divergences } => Sides::symmetric(stated::renyi(orders, divergences)),
         Event::Zcdp { rho, xi } => Sides::symmetric(stated::concentrated(*rho, *xi)),
@@ -383,10 +386,15 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
 
 /// The pair of `event` (already under replace-one) when j slots of its batch change.
 fn changed_slots(event: &Event, relation: Relation) -> Result<impl Fn(u64) -> Option<Arc<dyn Pair>>, AccountingError> {
-    let (gaussian, laplace) = (gdp::mu(event, Relation::ReplaceOne).ok(), match event {
-        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => Some(2.0 / noise_multiplier * (1.0 + 4.0 * U)),
-        _ => None,
-    });
+    let (gaussian, laplace) = (
+        gdp::mu(event, Relation::ReplaceOne).ok(),
+        match event {
+            Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
+                Some(2.0 / noise_multiplier * (1.0 + 4.0 * U))
+            }
+            _ => None,
+        },
+    );
     let worst = pure::worst(event, Relation::ReplaceOne);
     if gaussian.is_none() && worst.is_none() {
         return Err(unsupported(relation, format!("sampling with replacement of {} is not implemented", name(event))));
@@ -400,7 +408,8 @@ fn changed_slots(event: &Event, relation: Relation) -> Result<impl Fn(u64) -> Op
             return Some(Arc::new(LaplacePair { shift: times * shift }));
         }
         let (epsilon, delta) = group::approximate(j, worst?.0, worst?.1);
-        (epsilon <= LARGEST_LOSS && delta < 1.0).then(|| Arc::new(Atoms::symmetric(&[epsilon], &[delta])) as Arc<dyn Pair>)
+        (epsilon <= LARGEST_LOSS && delta < 1.0)
+            .then(|| Arc::new(Atoms::symmetric(&[epsilon], &[delta])) as Arc<dyn Pair>)
     })
 }
 

@@ -83,8 +83,7 @@ mod tests {
             // (centre, probability) over coins and kept subsets
             let mut out = vec![];
             for coins in 0u32..(1 << records.len()) {
-                let inside: Vec<f64> =
-                    (0..records.len()).filter(|i| coins >> i & 1 == 1).map(|i| records[i]).collect();
+                let inside: Vec<f64> = (0..records.len()).filter(|i| coins >> i & 1 == 1).map(|i| records[i]).collect();
                 let k = inside.len();
                 let p = q.powi(k as i32) * (1.0 - q).powi((records.len() - k) as i32);
                 if k <= most {
@@ -104,7 +103,10 @@ mod tests {
                 / (sigma * std::f64::consts::TAU.sqrt())
         };
         let hockey = |a: &[(f64, f64)], b: &[(f64, f64)], e: f64| -> f64 {
-            (0..4000).map(|i| -14.0 + 0.007 * f64::from(i)).map(|x| (density(a, x) - e.exp() * density(b, x)).max(0.0) * 0.007).sum()
+            (0..4000)
+                .map(|i| -14.0 + 0.007 * f64::from(i))
+                .map(|x| (density(a, x) - e.exp() * density(b, x)).max(0.0) * 0.007)
+                .sum()
         };
         // an absent record still counts in n: its contribution is 0
         let bound = pair(n, q, most as u64, 1.0 / sigma, Relation::ZeroOut);

@@ -271,7 +271,8 @@ mod tests {
 
     #[test]
     fn discrete_gaussian_against_the_sum() {
-        for (sigma, s, order) in [(0.4, 1.0, 1.3), (0.7, 2.0, 2.25), (1.0, 1.0, 7.6), (2.0, 3.0, 2.0), (5.0, 4.0, 30.5)] {
+        for (sigma, s, order) in [(0.4, 1.0, 1.3), (0.7, 2.0, 2.25), (1.0, 1.0, 7.6), (2.0, 3.0, 2.0), (5.0, 4.0, 30.5)]
+        {
             let shift = IntegerShift { square: s * s, line: Some(s) };
             let ln_f = |x: f64| -0.5 * (x / sigma) * (x / sigma);
             let xs = || (-3000..3000).map(f64::from);

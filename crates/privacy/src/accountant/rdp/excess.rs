@@ -259,7 +259,8 @@ mod tests {
         for (q, mu, order) in [(0.1, 1.0, 3.5), (0.01, 4.0, 2.2), (0.3, 30.0, 40.5)] {
             let shift = |mu: f64| jointly_convex([(mu, q)].into_iter(), order);
             // what is given away is at most ln(1/q)
-            let close_above = |bound: f64, value: f64| bound >= value * (1.0 - 1e-9) && bound - value <= -f64::ln(q) + 1e-9;
+            let close_above =
+                |bound: f64, value: f64| bound >= value * (1.0 - 1e-9) && bound - value <= -f64::ln(q) + 1e-9;
             assert!(close_above(shift(mu), poisson_gaussian(q, mu, order)), "{q} {mu} {order}");
             assert!(close_above(shift(mu), fixed_size_gaussian(q, mu, order)), "{q} {mu} {order}");
             assert!(shift(2.0 * mu) >= poisson_gaussian_replaced(q, mu, order), "{q} {mu} {order}");
@@ -273,7 +274,10 @@ mod tests {
                     gaussian_mixture(1.0 / mu, &[0.0, 0.5, 1.0], &[0.5, 0.25, 0.25], order),
                 ] {
                     // not more than the shift without sampling (twice it under replace-one)
-                    assert!(value > 0.2 * mu && value <= 2.0 * order * mu * mu * (1.0 + 1e-9), "{mu:e} {order}: {value:e}");
+                    assert!(
+                        value > 0.2 * mu && value <= 2.0 * order * mu * mu * (1.0 + 1e-9),
+                        "{mu:e} {order}: {value:e}"
+                    );
                 }
             }
         }

@@ -10,12 +10,7 @@ const MAX_ORDER: f64 = 1024.0;
 /// integer order j ≥ 2 and `pure` its loss (+∞ if unknown).
 ///
 /// Between integers (α−1)·D_α is interpolated linearly: it is convex in α.
-pub(super) fn fixed_size<E>(
-    q: f64,
-    order: f64,
-    pure: f64,
-    curve: impl Fn(f64) -> Result<f64, E>,
-) -> Result<f64, E> {
+pub(super) fn fixed_size<E>(q: f64, order: f64, pure: f64, curve: impl Fn(f64) -> Result<f64, E>) -> Result<f64, E> {
     if order > MAX_ORDER {
         return Ok(f64::INFINITY);
     }
@@ -87,18 +82,23 @@ mod tests {
     /// Of a Gaussian the expansion is exact, and the reverse is no larger; a pure pair's reverse direction is bounded too.
     #[test]
     fn poisson_samples_of_curves() {
-        for (q, sigma, order, value) in
-            [(0.01, 1.0, 2.0, 1.718134220745e-4), (0.01, 1.0, 32.0, 11.24627593705), (0.5, 10.0, 64.0, 0.09495729716241)]
-        {
+        for (q, sigma, order, value) in [
+            (0.01, 1.0, 2.0, 1.718134220745e-4),
+            (0.01, 1.0, 32.0, 11.24627593705),
+            (0.5, 10.0, 64.0, 0.09495729716241),
+        ] {
             let curve = |j: f64| Ok::<f64, ()>(0.5 * j / (sigma * sigma));
             let computed = poisson(q, order, curve).unwrap();
             // the reverse bound adds up to the factor that the direction forward has at large q·order
             let most = if q * order < 0.05 { 1.05 } else { 1.3 };
             assert!(computed >= value * (1.0 - 1e-10) && computed < value * most, "{computed:e} {value:e}");
         }
-        for (q, epsilon, order) in [(0.01, 0.5, 2.0), (0.2, 3.0, 5.0), (0.9, 1.0, 12.0), (0.3, 0.1, 40.0), (0.05, 6.0, 3.5)] {
+        for (q, epsilon, order) in
+            [(0.01, 0.5, 2.0), (0.2, 3.0, 5.0), (0.9, 1.0, 12.0), (0.3, 0.1, 40.0), (0.05, 6.0, 3.5)]
+        {
             let (keep, flip) = (1.0 / (1.0 + f64::exp(-epsilon)), 1.0 / (1.0 + f64::exp(epsilon)));
-            let moment = |p: [f64; 2], r: [f64; 2], a: f64| (0..2).map(|i| p[i].powf(a) * r[i].powf(1.0 - a)).sum::<f64>();
+            let moment =
+                |p: [f64; 2], r: [f64; 2], a: f64| (0..2).map(|i| p[i].powf(a) * r[i].powf(1.0 - a)).sum::<f64>();
             let curve = |a: f64| Ok::<f64, ()>(moment([keep, flip], [flip, keep], a).ln() / (a - 1.0));
             let mixed = [(1.0 - q) * flip + q * keep, (1.0 - q) * keep + q * flip];
             let bound = poisson(q, order, curve).unwrap();

@@ -54,8 +54,7 @@ pub(super) fn divergence(event: &Event, relation: Relation, order: f64) -> Resul
             let classes = f64::from(*classes);
             let vertex = positive_part(std::f64::consts::SQRT_2);
             let gain = if vertex > 30.0 { vertex } else { vertex.exp_m1().ln() };
-            k * (1.0 - 1.0 / classes) / lambda
-                + log_add_exp(0.0, gain + (classes - 1.0).ln())
+            k * (1.0 - 1.0 / classes) / lambda + log_add_exp(0.0, gain + (classes - 1.0).ln())
         }
         (_, Relation::ReplaceOne) => return Err("replace-one is proved for monotone links only"),
     };
@@ -175,10 +174,8 @@ mod tests {
         // f without determinant is max(0, G): compare with the closed form at a huge λ
         let (sigma, k): (f64, f64) = (1.5, 4.0);
         let m = 0.5 / (sigma * sigma);
-        let exact = log_add_exp(
-            ln_normal_cdf(-m * sigma),
-            k * m + k * k * m + ln_normal_cdf((m + 2.0 * m * k) * sigma),
-        );
+        let exact =
+            log_add_exp(ln_normal_cdf(-m * sigma), k * m + k * k * m + ln_normal_cdf((m + 2.0 * m * k) * sigma));
         let chords = monotone(sigma, 1e12, k);
         assert!(chords >= exact && chords - exact < 1e-5, "{chords} {exact}");
     }

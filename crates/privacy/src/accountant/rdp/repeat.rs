@@ -110,7 +110,9 @@ mod tests {
                     let term = |p: f64, q: f64| if p > 0.0 { p.powf(order) * q.powf(1.0 - order) } else { 0.0 };
                     let exact = (term(p, q) + term(p1, q1) + rest).ln() / (order - 1.0);
                     let bound = if shape.is_finite() {
-                        base(order) + negative_binomial_extra(base, mean, shape, &[1.1, 2.0, 5.0, 50.0, 500.0]) + mean.ln() / (order - 1.0)
+                        base(order)
+                            + negative_binomial_extra(base, mean, shape, &[1.1, 2.0, 5.0, 50.0, 500.0])
+                            + mean.ln() / (order - 1.0)
                     } else {
                         let at = poisson_epsilon(order);
                         let delta = (keep - at.exp() * flip).max(0.0);

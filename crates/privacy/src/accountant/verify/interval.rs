@@ -56,7 +56,10 @@ impl Mul for Interval {
         if all.iter().any(|x| x.is_nan()) {
             return outward(f64::NAN, 0.0);
         }
-        outward(all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+        outward(
+            all.iter().copied().fold(f64::INFINITY, f64::min),
+            all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        )
     }
 }
 
@@ -70,7 +73,10 @@ impl Div for Interval {
         if all.iter().any(|x| x.is_nan()) {
             return outward(f64::NAN, 0.0);
         }
-        outward(all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+        outward(
+            all.iter().copied().fold(f64::INFINITY, f64::min),
+            all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        )
     }
 }
 
@@ -247,7 +253,10 @@ mod tests {
     fn enclosures_agree_with_libm_everywhere() {
         let near = |e: Interval, value: f64| {
             let room = 1e-14 * value.abs() + 1e-307;
-            assert!(e.lo <= value + room && value - room <= e.hi && e.hi - e.lo <= 1e-11 * value.abs() + 1e-300, "{e:?} {value}");
+            assert!(
+                e.lo <= value + room && value - room <= e.hi && e.hi - e.lo <= 1e-11 * value.abs() + 1e-300,
+                "{e:?} {value}"
+            );
         };
         for i in -7000..7000 {
             let x = f64::from(i) * 0.1 + 0.0123;

@@ -31,7 +31,9 @@ pub const POINTS: usize = 8192;
 pub fn epsilon(event: &Event, relation: Relation, delta: f64, points: usize) -> Result<f64, AccountingError> {
     super::check_delta(delta)?;
     if delta < 1e-290 || points < 64 {
-        return Err(AccountingError::Parameter("verification needs delta of at least 1e-290 and at least 64 points".into()));
+        return Err(AccountingError::Parameter(
+            "verification needs delta of at least 1e-290 and at least 64 points".into(),
+        ));
     }
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
     let refuse = |reason: String| AccountingError::Unsupported { accountant: "interval", relation, reason };
@@ -104,7 +106,15 @@ mod tests {
             (Event::laplace(10.0).self_composed(50), 1e-6, 1e-3),
             (dp_sgd(0.01, 1.0, 1000), 1e-6, 2e-3),
             (dp_sgd(0.1, 4.0, 500), 1e-9, 2e-3),
-            (Event::composed(vec![dp_sgd(0.02, 1.0, 200), Event::laplace(20.0).self_composed(10), Event::gaussian(5.0)]), 1e-5, 2e-3),
+            (
+                Event::composed(vec![
+                    dp_sgd(0.02, 1.0, 200),
+                    Event::laplace(20.0).self_composed(10),
+                    Event::gaussian(5.0),
+                ]),
+                1e-5,
+                2e-3,
+            ),
         ]
     }
 

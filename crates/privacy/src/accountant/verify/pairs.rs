@@ -238,7 +238,11 @@ mod tests {
         // all losses that matter lie within a hundredth of a long range
         let absent = Pair::Absent { q: 0.01, mu: 1.0 }.law(1 << 15, 1e-20).unwrap();
         let exact = 9.631443353053e-4;
-        assert!(absent.delta(0.005) >= exact * (1.0 - 1e-12) && absent.delta(0.005) < exact * 1.001, "{}", absent.delta(0.005));
+        assert!(
+            absent.delta(0.005) >= exact * (1.0 - 1e-12) && absent.delta(0.005) < exact * 1.001,
+            "{}",
+            absent.delta(0.005)
+        );
         assert!(absent.delta(0.0102) < 1e-6);
         for law in [gaussian, laplace, present, absent] {
             let total: f64 = law.mass.iter().sum::<f64>() + law.infinite;

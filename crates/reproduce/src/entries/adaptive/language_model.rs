@@ -171,22 +171,39 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let rehearsed_epsilon = |regime: &Regime| regime.factor * n as f64 / public.train.len() as f64;
     let rates = &rates;
     let pairs = |regime| Method::ALL.into_iter().flat_map(move |m| rates.iter().map(move |&rate| (regime, m, rate)));
-    let grid = regimes.iter().flat_map(pairs).map(|(regime, m, rate)| setting(m, rehearsed_epsilon(regime), rate, rehearsed, 1));
+    let grid = regimes
+        .iter()
+        .flat_map(pairs)
+        .map(|(regime, m, rate)| setting(m, rehearsed_epsilon(regime), rate, rehearsed, 1));
     let rehearsals = train("rehearsal on public text", &public, grid.collect())?;
     let best = |method: Method, regime: &Regime| {
         let of = rehearsals.iter().filter(|(s, _)| s.method == method && s.epsilon == rehearsed_epsilon(regime));
         of.min_by(|a, b| a.1.test.total_cmp(&b.1.test)).map_or(rates[0], |(s, _)| s.rate)
     };
-    let pairs = |regime| Method::ALL.into_iter().flat_map(move |m| reported.iter().map(move |(epsilon, _)| (regime, m, epsilon)));
-    let cells = regimes.iter().flat_map(pairs).map(|(regime, m, epsilon)| setting(m, epsilon * regime.factor, best(m, regime), rounds, looks));
+    let pairs = |regime| {
+        Method::ALL.into_iter().flat_map(move |m| reported.iter().map(move |(epsilon, _)| (regime, m, epsilon)))
+    };
+    let cells = regimes
+        .iter()
+        .flat_map(pairs)
+        .map(|(regime, m, epsilon)| setting(m, epsilon * regime.factor, best(m, regime), rounds, looks));
     let results = train("training", corpus, cells.collect())?;
     Ok(outcome(&rehearsals, &results, regimes, reported, of_frequencies(network.words, corpus)))
 }
 
 type Runs<'a> = &'a [(Setting, Trace)];
 
-fn outcome(rehearsals: Runs<'_>, results: Runs<'_>, regimes: &[Regime], reported: &[(f64, [f64; 3])], frequencies: f64) -> Outcome {
-    let mut table = Table::new("perplexities", ["text", "epsilon", "method", "step", "rounds", "noise multiplier", "test perplexity"]);
+fn outcome(
+    rehearsals: Runs<'_>,
+    results: Runs<'_>,
+    regimes: &[Regime],
+    reported: &[(f64, [f64; 3])],
+    frequencies: f64,
+) -> Outcome {
+    let mut table = Table::new(
+        "perplexities",
+        ["text", "epsilon", "method", "step", "rounds", "noise multiplier", "test perplexity"],
+    );
     for (text, rows) in [("public", rehearsals), ("WikiText-2", results)] {
         for (s, trace) in rows {
             table.row([
@@ -206,8 +223,10 @@ fn outcome(rehearsals: Runs<'_>, results: Runs<'_>, regimes: &[Regime], reported
         for &(of_source, reported) in reported {
             let epsilon = of_source * regime.factor;
             let shown = (100.0 * epsilon).round() / 100.0;
-            let of = |method: Method| results.iter().find(|(s, _)| s.method == method && s.epsilon == epsilon).map(|r| &r.1);
-            let mut panel = Panel::new(format!("ε = {shown}"), Axis::linear("round"), Axis::log("perplexity on test points"));
+            let of =
+                |method: Method| results.iter().find(|(s, _)| s.method == method && s.epsilon == epsilon).map(|r| &r.1);
+            let mut panel =
+                Panel::new(format!("ε = {shown}"), Axis::linear("round"), Axis::log("perplexity on test points"));
             for method in Method::ALL {
                 let points = of(method).into_iter().flat_map(|trace| &trace.curve).map(|&(round, p)| (round as f64, p));
                 panel = panel.with(Series::line(method.name(), points));
@@ -219,7 +238,12 @@ fn outcome(rehearsals: Runs<'_>, results: Runs<'_>, regimes: &[Regime], reported
             for which in [1, 2] {
                 compared.push(Compared {
                     what: format!("ε = {shown}: test perplexity of {} below that of DP-SGD", Method::ALL[which].name()),
-                    reported: format!("{:.1} % ({} for {}{there})", gain(reported, which), reported[which], reported[0]),
+                    reported: format!(
+                        "{:.1} % ({} for {}{there})",
+                        gain(reported, which),
+                        reported[which],
+                        reported[0]
+                    ),
                     ours: format!("{:.1} % ({:.1} for {:.1})", gain(test, which), test[which], test[0]),
                     agrees: Some(gain(test, which) >= gain(reported, which)),
                 });

@@ -9,7 +9,10 @@ use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cel
 use dpopt::Sensitive;
 use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
-use dpopt::optimize::{Adaptive, AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, Kind, MomentSchedule, Moments, PaganKind, PasanKind};
+use dpopt::optimize::{
+    Adaptive, AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, Kind, MomentSchedule, Moments, PaganKind,
+    PasanKind,
+};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Event, Relation, calibrate};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
@@ -60,7 +63,8 @@ fn excess<K: Kind>(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         ..DescentOptions::default()
     };
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
-    let plan = Adaptive::<K>::new(Some(1.0), adaptive.clone(), descent.clone()).plan(&problem, budget).map_err(Failure::of)?;
+    let plan =
+        Adaptive::<K>::new(Some(1.0), adaptive.clone(), descent.clone()).plan(&problem, budget).map_err(Failure::of)?;
     let noise = plan.schedule.descent.noise_std / (setting.rows as f64 * (STEPS as f64).sqrt());
     let scales = match &plan.schedule.moments {
         MomentSchedule::Public { scales, .. } => scales.clone(),
@@ -70,7 +74,8 @@ fn excess<K: Kind>(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     let (data, mean) = balanced(setting.rows, &sigma, &bias, trial);
     let data = Sensitive::new(data);
     let answer = train::<K>((1.0, adaptive, descent), (&problem, &data), setting.epsilon, trial, &mut |_, _| {})?;
-    let best = if setting.ball { mean.iter().map(|m| m * m).sum::<f64>().sqrt() } else { mean.iter().map(|m| m.abs()).sum() };
+    let best =
+        if setting.ball { mean.iter().map(|m| m * m).sum::<f64>().sqrt() } else { mean.iter().map(|m| m.abs()).sum() };
     Ok(best - mean.iter().zip(&answer).map(|(m, x)| m * x).sum::<f64>())
 }
 
@@ -96,7 +101,8 @@ fn balanced(rows: usize, sigma: &[f64], bias: &[f64], trial: Trial) -> (Examples
             .collect();
         examples.rows.push_clipped(&mut entries, bound);
     }
-    let mean = sigma.iter().zip(&drawn).map(|(s, (positive, _))| s * (2.0 * *positive as f64 / rows as f64 - 1.0)).collect();
+    let mean =
+        sigma.iter().zip(&drawn).map(|(s, (positive, _))| s * (2.0 * *positive as f64 / rows as f64 - 1.0)).collect();
     (examples, mean)
 }
 
@@ -151,7 +157,9 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         let in_decay = both(&mut decays.iter().map(|&a| (middle, 1.0, a)));
         let all: Vec<Setting> = in_rows.iter().chain(&in_epsilon).chain(&in_decay).cloned().collect();
         let (domain, method) = if ball { ("ball", "PASAN") } else { ("box", "PAGAN") };
-        let run = |s: &Setting, trial: Trial| if ball { excess::<PasanKind>(s, trial) } else { excess::<PaganKind>(s, trial) };
+        let run = |s: &Setting, trial: Trial| {
+            if ball { excess::<PasanKind>(s, trial) } else { excess::<PaganKind>(s, trial) }
+        };
         let results: Vec<Summary> =
             lab.trials(&format!("excess on the {domain}"), &all, repeats, run)?.into_iter().map(Summary::of).collect();
         for (s, r) in all.iter().zip(&results) {
@@ -171,8 +179,12 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         let (second, third) = rest.split_at(in_epsilon.len());
         let best = if ball { "PASAN, C = σ^-1" } else { "PAGAN, C = σ^-4/3" };
         let series = |settings: &[Setting], results: &[Summary], ellipsoid: bool, x: &dyn Fn(&Setting) -> f64| {
-            let points: Vec<_> =
-                settings.iter().zip(results).filter(|(s, _)| s.ellipsoid == ellipsoid).map(|(s, r)| r.at(x(s))).collect();
+            let points: Vec<_> = settings
+                .iter()
+                .zip(results)
+                .filter(|(s, _)| s.ellipsoid == ellipsoid)
+                .map(|(s, r)| r.at(x(s)))
+                .collect();
             Series::band(if ellipsoid { best.to_string() } else { format!("{method}, A = I") }, points)
         };
         let axis_name = format!("excess risk on the {domain}");
@@ -184,13 +196,21 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
             let mut panel = Panel::new(title, Axis::log(axis), Axis::log(axis_name.as_str()));
             for ellipsoid in [true, false] {
                 let fitted = series(settings, results, ellipsoid, x).fitted(0.0..=1e9);
-                let slope = log_log_slope(fitted.points.iter().map(|p| (p.x, p.y))).ok_or_else(|| Failure::of("no slope"))?.slope;
-                compared.push(Compared::near(format!("{domain}: slope of the excess in {axis}, {}", fitted.name), -1.0, slope, 0.15));
+                let slope = log_log_slope(fitted.points.iter().map(|p| (p.x, p.y)))
+                    .ok_or_else(|| Failure::of("no slope"))?
+                    .slope;
+                compared.push(Compared::near(
+                    format!("{domain}: slope of the excess in {axis}, {}", fitted.name),
+                    -1.0,
+                    slope,
+                    0.15,
+                ));
                 panel = panel.with(fitted);
             }
             panels.push(panel);
         }
-        let mut profile = Panel::new("ε = 1, n in the middle", Axis::linear("a of σ = j^-a"), Axis::log(axis_name.as_str()));
+        let mut profile =
+            Panel::new("ε = 1, n in the middle", Axis::linear("a of σ = j^-a"), Axis::log(axis_name.as_str()));
         for ellipsoid in [true, false] {
             profile = profile.with(series(&in_decay, third, ellipsoid, &|s: &Setting| s.decay));
         }
@@ -198,7 +218,10 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         for (pair, both) in in_decay.chunks_exact(2).zip(third.chunks_exact(2)) {
             let (gain, expected) = (both[1].mean / both[0].mean, predicted(&pair[1]) / predicted(&pair[0]));
             compared.push(Compared {
-                what: format!("{domain}: excess with isotropic noise over that with the ellipsoid, a = {}", pair[0].decay),
+                what: format!(
+                    "{domain}: excess with isotropic noise over that with the ellipsoid, a = {}",
+                    pair[0].decay
+                ),
                 reported: format!("{expected:.2}"),
                 ours: format!("{gain:.2}"),
                 // an order of magnitude is predicted; signals are cut at σ where noise exceeds it
@@ -212,7 +235,11 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     };
     let slopes = |domain: &str| of(domain, "slope").iter().map(|c| c.ours.as_str()).collect::<Vec<_>>().join(", ");
     let gains = |domain: &str| {
-        of(domain, "excess").iter().map(|c| format!("{} ({} predicted)", c.ours, c.reported)).collect::<Vec<_>>().join(", ")
+        of(domain, "excess")
+            .iter()
+            .map(|c| format!("{} ({} predicted)", c.ours, c.reported))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let sentence = format!(
         "Slopes of the excess risk in n (ellipsoid, isotropic) and in ε: {} on the box, {} on the ball. Isotropic noise costs, for a = {decays:?}, {} times the excess \

@@ -170,8 +170,12 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
         Method::PasanEllipsoid => train::<PasanKind>((q, shaped, descent), facts, setting.epsilon, trial, &mut look)?,
         Method::PaganBall => train::<PaganKind>((q, none, descent), facts, setting.epsilon, trial, &mut look)?,
         Method::PaganEllipsoid => train::<PaganKind>((q, shaped, descent), facts, setting.epsilon, trial, &mut look)?,
-        Method::Projected20 => train::<PdpSgdKind>((q, projected(20), descent), facts, setting.epsilon, trial, &mut look)?,
-        Method::Projected50 => train::<PdpSgdKind>((q, projected(50), descent), facts, setting.epsilon, trial, &mut look)?,
+        Method::Projected20 => {
+            train::<PdpSgdKind>((q, projected(20), descent), facts, setting.epsilon, trial, &mut look)?
+        }
+        Method::Projected50 => {
+            train::<PdpSgdKind>((q, projected(50), descent), facts, setting.epsilon, trial, &mut look)?
+        }
     };
     Ok(Trace { curve, last: mean_loss(&examples, &last), answer: mean_loss(&examples, &answer) })
 }
@@ -235,7 +239,17 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
 
     let mut table = Table::new(
         "losses",
-        ["grid", "method", "epsilon", "step", "clip norm", "median loss of the answer", "low", "high", "median loss of the last iterate"],
+        [
+            "grid",
+            "method",
+            "epsilon",
+            "step",
+            "clip norm",
+            "median loss of the answer",
+            "low",
+            "high",
+            "median loss of the last iterate",
+        ],
     );
     let grid_name = |wide: bool| if wide { "wide" } else { "source" };
     let value = |wide: bool, method: Method, epsilon: f64| -> Median {
@@ -259,11 +273,17 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     }
     let chart = |wide: bool| {
         Chart::of(epsilons.iter().map(|&epsilon| {
-            let mut panel =
-                Panel::new(format!("ε = {epsilon}, {} step sizes", if wide { "more" } else { "the source's" }), Axis::linear("iterate"), Axis::log("loss (median, 95 % band)"));
+            let mut panel = Panel::new(
+                format!("ε = {epsilon}, {} step sizes", if wide { "more" } else { "the source's" }),
+                Axis::linear("iterate"),
+                Axis::log("loss (median, 95 % band)"),
+            );
             for method in std::iter::once(Method::AdaGrad).chain(PRIVATE) {
                 let e = if method == Method::AdaGrad { 0.0 } else { epsilon };
-                let Some(i) = chosen.iter().position(|(w, s)| *w == wide && s.method == method && s.epsilon == e) else { continue };
+                let Some(i) = chosen.iter().position(|(w, s)| *w == wide && s.method == method && s.epsilon == e)
+                else {
+                    continue;
+                };
                 let count = traces[i].first().map_or(0, |t| t.curve.len());
                 let points = (0..count).map(|k| {
                     let m = Median::of(traces[i].iter().map(|t| t.curve[k].1));
@@ -288,7 +308,16 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
             compared.push(Compared {
                 what: format!("lowest loss at ε = {epsilon}, {} grid", grid_name(wide)),
                 reported: "PAGAN with the best C".into(),
-                ours: format!("PAGAN {:.4} [{:.4}, {:.4}], next {} {:.4} [{:.4}, {:.4}]", ours.value, ours.low, ours.high, other.name(), rival.value, rival.low, rival.high),
+                ours: format!(
+                    "PAGAN {:.4} [{:.4}, {:.4}], next {} {:.4} [{:.4}, {:.4}]",
+                    ours.value,
+                    ours.low,
+                    ours.high,
+                    other.name(),
+                    rival.value,
+                    rival.low,
+                    rival.high
+                ),
                 agrees: Some(ours.value < rival.value),
             });
         }
@@ -304,7 +333,10 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         compared.push(Compared {
             what: format!("isotropic private AdaGrad against isotropic SGD at ε = {top}, {} grid", grid_name(wide)),
             reported: "no better than SGD".into(),
-            ours: format!("{:.4} [{:.4}, {:.4}] against {:.4} [{:.4}, {:.4}]", ball.value, ball.low, ball.high, one_rate.value, one_rate.low, one_rate.high),
+            ours: format!(
+                "{:.4} [{:.4}, {:.4}] against {:.4} [{:.4}, {:.4}]",
+                ball.value, ball.low, ball.high, one_rate.value, one_rate.low, one_rate.high
+            ),
             // better only if the bands say so
             agrees: Some(ball.high >= one_rate.low),
         });

@@ -124,9 +124,8 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         for (e, &epsilon) in epsilons.iter().enumerate() {
             let (sgd, pagan) = (losses(0, e).mean, losses(1, e).mean);
             // fold by fold: the same records and other noise
-            let gains = Summary::of(
-                results[e].iter().zip(&results[epsilons.len() + e]).map(|(a, b)| a.log_loss - b.log_loss),
-            );
+            let gains =
+                Summary::of(results[e].iter().zip(&results[epsilons.len() + e]).map(|(a, b)| a.log_loss - b.log_loss));
             compared.push(Compared {
                 what: format!("{}, ε = {epsilon}: log loss of PAGAN with private moments, and of DP-SGD", set.name),
                 reported: "lower than DP-SGD".into(),

@@ -130,7 +130,9 @@ pub(super) fn run(
         PaperMethod::Gd => method.epochs() as usize,
         PaperMethod::Sgd => (method.epochs() * n as f64 / batch as f64).round() as usize,
         // an epoch of the algorithm is about three snapshot batches of gradients
-        PaperMethod::Scsg => (method.epochs() * n as f64 / (3.0 * inner as f64 * batch as f64)).round().max(1.0) as usize * inner,
+        PaperMethod::Scsg => {
+            (method.epochs() * n as f64 / (3.0 * inner as f64 * batch as f64)).round().max(1.0) as usize * inner
+        }
     };
     let (first, sigma) = match (method, noise) {
         (PaperMethod::Gd, _) => (0.0, source.gd_ht(steps as f64).map_err(Failure::of)?),
@@ -144,7 +146,8 @@ pub(super) fn run(
         }
         (PaperMethod::Scsg, _) => {
             // B = 10b, J = steps/10; σ² = 2(B/b)l²αJ/(n²ε), 40σ² and 160σ²
-            let variance = 2.0 * inner as f64 * source.order() * (steps / inner) as f64 / ((n as f64).powi(2) * epsilon);
+            let variance =
+                2.0 * inner as f64 * source.order() * (steps / inner) as f64 / ((n as f64).powi(2) * epsilon);
             ((40.0 * variance).sqrt(), (160.0 * variance).sqrt())
         }
     };

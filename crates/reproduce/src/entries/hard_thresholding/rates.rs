@@ -70,7 +70,8 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
     let mut examples = Examples { rows: Rows::new(features), targets: Vec::new() };
     examples.rows.push_clipped(&mut [], 1.0);
     examples.targets.push(0.0);
-    let problem = Problem { rows: 1, features, nonzeros: 1, row_norm: 1.0, loss: Loss::Squared, relation: Relation::ZeroOut };
+    let problem =
+        Problem { rows: 1, features, nonzeros: 1, row_norm: 1.0, loss: Loss::Squared, relation: Relation::ZeroOut };
     let method = DpGdHt {
         sparse: SparseOptions {
             max_features: Some(keep),
@@ -104,7 +105,8 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     };
     let (in_rows, in_epsilon) = (errors("rows", &by_rows)?, errors("epsilon", &by_epsilon)?);
     let keep = 20u64;
-    let dimensions = lab.pick(vec![1000usize, 1_000_000], vec![1000, 10_000, 100_000, 1_000_000, 100_000_000, 4_000_000_000]);
+    let dimensions =
+        lab.pick(vec![1000usize, 1_000_000], vec![1000, 10_000, 100_000, 1_000_000, 100_000_000, 4_000_000_000]);
     let floors: Vec<Summary> = lab
         .trials("floor", &dimensions, lab.pick(20, 100), |&d, trial| floor(d, keep, trial))?
         .into_iter()
@@ -112,10 +114,24 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
         .collect();
     let mut table = Table::new("errors", ["what", "n", "epsilon", "d", "value", "sd"]);
     for (s, e) in by_rows.iter().zip(&in_rows).chain(by_epsilon.iter().zip(&in_epsilon)) {
-        table.row(["squared error".into(), s.rows.to_string(), s.epsilon.to_string(), "200".into(), cell(e.mean), cell(e.sd)]);
+        table.row([
+            "squared error".into(),
+            s.rows.to_string(),
+            s.epsilon.to_string(),
+            "200".into(),
+            cell(e.mean),
+            cell(e.sd),
+        ]);
     }
     for (d, f) in dimensions.iter().zip(&floors) {
-        table.row(["floor / (k sigma^2), k = 20".into(), "".into(), "".into(), d.to_string(), cell(f.mean), cell(f.sd)]);
+        table.row([
+            "floor / (k sigma^2), k = 20".into(),
+            "".into(),
+            "".into(),
+            d.to_string(),
+            cell(f.mean),
+            cell(f.sd),
+        ]);
     }
     let fitted = |points: &mut dyn Iterator<Item = (f64, f64)>| -> Result<f64, Failure> {
         Ok(log_log_slope(points).ok_or_else(|| Failure::of("errors are not positive"))?.slope)
@@ -139,9 +155,21 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let charts = vec![(
         "figure".into(),
         Chart::of([
-            panel("epsilon = 4", Axis::log("records n"), "squared error", rows.iter().map(|&n| n as f64).collect(), &in_rows),
+            panel(
+                "epsilon = 4",
+                Axis::log("records n"),
+                "squared error",
+                rows.iter().map(|&n| n as f64).collect(),
+                &in_rows,
+            ),
             panel(&format!("n = {largest}"), Axis::log("epsilon"), "squared error", epsilons.clone(), &in_epsilon),
-            panel("one step of pure noise, k = 20", Axis::log("features d"), "floor / (k σ²)", dimensions.iter().map(|&d| d as f64).collect(), &floors),
+            panel(
+                "one step of pure noise, k = 20",
+                Axis::log("features d"),
+                "floor / (k σ²)",
+                dimensions.iter().map(|&d| d as f64).collect(),
+                &floors,
+            ),
         ]),
     )];
     let sentence = format!(

@@ -10,8 +10,13 @@ const EPSILON: f64 = 4.0;
 const SAMPLING: f64 = 0.25;
 
 /// Method, and c over C for the variance-reduced ones.
-const METHODS: [(&str, Option<f64>); 5] =
-    [("dp-gd-ht", None), ("dp-sgd-ht", None), ("dp-svrg-ht", Some(0.25)), ("dp-svrg-ht", Some(0.1)), ("dp-scsg-ht", Some(0.25))];
+const METHODS: [(&str, Option<f64>); 5] = [
+    ("dp-gd-ht", None),
+    ("dp-sgd-ht", None),
+    ("dp-svrg-ht", Some(0.25)),
+    ("dp-svrg-ht", Some(0.1)),
+    ("dp-scsg-ht", Some(0.25)),
+];
 
 #[derive(Clone, Serialize)]
 struct Cell {
@@ -51,14 +56,23 @@ pub(super) fn table(lab: &Lab, sets: &[DataSet], folds: usize) -> Result<(Table,
         };
         fitted(set, &set.fold(cell.fold, folds), options, EPSILON, trial.seed)
     })?;
-    let mut table = Table::new("variance", ["data", "steps", "learning rate", "method", "c over C", "validation loss", "sd"]);
+    let mut table =
+        Table::new("variance", ["data", "steps", "learning rate", "method", "c over C", "validation loss", "sd"]);
     let (mut best, mut worst) = ((f64::INFINITY, String::new()), (0.0, String::new()));
     let mut reference = f64::NAN;
     for (group, scores) in cells.chunks(folds).zip(scores.chunks(folds)) {
         let c = &group[0];
         let loss = Summary::of(scores.iter().map(|s| s[0].loss));
         let difference = c.difference.map_or(String::new(), |d| d.to_string());
-        table.row([c.data.into(), c.steps.to_string(), c.rate.to_string(), c.method.into(), difference, cell(loss.mean), cell(loss.sd)]);
+        table.row([
+            c.data.into(),
+            c.steps.to_string(),
+            c.rate.to_string(),
+            c.method.into(),
+            difference,
+            cell(loss.mean),
+            cell(loss.sd),
+        ]);
         if c.difference.is_none() {
             reference = loss.mean; // dp-sgd-ht comes last of these
         } else {

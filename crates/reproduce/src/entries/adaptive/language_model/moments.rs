@@ -37,7 +37,9 @@ impl Squares {
                     continue;
                 }
                 let first = (from - block.start) / block.columns;
-                for (entries, sum) in piece[from - start..to - start].chunks_exact(block.columns).zip(&mut rows[first..]) {
+                for (entries, sum) in
+                    piece[from - start..to - start].chunks_exact(block.columns).zip(&mut rows[first..])
+                {
                     let mut squares = 0.0f32;
                     for (g, column) in entries.iter().zip(columns.iter_mut()) {
                         squares += g * g;
@@ -96,7 +98,9 @@ impl Moments {
     pub(super) fn scales(&self, exponent: f64) -> Scales {
         let power = |list: &Vec<f32>| list.iter().map(|s| f64::from(*s).powf(-0.5 * exponent)).collect::<Vec<f64>>();
         let mut all: Vec<[Vec<f64>; 2]> = self.0.iter().map(|lists| lists.each_ref().map(power)).collect();
-        let size = |moments: &[f32], scales: &[f64]| moments.iter().zip(scales).map(|(m, s)| f64::from(*m) * s * s).sum::<f64>();
+        let size = |moments: &[f32], scales: &[f64]| {
+            moments.iter().zip(scales).map(|(m, s)| f64::from(*m) * s * s).sum::<f64>()
+        };
         let total: f64 = self.0.iter().zip(&all).map(|(m, s)| size(&m[0], &s[0]) * size(&m[1], &s[1])).sum();
         all.iter_mut().for_each(|[rows, _]| rows.iter_mut().for_each(|s| *s /= total.sqrt()));
         Scales(all.into_iter().map(|lists| lists.map(|list| list.into_iter().map(|s| s as f32).collect())).collect())

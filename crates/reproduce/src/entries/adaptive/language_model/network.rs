@@ -90,7 +90,13 @@ impl Network {
 
     /// For each sequence the gradient of its mean loss per word, times `scales`, in pieces as
     /// [`PieceSum::add`](dpopt::mechanism::PieceSum::add) takes them.
-    pub(super) fn gradients(self, weights: &[f32], sequences: &[&[u32]], scales: &Scales, mut each: impl FnMut(&[(usize, &[f32])])) {
+    pub(super) fn gradients(
+        self,
+        weights: &[f32],
+        sequences: &[&[u32]],
+        scales: &Scales,
+        mut each: impl FnMut(&[(usize, &[f32])]),
+    ) {
         let (v, w, count) = (self.words, self.width, sequences.len());
         let blocks = self.blocks();
         let pass = self.forward(weights, sequences);
@@ -104,7 +110,12 @@ impl Network {
             self.slopes(weights, &pass.of_sequence(outer, w, b, None), &sequences[b][1..], slopes);
             let mean = 1.0 / steps as f32;
             slopes.iter_mut().for_each(|d| *d *= mean);
-            product(&mut one, plain(slopes, steps, v), plain(&weights[blocks[OUTPUT].range()], w, v).transpose(), false);
+            product(
+                &mut one,
+                plain(slopes, steps, v),
+                plain(&weights[blocks[OUTPUT].range()], w, v).transpose(),
+                false,
+            );
             for (t, row) in one.chunks_exact(w).enumerate() {
                 back[(t * count + b) * w..][..w].copy_from_slice(row);
             }
@@ -128,10 +139,16 @@ impl Network {
                     // the first step has no hidden units before it
                     let from = pass.of_sequence(source, w, b, Some(rows));
                     let to = pass.of_sequence(&gates[layer], GATES * w, b, Some(columns));
-                    let (from, to) = if earlier { (&from[..(steps - 1) * w], &to[GATES * w..]) } else { (&from[..], &to[..]) };
+                    let (from, to) =
+                        if earlier { (&from[..(steps - 1) * w], &to[GATES * w..]) } else { (&from[..], &to[..]) };
                     let length = from.len() / w;
                     let place = shifted(blocks[which].range(), dense);
-                    product(&mut gradient[place], plain(from, length, w).transpose(), plain(to, length, GATES * w), false);
+                    product(
+                        &mut gradient[place],
+                        plain(from, length, w).transpose(),
+                        plain(to, length, GATES * w),
+                        false,
+                    );
                 }
                 let summed = column_sums(&pass.of_sequence(&gates[layer], GATES * w, b, None), GATES * w);
                 for which in [bias, second] {
@@ -139,11 +156,20 @@ impl Network {
                 }
             }
             let slopes = &mut slopes[b * steps * v..(b + 1) * steps * v];
-            times(&mut gradient[shifted(blocks[OUTPUT_BIAS].range(), dense)], &column_sums(slopes, v), &scales.0[OUTPUT_BIAS]);
+            times(
+                &mut gradient[shifted(blocks[OUTPUT_BIAS].range(), dense)],
+                &column_sums(slopes, v),
+                &scales.0[OUTPUT_BIAS],
+            );
             let [rows, columns] = &scales.0[OUTPUT];
             slopes.chunks_exact_mut(v).for_each(|row| row.iter_mut().zip(columns).for_each(|(d, s)| *d *= s));
             let from = pass.of_sequence(outer, w, b, Some(rows));
-            product(&mut gradient[shifted(blocks[OUTPUT].range(), dense)], plain(&from, steps, w).transpose(), plain(slopes, steps, v), false);
+            product(
+                &mut gradient[shifted(blocks[OUTPUT].range(), dense)],
+                plain(&from, steps, w).transpose(),
+                plain(slopes, steps, v),
+                false,
+            );
 
             let [rows, columns] = &scales.0[0];
             let embedded = pass.of_sequence(&back, w, b, Some(columns));
@@ -159,7 +185,8 @@ impl Network {
                 let row = &mut entries[(words.len() - 1) * w..];
                 row.iter_mut().zip(&embedded[t * w..]).for_each(|(e, g)| *e += rows[word as usize] * g);
             }
-            let mut pieces: Vec<(usize, &[f32])> = words.iter().zip(entries.chunks_exact(w)).map(|(&j, row)| (j as usize * w, row)).collect();
+            let mut pieces: Vec<(usize, &[f32])> =
+                words.iter().zip(entries.chunks_exact(w)).map(|(&j, row)| (j as usize * w, row)).collect();
             pieces.push((dense, &gradient));
             each(&pieces);
         }
@@ -214,7 +241,8 @@ impl Network {
         for t in (0..steps).rev() {
             let span = t * count * GATES * w..(t + 1) * count * GATES * w;
             let now = &mut into_gates[span.clone()];
-            for (b, (d, gates)) in now.chunks_exact_mut(GATES * w).zip(gates[span].chunks_exact(GATES * w)).enumerate() {
+            for (b, (d, gates)) in now.chunks_exact_mut(GATES * w).zip(gates[span].chunks_exact(GATES * w)).enumerate()
+            {
                 for j in 0..w {
                     let at = (t * count + b) * w + j;
                     let [i, f, g, o] = [gates[j], gates[w + j], gates[2 * w + j], gates[3 * w + j]];
@@ -232,7 +260,12 @@ impl Network {
             product(&mut into_hidden, plain(now, count, GATES * w), plain(hidden, w, GATES * w).transpose(), false);
         }
         let mut into_inputs = vec![0.0; steps * count * w];
-        product(&mut into_inputs, plain(&into_gates, steps * count, GATES * w), plain(input, w, GATES * w).transpose(), false);
+        product(
+            &mut into_inputs,
+            plain(&into_gates, steps * count, GATES * w),
+            plain(input, w, GATES * w).transpose(),
+            false,
+        );
         (into_gates, into_inputs)
     }
 

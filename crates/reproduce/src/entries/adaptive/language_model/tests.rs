@@ -16,7 +16,8 @@ fn the_model_has_the_published_size() {
 fn loss(network: Network, weights: &[f64], sequence: &[u32]) -> f64 {
     let (v, w) = (network.words, network.width);
     let blocks = network.blocks();
-    let entry = |block: usize, row: usize, column: usize| weights[blocks[block].start + row * blocks[block].columns + column];
+    let entry =
+        |block: usize, row: usize, column: usize| weights[blocks[block].start + row * blocks[block].columns + column];
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     let (mut hidden, mut cells) = (vec![vec![0.0; w]; 2], vec![vec![0.0; w]; 2]);
     let mut total = 0.0;
@@ -35,7 +36,8 @@ fn loss(network: Network, weights: &[f64], sequence: &[u32]) -> f64 {
             }
             input = hidden[layer].clone();
         }
-        let scores: Vec<f64> = (0..v).map(|k| entry(10, 0, k) + (0..w).map(|i| input[i] * entry(9, i, k)).sum::<f64>()).collect();
+        let scores: Vec<f64> =
+            (0..v).map(|k| entry(10, 0, k) + (0..w).map(|i| input[i] * entry(9, i, k)).sum::<f64>()).collect();
         total += scores.iter().map(|s| s.exp()).sum::<f64>().ln() - scores[pair[1] as usize];
     }
     total / (sequence.len() - 1) as f64
@@ -85,7 +87,9 @@ fn scaled_gradients_are_gradients_times_scales() {
     SMALL.gradients(&weights, &SEQUENCES, &SMALL.ones(), |pieces| plain.push(whole(SMALL, pieces)));
     let factor = |i: usize| 0.5 + (i % 5) as f32;
     let list = |count: usize, from: usize| (0..count).map(|i| factor(i + from)).collect();
-    let scales = Scales(SMALL.blocks().iter().enumerate().map(|(b, block)| [list(block.rows, b), list(block.columns, 2 * b)]).collect());
+    let scales = Scales(
+        SMALL.blocks().iter().enumerate().map(|(b, block)| [list(block.rows, b), list(block.columns, 2 * b)]).collect(),
+    );
     let mut which = 0;
     SMALL.gradients(&weights, &SEQUENCES, &scales, |pieces| {
         let scaled = whole(SMALL, pieces);
@@ -140,10 +144,18 @@ fn all_methods_learn_when_there_is_hardly_any_noise() {
     let material = generated(1);
     let moments = training::public_moments(material.network, &material.public, 0.1, 20, 7);
     for method in Method::ALL {
-        let setting =
-            Setting { method, epsilon: 1e4, rate: 0.1, clip_norm: 1.0, sampling_probability: 0.1, rounds: 60, looks: 2 };
+        let setting = Setting {
+            method,
+            epsilon: 1e4,
+            rate: 0.1,
+            clip_norm: 1.0,
+            sampling_probability: 0.1,
+            rounds: 60,
+            looks: 2,
+        };
         let trial = Trial { repeat: 0, seed: 1, shared_seed: 2 };
-        let trace = training::train(material.network, &material.corpus, &moments, &setting, DELTA, trial).expect("a run");
+        let trace =
+            training::train(material.network, &material.corpus, &moments, &setting, DELTA, trial).expect("a run");
         let (first, last) = (trace.curve[0].1, trace.test);
         assert!(first > 35.0 && last < 0.8 * first, "{method:?}: {:?}", trace.curve);
     }

@@ -28,7 +28,9 @@ impl Vocabulary {
 
     /// The text in points of `length` words, each after an end of line; an unfinished last point is dropped.
     pub(super) fn points(&self, words: &[String], length: usize) -> Vec<Vec<u32>> {
-        let point = |words: &[String]| std::iter::once(END).chain(words.iter().map(String::as_str)).map(|w| self.number(w)).collect();
+        let point = |words: &[String]| {
+            std::iter::once(END).chain(words.iter().map(String::as_str)).map(|w| self.number(w)).collect()
+        };
         words.chunks_exact(length).map(point).collect()
     }
 }

@@ -162,12 +162,22 @@ pub(super) fn public_moments(network: Network, points: &[Vec<u32>], rate: f64, b
 
 /// Poisson batches; each sequence's gradient clipped to the ellipsoid by the library; noise of its shape; steps on what was
 /// released. (ε, `delta`) for adding or removing one sequence.
-pub(super) fn train(network: Network, corpus: &Corpus, moments: &Moments, s: &Setting, delta: f64, trial: Trial) -> Result<Trace, Failure> {
+pub(super) fn train(
+    network: Network,
+    corpus: &Corpus,
+    moments: &Moments,
+    s: &Setting,
+    delta: f64,
+    trial: Trial,
+) -> Result<Trace, Failure> {
     let (n, d) = (corpus.train.len(), network.parameters());
     // one subset per round (fewer than 42 + n exact comparisons), one rounded Gaussian per weight and round: each is within 2^-110
     let samples = s.rounds as f64 * (n as f64 + 42.0 + d as f64);
     let event = |z: f64| {
-        Event::gaussian(z).poisson_sampled(s.sampling_probability).self_composed(s.rounds).approximate(samples * (-110f64).exp2())
+        Event::gaussian(z)
+            .poisson_sampled(s.sampling_probability)
+            .self_composed(s.rounds)
+            .approximate(samples * (-110f64).exp2())
     };
     let budget = Budget::new(s.epsilon, delta).map_err(Failure::of)?;
     let (z, certificate) = calibrate::noise(event, Relation::AddOrRemove, budget).map_err(Failure::of)?;
