@@ -124,10 +124,10 @@ pub enum Event {
         /// Steps of each tree.
         step_counts: Vec<u64>,
     },
-    /// Poisson sampling of which at most `truncated_batch_size` records are kept, a uniform choice of them. `dataset_size` is
-    /// public, so zero-out or replace-one only.
+    /// Poisson sampling of which at most `truncated_batch_size` records are kept, a uniform choice of them. An absent record
+    /// takes no place in a batch.
     TruncatedSubsampledGaussian {
-        /// n.
+        /// n, public. Under add-or-remove a public upper bound: the data (with the record) never have more records.
         dataset_size: u64,
         /// q.
         sampling_probability: f64,

@@ -182,10 +182,23 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
                 return fail("adding a record would move the others to other leaves; use zero-out".into());
             }
         }
-        Event::TruncatedSubsampledGaussian { sampling_probability, noise_multiplier, truncated_batch_size, .. } => {
+        Event::TruncatedSubsampledGaussian {
+            dataset_size,
+            sampling_probability,
+            noise_multiplier,
+            truncated_batch_size,
+        } => {
+            count_from_1("dataset_size", *dataset_size)?;
             probability("sampling_probability", *sampling_probability)?;
             at_least_0("noise_multiplier", *noise_multiplier)?;
             count_from_1("truncated_batch_size", *truncated_batch_size)?;
+            // an upper bound of the number of records is enough under add-or-remove only
+            if around.random_size && relation != Relation::AddOrRemove {
+                return fail("a truncated batch inside Poisson sampling has a random dataset_size; sample once".into());
+            }
+            if around.batch.is_some_and(|m| m != *dataset_size) {
+                return fail(format!("dataset_size {dataset_size} is not the enclosing sample's size"));
+            }
         }
         Event::RepeatAndSelect { mean, shape, .. } => {
             positive("mean", *mean)?;
@@ -390,6 +403,17 @@ mod tests {
         let fine = Event::gaussian(1.0).sampled_without_replacement(20, 10).sampled_without_replacement(100, 20);
         assert!(fine.check(Relation::ZeroOut).is_ok());
         assert!(fine.check(Relation::AddOrRemove).is_err());
+        // the bound of a truncated batch needs the number of records, under add-or-remove an upper bound of it
+        let truncated = |dataset_size| Event::TruncatedSubsampledGaussian {
+            dataset_size,
+            sampling_probability: 0.4,
+            truncated_batch_size: 2,
+            noise_multiplier: 1.0,
+        };
+        assert!(truncated(0).check(Relation::ZeroOut).is_err());
+        assert!(truncated(40).poisson_sampled(0.1).check(Relation::ZeroOut).is_err());
+        assert!(truncated(40).poisson_sampled(0.1).check(Relation::AddOrRemove).is_ok());
+        assert!(truncated(40).sampled_without_replacement(100, 20).check(Relation::ZeroOut).is_err());
         // the slot of a record of one block may be filled by a record of another
         let blocks = Event::Parallel { blocks: vec![Event::laplace(1.0), Event::laplace(1.0)] };
         assert!(blocks.clone().sampled_without_replacement(20, 10).check(Relation::ReplaceOne).is_err());

@@ -251,7 +251,7 @@ class ZCDpEvent(DpEvent):
 
 @dataclass(frozen=True)
 class TruncatedSubsampledGaussianDpEvent(DpEvent):
-    """Poisson batches cut to a size; no accountant here supports it."""
+    """Poisson batches cut to a size; `dataset_size` is an upper bound under add-or-remove."""
 
     dataset_size: int
     sampling_probability: float

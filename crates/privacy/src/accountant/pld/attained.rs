@@ -13,6 +13,7 @@ use super::pair::{GaussianPair, Pair, U};
 use super::poisson::PoissonPair;
 use super::stated;
 use super::tree::{Leaves, Sides};
+use super::truncated;
 use crate::accountant::gdp;
 use crate::accountant::integer_shift::IntegerShift;
 use crate::special::ln_binomial_mass;
@@ -92,6 +93,22 @@ pub(crate) fn sides(part: &Event, relation: Relation, how: Use) -> Option<Sides>
                 copies.push((if rest > 1e-9 { MOST_COPIES as f64 * mu } else { 0.0 }, rest.ln()));
             }
             shifted(copies)
+        }
+        Event::TruncatedSubsampledGaussian {
+            dataset_size,
+            sampling_probability: q,
+            truncated_batch_size,
+            noise_multiplier,
+        } if *noise_multiplier > 0.0 && *q > 0.0 && *q < 1.0 => {
+            // the other records contribute nothing; where their number is not known there may be none
+            let records = if relation == Relation::AddOrRemove { 1 } else { *dataset_size };
+            let kept = truncated::inclusion(records, *q, *truncated_batch_size);
+            let mu = (1.0 / noise_multiplier).next_down();
+            if relation == Relation::ReplaceOne {
+                Sides::symmetric(PoissonReplacePair { probability: kept, mu })
+            } else {
+                sampled(kept, Arc::new(GaussianPair { mu }))
+            }
         }
         Event::UserUnit { records_per_user, event } => return user(*records_per_user, event, relation, how),
         _ => return None,

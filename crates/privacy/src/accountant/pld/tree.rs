@@ -285,9 +285,6 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
             truncated_batch_size,
             noise_multiplier,
         } if *noise_multiplier > 0.0 && *q > 0.0 && *q < 1.0 => {
-            if relation == Relation::AddOrRemove {
-                return refuse("the number of records enters the truncation; use zero-out".into());
-            }
             let mu = (1.0 / noise_multiplier).next_up();
             let pair = truncated::pair(*dataset_size, *q, *truncated_batch_size, mu, relation);
             if relation == Relation::ReplaceOne { Sides::symmetric(pair) } else { Sides::directed(pair) }
