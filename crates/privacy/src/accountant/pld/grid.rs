@@ -38,14 +38,15 @@ fn quantile(mass: f64, tail: impl Fn(f64) -> f64) -> f64 {
 
 /// Borders in geometric progression on both sides of 0, which see every scale between the small side's
 /// hundred-thousandth and the largest loss that `tail_mass` leaves.
-pub(crate) fn coarse_borders(pair: &dyn Pair, tail_mass: f64) -> Vec<f64> {
+/// `detail` 1 for a close look; less where many parts share the work.
+pub(crate) fn coarse_borders(pair: &dyn Pair, tail_mass: f64, detail: f64) -> Vec<f64> {
     let above = quantile(tail_mass, |x| pair.masses(&[x]).p[1]);
     // far below, the tilt removes what is left
     let below = quantile(1e-18, |x| pair.masses(&[-x]).p[0]);
     const PER_DECADE: f64 = 28.0;
     let smallest = above.min(below) * 1e-5;
     let side = |largest: f64| {
-        let n = ((largest / smallest).log10() * PER_DECADE).ceil().max(1.0) as usize;
+        let n = ((largest / smallest).log10() * PER_DECADE * detail).ceil().max(1.0) as usize;
         (0..=n).map(move |i| largest * (smallest / largest).powf(i as f64 / n as f64))
     };
     let mut borders: Vec<f64> = side(below).map(|x| -x).collect();
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn borders_see_small_and_large_losses() {
         let pair = PoissonPair { probability: 1e-6, base: GaussianPair { mu: 1.0 } };
-        let borders = coarse_borders(&pair, 1e-20);
+        let borders = coarse_borders(&pair, 1e-20, 1.0);
         assert!(borders.windows(2).all(|w| w[0] < w[1]));
         assert!(borders[0] >= -1.2e-6 && borders[0] <= -1e-6 && *borders.last().unwrap() > 1e-5);
         assert!(borders.len() < 1000);
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn lattice_holds_zero_and_is_fine_where_the_mass_is() {
         let pair = PoissonPair { probability: 0.01, base: GaussianPair { mu: 1.0 } };
-        let view = View::new(&pair, &coarse_borders(&pair, 1e-14));
+        let view = View::new(&pair, &coarse_borders(&pair, 1e-14, 1.0));
         let index = Widths::new(&view, 17.0, 1e-12).lattice(1e-3, &PointLosses::default());
         assert!(index.binary_search(&0).is_ok() && index.windows(2).all(|w| w[0] < w[1]));
         assert!(index.len() < ((index[index.len() - 1] - index[0]) as usize) / 2);

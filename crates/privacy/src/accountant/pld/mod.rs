@@ -14,6 +14,7 @@ mod discrete_gaussian;
 mod fixed_size;
 mod grid;
 mod lattice;
+mod low_frequencies;
 mod lower;
 mod mixture;
 pub(crate) mod objective;

@@ -76,7 +76,7 @@ impl Dense {
 /// The composition of `parts`, or `None` if its losses spread over too many lattice points.
 pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
     let views: Vec<(View, u64)> =
-        parts.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, TAIL)), *t)).collect();
+        parts.iter().map(|(pair, t)| (View::new(pair, &coarse_borders(pair, TAIL, 1.0)), *t)).collect();
     // a loss beyond every border
     if views.iter().any(|(view, _)| view.loss.is_empty()) {
         return None;

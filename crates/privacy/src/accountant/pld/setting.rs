@@ -42,15 +42,17 @@ impl<'a> Setting<'a> {
         // spec 18 §3.2: truncate before tilting, at a hundred-thousandth of δ over all steps
         let tail_mass = (1e-5 * delta / count).max(1e-300);
         let negligible = 1e-9 / count;
+        // what one view of many gets wrong about its part is lost in the sum
+        let detail = (64.0 / draws.len() as f64).sqrt().clamp(0.2, 1.0);
         let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
-        let views = parallel::map(draws, |(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass)), *t));
+        let views = parallel::map(draws, |(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass, detail)), *t));
         if hopeless(&views) {
             return None;
         }
         let lambda = solve(&views, target, 10.0);
         let coarse: Vec<_> = views.into_iter().zip(draws).collect();
         let views = parallel::map(&coarse, |((view, t), (pair, _))| {
-            (View::new(pair, &Widths::new(view, lambda, negligible).refined(500)), *t)
+            (View::new(pair, &Widths::new(view, lambda, negligible).refined((500.0 * detail) as usize)), *t)
         });
         if hopeless(&views) {
             return None;
@@ -61,7 +63,7 @@ impl<'a> Setting<'a> {
             Target::Delta(_) => chernoff_epsilon(total(&views, lambda).value, lambda, delta),
         };
         let cumulants: Vec<_> = views.iter().map(|(v, t)| (v.cumulants(lambda), *t)).collect();
-        let wanted = step_for(tolerance * epsilon.max(1e-4), lambda, &cumulants);
+        let wanted = step_for(tolerance / detail * epsilon.max(1e-4), lambda, &cumulants);
         let range: f64 = views.iter().map(|(view, t)| *t as f64 * (view.high[view.high.len() - 1] - view.low[0])).sum();
         let (length, fold_tilt) = window(&views, lambda, epsilon, -delta.ln());
         let length = length.min(range * 1.01);

@@ -4,6 +4,7 @@
 //! upper bound for every window length. Rounding is relative to the *tilted* measure: δ = 1e-30 costs nothing extra.
 
 use super::lattice::Lattice;
+use super::low_frequencies::{self, Tilted, shift_phase};
 use super::pair::U;
 use super::parallel;
 use realfft::num_complex::Complex;
@@ -99,74 +100,101 @@ type Kept = (usize, f64, f64, f64);
 /// Spectra of some parts, multiplied.
 #[derive(Default)]
 struct Product {
-    /// Σ T ln Σ p e^(λ loss).
-    cumulant: f64,
-    /// Σ T ln(1 − infinite mass).
-    ln_finite: f64,
-    loss_error: f64,
-    ln_inflation: f64,
     /// Σ T ln(1 + rounding): how far above one |F| can come out.
     ln_growth: f64,
     kept: Vec<Kept>,
 }
 
-impl Product {
-    fn new(parts: &[Part], lambda: f64, points: usize) -> Self {
-        let step = parts[0].0.step;
+/// A part under the tilt, with ln Σ p e^(λ loss).
+fn tilted(part: &Part, lambda: f64) -> (Tilted<'_>, f64) {
+    let (lattice, count) = part;
+    let exponent = |i: usize| lambda * (lattice.index[i] as f64 * lattice.step);
+    let points = 0..lattice.mass.len();
+    let top = points.clone().filter(|&i| lattice.mass[i] != 0.0).map(exponent).fold(f64::NEG_INFINITY, f64::max);
+    // beyond the last mass the exponential may overflow; a NaN must stay one
+    let weight = |i: usize| if lattice.mass[i] != 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
+    let mut weight: Vec<f64> = points.map(weight).collect();
+    let sum: f64 = weight.iter().sum();
+    weight.iter_mut().for_each(|w| *w /= sum);
+    (Tilted { index: &lattice.index, weight, count: *count }, top + sum.ln())
+}
+
+/// The transform of one part: values at some frequencies with a bound on their rounding, and the frequency's phase that is known apart.
+enum Transform {
+    /// All frequencies, by a fast Fourier transform.
+    All(Vec<Complex<f64>>, f64),
+    /// The first ones, about a centre.
+    Few(Vec<(Complex<f64>, f64)>, i64),
+}
+
+impl Transform {
+    fn all(part: &Tilted, points: usize) -> Self {
         let fft = planned(&FORWARD, points, RealFftPlanner::plan_fft_forward);
         let mut input = fft.make_input_vec();
         let mut output = fft.make_output_vec();
-        let mut scratch = fft.make_scratch_vec();
-        let (mut cumulant, mut ln_finite, mut loss_error, mut ln_inflation) = (0.0, 0.0f64, 0.0, 0.0);
+        let modulus = points as i64;
+        for (k, w) in part.index.iter().zip(&part.weight) {
+            input[k.rem_euclid(modulus) as usize] += w;
+        }
+        // lengths agree by construction, so the transform cannot fail
+        if fft.process(&mut input, &mut output).is_err() {
+            output.fill(Complex::new(1.0, 0.0));
+        }
+        let span = part.index[part.index.len() - 1] - part.index[0];
+        let folds = (span as f64 / points as f64).ceil();
+        Self::All(output, (FFT_CONSTANT * (points as f64).log2() + folds + 8.0) * U)
+    }
+
+    fn frequencies(&self) -> usize {
+        match self {
+            Self::All(values, _) => values.len(),
+            Self::Few(values, _) => values.len(),
+        }
+    }
+
+    /// Largest rounding of a value.
+    fn error(&self) -> f64 {
+        match self {
+            Self::All(_, error) => *error,
+            Self::Few(values, _) => values.last().map_or(0.0, |v| v.1),
+        }
+    }
+
+    /// F^count at frequency `k`: ln of its size, ln of an upper bound of it, phase; `None` where it is negligible.
+    fn power(&self, k: usize, count: u64, points: usize) -> Option<(f64, f64, f64)> {
+        let (f, error, shift) = match self {
+            Self::All(values, error) => (values[k], *error, 0.0),
+            Self::Few(values, centre) => (values[k].0, values[k].1, shift_phase(k, *centre, count, points)),
+        };
+        let t = count as f64;
+        let threshold = (DROPPED / t).exp() - error;
+        let square = f.norm_sqr();
+        if threshold > 0.0 && square < threshold * threshold {
+            return None;
+        }
+        let size = square.sqrt();
+        let upper = (size + error).min(1.0 + error).ln().max(size.ln());
+        // the second term: rounding of logarithms and phases
+        Some((t * size.ln(), t * upper + (16.0 * t + 32.0) * U, t * f.arg() + shift))
+    }
+}
+
+impl Product {
+    /// `few`: the centres of the parts and how many frequencies there are to look at, if not all.
+    fn new(parts: &[(&Tilted, i64)], few: Option<usize>, points: usize) -> Self {
         let mut ln_growth = 0.0;
         let mut kept: Vec<Kept> = Vec::new();
-        for (number, (lattice, count)) in parts.iter().enumerate() {
-            let t = *count as f64;
-            let exponent = |i: usize| lambda * (lattice.index[i] as f64 * step);
-            let top = (0..lattice.mass.len())
-                .filter(|&i| lattice.mass[i] != 0.0)
-                .map(|i| exponent(i))
-                .fold(f64::NEG_INFINITY, f64::max);
-            let mut tilted: Vec<f64> = Vec::with_capacity(lattice.mass.len());
-            // beyond the last mass the exponential may overflow; a NaN must stay one
-            let weight =
-                |i: usize| if lattice.mass[i] != 0.0 { lattice.mass[i] * (exponent(i) - top).exp() } else { 0.0 };
-            tilted.extend((0..lattice.mass.len()).map(weight));
-            let sum: f64 = tilted.iter().sum();
-            input.fill(0.0);
-            let modulus = points as i64;
-            for (i, w) in tilted.iter().enumerate() {
-                input[lattice.index[i].rem_euclid(modulus) as usize] += w / sum;
-            }
-            cumulant += t * (top + sum.ln());
-            // 1 − Π(1 − m)^T, by logarithms
-            ln_finite += t * (-lattice.infinite.min(1.0)).ln_1p() * (1.0 + 8.0 * U);
-            loss_error += t * lattice.loss_error;
-            // spec 18 §3.3 (b): exponentials; the same sum normalises and enters K, so its error cancels
-            let largest = exponent(0).abs().max(exponent(lattice.mass.len() - 1).abs());
-            ln_inflation += t * (4.0 * largest + 8.0) * U;
-            let folds = ((lattice.index[lattice.mass.len() - 1] - lattice.index[0]) as f64 / points as f64).ceil();
-            let error = (FFT_CONSTANT * (points as f64).log2() + folds + 8.0) * U;
-            // lengths agree by construction, so the transform cannot fail
-            if fft.process_with_scratch(&mut input, &mut output, &mut scratch).is_err() {
-                output.fill(Complex::new(1.0, 0.0));
-            }
-            ln_growth += t * error;
-            let threshold = (DROPPED / t).exp() - error;
-            let factor = |k: usize| {
-                let f: Complex<f64> = output[k];
-                let square = f.norm_sqr();
-                if threshold > 0.0 && square < threshold * threshold {
-                    return None;
-                }
-                let size = square.sqrt();
-                let upper = (size + error).min(1.0 + error).ln().max(size.ln());
-                Some((t * size.ln(), t * upper + 16.0 * t * U, t * f.arg()))
+        for (number, (part, centre)) in parts.iter().enumerate() {
+            let transform = match few {
+                Some(needed) => Transform::Few(low_frequencies::sums(part, *centre, points, needed), *centre),
+                None => Transform::all(part, points),
             };
+            ln_growth += part.count as f64 * transform.error();
+            let power = |k: usize| transform.power(k, part.count, points);
             if number == 0 {
-                kept.extend((0..output.len()).filter_map(|k| factor(k).map(|(a, b, c)| (k, a, b, c))));
+                kept.extend((0..transform.frequencies()).filter_map(|k| power(k).map(|(a, b, c)| (k, a, b, c))));
             } else {
-                kept.retain_mut(|entry| match factor(entry.0) {
+                kept.retain_mut(|entry| match power(entry.0) {
                     Some((size, upper, phase)) => {
                         entry.1 += size;
                         entry.2 += upper;
@@ -178,7 +206,7 @@ impl Product {
             }
             kept.retain(|entry| entry.2 >= DROPPED);
         }
-        Self { cumulant, ln_finite, loss_error, ln_inflation, ln_growth, kept }
+        Self { ln_growth, kept }
     }
 
     fn times(self, other: Self) -> Self {
@@ -192,26 +220,46 @@ impl Product {
             entry.3 = (entry.3 + t.3).rem_euclid(std::f64::consts::TAU);
             entry.2 >= DROPPED
         });
-        Self {
-            cumulant: self.cumulant + other.cumulant,
-            ln_finite: self.ln_finite + other.ln_finite,
-            loss_error: self.loss_error + other.loss_error,
-            ln_inflation: self.ln_inflation + other.ln_inflation,
-            ln_growth: self.ln_growth + other.ln_growth,
-            kept,
-        }
+        Self { ln_growth: self.ln_growth + other.ln_growth, kept }
     }
 }
 
 impl Spectrum {
     /// All lattices must have the same step; `points` even.
     pub fn new(parts: &[Part], lambda: f64, points: usize) -> Self {
+        Self::transformed(parts, lambda, points, |laws, centres| low_frequencies::few(laws, centres, points, -DROPPED))
+    }
+
+    /// `few` says how many frequencies are enough, if not all.
+    fn transformed(
+        parts: &[Part],
+        lambda: f64,
+        points: usize,
+        few: impl Fn(&[Tilted], &[i64]) -> Option<usize>,
+    ) -> Self {
         let step = parts[0].0.step;
+        let (mut cumulant, mut ln_finite, mut loss_error, mut ln_inflation) = (0.0, 0.0f64, 0.0, 0.0);
+        let borrowed: Vec<&Part> = parts.iter().collect();
+        let tilts = parallel::map(&borrowed, |part| tilted(*part, lambda));
+        for ((lattice, count), (_, ln_moment)) in parts.iter().zip(&tilts) {
+            let t = *count as f64;
+            cumulant += t * ln_moment;
+            // 1 − Π(1 − m)^T, by logarithms
+            ln_finite += t * (-lattice.infinite.min(1.0)).ln_1p() * (1.0 + 8.0 * U);
+            loss_error += t * lattice.loss_error;
+            // spec 18 §3.3 (b): exponentials; the same sum normalises and enters K, so its error cancels
+            let ends = [lattice.index[0], lattice.index[lattice.index.len() - 1]];
+            let largest = ends.iter().map(|k| (lambda * (*k as f64 * step)).abs()).fold(0.0, f64::max);
+            ln_inflation += t * (4.0 * largest + 8.0) * U;
+        }
+        let laws: Vec<Tilted> = tilts.into_iter().map(|(tilted, _)| tilted).collect();
+        let centres = parallel::map(&laws, low_frequencies::centre);
+        let few = few(&laws, &centres);
+        let laws: Vec<_> = laws.iter().zip(centres).collect();
         // chunks of one length whatever the machine, so that sums have the same bits everywhere
-        let chunks: Vec<&[Part]> = parts.chunks(CHUNK).collect();
-        let products = parallel::each(&chunks, |chunk| Product::new(chunk, lambda, points));
-        let product = products.into_iter().reduce(Product::times).unwrap_or_default();
-        let Product { cumulant, ln_finite, loss_error, ln_inflation, ln_growth, kept } = product;
+        let chunks: Vec<_> = laws.chunks(CHUNK).collect();
+        let products = parallel::each(&chunks, |chunk| Product::new(chunk, few, points));
+        let Product { ln_growth, kept } = products.into_iter().reduce(Product::times).unwrap_or_default();
         let (a, b) = (-lambda * step, -(lambda + 1.0) * step);
         let numerator = -(-step).exp_m1();
         // |G| is largest at frequency 0; the e^-60 bound holds for each of the N frequencies
@@ -362,6 +410,35 @@ mod tests {
             let (got, error) = spectrum.delta((at / step + 0.5) as i64);
             assert!(got >= value * (1.0 - 1e-11) && got < value * (1.0 + 1e-9), "{k}: {got} {value}");
             assert!(error < 1e-9 * value);
+        }
+    }
+
+    /// Few frequencies and the whole transform say the same, within the rounding that both admit.
+    #[test]
+    fn few_frequencies_agree_with_all() {
+        let law = |width: f64, skew: f64| {
+            let index: Vec<i64> = (-400..=1200).collect();
+            let size = |k: &i64| (-(*k as f64 / width).powi(2) / 2.0).exp() + skew / (1.0 + (*k as f64 / 80.0).powi(4));
+            let raw: Vec<f64> = index.iter().map(size).collect();
+            let sum: f64 = raw.iter().sum();
+            Lattice { step: 1e-3, index, mass: raw.iter().map(|m| m / sum).collect(), infinite: 0.0, loss_error: 0.0 }
+        };
+        for (parts, lambda) in [
+            (vec![(law(60.0, 0.0), 1500)], 3.0),
+            (vec![(law(60.0, 0.01), 40_000)], 0.4),
+            (vec![(law(50.0, 0.01), 900), (law(70.0, 0.1), 700)], 2.0),
+        ] {
+            let points = 1 << 16;
+            let few = Spectrum::new(&parts, lambda, points);
+            let all = Spectrum::transformed(&parts, lambda, points, |_, _| None);
+            assert!(matches!(&few.reading, Reading::Sum(terms) if terms.len() < 300));
+            let mut compared = 0;
+            for j in (0..points as i64).step_by(997) {
+                let ((a, rounding), (b, other)) = (few.delta(j), all.delta(j));
+                assert!((a - b).abs() <= rounding + other + 1e-12 * b, "{j}: {a} {b} {rounding} {other}");
+                compared += usize::from(rounding < 1e-6 * a);
+            }
+            assert!(compared > 2, "{compared}");
         }
     }
 
