@@ -95,12 +95,20 @@ pub fn best_order(epsilon: f64, delta: f64) -> (f64, f64) {
     (order, budget(order, epsilon, delta))
 }
 
+/// How often [`golden_section`] narrows.
+pub(crate) const GOLDEN_ROUNDS: usize = 40;
+
 /// Abscissa of a minimum of a unimodal function, to about 1e-8 of the range.
-pub(crate) fn golden_section(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
+pub(crate) fn golden_section(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
+    golden_section_rounds(low, high, GOLDEN_ROUNDS, f)
+}
+
+/// The same to 0.618^`rounds` of the range.
+pub(crate) fn golden_section_rounds(mut low: f64, mut high: f64, rounds: usize, f: impl Fn(f64) -> f64) -> f64 {
     const RATIO: f64 = 0.618_033_988_749_894_9;
     let (mut a, mut b) = (high - RATIO * (high - low), low + RATIO * (high - low));
     let (mut fa, mut fb) = (f(a), f(b));
-    for _ in 0..40 {
+    for _ in 0..rounds {
         if fa <= fb {
             (high, b, fb) = (b, a, fa);
             a = high - RATIO * (high - low);

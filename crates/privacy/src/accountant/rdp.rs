@@ -417,7 +417,11 @@ fn orders(event: &Event) -> Vec<f64> {
     orders
 }
 
-/// Minimum over orders of an objective of (order, cost): a scan, then golden section around the best order.
+/// Compositions of more parts look less closely for the best order: every order is valid, and close ones differ little.
+const MANY_PARTS: usize = 16;
+
+/// Minimum over orders of an objective of (order, cost), which grows with the cost: a scan, then golden section around the best
+/// order.
 fn optimise(
     event: &Event,
     relation: Relation,
@@ -426,7 +430,13 @@ fn optimise(
     let known = Known::default();
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
     let at = |order: f64| known.total(&exact, relation, order).map(|cost| (objective(order, cost), order, cost));
-    let orders = orders(event);
+    let many = exact.parts.len() > MANY_PARTS;
+    let mut orders = orders(event);
+    if many {
+        // whole orders have sums instead of integrals
+        orders.iter_mut().filter(|order| **order > 2.5).for_each(|order| *order = order.round());
+        orders.dedup();
+    }
     let mut best = at(orders[0])?;
     let mut place = 0;
     for (i, order) in orders.iter().enumerate().skip(1) {
@@ -434,11 +444,16 @@ fn optimise(
         if next.0 < best.0 {
             (best, place) = (next, i);
         }
+        // divergences grow with the order: none of the rest can be better
+        if best.0.is_finite() && orders[i + 1..].iter().all(|later| objective(*later, next.2) >= best.0) {
+            break;
+        }
     }
     let low = (orders[place.saturating_sub(1)] - 1.0).ln();
     let high = (orders[(place + 1).min(orders.len() - 1)] - 1.0).ln();
     let value = |x: f64| at(1.0 + x.exp()).map_or(f64::INFINITY, |(value, ..)| value);
-    let refined = at(1.0 + conversion::golden_section(low, high, value).exp())?;
+    let rounds = if many { 12 } else { conversion::GOLDEN_ROUNDS };
+    let refined = at(1.0 + conversion::golden_section_rounds(low, high, rounds, value).exp())?;
     let best = if refined.0 < best.0 { refined } else { best };
     Ok((best.1, best.2))
 }
