@@ -178,7 +178,9 @@ impl Filter {
             }
             Rule::Gdp => {
                 let (mu, total_variation) = gdp::mu(event, self.relation).map_err(fail)?;
-                (mu * mu * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0, total_variation)
+                // a square that underflows is more than nothing
+                let least = if mu > 0.0 { accountant::LEAST_DIVERGENCE } else { 0.0 };
+                ((mu * mu * (1.0 + 4.0 * UNIT_ROUNDOFF)).max(least), 0.0, total_variation)
             }
             Rule::Basic => {
                 let bound = accountant::epsilon(event, self.relation, own_delta).map_err(fail)?;

@@ -113,3 +113,41 @@ fn samples_with_more_copies_than_are_told_apart_have_an_answer() {
     let truth = accountant::epsilon(&Event::Gdp { mu: 10.3723 }, Relation::ZeroOut, 1e-6).unwrap().lower.unwrap();
     assert!(bound.upper >= truth && bound.lower.is_none_or(|lower| lower <= truth), "{bound:?} {truth}");
 }
+
+/// Squares of 1e-170 underflow, the total variation does not.
+#[test]
+fn what_underflows_is_not_nothing() {
+    let stated = Event::Gdp { mu: 1e-170 };
+    // (event, at most its total variation): 2Φ(μ/2) − 1 of a Gaussian, 1 − e^(−½) of Laplace noise
+    for (event, least) in [
+        (Event::gaussian(1e170), 3.98e-171),
+        (stated.clone().self_composed(4), 7.97e-171),
+        (Event::composed(vec![Event::gaussian(1e170), Event::gaussian(2e170)]), 4.45e-171),
+        (Event::laplace(1e170), 4.99e-171),
+        (Event::gaussian(1.0).poisson_sampled(1e-170), 3.82e-171),
+        (Event::laplace(1.0).poisson_sampled(1e-170), 3.93e-171),
+        (integers(2.0, 1.0).poisson_sampled(1e-170), 1.9e-171),
+        (Event::gaussian(1.0).sampled_without_replacement(u64::MAX, 1), 1.9e-20),
+        (Event::Parallel { blocks: vec![Event::laplace(1e170), stated.clone()] }, 4.99e-171),
+    ] {
+        let mut said = vec![("", accountant::delta(&event, ZERO_OUT, 0.0))];
+        said.extend(accountant::compare_delta(&event, ZERO_OUT, 0.0));
+        assert!(said.iter().any(|(_, answer)| answer.is_ok()), "{event}");
+        for (name, answer) in said {
+            assert!(answer.as_ref().map_or(true, |b| b.upper >= least), "{name} of {event}: {answer:?}");
+        }
+        let mut said = vec![("", accountant::epsilon(&event, ZERO_OUT, 1e-300))];
+        said.extend(accountant::compare(&event, ZERO_OUT, 1e-300));
+        for (name, answer) in said {
+            assert!(answer.as_ref().map_or(true, |b| b.upper > 0.0), "{name} of {event}: {answer:?}");
+        }
+    }
+    // nothing costs nothing
+    for nothing in [Event::NoOp, Event::Zcdp { rho: 0.0, xi: 0.0 }, Event::Gdp { mu: 0.0 }.poisson_sampled(0.5)] {
+        assert_eq!(accountant::epsilon(&nothing, ZERO_OUT, 1e-300).unwrap().upper, 0.0, "{nothing}");
+    }
+    // ten steps of nearly nothing are charged
+    let mut filter = Filter::new(Rule::Gdp, ZERO_OUT, Budget::new(1.0, 1e-6).unwrap()).unwrap();
+    (0..10).for_each(|_| filter.charge(&stated).unwrap());
+    assert!(filter.spent_share() > 0.0);
+}

@@ -26,17 +26,24 @@ const NAME: &str = "gdp";
 /// ```
 pub fn mu(event: &Event, relation: Relation) -> Result<(f64, f64), AccountingError> {
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
-    let mut square = 0.0;
-    for (part, count) in &exact.parts {
-        let mu = part_mu(part, relation)?;
-        square = (square + *count as f64 * mu * mu) * (1.0 + 4.0 * UNIT_ROUNDOFF);
+    let parts = exact.parts.iter().map(|(part, count)| Ok((part_mu(part, relation)?, *count)));
+    Ok((together(&parts.collect::<Result<Vec<_>, _>>()?), exact.total_variation))
+}
+
+/// μ of a composition of (μ, how often), rounded up.
+pub(super) fn together(parts: &[(f64, u64)]) -> f64 {
+    if let [(mu, 1)] = *parts {
+        return mu;
     }
-    let mu = if exact.parts.len() == 1 && exact.parts[0].1 == 1 {
-        part_mu(&exact.parts[0].0, relation)?
-    } else {
-        square.sqrt() * (1.0 + 2.0 * UNIT_ROUNDOFF)
+    // squares of the largest must not underflow; times a power of two is exact
+    let largest = parts.iter().fold(0.0f64, |most, (mu, _)| most.max(*mu));
+    let scale = if largest < 1e-130 { 2f64.powi(500) } else { 1.0 };
+    let sum = |square: f64, (mu, count): &(f64, u64)| {
+        (square + *count as f64 * (mu * scale) * (mu * scale)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     };
-    Ok((mu, exact.total_variation))
+    let mu = parts.iter().fold(0.0, sum).sqrt() * (1.0 + 2.0 * UNIT_ROUNDOFF) / scale;
+    // a factor does not round a subnormal number up
+    if mu > 0.0 { mu.next_up() } else { 0.0 }
 }
 
 fn part_mu(part: &Event, relation: Relation) -> Result<f64, AccountingError> {

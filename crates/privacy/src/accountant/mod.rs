@@ -289,6 +289,26 @@ fn has_envelope(event: &Event) -> bool {
     ) || event.children().iter().any(has_envelope)
 }
 
+/// Below this a divergence may have lost digits, or all of them, by underflow: of (α − 1)·D with α − 1 from 1e-16 and of squares
+/// nothing is lost above it. The total variation that it allows is 1e-145.
+pub(crate) const LEAST_DIVERGENCE: f64 = 1e-290;
+
+/// A computed divergence of `part`, at least [`LEAST_DIVERGENCE`] unless nothing is released.
+fn not_underflown(part: &Event, divergence: f64) -> f64 {
+    if divergence < LEAST_DIVERGENCE && !tells_nothing(part) { LEAST_DIVERGENCE } else { divergence }
+}
+
+/// Whether the divergence (outside of a δ that is set aside) is exactly 0.
+fn tells_nothing(event: &Event) -> bool {
+    match event {
+        Event::NoOp => true,
+        Event::ApproxDp { epsilon, .. } | Event::EpsilonDelta { epsilon, .. } => *epsilon == 0.0,
+        Event::Zcdp { rho, xi } => *rho == 0.0 && *xi == 0.0,
+        Event::Rdp { divergences, .. } => divergences.iter().all(|d| *d == 0.0),
+        other => !other.children().is_empty() && other.children().iter().all(tells_nothing),
+    }
+}
+
 /// Whether something is released without protection. (Sampling before it is given no credit.)
 fn unprotected(event: &Event, relation: Relation) -> bool {
     fn released(event: &Event) -> bool {

@@ -154,7 +154,16 @@ fn up(x: f64) -> f64 {
 /// Rounding of the closed forms, relative; quadratures carry their own.
 const CLOSED: f64 = 1.0 + 1e-13;
 
+/// (divergence, δ set aside), what underflows being more than nothing.
 fn part_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
+    let (divergence, delta) = computed_cost(known, part, relation, order)?;
+    // what is no number is no knowledge
+    let known = divergence > f64::NEG_INFINITY;
+    let divergence = if known { super::not_underflown(part, divergence) } else { f64::INFINITY };
+    Ok((divergence, delta))
+}
+
+fn computed_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Result<(f64, f64), AccountingError> {
     let refuse = |reason: String| Err(AccountingError::Unsupported { accountant: NAME, relation, reason });
     let gaussian = |mu: f64| 0.5 * order * mu * mu * CLOSED;
     let sensitivity = relation.sum_sensitivity();
@@ -221,7 +230,7 @@ fn part_cost(known: &Known, part: &Event, relation: Relation, order: f64) -> Res
         Event::Unsupported => return refuse("the event says that it has no description".into()),
         other => return refuse(format!("{other} has no Rényi bound here; use the pld accountant")),
     };
-    Ok((if divergence.is_nan() { f64::INFINITY } else { divergence }, 0.0))
+    Ok((divergence, 0.0))
 }
 
 /// The best of a random number of runs.

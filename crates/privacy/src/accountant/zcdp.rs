@@ -41,6 +41,9 @@ pub fn cost(event: &Event, relation: Relation) -> Result<Cost, AccountingError> 
     for (part, count) in &exact.parts {
         let count = *count as f64;
         let (rho, xi, delta) = part_cost(part, relation)?;
+        // a square that underflows is more than nothing
+        let stated = matches!(part, Event::Zcdp { rho: 0.0, .. });
+        let rho = if stated { rho } else { super::not_underflown(part, rho) };
         let up = |x: f64| x * (1.0 + 8.0 * UNIT_ROUNDOFF);
         total.rho = up(total.rho + count * rho);
         total.xi = up(total.xi + count * xi);

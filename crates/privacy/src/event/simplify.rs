@@ -66,7 +66,7 @@ fn rebuild(parts: Vec<(Event, u64)>) -> Event {
 struct Collector {
     parts: Vec<(Event, u64)>,
     place: HashMap<[u8; 32], usize>,
-    /// Σ 1/σ² and the place in `parts` where the pooled Gaussian goes.
+    /// 1/√(Σ 1/σ²) rounded down and the place in `parts` where the pooled Gaussian goes.
     gaussians: Option<(f64, usize)>,
     /// The only Gaussian so far and its count: kept so that a single one is not rounded.
     single: Option<(f64, u64)>,
@@ -217,29 +217,32 @@ impl Collector {
     }
 
     fn add_gaussian(&mut self, noise_multiplier: f64, count: u64) {
-        let precision = up(count as f64 / noise_multiplier / noise_multiplier);
+        let own = if count == 1 {
+            noise_multiplier
+        } else {
+            noise_multiplier / (count as f64).sqrt() * (1.0 - 4.0 * UNIT_ROUNDOFF)
+        };
         match &mut self.gaussians {
             None => {
-                self.gaussians = Some((precision, self.parts.len()));
+                self.gaussians = Some((own, self.parts.len()));
                 self.single = Some((noise_multiplier, count));
                 self.parts.push((Event::NoOp, 1));
             }
             Some((total, _)) => {
-                *total = up(*total + precision);
+                // neither square overflows, and one that underflows adds nothing that the rounding does not cover
+                let (small, large) = if own < *total { (own, *total) } else { (*total, own) };
+                let ratio = small / large;
+                *total = small / (1.0 + ratio * ratio).sqrt() * (1.0 - 8.0 * UNIT_ROUNDOFF);
                 self.single = None;
             }
         }
     }
 
     fn finish(mut self) -> Vec<(Event, u64)> {
-        if let Some((precision, place)) = self.gaussians {
-            let noise_multiplier = match self.single {
-                Some((sigma, 1)) => sigma,
-                Some((sigma, count)) => sigma / (count as f64).sqrt() * (1.0 - 4.0 * UNIT_ROUNDOFF),
-                None => (1.0 - 4.0 * UNIT_ROUNDOFF) / precision.sqrt(),
-            };
-            // the noise may be so small that its precision overflows
-            let pooled = if noise_multiplier > 0.0 { Event::gaussian(noise_multiplier) } else { Event::NonPrivate };
+        if let Some((noise_multiplier, place)) = self.gaussians {
+            // below, it is not rounded down by a factor
+            let rounded = noise_multiplier >= f64::MIN_POSITIVE || matches!(self.single, Some((_, 1)));
+            let pooled = if rounded { Event::gaussian(noise_multiplier) } else { Event::NonPrivate };
             self.parts[place].0 = pooled;
         }
         self.parts

@@ -48,7 +48,11 @@ pub(super) fn poisson<E>(q: f64, order: f64, curve: impl Fn(f64) -> Result<f64, 
             let kf = k as f64;
             terms.push(ln_binomial(n as u64, k) + (n - kf) * ln_rest + kf * ln_q + ln_gain((kf - 1.0) * curve(kf)?));
         }
-        let forward = log_sum_exp(terms);
+        // two infinite terms have no sum in logarithms
+        let forward = match log_sum_exp(terms) {
+            sum if sum.is_nan() => f64::INFINITY,
+            sum => sum,
+        };
         let second = (0.5 * n * (n - 1.0)).ln() + 2.0 * ln_q + ln_gain(curve(2.0)?);
         let backward = (second - (n + 1.0) * ln_rest).min(log_add_exp(second, forward));
         let excess = forward.max(backward);
@@ -107,6 +111,13 @@ mod tests {
                 assert!(bound >= exact * (1.0 - 1e-12), "{q} {epsilon} {order}: {bound} {exact}");
             }
         }
+    }
+
+    /// Nothing is known of the terms of two orders: their sum is no number, and no reason to forget them.
+    #[test]
+    fn terms_that_overflow_are_not_dropped() {
+        let bound = poisson(0.5, 10.0, |_| Ok::<f64, ()>(1e308)).unwrap();
+        assert!(bound >= 1e308 * (1.0 - 1e-12), "{bound:e}");
     }
 
     #[test]

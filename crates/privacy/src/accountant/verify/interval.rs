@@ -138,14 +138,18 @@ fn ln(x: f64) -> Interval {
     }
     // ln m = 2·artanh(s), |s| < .1716
     let s = (exactly(m) - exactly(1.0)) / (exactly(m) + exactly(1.0));
-    let t = (s * s).not_negative();
-    const TERMS: u32 = 14;
-    let mut sum = Interval { lo: 0.0, hi: 1e-20 };
-    for i in (0..TERMS).rev() {
-        // remainder: .0295^14/29/(1 − .0295) < 1e-22 enters through the innermost t
+    let sum = artanh_over((s * s).not_negative(), 14);
+    exactly(exponent) * exactly(LN2_HIGH) + exactly(exponent) * around(LN2_LOW) + exactly(2.0) * s * sum
+}
+
+/// artanh(s)/s = Σ t^i/(2i + 1) for t = s² ≤ .03, by `terms` terms and an enclosure of all others.
+fn artanh_over(t: Interval, terms: u32) -> Interval {
+    // what follows the last term is t^terms·Σ t^i/(2·terms + 2i + 1), between 0 and t^terms/(2·terms + 1)/(1 − .03)
+    let mut sum = Interval { lo: 0.0, hi: 1.04 / f64::from(2 * terms + 1) };
+    for i in (0..terms).rev() {
         sum = exactly(1.0) / exactly(f64::from(2 * i + 1)) + t * sum;
     }
-    exactly(exponent) * exactly(LN2_HIGH) + exactly(exponent) * around(LN2_LOW) + exactly(2.0) * s * sum
+    sum
 }
 
 /// Beyond, series give way to the continued fraction.
@@ -266,6 +270,18 @@ mod tests {
         for i in -800..3700 {
             let z = f64::from(i) * 0.01 + 0.00123;
             near(normal_tail(z), 0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2));
+        }
+    }
+
+    /// With few terms what is left out is far above rounding.
+    #[test]
+    fn the_rest_of_the_series_is_enclosed() {
+        // artanh(.17)/.17
+        let value = 1.009_803_902_944_582_9;
+        for terms in 1..20 {
+            let e = artanh_over(exactly(0.17) * exactly(0.17), terms);
+            assert!(e.lo <= value && value <= e.hi, "{terms}: {e:?}");
+            assert!(e.hi - e.lo <= 0.03f64.powi(terms as i32) + 1e-14, "{terms}: {e:?}");
         }
     }
 

@@ -106,7 +106,11 @@ impl Pair {
                     let half = exactly(0.5);
                     let grow = |x: f64| half * (half * (exactly(x) - exactly(s))).exp();
                     let fall = |x: f64| half * (-(half * (exactly(x) + exactly(s)))).exp();
-                    let (mut p, mut q) = ((grow(b) - grow(a)).not_negative(), (fall(a) - fall(b)).not_negative());
+                    // beyond the ends there is nothing, which a difference of enclosures would not know
+                    let (mut p, mut q) = match a < b {
+                        true => ((grow(b) - grow(a)).not_negative(), (fall(a) - fall(b)).not_negative()),
+                        false => (exactly(0.0), exactly(0.0)),
+                    };
                     let small = half * exactly(-s).exp();
                     if low < -s && high >= -s {
                         (p, q) = (p + small, q + half);
@@ -139,7 +143,8 @@ impl Pair {
         if !(low > -600.0 && high < 600.0 && low < high) {
             return None;
         }
-        let exponent = ((high - low) / most as f64).log2().ceil() as i32;
+        // finer lattices tell nothing, and the spacing must not underflow
+        let exponent = (((high - low) / most as f64).log2().ceil() as i32).max(-900);
         let step = 2f64.powi(exponent);
         let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
         let cells = self.cells(first, last, exponent);
