@@ -43,10 +43,11 @@ const LARGEST_SHARE: f64 = 1e-3;
 pub(super) const GRADIENT_ROUNDING: f64 = 1.323_488_980_084_844_3e-23; // 2^-76
 
 /// Bound on the error of a gradient computed by [`Objective::evaluate`](super::Objective::evaluate) at ‖θ‖ ≤ `size`, apart from
-/// the relative one of its last rounding: scores err by 2^-79·R‖θ‖, slopes by 2^-85, products and sums by 2^-78 of their
-/// parts and n²u² of the whole.
+/// the relative one of its last rounding: scores err by 2^-79·R‖θ‖, slopes by 2^-85, products by 2^-78 of their parts; what sums
+/// of n terms lose in their third part grows as n²u²(2^-28 + nu), and they are cut into two chunks at least.
 pub(super) fn rounding(n: f64, smoothness: f64, gradients: f64, linear: f64, size: f64) -> f64 {
-    GRADIENT_ROUNDING * (smoothness * size + gradients + linear) * (1.0 + n * 2f64.powi(-27))
+    let long = n * 2f64.powi(-27) + (n * 2f64.powi(-29)).powi(3);
+    GRADIENT_ROUNDING * (smoothness * size + gradients + linear) * (1.0 + long)
 }
 
 impl Scale {

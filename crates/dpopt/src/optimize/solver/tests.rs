@@ -189,6 +189,20 @@ fn the_promise_is_public_and_far_above_the_rounding_error() {
     }
 }
 
+/// What sums in three parts lose at worst: every rounding as large as it can be, in two chunks of half of the terms.
+#[test]
+fn the_rounding_of_long_sums_is_covered() {
+    for k in 9..50 {
+        let n = 2f64.powi(k);
+        let chunk = (n / 2.0).max(512.0);
+        let sums = 4.0 * (chunk * UNIT).powi(2) * (chunk * UNIT / 24.0 + 2f64.powi(-28) / 6.0);
+        let last = 5.0 * UNIT * (2f64.powi(-28) + chunk * UNIT / 2.0);
+        let products = 2f64.powi(-80) + 2f64.powi(-85);
+        let bound = accuracy::rounding(n, 0.0, 1.0, 0.0, 0.0);
+        assert!(bound >= 2.0 * (sums + last + products), "2^{k}: {bound:e} {:e}", sums + last + products);
+    }
+}
+
 #[test]
 fn the_descent_alone_keeps_the_promise() {
     let mut random = Lcg::new(41);
