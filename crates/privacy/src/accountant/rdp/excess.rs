@@ -71,6 +71,10 @@ fn jointly_convex(parts: impl Iterator<Item = (f64, f64)>, order: f64) -> f64 {
 
 /// ln(1 − q + q·e^base): the loss of the sampled pair.
 pub(super) fn sampled_loss(base: f64, q: f64) -> f64 {
+    if q > 0.5 && base < -0.5 {
+        // what is left of 1 − q would be lost in the sum
+        return (1.0 - q + q * base.exp()).ln();
+    }
     if base < 30.0 { (q * base.exp_m1()).ln_1p() } else { base + q.ln() + ((1.0 - q) / q * (-base).exp()).ln_1p() }
 }
 
@@ -118,7 +122,8 @@ pub(super) fn poisson_gaussian(q: f64, mu: f64, order: f64) -> f64 {
 
 /// Poisson sampling under replace-one: (1−q)N(0,1) + qN(μ,1) against (1−q)N(0,1) + qN(−μ,1) (spec 18 §2.2).
 pub(super) fn poisson_gaussian_replaced(q: f64, mu: f64, order: f64) -> f64 {
-    let reach = order.max(2.0) * mu + REACH;
+    // N(μ)^α N(−μ)^(1−α) has its peak at (2α − 1)μ: with q near 1 nothing else is in the sample
+    let reach = 2.0 * order.max(2.0) * mu + REACH;
     if !coverable(-reach, reach, 0.5) {
         return jointly_convex([(2.0 * mu, q)].into_iter(), order);
     }
@@ -226,6 +231,23 @@ mod tests {
             let sum = poisson_gaussian(q, 1.0 / sigma, order);
             let integral = poisson_gaussian(q, 1.0 / sigma, order + 1e-9);
             assert!((integral / sum - 1.0).abs() < 1e-6, "{integral:e} {sum:e}");
+        }
+    }
+
+    /// A sample that leaves next to nobody out is nearly the Gaussian with shift 2μ, whose moment lies at (2α − 1)μ: against the
+    /// trapezoidal rule far beyond that.
+    #[test]
+    fn replaced_records_in_nearly_all_samples() {
+        for (left_out, mu, order) in
+            [(1e-15, 0.5, 40.0), (1e-9, 0.5, 40.0), (1e-12, 0.143_880_1, 250.0), (1e-15, 3.0, 5.0), (0.001, 1.0, 30.0)]
+        {
+            let q: f64 = 1.0 - left_out;
+            let law = |z: f64, mu: f64| log_add_exp((1.0 - q).ln() + ln_normal_pdf(z), q.ln() + ln_normal_pdf(z - mu));
+            let ln_moment = log_sum_exp((-30_000..=30_000).map(|i| {
+                let z = 0.005 * f64::from(i);
+                0.005f64.ln() + order * law(z, mu) + (1.0 - order) * law(z, -mu)
+            }));
+            close(poisson_gaussian_replaced(q, mu, order), ln_moment / (order - 1.0));
         }
     }
 
