@@ -35,6 +35,7 @@ The language of mechanisms:
   gdp(mu), zcdp(rho, xi)       stated guarantees
   rdp(a: r, ...)               a stated Renyi curve;  profile(e: d, ...)  stated pairs of epsilon and delta
   poisson(q, M)                M on a Poisson sample with probability q, e.g. 256/60000
+  random_allocation(t, M)      M t times, each record in one of them at random (balls in bins)
   truncated_poisson(n, q, m, z)  Gaussian noise on at most m records of a Poisson sample
   subset(n, m, M)              M on m of n records without replacement;  draws(n, m, M)  with replacement
   best_of(mean, shape, M)      M a random number of times, the best output kept

@@ -195,6 +195,16 @@ pub enum Event {
         /// What is done with the sample.
         event: Box<Event>,
     },
+    /// Random allocation (balls in bins): each record takes part in `num_selected` of `num_steps` calls of `event`, a uniform
+    /// choice of them, made for each record independently, secretly and afresh for every event of this kind.
+    RandomAllocation {
+        /// What is done in each step.
+        event: Box<Event>,
+        /// k ≤ t.
+        num_selected: u64,
+        /// t ≥ 1.
+        num_steps: u64,
+    },
     /// Disjoint blocks of records, split independently of the records' values; block i is released by `blocks[i]`.
     Parallel {
         /// One event per block.
@@ -277,6 +287,11 @@ impl Event {
         Self::SampledWithoutReplacement { source_dataset_size, sample_size, event: Box::new(self) }
     }
 
+    /// `num_steps` calls of `self`, each record taking part in one of them, chosen at random.
+    pub fn randomly_allocated(self, num_steps: u64) -> Self {
+        Self::RandomAllocation { event: Box::new(self), num_selected: 1, num_steps }
+    }
+
     /// `self` by a sampler within `total_variation` of the exact law.
     pub fn approximate(self, total_variation: f64) -> Self {
         Self::Approximate { total_variation, event: Box::new(self) }
@@ -290,6 +305,7 @@ impl Event {
             | Self::SampledWithoutReplacement { event, .. }
             | Self::SampledWithReplacement { event, .. }
             | Self::SelfComposed { event, .. }
+            | Self::RandomAllocation { event, .. }
             | Self::RepeatAndSelect { event, .. }
             | Self::UserUnit { event, .. }
             | Self::Approximate { event, .. } => std::slice::from_ref(event),

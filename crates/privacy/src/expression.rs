@@ -27,6 +27,7 @@
 //! | `rdp(α: ρ, …)`, `profile(ε: δ, …)` | stated curves | [`Event::Rdp`], [`Event::PrivacyProfile`] |
 //! | `poisson(q, event)` | sampling probability | [`Event::PoissonSampled`] |
 //! | `truncated_poisson(n, q, m, z)` | records, probability, largest batch, noise multiplier | [`Event::TruncatedSubsampledGaussian`] |
+//! | `random_allocation(t, event)`, `random_allocation(t, k, event)` | each record in one or in k of t steps | [`Event::RandomAllocation`] |
 //! | `subset(n, m, event)`, `draws(n, m, event)` | m of n records without or with replacement | [`Event::SampledWithoutReplacement`], [`Event::SampledWithReplacement`] |
 //! | `best_of(mean, shape, event)` | mean and shape (`inf`: Poisson) of the number of runs | [`Event::RepeatAndSelect`] |
 //! | `parallel(event, …)` | one event per block of records | [`Event::Parallel`] |

@@ -98,6 +98,9 @@ pub fn for_replacement(event: &Event, relation: Relation) -> Option<Event> {
                 event: boxed(event)?,
             }
         }
+        Event::RandomAllocation { event, num_selected, num_steps } => {
+            Event::RandomAllocation { event: boxed(event)?, num_selected: *num_selected, num_steps: *num_steps }
+        }
         Event::Approximate { total_variation, event } => {
             Event::Approximate { total_variation: *total_variation, event: boxed(event)? }
         }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::time::{Duration, Instant};
 
-const WORDS: [&str; 48] = [
+const WORDS: [&str; 49] = [
     "gaussian(",
     "laplace(",
     "discrete_laplace(",
@@ -34,6 +34,7 @@ const WORDS: [&str; 48] = [
     "profile(",
     "poisson(",
     "truncated_poisson(",
+    "random_allocation(",
     "subset(",
     "draws(",
     "best_of(",

@@ -36,7 +36,7 @@ def test_every_event_class_is_one_of_the_library(name):
         "event": acc.GaussianDpEvent(1.0), "events": [acc.GaussianDpEvent(1.0), acc.LaplaceDpEvent(2.0)],
         "blocks": [acc.GaussianDpEvent(1.0)], "sampling_probability": 0.1, "source_dataset_size": 100, "sample_size": 10,
         "step_counts": [4, 8], "mean": 3.0, "shape": 1.0, "standard_deviation": 1.0, "sensitivities": [0.0, 1.0],
-        "sampling_probs": [0.5, 0.5], "rho": 0.1, "xi": 0.0, "dataset_size": 100, "truncated_batch_size": 10,
+        "sampling_probs": [0.5, 0.5], "rho": 0.1, "xi": 0.0, "dataset_size": 100, "truncated_batch_size": 10, "num_selected": 1, "num_steps": 10,
         "epsilon": 1.0, "delta": 1e-6, "mu": 0.5, "orders": [2.0, 4.0], "divergences": [0.1, 0.2],
         "epsilons": [0.1, 1.0], "deltas": [0.1, 1e-6], "degrees_of_freedom": 5, "records_per_user": 2,
         "sigma": 2.0, "dimension": 3, "total_variation": 1e-20, "regularization": 2.0, "link": "monotone",

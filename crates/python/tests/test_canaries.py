@@ -82,7 +82,7 @@ GOOD = {
     "parameters": [np.zeros(2)], "config": {}, "weights": np.zeros(2), "n_classes": 2, "params": {}, "noise_multiplier": 3.0,
     "columns": 2, "noise_parameter": 0.5, "num_buckets": 2, "sigma": 2.0, "rho": 0.1, "total_variation": 1e-9, "source_dataset_size": 100,
     "sample_size": 10, "deltas": [1e-6], "sensitivities": [1.0], "standard_deviation": 2.0, "sampling_probs": [1.0], "link": "logistic",
-    "regularization": 10.0, "sampling_probability": 0.1, "truncated_batch_size": 20, "dataset_size": 100, "count": 2, "orders": [2.0],
+    "regularization": 10.0, "sampling_probability": 0.1, "truncated_batch_size": 20, "dataset_size": 100, "num_selected": 1, "num_steps": 4, "count": 2, "orders": [2.0],
     "divergences": [0.1], "degrees_of_freedom": 3, "mu": 0.5, "records_per_user": 2, "events": ["gaussian(3)"], "blocks": ["gaussian(3)"],
     "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
 }  # fmt: skip

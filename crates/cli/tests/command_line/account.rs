@@ -87,6 +87,7 @@ fn every_mechanism_of_the_language_is_accounted() {
         "tree(8, 1000)",
         "gdp(0.1) + zcdp(0.01) + rdp(2: 0.01, 8: 0.05, 64: 0.5) + profile(0.1: 1e-8)",
         "truncated_poisson(1000, 0.1, 130, 2) x 5",
+        "random_allocation(20, gaussian(2)) x 5",
         "draws(1000, 10, gaussian(4))",
         "best_of(5, 1, gaussian(8))",
         "parallel(gaussian(4), laplace(9))",

@@ -59,6 +59,11 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
             let (epsilon, delta) = worst(event, relation)?;
             (*count as f64 * epsilon, *count as f64 * delta)
         }
+        // whichever steps it takes part in
+        Event::RandomAllocation { event, num_selected, .. } => {
+            let (epsilon, delta) = worst(event, relation)?;
+            (*num_selected as f64 * epsilon, *num_selected as f64 * delta)
+        }
         Event::PoissonSampled { sampling_probability, event } => {
             let (epsilon, delta) = worst(event, relation)?;
             if relation == Relation::ReplaceOne && !group::admits_nothing(event) {

@@ -210,6 +210,24 @@ fn computed_cost(known: &Known, part: &Event, relation: Relation, order: f64) ->
         Event::PoissonSampled { sampling_probability, event } => {
             return poisson(known, *sampling_probability, event, relation, order);
         }
+        Event::RandomAllocation { event, num_selected, num_steps } => {
+            let several =
+                |divergence: f64, delta: f64, count: u64| (up(count as f64 * divergence), up(count as f64 * delta));
+            if let (Ok((mu, _)), true) = (gdp::mu(event, relation), relation != Relation::ReplaceOne) {
+                let mut sum = (0.0, 0.0);
+                for (steps, count) in pld::allocation::groups(*num_selected, *num_steps) {
+                    if count > 0 {
+                        let (divergence, delta) = pld::allocation::divergence(steps, mu, order);
+                        let group = several(divergence, delta, count);
+                        sum = (up(sum.0 + group.0), up(sum.1 + group.1));
+                    }
+                }
+                return Ok(sum);
+            }
+            // whichever steps it takes part in
+            let cost = known.cost(event, relation, order)?;
+            return Ok(several(cost.divergence, cost.delta, *num_selected));
+        }
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
             let q = (*sample_size as f64 / *source_dataset_size as f64).next_up().min(1.0);
             return fixed_size(known, q, event, relation, order);

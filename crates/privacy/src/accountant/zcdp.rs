@@ -91,6 +91,12 @@ fn part_cost(part: &Event, relation: Relation) -> Result<(f64, f64, f64), Accoun
             return Ok((k * k * one.rho, 0.0, 0.0));
         }
     }
+    // whichever steps it takes part in
+    if let Event::RandomAllocation { event, num_selected, .. } = part {
+        let one = cost(event, relation)?;
+        let k = *num_selected as f64;
+        return Ok((k * one.rho, k * one.xi, k * one.delta));
+    }
     if let Some((epsilon, delta)) = pure::worst(part, relation) {
         return Ok((pure_dp(epsilon), 0.0, delta));
     }

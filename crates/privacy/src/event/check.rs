@@ -250,6 +250,18 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
                 return fail(format!("source_dataset_size {source_dataset_size} is not the enclosing sample's size"));
             }
         }
+        Event::RandomAllocation { num_selected, num_steps, .. } => {
+            count_from_1("num_steps", *num_steps)?;
+            if num_selected > num_steps {
+                return fail(format!("num_selected {num_selected} exceeds num_steps {num_steps}"));
+            }
+            if around.count.checked_mul(*num_steps).is_none_or(|total| total > MAX_COUNT) {
+                return fail(format!("num_steps {num_steps} gives more than {MAX_COUNT} repetitions"));
+            }
+            if around.sampled {
+                return fail("the random allocation of a random sample has no proof; allocate all records".into());
+            }
+        }
         Event::Parallel { blocks } => {
             if blocks.is_empty() {
                 return fail("blocks is empty".into());
@@ -296,7 +308,10 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
     let mut inside = Around { depth: around.depth + 1, ..around };
     if matches!(
         event,
-        Event::PoissonSampled { .. } | Event::SampledWithoutReplacement { .. } | Event::SampledWithReplacement { .. }
+        Event::PoissonSampled { .. }
+            | Event::RandomAllocation { .. }
+            | Event::SampledWithoutReplacement { .. }
+            | Event::SampledWithReplacement { .. }
     ) {
         if around.samples >= MAX_SAMPLES {
             return fail(format!(
@@ -310,6 +325,11 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             inside.sampled = true;
             inside.random_size = true;
             inside.batch = None;
+        }
+        Event::RandomAllocation { num_steps, .. } => {
+            inside.sampled = true;
+            inside.random_size = true;
+            inside.count *= num_steps;
         }
         Event::SampledWithoutReplacement { sample_size, .. } | Event::SampledWithReplacement { sample_size, .. } => {
             inside.sampled = true;
@@ -386,6 +406,9 @@ mod tests {
             Event::PrivacyProfile { epsilons: vec![0.0, 1.0], deltas: vec![0.1, 0.2] },
             Event::MixtureOfGaussians { standard_deviation: 1.0, sensitivities: vec![1.0], sampling_probs: vec![0.9] },
             Event::Parallel { blocks: vec![] },
+            Event::gaussian(1.0).randomly_allocated(0),
+            Event::gaussian(1.0).randomly_allocated(u64::MAX),
+            Event::RandomAllocation { event: Box::new(Event::gaussian(1.0)), num_selected: 4, num_steps: 3 },
             Event::gaussian(1.0).self_composed(u64::MAX),
             Event::gaussian(1.0).self_composed(2_000_000).self_composed(2_000_000),
         ] {
@@ -403,6 +426,11 @@ mod tests {
         let fine = Event::gaussian(1.0).sampled_without_replacement(20, 10).sampled_without_replacement(100, 20);
         assert!(fine.check(Relation::ZeroOut).is_ok());
         assert!(fine.check(Relation::AddOrRemove).is_err());
+        // a step's batch has a random size
+        let trap = Event::gaussian(1.0).sampled_without_replacement(100, 10).randomly_allocated(5);
+        assert!(trap.check(Relation::ZeroOut).is_err());
+        let sampled = Event::gaussian(1.0).randomly_allocated(5).poisson_sampled(0.1);
+        assert!(sampled.check(Relation::ZeroOut).is_err());
         // the bound of a truncated batch needs the number of records, under add-or-remove an upper bound of it
         let truncated = |dataset_size| Event::TruncatedSubsampledGaussian {
             dataset_size,

@@ -110,6 +110,9 @@ impl Display for Event {
             Self::SampledWithReplacement { source_dataset_size, sample_size, event } => {
                 write!(f, "Draw({sample_size} from {source_dataset_size} with replacement, {event})")
             }
+            Self::RandomAllocation { event, num_selected, num_steps } => {
+                write!(f, "Allocate({num_selected} of {num_steps} steps, {event})")
+            }
             Self::Parallel { blocks } => {
                 f.write_str("Parallel(")?;
                 joined(f, blocks, ", ")?;

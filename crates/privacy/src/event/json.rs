@@ -71,6 +71,11 @@ fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)
                 ("event", One(event)),
             ],
         ),
+        Event::RandomAllocation { event, num_selected, num_steps } => (
+            "RandomAllocationDpEvent",
+            true,
+            vec![("event", One(event)), ("num_selected", Integer(*num_selected)), ("num_steps", Integer(*num_steps))],
+        ),
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => (
             "SampledWithoutReplacementDpEvent",
             true,
@@ -197,6 +202,11 @@ fn build(class: &str, fields: &mut Fields) -> Result<(Event, bool), String> {
             source_dataset_size: fields.integer("source_dataset_size")?,
             sample_size: fields.integer("sample_size")?,
             event: fields.event()?,
+        },
+        "RandomAllocationDpEvent" => Event::RandomAllocation {
+            event: fields.event()?,
+            num_selected: fields.integer("num_selected")?,
+            num_steps: fields.integer("num_steps")?,
         },
         "SingleEpochTreeAggregationDpEvent" => Event::SingleEpochTreeAggregation {
             noise_multiplier: fields.real("noise_multiplier")?,

@@ -83,6 +83,9 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
                 sample_size: m,
                 event: Box::new(e)
             }),
+            (inner.clone(), any::<u64>(), any::<u64>()).prop_map(|(e, num_selected, num_steps)| {
+                Event::RandomAllocation { event: Box::new(e), num_selected, num_steps }
+            }),
             (inner.clone(), any::<u64>())
                 .prop_map(|(e, k)| Event::UserUnit { records_per_user: k, event: Box::new(e) }),
             (inner.clone(), real()).prop_map(|(e, t)| e.approximate(t)),
@@ -115,6 +118,18 @@ proptest! {
         text[place] = byte;
         let _ = Event::from_json(&String::from_utf8(text).unwrap());
     }
+}
+
+/// RandomAllocationDpEvent(GaussianDpEvent(1.5), num_selected=2, num_steps=10) of dp_accounting.
+#[test]
+fn random_allocation_is_that_of_dp_accounting() {
+    let text = r#"{"module_name": "dp_accounting.dp_event", "class_name": "RandomAllocationDpEvent", "event":
+        {"module_name": "dp_accounting.dp_event", "class_name": "GaussianDpEvent", "noise_multiplier": 1.5},
+        "num_selected": 2, "num_steps": 10}"#;
+    let event = Event::RandomAllocation { event: Box::new(Event::gaussian(1.5)), num_selected: 2, num_steps: 10 };
+    assert_eq!(Event::from_json(text).unwrap(), event);
+    assert!(event.to_json().unwrap().contains(r#""module_name":"dp_accounting.dp_event""#));
+    assert_eq!(event.to_string(), "Allocate(2 of 10 steps, Gaussian(1.5))");
 }
 
 #[test]

@@ -136,6 +136,20 @@ impl Collector {
                 self.push(sampled, count);
                 tv
             }
+            Event::RandomAllocation { event, num_selected, num_steps } => {
+                let (parts, tv) = reduce(event);
+                match *num_selected {
+                    0 => {}
+                    k if k == *num_steps => self.push_all(parts, count.saturating_mul(k)),
+                    _ if parts.is_empty() => {}
+                    num_selected => {
+                        let event = Box::new(rebuild(parts));
+                        self.push(Event::RandomAllocation { event, num_selected, num_steps: *num_steps }, count);
+                    }
+                }
+                // every step is taken by its sampler, with the record or without
+                up(up(tv * *num_steps as f64) * count as f64)
+            }
             // nothing is drawn, so nothing is used
             Event::SampledWithoutReplacement { sample_size: 0, event, .. }
             | Event::SampledWithReplacement { sample_size: 0, event, .. } => up(reduce(event).1 * count as f64),
@@ -277,6 +291,14 @@ mod tests {
         assert_eq!(parts(&Event::laplace(1.0).poisson_sampled(1.0)), [(Event::laplace(1.0), 1)]);
         assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 9)), [(Event::laplace(1.0), 1)]);
         assert_eq!(parts(&Event::laplace(1.0).sampled_without_replacement(9, 0)), []);
+        assert_eq!(parts(&Event::laplace(1.0).randomly_allocated(1)), [(Event::laplace(1.0), 1)]);
+        let always =
+            |k| Event::RandomAllocation { event: Box::new(Event::laplace(1.0)), num_selected: k, num_steps: 3 };
+        assert_eq!((parts(&always(0)), parts(&always(3))), (vec![], vec![(Event::laplace(1.0), 3)]));
+        let inexact = Event::laplace(1.0).approximate(1e-9).randomly_allocated(10).self_composed(2);
+        let inexact = inexact.exact(Relation::ZeroOut).unwrap();
+        assert_eq!(inexact.parts, [(Event::laplace(1.0).randomly_allocated(10), 2)]);
+        assert!((inexact.total_variation / 2e-8 - 1.0).abs() < 1e-12 && inexact.total_variation >= 2e-8);
         let still = Event::MixtureOfGaussians {
             standard_deviation: 1.0,
             sensitivities: vec![0.0, 3.0],

@@ -7,7 +7,7 @@ use crate::event::GlmLink;
 /// Every name, for the error about another one.
 const NAMES: &str = "gaussian, laplace, discrete_laplace, discrete_gaussian, randomized_response, exponential, permute_and_flip, \
                      mixture, chi_square, tree, objective, pure, approx, epsilon_delta, gdp, zcdp, rdp, profile, poisson, \
-                     truncated_poisson, subset, draws, best_of, parallel, users, approximate, nothing, non_private";
+                     truncated_poisson, random_allocation, subset, draws, best_of, parallel, users, approximate, nothing, non_private";
 
 impl Parser<'_> {
     /// The arguments of the mechanism `name`, up to its closing bracket. An error at position 0 is one of the name.
@@ -111,6 +111,21 @@ impl Parser<'_> {
                     truncated_batch_size,
                     noise_multiplier,
                 }
+            }
+            "random_allocation" | "balls_in_bins" => {
+                let num_steps = self.labelled_count("num_steps")?;
+                self.comma()?;
+                self.skip_space();
+                let several =
+                    self.rest().starts_with(|c: char| c.is_ascii_digit()) || self.rest().starts_with("num_selected");
+                let num_selected = if several { self.labelled_count("num_selected")? } else { 1 };
+                if several {
+                    self.comma()?;
+                }
+                if num_selected > num_steps {
+                    return Err(self.wrong("more steps than there are: write random_allocation(t, k, event), k <= t"));
+                }
+                Event::RandomAllocation { event: Box::new(self.event()?), num_selected, num_steps }
             }
             "subset" | "sampled_without_replacement" => {
                 let (source_dataset_size, sample_size) = self.sample(true)?;

@@ -43,6 +43,13 @@ fn reads_every_mechanism() {
                 noise_multiplier: 2.0,
             }
         }),
+        ("random_allocation(100, gaussian(1.5))", gaussian.clone().randomly_allocated(100)),
+        ("balls_in_bins(num_steps=100, num_selected=3, gaussian(1.5))", {
+            Event::RandomAllocation { event: Box::new(gaussian.clone()), num_selected: 3, num_steps: 100 }
+        }),
+        ("random_allocation(100, 3, gaussian(1.5))", {
+            Event::RandomAllocation { event: Box::new(gaussian.clone()), num_selected: 3, num_steps: 100 }
+        }),
         ("draws(100, 7, gaussian(1.5))", {
             let event = Box::new(gaussian.clone());
             Event::SampledWithReplacement { source_dataset_size: 100, sample_size: 7, event }

@@ -149,7 +149,7 @@ impl Corners {
     /// Every combinator around `event`.
     fn around(&mut self, event: Event) -> Event {
         let boxed = Box::new(event.clone());
-        match self.below(41) {
+        match self.below(42) {
             0..8 => event.poisson_sampled(self.probability()),
             8..12 => {
                 let n = self.count(100_000);
@@ -165,6 +165,11 @@ impl Corners {
             24..32 => event.self_composed(self.count(1_000_000_000)),
             32..36 => Event::composed(vec![self.leaf(), event]),
             36..40 => event.approximate(self.scale(1e-300, 1e-3)),
+            40 => {
+                let num_steps = self.count(1_000_000);
+                let num_selected = if self.below(2) == 0 { 1 } else { self.count(num_steps) };
+                Event::RandomAllocation { event: boxed, num_selected, num_steps }
+            }
             // an accountant takes up to half a minute for it
             _ => {
                 let shape = [0.0, 1.0, 0.5, f64::INFINITY][self.below(4) as usize];

@@ -216,6 +216,15 @@ class SampledWithoutReplacementDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class RandomAllocationDpEvent(DpEvent):
+    """Each record takes part in `num_selected` of `num_steps` calls of `event`, chosen uniformly, independently of all others."""
+
+    event: DpEvent
+    num_selected: int
+    num_steps: int
+
+
+@dataclass(frozen=True)
 class SingleEpochTreeAggregationDpEvent(DpEvent):
     """Prefix sums over one pass, noise per dyadic node."""
 
@@ -456,7 +465,7 @@ __all__ = [
     "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteGaussianDpEvent", "DiscreteLaplaceDpEvent",
     "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
     "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PermuteAndFlipDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
-    "PureStreamDpEvent", "RandomizedResponseDpEvent", "RdpDpEvent", "RepeatAndSelectDpEvent",
+    "PureStreamDpEvent", "RandomAllocationDpEvent", "RandomizedResponseDpEvent", "RdpDpEvent", "RepeatAndSelectDpEvent",
     "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent", "SelfComposedDpEvent",
     "SingleEpochTreeAggregationDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent", "UserUnitDpEvent",
     "ZCDpEvent",

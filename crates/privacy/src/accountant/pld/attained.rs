@@ -4,6 +4,7 @@
 //! bound. Here every leaf is replaced by a pair of one mechanism of its kind (`docs/proofs/accounting-gate.md`, table), a leaf
 //! without one is left out (dropping a release is post-processing), and so are samplers' errors (the exact law is allowed).
 
+use super::allocation;
 use super::atoms::Atoms;
 use super::closed::{self, BoundedRangePair, LaplacePair};
 use super::discrete_gaussian::DiscreteGaussianPair;
@@ -110,6 +111,7 @@ pub(crate) fn sides(part: &Event, relation: Relation, how: Use) -> Option<Sides>
                 sampled(kept, Arc::new(GaussianPair { mu }))
             }
         }
+        Event::RandomAllocation { .. } => one_of_few(part, relation)?,
         Event::UserUnit { records_per_user, event } => return user(*records_per_user, event, relation, how),
         _ => return None,
     })
@@ -123,11 +125,22 @@ fn gaussian(part: &Event, relation: Relation) -> Option<f64> {
             let least = orders.iter().zip(divergences).map(|(a, d)| d / a).fold(f64::INFINITY, f64::min);
             (2.0 * least).sqrt()
         }
+        // all steps added up
+        Event::RandomAllocation { event, num_selected, num_steps } if one_of_few(part, relation).is_none() => {
+            gaussian(event, relation)? * *num_selected as f64 / (*num_steps as f64).sqrt()
+        }
         // a loss that is linear in the score has no curvature: the minimiser is a Gaussian
         Event::ObjectivePerturbation { noise_multiplier, .. } => 1.0 / noise_multiplier,
         other => gdp::mu(other, relation).ok()?.0,
     };
     (mu > 0.0 && mu.is_finite()).then_some(mu)
+}
+
+/// The pair of a record that is in one of so few steps that their joint law is known.
+fn one_of_few(part: &Event, relation: Relation) -> Option<Sides> {
+    let Event::RandomAllocation { event, num_selected: 1, num_steps } = part else { return None };
+    let mu = if relation == Relation::ReplaceOne { None } else { gaussian(event, relation) };
+    allocation::attained(*num_steps, mu? * DOWN)
 }
 
 /// Losses ±ε, and +∞ with probability δ; `None` where e^ε overflows.

@@ -5,6 +5,7 @@
 //! (fixed-size sampling, replace-one) enter both.
 
 mod alias;
+pub(crate) mod allocation;
 mod atoms;
 pub(crate) mod attained;
 mod chi_square;

@@ -410,6 +410,37 @@ fn truncated_batches() {
     assert!(bracket.lower.unwrap() > 0.999 * bracket.upper, "{bracket:?}");
 }
 
+/// Epochs in which every record is in one random step: cheaper than Poisson samples at the same rate are dear, dearer than nothing.
+/// Both orders compose by themselves, and what is attained is near.
+#[test]
+fn random_allocation_composes() {
+    let step = |sigma| Event::gaussian(sigma).randomly_allocated(50);
+    let epochs = |sigma: f64| step(sigma).self_composed(10);
+    for relation in [Relation::ZeroOut, Relation::AddOrRemove] {
+        let bound = Pld::default().bracket(&epochs(1.5), relation, 1e-6).unwrap();
+        let lower = bound.lower.unwrap();
+        assert!(lower > 0.96 * bound.upper && lower <= bound.upper, "{bound:?}");
+        // no allocation at all, and one sum of all steps in each epoch
+        let alone = epsilon_under(&Event::gaussian(1.5).self_composed(10), relation, 1e-6);
+        let summed = epsilon_under(&Event::gaussian(1.5 * 50f64.sqrt()).self_composed(10), relation, 1e-6);
+        assert!(bound.upper < 0.6 * alone && bound.upper > summed, "{bound:?} {alone} {summed}");
+        let renyi = super::super::rdp::RdpAccountant.epsilon(&epochs(1.5), relation, 1e-6).unwrap().upper;
+        assert!(renyi > bound.upper && renyi < 1.5 * bound.upper, "{renyi} {bound:?}");
+    }
+    // several of the steps: no worse than taking part in all of one's own groups' single steps, and no better than one of all
+    let several = |k| Event::RandomAllocation { event: Box::new(Event::gaussian(1.5)), num_selected: k, num_steps: 50 };
+    let cost = |k| epsilon_under(&several(k), Relation::ZeroOut, 1e-6);
+    assert!(cost(1) < cost(7) && cost(7) < cost(26) && cost(26) < cost(50));
+    assert!((cost(50) - epsilon_under(&Event::gaussian(1.5).self_composed(50), Relation::ZeroOut, 1e-6)).abs() < 1e-9);
+    // what has no proof is not amplified: replaced records, and other mechanisms
+    let replaced = epsilon_under(&epochs(1.5), Relation::ReplaceOne, 1e-6);
+    let shared = epsilon_under(&Event::gaussian(1.5).self_composed(10), Relation::ReplaceOne, 1e-6);
+    assert!((replaced / shared - 1.0).abs() < 1e-9);
+    let noise = Event::laplace(3.0);
+    let allocated = epsilon_under(&noise.clone().randomly_allocated(50).self_composed(10), Relation::ZeroOut, 1e-6);
+    assert_eq!(allocated, epsilon_under(&noise.self_composed(10), Relation::ZeroOut, 1e-6));
+}
+
 /// Thousands of composed releases with fresh scales: the lattice never above the Rényi bound of the same releases.
 #[test]
 fn random_scales_compose() {

@@ -10,7 +10,7 @@ use super::pair::{GaussianPair, Pair, Reversed, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
-use super::{chi_square, fixed_size, product, stated, truncated};
+use super::{allocation, chi_square, fixed_size, product, stated, truncated};
 use crate::accountant::integer_shift::IntegerShift;
 use crate::accountant::{AccountingError, gdp, pure};
 use crate::group;
@@ -141,6 +141,9 @@ impl Parts {
             }
             _ => {}
         }
+        if let Event::RandomAllocation { event, num_selected, num_steps } = part {
+            return self.add_allocated(event, *num_selected, *num_steps, count, relation);
+        }
         if let Event::UserUnit { records_per_user, event } = part {
             let inner = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
             for (part, times) in &inner.parts {
@@ -164,6 +167,32 @@ impl Parts {
         }
         self.sides.push((leaf_sides(part, relation)?, count));
         Ok(())
+    }
+
+    /// k of t steps (docs/proofs/accounting-allocation.md).
+    fn add_allocated(
+        &mut self,
+        event: &Event,
+        k: u64,
+        t: u64,
+        count: u64,
+        relation: Relation,
+    ) -> Result<(), AccountingError> {
+        if let (Ok((mu, _)), true) = (gdp::mu(event, relation), relation != Relation::ReplaceOne) {
+            for (steps, times) in allocation::groups(k, t) {
+                let times = count.saturating_mul(times);
+                match allocation::sides(steps, mu) {
+                    _ if times == 0 => {}
+                    Some(sides) => self.sides.push((sides, times)),
+                    None => self.add(&Event::Gdp { mu }, times, relation)?,
+                }
+            }
+            return Ok(());
+        }
+        // whichever steps it takes part in: no less is known of other mechanisms and of replaced records
+        let inner = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
+        let times = count.saturating_mul(k);
+        inner.parts.iter().try_for_each(|(part, n)| self.add(part, times.saturating_mul(*n), relation))
     }
 
     fn add_concentrated(&mut self, rho: f64, xi: f64, count: u64) {
