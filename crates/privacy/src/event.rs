@@ -125,7 +125,7 @@ pub enum Event {
         step_counts: Vec<u64>,
     },
     /// Poisson sampling of which at most `truncated_batch_size` records are kept, a uniform choice of them. An absent record
-    /// takes no place in a batch.
+    /// takes no place in a batch under add-or-remove, and may keep it (contributing nothing) or not under zero-out.
     TruncatedSubsampledGaussian {
         /// n, public. Under add-or-remove a public upper bound: the data (with the record) never have more records.
         dataset_size: u64,

@@ -69,9 +69,15 @@ pub(crate) fn pair(n: u64, q: f64, most: u64, mu: f64, relation: Relation) -> Pu
         Relation::ReplaceOne => {
             (Arc::new(PoissonReplacePair { probability: q, mu }), Arc::new(without_replacement(kept, moved)))
         }
-        _ => (
+        // nobody knows who was there: an absent record takes no place
+        Relation::AddOrRemove => (
             Arc::new(PoissonPair { probability: q, base: GaussianPair { mu } }),
             Arc::new(PoissonPair { probability: kept, base: moved }),
+        ),
+        // an absent record may keep its place, with nothing in it: above both readings
+        Relation::ZeroOut => (
+            Arc::new(PoissonPair { probability: q, base: GaussianPair { mu } }),
+            Arc::new(without_replacement(kept, moved)),
         ),
     };
     let mut parts = vec![((1.0 - full) * (1.0 + 2.0 * INFLATION) + 1e-300, plain)];
@@ -195,6 +201,8 @@ mod tests {
                 // the record does not take part: the others' coins alone
                 let without = law(&[o(0), o(1), o(2)]);
                 let other = law(&[-own, o(0), o(1), o(2)]);
+                // it takes part and contributes nothing
+                let zeroed = law(&[0.0, o(0), o(1), o(2)]);
                 for e in [0.0, 0.2, 0.6, 1.2] {
                     let limit = profile(&bound, e);
                     let seen = hockey(&with, &without, e);
@@ -202,6 +210,8 @@ mod tests {
                     let back = hockey(&without, &with, e);
                     let limit_back = profile(&super::super::pair::Reversed(bound.clone()), e);
                     assert!(back <= limit_back + 1e-6, "{own} {others} {e}: {back} {limit_back}");
+                    assert!(hockey(&with, &zeroed, e) <= limit + 1e-6, "{own} {others} {e}");
+                    assert!(hockey(&zeroed, &with, e) <= limit_back + 1e-6, "{own} {others} {e}");
                     assert!(hockey(&with, &other, e) <= profile(&replaced, e) + 1e-6);
                     closest = closest.min(limit - seen);
                 }
