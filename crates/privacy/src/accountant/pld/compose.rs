@@ -204,15 +204,52 @@ fn single_epsilon(pair: &dyn Pair, delta: f64) -> Result<Reading, Unreachable> {
     Ok(single(high))
 }
 
+/// A composition that is worked out once, near some δ, and read at any.
+pub(crate) struct Composition<'a> {
+    law: Law<'a>,
+    /// The δ that it is worked out for.
+    near: f64,
+}
+
+enum Law<'a> {
+    /// No draw: nothing is lost.
+    Nothing,
+    /// One draw, which needs no lattice.
+    Single(&'a dyn Pair),
+    /// `None` where a loss is beyond the grid for sure, or the masses are no law.
+    Many(Option<Prepared>),
+}
+
+impl<'a> Composition<'a> {
+    pub fn new(draws: &'a Draws, delta: f64, quality: Quality) -> Self {
+        let law = match (draws, only(draws)) {
+            ([], _) => Law::Nothing,
+            (_, Some(pair)) => Law::Single(&**pair),
+            _ => Law::Many(prepare(draws, Target::Delta(delta), delta, quality)),
+        };
+        Self { law, near: delta }
+    }
+
+    /// Whether a reading at `delta` is as tight as one of a composition worked out for it.
+    pub fn is_near(&self, delta: f64) -> bool {
+        !matches!(self.law, Law::Many(_)) || (delta <= 2.0 * self.near && delta >= 0.5 * self.near)
+    }
+
+    /// Smallest certified ε at `delta` in (0, 1).
+    pub fn epsilon(&self, delta: f64) -> Result<Reading, Unreachable> {
+        match &self.law {
+            Law::Nothing => Ok(single(0.0)),
+            Law::Single(pair) => single_epsilon(*pair, delta),
+            Law::Many(Some(prepared)) => prepared.epsilon(delta),
+            Law::Many(None) => Err(Unreachable { infinite: 1.0 }),
+        }
+    }
+}
+
 /// Smallest certified ε at `delta` in (0, 1).
+#[cfg(test)]
 pub(crate) fn epsilon(draws: &Draws, delta: f64, quality: Quality) -> Result<Reading, Unreachable> {
-    if let Some(pair) = only(draws) {
-        return single_epsilon(pair, delta);
-    }
-    match prepare(draws, Target::Delta(delta), delta, quality) {
-        Some(prepared) => prepared.epsilon(delta),
-        None => Err(Unreachable { infinite: 1.0 }),
-    }
+    Composition::new(draws, delta, quality).epsilon(delta)
 }
 
 /// Smallest certified δ at `epsilon`.

@@ -37,7 +37,7 @@ pub use compose::Quality;
 use super::sampler_error::delta_with_error;
 use super::{Accountant, AccountingError, Bound, Slack};
 use crate::{Event, Relation};
-use compose::{Reading, Unreachable};
+use compose::{Composition, Reading, Unreachable};
 use pair::Pair;
 use setting::Draws;
 use std::sync::Arc;
@@ -221,8 +221,9 @@ fn unreachable_message(e: Unreachable, delta: f64) -> AccountingError {
 /// ε of one direction. A total variation τ costs (1 + e^ε)τ at the *returned* ε: the fixed point is approached
 /// from below, so it is finished by a verified step (spec 18 §3.4, step 5).
 fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Result<Reading, AccountingError> {
+    let mut composition = Composition::new(draws, delta, quality);
     if tv == 0.0 {
-        return compose::epsilon(draws, delta, quality).map_err(|e| unreachable_message(e, delta));
+        return composition.epsilon(delta).map_err(|e| unreachable_message(e, delta));
     }
     let too_large = || {
         AccountingError::Unreachable(format!(
@@ -238,10 +239,10 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
         if !(left > 0.0) {
             return Err(too_large());
         }
-        if draws.is_empty() {
-            return Ok(compose::single(0.0));
+        if !composition.is_near(left) {
+            composition = Composition::new(draws, left, quality);
         }
-        let mut reading = compose::epsilon(draws, left, quality).map_err(|e| unreachable_message(e, delta))?;
+        let mut reading = composition.epsilon(left).map_err(|e| unreachable_message(e, delta))?;
         #[cfg(test)]
         if planted::is(planted::Bug::UnverifiedFixedPoint) && round == 1 {
             return Ok(reading);
