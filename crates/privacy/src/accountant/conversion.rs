@@ -95,12 +95,9 @@ pub fn best_order(epsilon: f64, delta: f64) -> (f64, f64) {
     (order, budget(order, epsilon, delta))
 }
 
-/// How often [`golden_section`] narrows.
-pub(crate) const GOLDEN_ROUNDS: usize = 40;
-
 /// Abscissa of a minimum of a unimodal function, to about 1e-8 of the range.
 pub(crate) fn golden_section(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
-    golden_section_rounds(low, high, GOLDEN_ROUNDS, f)
+    golden_section_rounds(low, high, 40, f)
 }
 
 /// The same to 0.618^`rounds` of the range.

@@ -36,7 +36,7 @@ pub(crate) fn epsilon_with_error(
         ))
     };
     // the fixed point is approached from below, so it only gives the start of the verified search
-    for _ in 0..64 {
+    for _ in 0..8 {
         let rest = delta - added_delta(epsilon, total_variation);
         if rest.is_nan() || rest <= 0.0 {
             return Err(too_large());
@@ -47,12 +47,25 @@ pub(crate) fn epsilon_with_error(
         }
         epsilon = next;
     }
+    let fits = |epsilon: f64| delta_with_error(delta_at(epsilon), epsilon, total_variation) <= delta;
     let mut step = 1e-9 * epsilon.max(1e-3);
-    while delta_with_error(delta_at(epsilon), epsilon, total_variation) > delta {
+    let mut below = None;
+    while !fits(epsilon) {
+        below = Some(epsilon);
         epsilon += step;
         step *= 2.0;
         if !(added_delta(epsilon, total_variation) < delta) {
             return Err(too_large());
+        }
+    }
+    // what the last steps passed by
+    if let Some(mut below) = below {
+        for _ in 0..40 {
+            let middle = 0.5 * (below + epsilon);
+            if epsilon - below <= 1e-9 * epsilon {
+                break;
+            }
+            if fits(middle) { epsilon = middle } else { below = middle }
         }
     }
     Ok(epsilon)
