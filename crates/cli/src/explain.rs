@@ -1,6 +1,7 @@
 //! `dpopt explain`: what a fit would do and cost, without reading records.
 
 use crate::output::{Failure, note, print, print_json, table};
+use crate::refusal::refused;
 use crate::spending::failed;
 use crate::training::{Common, Task};
 use crate::usage;
@@ -114,7 +115,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         }),
         None => None,
     };
-    method.check().map_err(usage)?;
+    method.check().map_err(|why| refused(&why))?;
     Ok(Explained {
         epsilon: budget.epsilon(),
         delta: budget.delta(),

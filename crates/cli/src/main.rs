@@ -14,6 +14,7 @@ mod output;
 mod paths;
 mod predict;
 mod progress;
+mod refusal;
 mod relation;
 mod spending;
 mod split;

@@ -2,6 +2,7 @@
 
 use crate::output::{Failure, note, print};
 use crate::paths::is_standard_output;
+use crate::refusal::refused;
 use crate::usage;
 use clap::Args;
 use dpopt::model::{FitError, LedgerFile};
@@ -124,6 +125,7 @@ pub(crate) fn failed(error: FitError) -> Failure {
     match error {
         FitError::Entropy(e) => Failure::machine(e),
         FitError::Spent(inner) if matches!(*inner, FitError::Entropy(_)) => Failure::machine(FitError::Spent(inner)),
+        FitError::NotApplicable(why) => refused(&why),
         other => usage(other),
     }
 }

@@ -15,7 +15,8 @@ use dpopt::model::{EmbeddingRequest, Fit, FitOptions, LedgerFile, StageShares};
 use dpopt::optimize::{InnerSteps, MethodOptions, RateSchedule};
 use dpopt_privacy::Budget;
 use form::ModelFlags;
-use hyperparameters::{InnerStepsFlag, PeelingFlag, Tuning};
+pub(crate) use hyperparameters::Tuning;
+use hyperparameters::{InnerStepsFlag, PeelingFlag};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Hyper-parameters; all of them are chosen from public facts.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Hyper-parameters (chosen from public facts; no need to set any)")]
-pub(super) struct Tuning {
+pub(crate) struct Tuning {
     /// Number of noisy steps
     #[arg(long)]
     pub(super) steps: Option<u64>,

@@ -218,10 +218,9 @@ impl Mechanism for Choice {
                 .choose(&input.values, &mut stream),
             ChoiceLaw::NoisyMaximum => {
                 let change = (if self.monotone { self.moved } else { 2 * self.moved }) as f64;
-                let scale = (change / self.epsilon).next_up().ceil();
-                // beyond 2^63 units the noise could not be added
-                let scale = if scale < 2f64.powi(50) { scale as u64 } else { 0 };
-                let noise = DiscreteLaplace::new(scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+                // a scale out of the sampler's range is refused there
+                let scale = (change / self.epsilon).next_up().max(1.0 / 64.0);
+                let noise = DiscreteLaplace::with_scale(scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
                 let noisy = input.values.iter().map(|&v| i128::from(v) + i128::from(noise.sample(&mut stream)));
                 // the first of several maxima
                 noisy

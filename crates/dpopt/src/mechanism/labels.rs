@@ -14,10 +14,13 @@ use std::collections::BTreeMap;
 /// number of labels that occur is not public.
 const SAMPLER_ERROR: f64 = 1.0 / (1u128 << 70) as f64;
 
+/// Noise of a smaller scale is hardly ever anything but 0.
+const LEAST_SCALE: f64 = 1.0 / 64.0;
+
 /// Releases the labels whose noisy count reaches the threshold, sorted by name.
 #[derive(Clone, Debug)]
 pub struct LabelSelection {
-    scale: u64,
+    scale: f64,
     threshold: i64,
     /// Probability that a label of a single record is shown.
     single_label_probability: f64,
@@ -35,7 +38,8 @@ impl LabelSelection {
         }
         // under replace-one two labels move and two may be unique
         let labels = relation.sum_sensitivity();
-        let scale = (labels / budget.epsilon()).ceil().max(1.0);
+        // a billionth more leaves room for the accountant's rounding
+        let scale = (labels / budget.epsilon() * (1.0 + 1e-9)).max(LEAST_SCALE);
         if scale > 2f64.powi(40) {
             return Err(NotApplicable::Problem("the epsilon for selecting labels is too small to be of use".into()));
         }
@@ -44,7 +48,7 @@ impl LabelSelection {
         let beyond = scale * -(single * (1.0 + (-1.0 / scale).exp())).ln();
         let threshold = 2 + (beyond * (1.0 + 1e-12)).ceil() as i64;
         let mut plan = Self {
-            scale: scale as u64,
+            scale,
             threshold,
             single_label_probability: single,
             relation,
@@ -65,7 +69,7 @@ impl LabelSelection {
     }
 
     /// Scale of the noise on each count.
-    pub fn scale(&self) -> u64 {
+    pub fn scale(&self) -> f64 {
         self.scale
     }
 }
@@ -78,7 +82,7 @@ impl Mechanism for LabelSelection {
 
     fn event(&self) -> Event {
         let parts = vec![
-            Event::DiscreteLaplace { noise_parameter: 1.0 / self.scale as f64, sensitivity: 1 },
+            Event::DiscreteLaplace { noise_parameter: DiscreteLaplace::decay_of(self.scale), sensitivity: 1 },
             Event::ApproxDp { epsilon: 0.0, delta: self.single_label_probability * self.relation.sum_sensitivity() },
         ];
         Event::Approximate { total_variation: SAMPLER_ERROR, event: Box::new(Event::composed(parts)) }
@@ -93,7 +97,7 @@ impl Mechanism for LabelSelection {
     }
 
     fn apply(&self, input: &BTreeMap<String, u64>, noise: &mut NoiseSource) -> Result<Vec<String>, CuratorError> {
-        let laplace = DiscreteLaplace::new(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let laplace = DiscreteLaplace::with_scale(self.scale).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut stream = noise.stream(Purpose::Noise, 0);
         let mut shown = Vec::new();
         for (label, &count) in input {
@@ -127,7 +131,7 @@ mod tests {
     fn a_single_record_is_shown_with_probability_at_most_delta_zero() {
         for (epsilon, delta) in [(0.05, 1e-7), (1.0, 1e-6), (5.0, 1e-9)] {
             let plan = LabelSelection::plan(Relation::ZeroOut, budget(epsilon, delta)).unwrap();
-            let h = 1.0 / plan.scale as f64;
+            let h = 1.0 / plan.scale;
             // by summation, not by the closed form
             let tail: f64 =
                 (plan.threshold - 1..plan.threshold + 200_000).map(|k| (0.5 * h).tanh() * (-h * k as f64).exp()).sum();

@@ -1,8 +1,10 @@
 //! One look at every option's range, whichever method it is for: a number that no method could use is a mistake, and the method
 //! that was chosen may be one that would not have said so.
 
+use super::Domain;
 use super::registry::MethodOptions;
 use crate::plan::NotApplicable;
+use dpopt_privacy::Shown;
 
 /// Lowest and highest value, and whether the lowest itself is allowed.
 #[derive(Clone, Copy)]
@@ -40,7 +42,14 @@ impl MethodOptions {
     pub fn check(&self) -> Result<(), NotApplicable> {
         let adaptive = &self.adaptive;
         let selection = self.embedding.as_ref().and_then(|e| e.selection);
+        let (ball_radius, box_radius) = match adaptive.domain {
+            Some(Domain::Ball { radius }) => (Some(radius), None),
+            Some(Domain::Box { radius }) => (None, Some(radius)),
+            Some(Domain::Unconstrained) | None => (None, None),
+        };
         let numbers = [
+            ("ball_radius", ball_radius, POSITIVE),
+            ("box_radius", box_radius, POSITIVE),
             ("learning_rate", self.learning_rate, POSITIVE),
             ("clip_norm", self.clip_norm, POSITIVE),
             ("sampling_probability", self.sampling_probability, PROBABILITY),
@@ -65,7 +74,7 @@ impl MethodOptions {
             // NaN is in no range
             let above = value > range.low || (range.low_included && value == range.low);
             if !(above && value <= range.high) {
-                return Err(NotApplicable::Option(format!("{name} is {value}; give {}", range.in_words)));
+                return Err(NotApplicable::Option(format!("{name} is {}; give {}", Shown(value), range.in_words)));
             }
         }
         let counts = [
@@ -111,6 +120,8 @@ mod tests {
             "moment_share" => options.adaptive.moment_share = Some(number),
             "moment_ratio" => options.adaptive.moment_ratio = Some(number),
             "second_momentum" => options.adaptive.second_momentum = Some(number),
+            "ball_radius" => options.adaptive.domain = Some(Domain::Ball { radius: number }),
+            "box_radius" => options.adaptive.domain = Some(Domain::Box { radius: number }),
             "steps" => options.steps = Some(number as u64),
             "max_features" => options.max_features = Some(number as u64),
             "initial_features" => options.initial_features = Some(number as u64),
@@ -122,7 +133,9 @@ mod tests {
         options
     }
 
-    const REAL: [&str; 15] = [
+    const REAL: [&str; 17] = [
+        "ball_radius",
+        "box_radius",
         "learning_rate",
         "clip_norm",
         "sampling_probability",

@@ -5,7 +5,7 @@ use super::solver::{Accuracy, Scale};
 use crate::loss::Loss;
 use crate::plan::{NotApplicable, Problem};
 pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate, special};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
 
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
 pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
@@ -45,7 +45,7 @@ pub(crate) fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f6
     if value >= low && value <= high {
         Ok(value)
     } else {
-        Err(NotApplicable::Option(format!("{name} is {value}; give a number from {low} to {high}")))
+        Err(NotApplicable::Option(format!("{name} is {}; give a number from {low} to {high}", Shown(value))))
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
     if value > 0.0 && value.is_finite() {
         Ok(value)
     } else {
-        Err(NotApplicable::Option(format!("{name} is {value}; give a positive, finite number")))
+        Err(NotApplicable::Option(format!("{name} is {}; give a positive, finite number", Shown(value))))
     }
 }
 

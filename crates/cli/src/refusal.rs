@@ -1,0 +1,51 @@
+//! Options in messages, by the names that a person typed.
+
+use crate::output::Failure;
+use crate::training::Tuning;
+use crate::usage;
+use clap::Args;
+use dpopt::plan::NotApplicable;
+
+/// A refusal. The library names an option as Python does (`clip_norm`); here it is a flag (`--clip-norm`).
+pub(crate) fn refused(why: &NotApplicable) -> Failure {
+    match why {
+        NotApplicable::Option(text) => usage(with_flags(text)),
+        other => usage(other),
+    }
+}
+
+/// `text` with the names of tuning flags as flags: those of several words anywhere, a single word where the text opens with "word is".
+fn with_flags(text: &str) -> String {
+    let command = Tuning::augment_args(clap::Command::new("fit"));
+    let is_option = |word: &str| command.get_arguments().any(|a| a.get_id() == word && a.get_long().is_some());
+    let opens = text.split_once(" is ").map_or("", |(first, _)| first);
+    text.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .enumerate()
+        .map(|(i, piece)| {
+            let word = piece.trim_end_matches(|c: char| !(c.is_alphanumeric() || c == '_'));
+            let named = word.contains('_') || (i == 0 && word == opens);
+            match named && is_option(word) {
+                true => format!("--{}{}", word.replace('_', "-"), &piece[word.len()..]),
+                false => piece.to_string(),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_flags;
+
+    #[test]
+    fn options_are_flags_and_other_words_stay() {
+        for (text, shown) in [
+            ("clip_norm is -1; give a positive, finite number", "--clip-norm is -1; give a positive, finite number"),
+            ("momentum is 5; give less", "--momentum is 5; give less"),
+            ("steps is 0; raise max_features, not steps", "--steps is 0; raise --max-features, not steps"),
+            ("the shift is 30", "the shift is 30"),
+            ("no_option is 3", "no_option is 3"),
+        ] {
+            assert_eq!(with_flags(text), shown);
+        }
+    }
+}
