@@ -3,10 +3,17 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse crosscheck figures audit
+.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+lint: ## layout and lints of the Rust code: rustfmt, clippy
+	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
+	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'clippy is missing: rustup component add clippy' >&2; exit 1; }
+	$(CARGO) fmt --all --check
+	# the profile of the tests: build scripts and procedural macros serve both, and dependencies are only checked, not built
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
 demo: ## build, generate a census-like table, fit it privately, score it, write demo/report.html
 	$(CARGO) build --release -q -p dpopt-cli
@@ -24,7 +31,7 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 	@echo
 	@echo 'Open demo/report.html in a browser.'
 
-test: test-rust test-python ## all tests: Rust, then the Python package
+test: lint test-rust test-python ## lints, and all tests: Rust, then the Python package
 
 test-rust: ## the Rust workspace
 	$(CARGO) test --release --workspace --exclude dpopt-python
@@ -34,8 +41,13 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 
-test-python: wheel ## the Python package: wheel, pytest, doctests, type stubs, gallery
+test-python: lint-python wheel ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery
 	$(PY) -m pytest crates/python/tests
+
+.PHONY: lint-python
+lint-python: $(VENV)/ready ## layout and lints of the Python code: ruff
+	$(VENV)/bin/ruff check --quiet
+	$(VENV)/bin/ruff format --check --quiet
 
 .PHONY: wheel
 wheel: $(VENV)/ready

@@ -41,7 +41,7 @@ fn click_log(rows: usize, d: usize, ranks: usize, seed: u64) -> Examples {
             if entries.iter().any(|&(i, _)| i == index) {
                 continue;
             }
-            score += if rank % 3 == 0 { 1.0 } else { -0.5 };
+            score += if rank.is_multiple_of(3) { 1.0 } else { -0.5 };
             entries.push((index, (1.0 / NONZEROS as f64).sqrt() as f32));
         }
         table.push_clipped(&mut entries, 1.0);

@@ -25,6 +25,8 @@ pub mod estimate;
 pub mod geometry;
 pub mod loss;
 pub mod mechanism;
+#[cfg(doctest)]
+mod misuse;
 pub mod model;
 pub mod optimize;
 pub mod output;

@@ -155,10 +155,10 @@ fn probe(file: &mut File) -> Result<()> {
 
 /// Who may do what with a file.
 struct Rights {
-    /// Nine bits; other systems have no such thing here.
-    #[cfg_attr(not(unix), allow(dead_code))]
+    /// Nine bits.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no such thing"))]
     mode: u32,
-    #[cfg_attr(not(unix), allow(dead_code))]
+    #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no such thing"))]
     group: u32,
 }
 

@@ -6,13 +6,9 @@
 
 /// A value that depends on sensitive records.
 ///
-/// ```compile_fail
-/// let s = dpopt::Sensitive::new(3.0_f64);
-/// println!("{s:?}"); // no Debug
-/// ```
-/// ```compile_fail
-/// let s = dpopt::Sensitive::new(3.0_f64);
-/// let x: f64 = s.into_inner(); // no way out
+/// ```compile_fail,E0277
+/// let secret = dpopt::Sensitive::new(3.0_f64);
+/// println!("{secret:?}"); // no Debug; no Display, comparison, copy or way out either
 /// ```
 pub struct Sensitive<T>(T);
 
@@ -63,7 +59,7 @@ impl<T> Released<T> {
 ///
 /// Diagnostics that are not private ask for it, so that nobody passes them records by accident.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let secret = dpopt::Sensitive::new(3.0_f64);
 /// let open: dpopt::Public<f64> = secret.into(); // only a release makes it public
 /// ```

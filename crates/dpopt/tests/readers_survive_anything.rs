@@ -156,7 +156,10 @@ fn parquet_types_nulls_and_row_count() {
                         nulls.0 += u32::from(block.field(r, 0) == Field::Missing);
                         nulls.1 += u32::from(block.field(r, 3) == Field::Missing);
                         assert_eq!(block.field(r, 1), Field::Integer(i as i64 - 5));
-                        assert_eq!(block.field(r, 2), Field::Text(if i % 2 == 0 { b"true" } else { b"false" }));
+                        assert_eq!(
+                            block.field(r, 2),
+                            Field::Text(if i.is_multiple_of(2) { b"true" } else { b"false" })
+                        );
                         assert_eq!(block.field(r, 4), Field::Integer(19_000 + i as i64));
                     }
                     Ok(())

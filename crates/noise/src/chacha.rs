@@ -95,7 +95,7 @@ fn keystream_avx2<const DOUBLE_ROUNDS: usize>(key: &[u32; 8], nonce: u64, first_
 
 /// Writes the key stream from block `first_block` on as little-endian 64-bit words (64-bit block counter, 64-bit nonce).
 /// `out` holds a multiple of [`WORDS_PER_CALL`] words. 10 double rounds are ChaCha20, 6 are ChaCha12.
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "a function for wider vectors is called after the machine was asked for them")]
 pub(crate) fn keystream<const DOUBLE_ROUNDS: usize>(key: &[u32; 8], nonce: u64, first_block: u64, out: &mut [u64]) {
     debug_assert_eq!(out.len() % WORDS_PER_CALL, 0);
     #[cfg(target_arch = "x86_64")]
@@ -152,7 +152,7 @@ mod avx512 {
 
     /// Adds the start and writes the words of sixteen blocks.
     #[inline]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code, reason = "vector stores take pointers")]
     #[target_feature(enable = "avx512f")]
     fn write(s: &[__m512i; 16], start: &[__m512i; 16], part: &mut [u64]) {
         let first_half = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

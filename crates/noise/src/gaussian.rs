@@ -85,7 +85,7 @@ impl RoundedGaussian {
         let shift = WIDTH_BITS as i32 - exponent - fraction_bits as i32;
         let mut pieces = Box::new([(0, 0); 256]);
         for (entry, (core, width)) in pieces.iter_mut().zip(table().cores_and_widths()) {
-            *entry = (core, (u128::from(width) * u128::from(mantissa) >> shift) as u64);
+            *entry = (core, ((u128::from(width) * u128::from(mantissa)) >> shift) as u64);
         }
         let block = BlockTable::new(&pieces, fraction_bits);
         Ok(Self { noise_std, grid, mantissa, exponent, pieces, fraction_bits, block })

@@ -34,7 +34,7 @@ impl BlockTable {
 
     /// Adds a sample per word to the cells where the word decides, and writes the positions of the other cells to `open`,
     /// in order; returns how many there are. All three slices have one length.
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code, reason = "a function for wider vectors is called after the machine was asked for them")]
     pub(crate) fn add(&self, words: &[u64], cells: &mut [i64], open: &mut [u16]) -> usize {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma") {
@@ -71,7 +71,7 @@ impl BlockTable {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code, reason = "vector loads and stores take pointers")]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn add_avx512(&self, words: &[u64], cells: &mut [i64], open: &mut [u16]) -> usize {
         use std::arch::x86_64::*;

@@ -442,7 +442,7 @@ mod tests {
                 choice.set(number, score);
                 scores[number as usize] = score;
             }
-            let mut found = vec![0; 12];
+            let mut found = [0; 12];
             for (&level, members) in &choice.levels {
                 prop_assert!(!members.is_empty());
                 for (place, &candidate) in members.iter().enumerate() {

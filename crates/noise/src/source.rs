@@ -81,13 +81,18 @@ enum Root {
 /// assert!((1..=6).contains(&die));
 /// # Ok::<(), dpopt_noise::EntropyError>(())
 /// ```
-/// ```compile_fail
+/// A source has no `Debug`, and is never the same stream twice; what is left out here compiles:
+/// ```compile_fail,E0277
 /// let source = dpopt_noise::NoiseSource::insecure(1);
-/// println!("{source:?}"); // no Debug
+/// println!("{source:?}");
 /// ```
-/// ```compile_fail
+/// ```compile_fail,E0599
 /// let source = dpopt_noise::NoiseSource::insecure(1);
-/// let twin = source.clone(); // never the same stream twice
+/// let twin = source.clone();
+/// ```
+/// ```
+/// let source = dpopt_noise::NoiseSource::insecure(1);
+/// let moved = source;
 /// ```
 pub struct NoiseSource {
     root: Root,

@@ -36,7 +36,7 @@ impl WideNormal {
         if word < core {
             let (w, u1, u0) = (u128::from(width), u128::from(word >> 9), u128::from(stream.word()));
             // W·u in units of 2^-(61 + 119), of which 112 fraction bits stay
-            return (word >> 8 & 1 == 1, (w * u1 + (w * u0 >> 64)) >> (WIDTH_BITS + 55 - FRACTION_BITS));
+            return (word >> 8 & 1 == 1, (w * u1 + ((w * u0) >> 64)) >> (WIDTH_BITS + 55 - FRACTION_BITS));
         }
         self.outside(word, stream)
     }
@@ -68,7 +68,8 @@ mod tests {
             if word >= core {
                 continue;
             }
-            let quick = (u128::from(width) * u128::from(word >> 9) + (u128::from(width) * u128::from(low) >> 64)) >> 4;
+            let quick =
+                (u128::from(width) * u128::from(word >> 9) + ((u128::from(width) * u128::from(low)) >> 64)) >> 4;
             let u = crate::fixed::Fixed::<4>([0, low << 9, word >> 9 << 9 | low >> 55, 0]);
             let x = u.times_integer(width).shifted_right(WIDTH_BITS);
             let exact = u128::from(x.0[3]) << 112 | u128::from(x.0[2]) << 48 | u128::from(x.0[1] >> 16);

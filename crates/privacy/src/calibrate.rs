@@ -170,6 +170,7 @@ fn search(
     let sign = if toward == Toward::Larger { 1.0 } else { -1.0 };
     let parameter = |x: f64| (sign * x).exp().clamp(least, most);
     // ln(ε/target), bounded so that 0 and ∞ can be interpolated
+    #[allow(clippy::manual_clamp, reason = "this order takes NaN to a bound as well")]
     let excess = |x: f64| -> Result<f64, CertifyError> {
         let e = coarse_epsilon(&event_of(parameter(x)), relation, budget.delta())?;
         Ok((e / target).max(1e-6).min(1e6).ln())

@@ -88,7 +88,7 @@ mod tests {
             (4.0, 1e-5, 0.792389, 0.924931),
             (8.0, 1e-9, 1.158023, 1.262248),
         ] {
-            let l = 2.0 * (0.5 / d as f64).ln();
+            let l = 2.0 * (0.5f64 / d).ln();
             assert!(((l + 2.0 * epsilon).sqrt() - l.sqrt() - lemma).abs() < 1e-6);
             assert!((gaussian_mu(epsilon, d) - exact).abs() < 1e-6);
         }

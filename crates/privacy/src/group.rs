@@ -152,7 +152,7 @@ mod tests {
         });
         assert!(bound > 0.5 * 2.0 * 1e-30 * 1e24 && calls.get() <= 16, "{bound} {}", calls.get());
         let delta = approximate(3, 0.0, 0.1).1;
-        assert!(delta >= 0.3 && delta < 0.3 + 1e-14);
+        assert!((0.3..0.3 + 1e-14).contains(&delta));
     }
 
     #[test]

@@ -20,6 +20,7 @@ const ERFCX: &[(f64, f64)] = &[
     (300.0, 0.0018806214973780646),
     (100000000.0, 5.641895835477562e-09),
 ];
+#[allow(clippy::approx_constant, reason = "reference values, written out")]
 const LN_PHI: &[(f64, f64)] = &[
     (-40.0, -804.6084420137538),
     (-8.3, -37.49421742374825),
@@ -81,6 +82,7 @@ const BINOMIAL: &[(u64, u64, f64, f64)] = &[
     (8, 16, 0.01, -27.45910987414257),
     (40, 50, 0.8, -1.9674065129692726),
 ];
+#[allow(clippy::approx_constant, reason = "reference values, written out")]
 const CHOOSE: &[(u64, u64, f64)] = &[
     (5, 2, 2.302585092994046),
     (100, 50, 66.78384165201743),

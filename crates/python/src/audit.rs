@@ -64,7 +64,7 @@ impl SequentialAudit {
 /// A claim from (ε, δ), or from an event (as JSON) under a relation. Tests a claim with statistics of runs on two
 /// neighbours: the report as JSON, and its picture as SVG.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn audit(
     py: Python<'_>,
     with_record: PyReadonlyArray1<'_, f64>,

@@ -115,7 +115,10 @@ fn from_dense<T: Copy + Into<f64> + Sync>(x: ArrayView2<'_, T>, y: &[f64], bound
     data::Examples { rows, targets }
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the arguments of the Python functions above or below, which only differ in type"
+)]
 fn dense<T: Copy + Into<f64> + Sync + Send + numpy::Element>(
     py: Python<'_>,
     x: PyReadonlyArray2<'_, T>,
@@ -139,7 +142,7 @@ macro_rules! dense_functions {
         /// Encodes a dense array; reads it in place, whatever its strides.
         #[pyfunction]
         #[pyo3(signature = (x, y, lower, upper, scale, centre, row_norm, intercept, whole, max_nonzeros=None))]
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name(
             py: Python<'_>,
             x: PyReadonlyArray2<'_, $kind>,
@@ -159,7 +162,10 @@ macro_rules! dense_functions {
 }
 dense_functions!(encode_dense_f32 f32, encode_dense_f64 f64);
 
-#[allow(clippy::too_many_arguments)]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the arguments of the Python functions above or below, which only differ in type"
+)]
 fn sparse<T: Copy + Into<f64> + Sync + Send + numpy::Element>(
     py: Python<'_>,
     values: PyReadonlyArray1<'_, T>,
@@ -213,7 +219,7 @@ macro_rules! sparse_functions {
         /// Encodes a CSR matrix; reads its three arrays in place. `centre` must be 0 (it would fill the zeros).
         #[pyfunction]
         #[pyo3(signature = (values, indices, offsets, y, lower, upper, scale, centre, row_norm, intercept, whole, max_nonzeros=None))]
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name(
             py: Python<'_>,
             values: PyReadonlyArray1<'_, $kind>,

@@ -87,11 +87,11 @@ pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
     };
     let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
     r.options.check().map_err(invalid)?;
-    if let Some(name) = r.options.method.as_deref() {
-        if !dpopt::optimize::METHODS.contains(&name) {
-            let known = dpopt::optimize::METHODS.join(", ");
-            return Err(invalid(format!("there is no method `{name}`; choose auto or one of {known}")));
-        }
+    if let Some(name) = r.options.method.as_deref()
+        && !dpopt::optimize::METHODS.contains(&name)
+    {
+        let known = dpopt::optimize::METHODS.join(", ");
+        return Err(invalid(format!("there is no method `{name}`; choose auto or one of {known}")));
     }
     let one = if r.compare { None } else { py.detach(|| named(&problem, budget, &r.options)) };
     let all = match one {

@@ -56,7 +56,7 @@ fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync +
 /// Σ over rows, each clipped to l2 norm `clip_norm`, plus N(0, (noise_multiplier·clip_norm)²) per coordinate, rounded to a
 /// public grid. `records` is a public guess of the number of rows (for the grid only).
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn gaussian_sum<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
@@ -78,7 +78,7 @@ pub(crate) fn gaussian_sum<'py>(
 
 /// Σ over rows, each clipped to l1 norm `clip_norm`, plus Laplace noise of scale noise_multiplier·clip_norm per coordinate.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn laplace_sum<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
@@ -101,7 +101,7 @@ pub(crate) fn laplace_sum<'py>(
 /// Σ x xᵀ over rows clipped to l2 norm `row_norm`, plus symmetric Gaussian noise of standard deviation
 /// noise_multiplier·row_norm² on the diagonal and 1/√2 of that off it.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn second_moment<'py>(
     py: Python<'py>,
     x: PyReadonlyArray2<'py, f64>,
@@ -244,7 +244,6 @@ pub(crate) fn quantiles(
 
 /// Ranges found privately: (low, high) of each column or `None`; event, bound and releases as JSON.
 #[pyfunction]
-#[allow(clippy::type_complexity)]
 pub(crate) fn private_bounds(
     py: Python<'_>,
     x: PyReadonlyArray2<'_, f64>,

@@ -62,7 +62,6 @@ pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: Facts) -> PyResult<String
 
 /// The mean of a CSR matrix's rows: (indices, values, certified bound and releases as JSON).
 #[pyfunction]
-#[allow(clippy::type_complexity)]
 pub(crate) fn sparse_mean(
     py: Python<'_>,
     values: PyReadonlyArray1<'_, f64>,

@@ -67,7 +67,7 @@ impl Training {
 impl Training {
     /// `price` must be the event of all steps: Gaussian noise on Poisson samples.
     #[new]
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
     fn new(
         py: Python<'_>,
         records: usize,

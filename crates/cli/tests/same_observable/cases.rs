@@ -300,7 +300,11 @@ fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) 
     let rows = 150;
     let mut kinds = records(relation, task, option, false);
     // labels are not used
-    kinds.retain(|r| !matches!(r, Record::UnknownLabel | Record::Contradicting) && !(sparse && *r == Record::Blank));
+    kinds.retain(|r| match r {
+        Record::UnknownLabel | Record::Contradicting => false,
+        Record::Blank => !sparse,
+        _ => true,
+    });
     Some(Case {
         name: format!("mean {method} {relation} {task:?} {}", option.name),
         arguments,
@@ -329,7 +333,8 @@ fn many_rows(full: bool) -> Vec<Case> {
     for (m, method) in methods.iter().enumerate() {
         for (k, &(name, rows, flags, others)) in tries.iter().enumerate() {
             for task in [Task::Regression, Task::Binary] {
-                if !full && !(task == Task::Regression && m < 2 && k != 2) {
+                let in_short_walk = task == Task::Regression && m < 2 && k != 2;
+                if !full && !in_short_walk {
                     continue;
                 }
                 let option = Choice { name, flags, ..PLAIN };

@@ -100,7 +100,7 @@ pub(crate) fn walk(cases: &[Case]) -> Walked {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(i) else { break };
                     group(directory.path(), case, &walked);
-                    if (i + 1) % 250 == 0 {
+                    if (i + 1).is_multiple_of(250) {
                         println!("{} of {} groups", i + 1, cases.len());
                     }
                 }

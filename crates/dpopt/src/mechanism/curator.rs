@@ -19,7 +19,7 @@ use thiserror::Error;
 
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// use dpopt::mechanism::{CuratorError, Mechanism};
 /// struct Leak;
 /// impl Mechanism for Leak { // E0277: `Sealed` is not implemented for `Leak`

@@ -361,6 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::approx_constant, reason = "reference values, written out")]
     fn two_releases_are_one_gaussian() {
         for (first, expected) in
             [(1.0, 0.707_106_781), (2.0, 0.894_427_191), (4.0, 0.970_142_500), (10.0, 0.995_037_190)]

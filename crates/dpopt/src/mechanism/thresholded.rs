@@ -326,10 +326,10 @@ impl ThresholdedGaussian<'_> {
             all.push((index, x, units));
         }
         all.extend(start.map(|(j, x)| (j, x, 0)));
-        if let Some(exempt) = self.exempt {
-            if let Err(at) = all.binary_search_by_key(&exempt, |entry| entry.0) {
-                all.insert(at, (exempt, 0.0, 0));
-            }
+        if let Some(exempt) = self.exempt
+            && let Err(at) = all.binary_search_by_key(&exempt, |entry| entry.0)
+        {
+            all.insert(at, (exempt, 0.0, 0));
         }
         all
     }

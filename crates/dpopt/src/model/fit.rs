@@ -502,17 +502,9 @@ impl Fit {
         };
         guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
         let embedding = self.options.method.embedding.as_ref().map(|e| e.model.clone());
-        let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee.clone(), receipt)
+        let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
-        let report = self.report(
-            &model,
-            solution.noise.as_deref(),
-            guarantee,
-            releases,
-            &planned,
-            notes,
-            planning.as_secs_f64(),
-        );
+        let report = self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64());
         Ok(Fitted { model, report })
     }
 
@@ -565,7 +557,6 @@ impl Fit {
         &self,
         model: &Model,
         weight_noise: Option<&[f64]>,
-        guarantee: Guarantee,
         releases: Vec<Vec<ReleaseRecord>>,
         planned: &PlannedModel,
         notes: Vec<String>,
@@ -598,7 +589,7 @@ impl Fit {
                 task,
                 preparation: notes,
             },
-            guarantee,
+            guarantee: model.guarantee().clone(),
             releases,
             candidates: planned.candidates.clone(),
             chosen: planned.chosen,

@@ -259,7 +259,8 @@ impl Model {
         let usable: Vec<usize> = (0..examples.targets.len())
             .filter(|&i| {
                 let empty = self.encoder.has_intercept() && examples.rows.row(i).0.is_empty();
-                !empty && !(classes == 2 && examples.targets[i] == 0.0)
+                let no_label = classes == 2 && examples.targets[i] == 0.0;
+                !empty && !no_label
             })
             .collect();
         Ok(match self.predict_rows(&examples.rows) {

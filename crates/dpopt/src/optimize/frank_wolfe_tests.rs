@@ -91,7 +91,7 @@ fn two_steps_have_the_law_of_the_exponential_mechanism() {
     let epsilon = plan.schedule.step_epsilon;
     let vertex = |v: usize, size: f64| {
         let mut w = vec![0.0; 3];
-        w[v / 2] = if v % 2 == 0 { -size } else { size };
+        w[v / 2] = if v.is_multiple_of(2) { -size } else { size };
         w
     };
     let first = law(&gradient(&examples, &[0.0; 3], 0.6), epsilon);

@@ -131,7 +131,7 @@ impl LinearLosses {
 
     fn from_rows(dimension: usize, rows: Vec<f32>, lipschitz: f64) -> Self {
         let mut mean = vec![0.0; dimension];
-        let records = if dimension == 0 { 0 } else { rows.len() / dimension };
+        let records = rows.len().checked_div(dimension).unwrap_or(0);
         for row in rows.chunks_exact(dimension.max(1)) {
             mean.iter_mut().zip(row).for_each(|(m, v)| *m += f64::from(*v));
         }
@@ -141,7 +141,7 @@ impl LinearLosses {
 
     /// n.
     pub fn records(&self) -> usize {
-        if self.dimension == 0 { 0 } else { self.rows.len() / self.dimension }
+        self.rows.len().checked_div(self.dimension).unwrap_or(0)
     }
 
     /// d.

@@ -57,7 +57,7 @@ fn value(units: i64) -> f64 {
 pub(crate) fn times_coefficient(a: i128, c: i64) -> i128 {
     let (high, low) = ((a >> 64) as i64, a as u64);
     ((i128::from(high) * i128::from(c)) << (64 - COEFFICIENT_BITS))
-        + (i128::from(low) * i128::from(c) >> COEFFICIENT_BITS)
+        + ((i128::from(low) * i128::from(c)) >> COEFFICIENT_BITS)
 }
 
 impl Factor {

@@ -167,7 +167,6 @@ impl<const P: usize> Gaps<P> {
     }
 }
 
-#[allow(clippy::expect_used)]
 fn made<const P: usize>(recursion: &mut Recursion<P>, from: u32, to: u32) -> Gap<P> {
     // public numbers only; `LazyIterate::new` has made the largest coefficients once
     recursion.gap(from, to).expect("coefficients fit by the public bounds")

@@ -189,7 +189,7 @@ mod tests {
             let c = Coefficient::new(&value, 1, 0).unwrap();
             let state = i128::from(x) << up;
             let (high, low) = wide(state.unsigned_abs(), u128::from(limbs[2]) << 64 | u128::from(limbs[1]));
-            let exact = state.unsigned_abs() + high + u128::from(low >> 127);
+            let exact = state.unsigned_abs() + high + (low >> 127);
             let seen = c.times(state).unsigned_abs();
             prop_assert!(seen.abs_diff(exact) <= 2);
             prop_assert_eq!(c.times(state) < 0, x < 0 && seen > 0);

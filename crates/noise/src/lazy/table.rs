@@ -13,7 +13,7 @@ pub(super) fn filled<T: Copy>(value: T, count: usize) -> Vec<T> {
 
 /// Advice before the first touch; refused or ignored, it costs nothing but speed.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "no safe wrapper gives this advice for memory of our own")]
 fn on_large_pages<T>(room: &mut [MaybeUninit<T>]) {
     /// No page that could be the smallest of a system is larger.
     const ALIGNED: usize = 1 << 16;
@@ -35,7 +35,7 @@ fn on_large_pages<T>(_: &mut [MaybeUninit<T>]) {}
 #[inline]
 pub(super) fn prefetch<T: Copy>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code, reason = "no safe function asks for memory ahead of its use")]
     // SAFETY: the instruction reads nothing into the program and faults at no address; SSE is part of x86-64.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -107,7 +107,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
             settings.push(Setting { task: task.clone(), records, dimension, epsilon, data_seed: lab.seed });
         }
     }
-    let results = lab.trials("dimension", &settings, repeats, |s, trial| measure(s, trial))?;
+    let results = lab.trials("dimension", &settings, repeats, measure)?;
     let mut table = Table::new("excess", ["problem", "d", "excess risk", "sd", "proved bound", "k"]);
     let mut curves: Vec<(&str, Vec<(f64, Summary, f64)>)> = Vec::new();
     for (t, (name, _)) in tasks.iter().enumerate() {

@@ -171,7 +171,7 @@ fn select(setting: &Setting, repeats: &[Losses]) -> Best {
 }
 
 fn tune(lab: &Lab, settings: &[Setting], repeats: u32) -> Result<Vec<Best>, Failure> {
-    let losses = lab.trials("descend", settings, repeats, |s, trial| run_grid(s, trial))?;
+    let losses = lab.trials("descend", settings, repeats, run_grid)?;
     Ok(settings.iter().zip(&losses).map(|(s, l)| select(s, l)).collect())
 }
 

@@ -115,7 +115,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
         settings.extend(records.iter().map(|&records| Setting { method, delta, records, dimension: base }));
         settings.extend(dimensions.iter().map(|&dimension| Setting { method, delta, records: fixed, dimension }));
     }
-    let results = lab.trials("means", &settings, repeats, |s, trial| measure(s, trial))?;
+    let results = lab.trials("means", &settings, repeats, measure)?;
     let mut table = Table::new(
         "errors",
         ["method", "n", "d", "l2 error", "sd", "proved bound", "without projection", "norm of the mean"],

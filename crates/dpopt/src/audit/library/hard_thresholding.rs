@@ -114,8 +114,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         .counting(0.5)
         .costly(),
     ];
-    let variance =
-        VarianceOptions { difference_clip: Some(0.5), sampling_probability: Some(0.5), ..VarianceOptions::default() };
+    let variance = VarianceOptions { difference_clip: Some(0.5), sampling_probability: Some(0.5) };
     rows.push(
         row(
             (

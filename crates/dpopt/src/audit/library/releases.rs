@@ -121,6 +121,7 @@ fn sparse_sums(clip: SparseClip) -> [Result<Sensitive<SparseSum>, CuratorError>;
 }
 
 /// What is released of the first coordinate.
+#[allow(clippy::ptr_arg, reason = "a mechanism's output is this type")]
 fn first(released: &Vec<(u64, f64)>) -> f64 {
     released.iter().find(|entry| entry.0 == 0).map_or(0.0, |entry| entry.1)
 }

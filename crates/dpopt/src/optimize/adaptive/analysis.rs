@@ -114,8 +114,8 @@ fn the_radial_clip_keeps_the_bias_lemma_and_the_euclidean_one_does_not_always() 
         let (mut radial, mut nearest) = (x.clone(), x.clone());
         clip_to_ellipsoid(&mut radial, &a);
         crate::geometry::project_ellipsoid(&mut nearest, &a);
-        for p in [2.0, 4.0, 8.0] {
-            let sharp = ((p - 1.0) / p as f64).powf(p) / (p - 1.0) * length.powf(p);
+        for p in [2.0f64, 4.0, 8.0] {
+            let sharp = ((p - 1.0) / p).powf(p) / (p - 1.0) * length.powf(p);
             assert!(distance(&radial, &x, &a) <= sharp * (1.0 + 1e-12));
         }
         worst = worst.max(distance(&nearest, &x, &a) / distance(&radial, &x, &a).max(1e-12));

@@ -108,6 +108,7 @@ fn accuracy(model: &Embedding, weights: &[f64], examples: &Examples, loss: Loss)
 }
 
 #[test]
+#[allow(clippy::approx_constant, reason = "reference values, written out")]
 fn accounting_of_counts_and_gradients_has_the_published_numbers() {
     // q = .01, T = 1000, δ = 1e-6, σ₂ = 1
     let epsilon = |sigma: f64| {

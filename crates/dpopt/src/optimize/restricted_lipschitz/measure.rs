@@ -93,9 +93,13 @@ pub fn from_features(rows: &Public<Rows>, directions: usize) -> Measured {
 /// Of gradients of a *public* loss along a path (`gradients`: rows × columns, row-major): the projector on the leading k
 /// right singular vectors and what it leaves. An empirical profile of this path, not a bound for all points.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// let secret = dpopt::Sensitive::new(vec![1.0, 0.0]);
 /// dpopt::optimize::restricted_lipschitz::measure::from_gradients(&secret, 2, 1); // not public: has to be released first
+/// ```
+/// ```
+/// let open = dpopt::Public::declare(vec![1.0, 0.0]);
+/// dpopt::optimize::restricted_lipschitz::measure::from_gradients(&open, 2, 1);
 /// ```
 pub fn from_gradients(gradients: &Public<Vec<f64>>, columns: usize, directions: usize) -> Measured {
     let rows = gradients.get().len() / columns.max(1);

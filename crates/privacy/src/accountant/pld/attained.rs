@@ -296,7 +296,7 @@ pub(crate) fn delta_floor(event: &Event, relation: Relation, epsilon: f64) -> f6
 fn counted(pair: &dyn Pair, draws: u64, epsilon: f64) -> f64 {
     const WORTH: u64 = 8;
     // larger counts would feel the rounding of divergences
-    if draws < WORTH || draws > 1 << 40 {
+    if !(WORTH..=1 << 40).contains(&draws) {
         return 0.0;
     }
     let t = draws as f64;

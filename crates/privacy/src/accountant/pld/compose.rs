@@ -113,7 +113,7 @@ impl Prepared {
             return Ok(self.reading(0.0, 0.0, zero.1));
         }
         let top = (renyi / self.step).ceil();
-        if !(top >= 1.0 && top < 9e15) {
+        if !(1.0..9e15).contains(&top) {
             return finish(renyi.max(0.0), 0.0);
         }
         let (mut low, mut high) = (0, top as i64);

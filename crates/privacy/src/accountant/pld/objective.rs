@@ -266,12 +266,12 @@ mod tests {
     /// Against direct quadrature of E(1 − e^(ε−f(U)))₊ with a dense maximum over c.
     #[test]
     fn theorem_a_by_quadrature() {
-        for (sigma, lambda, epsilon) in [(4.0, 0.3, 0.2), (2.0, 0.5, 0.7), (3.73, 0.2, 0.05), (1.0, 1.0, 0.5)] {
+        for (sigma, lambda, epsilon) in [(4.0, 0.3f64, 0.2), (2.0, 0.5, 0.7), (3.73, 0.2, 0.05), (1.0, 1.0, 0.5)] {
             let (mu, m, rho) = (1.0 / sigma, 0.5 / (sigma * sigma), 1.0 / lambda);
             let f = |u: f64| {
                 (0..=2000)
                     .map(|i| i as f64 / 2000.0)
-                    .map(|c| c * u + c * c * m + (c * (1.0 - c) * rho as f64).ln_1p())
+                    .map(|c| c * u + c * c * m + (c * (1.0 - c) * rho).ln_1p())
                     .fold(0.0, f64::max)
             };
             let n = 4000;

@@ -240,7 +240,7 @@ impl Spectrum {
         let step = parts[0].0.step;
         let (mut cumulant, mut ln_finite, mut loss_error, mut ln_inflation) = (0.0, 0.0f64, 0.0, 0.0);
         let borrowed: Vec<&Part> = parts.iter().collect();
-        let tilts = parallel::map(&borrowed, |part| tilted(*part, lambda));
+        let tilts = parallel::map(&borrowed, |part| tilted(part, lambda));
         for ((lattice, count), (_, ln_moment)) in parts.iter().zip(&tilts) {
             let t = *count as f64;
             cumulant += t * ln_moment;

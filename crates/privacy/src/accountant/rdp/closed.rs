@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn two_buckets_are_randomized_response() {
         // p over 2 buckets: odds (1 − p/2)/(p/2)
-        let p = 0.3;
-        let epsilon = ((1.0 - p / 2.0) / (p / 2.0) as f64).ln();
+        let p = 0.3f64;
+        let epsilon = ((1.0 - p / 2.0) / (p / 2.0)).ln();
         close(randomized_response(p, 2, 3.0, Relation::ReplaceOne), pure(epsilon, 3.0));
         assert!(randomized_response(p, 2, 3.0, Relation::ZeroOut) < pure(epsilon, 3.0));
         assert_eq!(randomized_response(0.0, 2, 3.0, Relation::ZeroOut), f64::INFINITY);

@@ -153,7 +153,7 @@ mod tests {
         // with strong regularisation it is a Gaussian: (λ ≥ 2σ²)
         let strong = event(2.0, 80.0, GlmLink::Monotone);
         let computed = divergence(&strong, Relation::ZeroOut, 8.0).unwrap();
-        assert!(computed >= 8.0 * 0.125 - 1e-9 && computed < 1.003, "{computed}");
+        assert!((8.0 * 0.125 - 1e-9..1.003).contains(&computed), "{computed}");
     }
 
     #[test]

@@ -215,6 +215,7 @@ mod tests {
 
     /// (x, value to 20 digits): the enclosure holds the value and is narrow. A decimal is known to half a unit of its f64.
     #[test]
+    #[allow(clippy::approx_constant, reason = "reference values, written out")]
     fn enclosures_hold_known_values() {
         let holds = |e: Interval, value: f64| {
             assert!(e.lo <= value.next_up() && value.next_down() <= e.hi, "{e:?} {value}");

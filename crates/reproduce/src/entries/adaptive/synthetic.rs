@@ -132,7 +132,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
     let every = setting.steps / setting.points.max(1);
     let kept = examples.clone();
     let mut look = |t: u64, x: &[f64]| {
-        if setting.points > 0 && (t + 1) % every == 0 {
+        if setting.points > 0 && (t + 1).is_multiple_of(every) {
             curve.push((t + 1, mean_loss(&kept, x)));
         }
         if t + 1 == setting.steps {
@@ -181,7 +181,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
 }
 
 /// The setting with the lowest median loss of the answer among those that a grid allows.
-fn best<'a>(tuned: &'a [(Setting, Vec<Trace>)], method: Method, epsilon: f64, largest: f64) -> Option<&'a Setting> {
+fn best(tuned: &[(Setting, Vec<Trace>)], method: Method, epsilon: f64, largest: f64) -> Option<&Setting> {
     tuned
         .iter()
         .filter(|(s, _)| s.method == method && s.epsilon == epsilon && s.rate <= largest)
@@ -217,7 +217,7 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
             }
         }
     }
-    let results = lab.trials("tune", &cells, tuning, |s, trial| measure(s, trial))?;
+    let results = lab.trials("tune", &cells, tuning, measure)?;
     let tuned: Vec<(Setting, Vec<Trace>)> = cells.into_iter().zip(results).collect();
 
     // the best of each method on each grid, on fresh repeats

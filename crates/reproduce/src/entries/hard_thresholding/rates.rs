@@ -100,7 +100,7 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let by_rows: Vec<Setting> = rows.iter().map(|&rows| Setting { rows, epsilon: 4.0 }).collect();
     let by_epsilon: Vec<Setting> = epsilons.iter().map(|&epsilon| Setting { rows: largest, epsilon }).collect();
     let errors = |phase: &str, settings: &[Setting]| -> Result<Vec<Summary>, Failure> {
-        let all = lab.trials(phase, settings, repeats, |s, trial| squared_error(s, trial))?;
+        let all = lab.trials(phase, settings, repeats, squared_error)?;
         Ok(all.into_iter().map(Summary::of).collect())
     };
     let (in_rows, in_epsilon) = (errors("rows", &by_rows)?, errors("epsilon", &by_epsilon)?);
@@ -150,7 +150,7 @@ pub(super) fn run(lab: &Lab) -> Result<Outcome, Failure> {
     }
     let points = |xs: Vec<f64>, s: &[Summary]| xs.into_iter().zip(s).map(|(x, s)| s.at(x)).collect::<Vec<_>>();
     let panel = |title: &str, axis: Axis, label: &str, xs: Vec<f64>, s: &[Summary]| {
-        Panel::new(title, axis, Axis::log(label)).with(Series::band("DP-GD-HT", points(xs, s).into_iter()))
+        Panel::new(title, axis, Axis::log(label)).with(Series::band("DP-GD-HT", points(xs, s)))
     };
     let charts = vec![(
         "figure".into(),

@@ -194,7 +194,7 @@ pub(super) fn train(
     let every = s.rounds.div_ceil(s.looks);
     let mut curve = Vec::new();
     let mut look = |round: u64, weights: &[f32]| {
-        if !corpus.watched.is_empty() && (round % every == 0 || round == s.rounds) {
+        if !corpus.watched.is_empty() && (round.is_multiple_of(every) || round == s.rounds) {
             curve.push((round, perplexity(network, weights, &corpus.watched)));
         }
     };

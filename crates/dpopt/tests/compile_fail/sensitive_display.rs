@@ -1,4 +1,0 @@
-fn main() {
-    let s = dpopt::Sensitive::new(3.0_f64);
-    println!("{}", s);
-}
