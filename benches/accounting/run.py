@@ -4,6 +4,7 @@ Warm: the median of repeated calls in one process. Cold: a new process until the
 import, which is what a script pays). Prints both and, last, `ratio NAME VALUE`: how many times faster dpopt is.
 The peer runs at its default interval 1e-4 and at 1e-3; the tightness of both is printed.
 """
+
 import json
 import pathlib
 import statistics
@@ -33,7 +34,12 @@ def line(q, sigma, steps, delta):
 
 
 PARTS = " + ".join(f"poisson({1e-3 + 1e-5 * i:.5f}, gaussian({1 + 5e-4 * i:.4f}))" for i in range(2000))
-CALIBRATION = {"expression": "poisson(0.01, gaussian(?)) x 1000", "relation": "add-or-remove", "delta": 1e-6, "epsilon": 1.0}
+CALIBRATION = {
+    "expression": "poisson(0.01, gaussian(?)) x 1000",
+    "relation": "add-or-remove",
+    "delta": 1e-6,
+    "epsilon": 1.0,
+}
 COLD_PEER = """
 from dp_accounting import pld
 import dp_accounting as d
@@ -69,7 +75,9 @@ def main():
         t = statistics.median(mine)
         for label, rows in (("1e-4", fine), ("1e-3", coarse)):
             value, peer_time = rows[0][0], statistics.median(r[1] for r in rows)
-            print(f"{name}: dpopt {epsilon:.7f} in {t * 1e3:.2f} ms, peer({label}) {value:.7f} in {peer_time * 1e3:.1f} ms")
+            print(
+                f"{name}: dpopt {epsilon:.7f} in {t * 1e3:.2f} ms, peer({label}) {value:.7f} in {peer_time * 1e3:.1f} ms"
+            )
             if label == "1e-4":
                 ratios.append((f"accounting-{name}-warm", peer_time / t))
                 # how much of ε is slack: the peer's against ours, measured from the exact value
@@ -79,7 +87,11 @@ def main():
                 ratios.append((f"accounting-{name}-warm-coarse-peer", peer_time / t))
         cold_mine = statistics.median(ours([line(*arguments)])[1] for _ in range(5))
         cold_peer = statistics.median(
-            timed(lambda: subprocess.run([sys.executable, "-c", COLD_PEER.format(*arguments)], capture_output=True, check=True))[1]
+            timed(
+                lambda: subprocess.run(
+                    [sys.executable, "-c", COLD_PEER.format(*arguments)], capture_output=True, check=True
+                )
+            )[1]
             for _ in range(3)
         )
         print(f"{name}: cold dpopt {cold_mine * 1e3:.1f} ms, peer {cold_peer * 1e3:.0f} ms")
@@ -93,11 +105,15 @@ def main():
         sigma = dpa.calibrate_dp_mechanism(
             lambda: pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4),
             lambda s: dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(s)), 1000),
-            1.0, 1e-6, tol=1e-6,
+            1.0,
+            1e-6,
+            tol=1e-6,
         )
         theirs.append(time.perf_counter() - start)
     t, peer_time = statistics.median(mine), statistics.median(theirs)
-    print(f"calibration: dpopt {answers[-1]['noise']:.7f} in {t * 1e3:.1f} ms, peer {sigma:.7f} in {peer_time * 1e3:.0f} ms")
+    print(
+        f"calibration: dpopt {answers[-1]['noise']:.7f} in {t * 1e3:.1f} ms, peer {sigma:.7f} in {peer_time * 1e3:.0f} ms"
+    )
     ratios.append(("accounting-calibration-warm", peer_time / t))
     # no peer does these in seconds at a comparable tightness: against a limit, which the name says
     rows = [
@@ -120,7 +136,9 @@ def main():
 
     value, _ = timed(peer_rdp)
     peer_time = statistics.median(timed(peer_rdp)[1] for _ in range(5))
-    print(f"million-steps by Rényi: dpopt {answers[-1]['upper']:.5f} in {t * 1e3:.2f} ms, peer {value:.5f} in {peer_time * 1e3:.1f} ms")
+    print(
+        f"million-steps by Rényi: dpopt {answers[-1]['upper']:.5f} in {t * 1e3:.2f} ms, peer {value:.5f} in {peer_time * 1e3:.1f} ms"
+    )
     ratios.append(("accounting-million-steps-rdp", peer_time / t))
     for name, value in ratios:
         print(f"ratio {name} {value:.3g}")

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+
 import tomllib
 
 HERE = pathlib.Path(__file__).parent
@@ -50,9 +51,24 @@ def dpopt_fit(binary, folder, bounds, epsilon):
     model = folder / "model.json"
     start = time.perf_counter()
     fit = subprocess.run(
-        [binary, "fit", folder / "train.csv", "--target", "income", "--epsilon", str(epsilon), "--delta", str(DELTA),
-         "--bounds", bounds, "-o", model],
-        capture_output=True, text=True)
+        [
+            binary,
+            "fit",
+            folder / "train.csv",
+            "--target",
+            "income",
+            "--epsilon",
+            str(epsilon),
+            "--delta",
+            str(DELTA),
+            "--bounds",
+            bounds,
+            "-o",
+            model,
+        ],
+        capture_output=True,
+        text=True,
+    )
     seconds = time.perf_counter() - start
     if fit.returncode:
         sys.exit(fit.stderr)
@@ -65,6 +81,7 @@ def dpopt_fit(binary, folder, bounds, epsilon):
 def one_hot(rows, facts, columns):
     """Plain features from the same public facts: numbers scaled to [0, 1], categories one-hot."""
     import numpy as np
+
     blocks, labels = [], facts["income"]["levels"]
     for name, position in columns.items():
         if name == "income":
@@ -86,6 +103,7 @@ def one_hot(rows, facts, columns):
 def opacus_fit(train, test, epsilon, seed):
     import torch
     from opacus import PrivacyEngine
+
     torch.manual_seed(seed)
     x, y = (torch.tensor(a) for a in train)
     start = time.perf_counter()
@@ -94,8 +112,14 @@ def opacus_fit(train, test, epsilon, seed):
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y.float()), batch_size=1024)
     engine = PrivacyEngine()
     model, optimizer, loader = engine.make_private_with_epsilon(
-        module=model, optimizer=optimizer, data_loader=loader, epochs=10, target_epsilon=epsilon,
-        target_delta=DELTA, max_grad_norm=1.0)
+        module=model,
+        optimizer=optimizer,
+        data_loader=loader,
+        epochs=10,
+        target_epsilon=epsilon,
+        target_delta=DELTA,
+        max_grad_norm=1.0,
+    )
     loss = torch.nn.BCEWithLogitsLoss()
     for _ in range(10):
         for batch, target in loader:
@@ -111,6 +135,7 @@ def opacus_fit(train, test, epsilon, seed):
 
 def diffprivlib_fit(train, test, epsilon, seed):
     from diffprivlib.models import LogisticRegression
+
     # 14 columns, each with one entry of size at most 1
     model = LogisticRegression(epsilon=epsilon, data_norm=math.sqrt(14), max_iter=300, random_state=seed)
     start = time.perf_counter()

@@ -2,6 +2,7 @@
 
 Prints nanoseconds per sample and, last, `ratio NAME VALUE`: how many times faster dpopt is than NAME.
 """
+
 import pathlib
 import subprocess
 import time

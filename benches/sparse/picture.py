@@ -2,6 +2,7 @@
 
 Arguments: draws per step of the same records at any d, and of Zipf's law over 1e5, 1e6, 1e7 features.
 """
+
 import math
 import pathlib
 import sys
@@ -11,16 +12,22 @@ W, H, L, B, R, T = 720, 360, 80, 60, 190, 24
 x = lambda d: L + (math.log10(d) - 4) / 3 * (W - L - R)
 y = lambda n: H - B - (math.log10(n) - 3) / 4.2 * (H - B - T)
 dims, labels = [1e4, 1e5, 1e6, 1e7], ["10⁴", "10⁵", "10⁶", "10⁷"]
-out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {W} {H}" font-family="sans-serif" font-size="14">',
-       f'<rect width="{W}" height="{H}" fill="white"/>']
+out = [
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {W} {H}" font-family="sans-serif" font-size="14">',
+    f'<rect width="{W}" height="{H}" fill="white"/>',
+]
 for power, label in zip(range(3, 8), ["10³", "10⁴", "10⁵", "10⁶", "10⁷"]):
-    at = y(10 ** power)
-    out.append(f'<line x1="{L}" x2="{W - R}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>'
-               f'<text x="{L - 10}" y="{at + 5:.1f}" text-anchor="end" fill="#555">{label}</text>')
+    at = y(10**power)
+    out.append(
+        f'<line x1="{L}" x2="{W - R}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>'
+        f'<text x="{L - 10}" y="{at + 5:.1f}" text-anchor="end" fill="#555">{label}</text>'
+    )
 for d, label in zip(dims, labels):
     out.append(f'<text x="{x(d):.1f}" y="{H - B + 24}" text-anchor="middle" fill="#555">{label}</text>')
 out.append(f'<text x="{(L + W - R) / 2}" y="{H - 12}" text-anchor="middle">features d</text>')
-out.append(f'<text transform="translate(24,{(H - B + T) / 2}) rotate(-90)" text-anchor="middle">noise draws per step</text>')
+out.append(
+    f'<text transform="translate(24,{(H - B + T) / 2}) rotate(-90)" text-anchor="middle">noise draws per step</text>'
+)
 
 
 def line(points, color, name):

@@ -3,6 +3,7 @@
 Prints times and counts and, last, `ratio NAME VALUE`: how many times better than the peer or limit NAME. Say which machine
 and load with the numbers; best of ROUNDS each.
 """
+
 import os
 import pathlib
 import subprocess
@@ -55,8 +56,14 @@ def opacus(layer, dimension, mode, steps):
     loader = torch.utils.data.DataLoader(rows, batch_size=BATCH)
     criterion = torch.nn.BCEWithLogitsLoss(reduction="mean")
     parts = PrivacyEngine().make_private(
-        module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=0.5,
-        poisson_sampling=False, criterion=criterion, grad_sample_mode=mode,
+        module=model,
+        optimizer=optimizer,
+        data_loader=loader,
+        noise_multiplier=1.0,
+        max_grad_norm=0.5,
+        poisson_sampling=False,
+        criterion=criterion,
+        grad_sample_mode=mode,
     )
     if mode == "ghost":
         model, optimizer, criterion, loader = parts
@@ -95,8 +102,10 @@ def main():
     touched = ours["zipf_1e7_touched_per_step"]
     per_draw = 1e3 * (ours["zipf_1e7_dp_us"] - ours["zipf_1e7_sgd_us"]) / touched
     in_cache = 1e3 * (ours["same_1e4_dp_us"] - ours["same_1e4_sgd_us"]) / ours["same_1e4_touched_per_step"]
-    print(f"what DP adds per touched weight: {in_cache:.1f} ns in the cache, {per_draw:.1f} ns at d = 1e7; "
-          f"of it random bits {2 * ours['random_word_ns']:.1f} ns")
+    print(
+        f"what DP adds per touched weight: {in_cache:.1f} ns in the cache, {per_draw:.1f} ns at d = 1e7; "
+        f"of it random bits {2 * ours['random_word_ns']:.1f} ns"
+    )
     ratio = {
         "touched_1e4_over_1e7": ours["same_1e4_touched_per_step"] / ours["same_1e7_touched_per_step"],
         "draws_1e4_over_1e7": ours["same_1e4_draws_per_step"] / ours["same_1e7_draws_per_step"],

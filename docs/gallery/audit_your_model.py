@@ -7,9 +7,8 @@ import os
 import warnings
 from pathlib import Path
 
-import numpy as np
-
 import dpopt
+import numpy as np
 from dpopt import audit
 
 out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))

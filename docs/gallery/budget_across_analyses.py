@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
-import numpy as np
-
 import dpopt
+import numpy as np
 from dpopt import mechanisms, plot
 
 out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))
@@ -38,5 +37,9 @@ except dpopt.BudgetExceeded as refused:
 
 print(ledger)
 (out / "ledger.html").write_text(ledger._repr_html_(), encoding="utf-8")
-ax = plot.privacy_curve(*[e.event for e in ledger.entries], labels=[e.name for e in ledger.entries], epsilons=[0.05, 0.1, 0.2, 0.3, 0.5, 1.0])
+ax = plot.privacy_curve(
+    *[e.event for e in ledger.entries],
+    labels=[e.name for e in ledger.entries],
+    epsilons=[0.05, 0.1, 0.2, 0.3, 0.5, 1.0],
+)
 ax.figure.savefig(out / "budget_curves.svg")

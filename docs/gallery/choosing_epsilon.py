@@ -6,11 +6,10 @@ Every fit on the private table costs; a simulated table with the same facts cost
 import os
 from pathlib import Path
 
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-
 import dpopt
+import numpy as np
 from dpopt import plot
+from sklearn.linear_model import LogisticRegression
 
 out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))
 out.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,9 @@ Run it with `python docs/gallery/first_model.py`; pictures and the report go to 
 import os
 from pathlib import Path
 
+import dpopt
 import numpy as np
 import pandas as pd
-
-import dpopt
 from dpopt import plot
 
 out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))
@@ -24,16 +23,16 @@ X = pd.DataFrame({
 logit = X.to_numpy() @ [0.4, 0.35, 0.5] - 7
 y = np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-logit)), ">50K", "<=50K")
 
-model = dpopt.LogisticRegression(
-    epsilon=1.0, delta=1e-6, bounds=([1.8, 1, 0], [8, 16, 8]), classes=["<=50K", ">50K"]
-)
+model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=([1.8, 1, 0], [8, 16, 8]), classes=["<=50K", ">50K"])
 
 # Before any record is read: every method, its noise, its predicted error, its certified guarantee.
 print(model.explain(n_rows=n, n_features=3))
 
 model.fit(X, y)
 print(model.privacy_)
-print("accuracy", round(model.score(X, y), 3), "(of the training table; a published number would be a release of its own)")
+print(
+    "accuracy", round(model.score(X, y), 3), "(of the training table; a published number would be a release of its own)"
+)
 
 plot.coefficient_intervals(model).figure.savefig(out / "first_model_coefficients.svg")
 plot.privacy_curve(model, epsilons=np.linspace(0.1, 1.5, 15)).figure.savefig(out / "first_model_privacy.svg")

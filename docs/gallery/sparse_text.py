@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-import numpy as np
-from sklearn.pipeline import make_pipeline
-
 import dpopt
+import numpy as np
 from dpopt import plot
+from sklearn.pipeline import make_pipeline
 
 out = Path(os.environ.get("DPOPT_GALLERY_OUT", "gallery-out"))
 out.mkdir(parents=True, exist_ok=True)
@@ -31,6 +30,10 @@ print(model[-1].plan_)
 
 # What would many small steps cost? DP-SGD reads a batch at a time; ε grows slowly with the number of steps.
 steps = [1, 3, 10, 30, 100, 200, 300]
-ax = plot.epsilon_over_steps("poisson(0.02, gaussian(1.0))", steps, delta=1e-6, label="batches of 2 %, noise multiplier 1")
-plot.epsilon_over_steps("poisson(0.02, gaussian(2.0))", steps, delta=1e-6, label="batches of 2 %, noise multiplier 2", ax=ax)
+ax = plot.epsilon_over_steps(
+    "poisson(0.02, gaussian(1.0))", steps, delta=1e-6, label="batches of 2 %, noise multiplier 1"
+)
+plot.epsilon_over_steps(
+    "poisson(0.02, gaussian(2.0))", steps, delta=1e-6, label="batches of 2 %, noise multiplier 2", ax=ax
+)
 ax.figure.savefig(out / "sparse_text_epsilon_over_steps.svg")

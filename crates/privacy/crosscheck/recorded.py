@@ -7,6 +7,7 @@ The recording is no part of the project: it is read from PAIRS.json, else from $
 answer of ours is below an exact value or below what a mechanism of the event is certified to attain, is refused, or is more than
 0.1 % above a peer's number that is a valid bound. A peer's number below an exact or an attained value is none and is listed.
 """
+
 import collections
 import json
 import math
@@ -78,7 +79,12 @@ def exact(question):
 
 def task(question):
     known = "delta" if question["asks"] == "get_epsilon" else "epsilon"
-    return {"event": question["event"], "relation": RELATION[question["relation"]], known: question["at"], "bracket": True}
+    return {
+        "event": question["event"],
+        "relation": RELATION[question["relation"]],
+        known: question["at"],
+        "bracket": True,
+    }
 
 
 def main():
@@ -89,7 +95,9 @@ def main():
     questions = json.loads(found.read_text(encoding="utf-8"))
     lines = [task(q) for q in questions]
     lines = [dict(line, accountant=name) if name else line for line in lines for name in (None, "pld")]
-    run = subprocess.run([sys.argv[1]], input="\n".join(map(json.dumps, lines)), capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.argv[1]], input="\n".join(map(json.dumps, lines)), capture_output=True, text=True, check=True
+    )
     answers = [json.loads(x) for x in run.stdout.splitlines()]
     counts, failures, invalid = collections.Counter(), [], []
     for q, best, lattice in zip(questions, answers[::2], answers[1::2], strict=True):
@@ -117,7 +125,9 @@ def main():
             counts["looser by at most 0.1 %"] += 1
         else:
             failures.append(f"above a valid bound: {what}: {ours}, peer {peer}")
-    print("recorded questions: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f", {len(failures)} failures")
+    print(
+        "recorded questions: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f", {len(failures)} failures"
+    )
     for line in invalid:
         print(f"no bound: {line}")
     for line in failures:

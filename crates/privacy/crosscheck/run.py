@@ -10,6 +10,7 @@ that is a valid bound.
 A peer's number p below ours is judged by proof, not by opinion: it is no bound if it is below the exact value, or below
 the lower bound that our accountant certifies for the same event; otherwise it is a valid, tighter number.
 """
+
 import datetime
 import json
 import math
@@ -45,6 +46,7 @@ def count(a, b):
 
 
 # ---- peers: name -> (function of the case's dictionary, what it claims) ------------------------------------------------
+
 
 def event_of(case):
     return EVENTS[case["family"]](*case["parameters"])
@@ -98,7 +100,8 @@ def autodp(case):
 
 def dpa_pld_of(case):
     """Its distributions of mechanisms that version 0.6 has no event for."""
-    from dp_accounting.pld import common, privacy_loss_distribution as distribution
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as distribution
 
     *p, times = case["parameters"]
     if case["family"] == "discrete Gaussian":
@@ -130,13 +133,17 @@ EVENTS = {
     "discrete Laplace": lambda a, s, t: TIMES(dpa.dp_event.DiscreteLaplaceDpEvent(a, s), t),
     # composed one by one: this peer's accountant drops `count` of a self-composed randomized response
     "randomized response": lambda p, k, t: dpa.ComposedDpEvent([dpa.dp_event.RandomizedResponseDpEvent(p, k)] * t),
-    "mixed": lambda q, s, t, b, k, z: dpa.ComposedDpEvent([
-        TIMES(dpa.PoissonSampledDpEvent(q, dpa.GaussianDpEvent(s)), t),
-        TIMES(dpa.LaplaceDpEvent(b), k),
-        dpa.GaussianDpEvent(z),
-    ]),
+    "mixed": lambda q, s, t, b, k, z: dpa.ComposedDpEvent(
+        [
+            TIMES(dpa.PoissonSampledDpEvent(q, dpa.GaussianDpEvent(s)), t),
+            TIMES(dpa.LaplaceDpEvent(b), k),
+            dpa.GaussianDpEvent(z),
+        ]
+    ),
     "mixture of Gaussians": lambda s, c, w, t: TIMES(dpa.dp_event.MixtureOfGaussiansDpEvent(s, c, w), t),
-    "fixed-size samples": lambda n, m, s, t: TIMES(dpa.SampledWithoutReplacementDpEvent(n, m, dpa.GaussianDpEvent(s)), t),
+    "fixed-size samples": lambda n, m, s, t: TIMES(
+        dpa.SampledWithoutReplacementDpEvent(n, m, dpa.GaussianDpEvent(s)), t
+    ),
     # as its own later versions account it
     "permute-and-flip": lambda epsilon, t: TIMES(dpa.LaplaceDpEvent(1 / epsilon), t),
     "truncated batches": lambda n, q, m, s, t: TIMES(dpa.dp_event.TruncatedSubsampledGaussianDpEvent(n, q, m, s), t),
@@ -148,7 +155,11 @@ OWN_EVENTS = {
     "(ε, δ) composition": lambda epsilon, d0: {"class_name": "ApproxDpDpEvent", "epsilon": epsilon, "delta": d0},
     "(ε, δ) as an event": lambda epsilon, d0: {"class_name": "EpsilonDeltaDpEvent", "epsilon": epsilon, "delta": d0},
     "discrete Gaussian": lambda sigma, s: {
-        "class_name": "DiscreteGaussianDpEvent", "sigma": sigma, "sensitivity": s, "dimension": 1},
+        "class_name": "DiscreteGaussianDpEvent",
+        "sigma": sigma,
+        "sensitivity": s,
+        "dimension": 1,
+    },
     "permute-and-flip": lambda epsilon: {"class_name": "PermuteAndFlipDpEvent", "epsilon": epsilon},
 }
 
@@ -219,11 +230,22 @@ def cases():
         p = [log_uniform(1, 100), count(1, 25) if i % 2 == 0 else count(25, 2000)]
         add("Laplace composition", "add-or-remove", p, log_uniform(1e-10, 1e-4), generic)
     for _ in range(20):
-        add("discrete Laplace", "add-or-remove", [log_uniform(0.02, 1.0), rng.randint(1, 5), count(1, 100)],
-            log_uniform(1e-10, 1e-4), generic[:1])
+        add(
+            "discrete Laplace",
+            "add-or-remove",
+            [log_uniform(0.02, 1.0), rng.randint(1, 5), count(1, 100)],
+            log_uniform(1e-10, 1e-4),
+            generic[:1],
+        )
     for _ in range(50):
-        p = [log_uniform(1e-3, 0.3), rng.uniform(0.8, 5), count(10, 1000),
-             rng.uniform(3, 40), rng.randint(1, 10), rng.uniform(2, 30)]
+        p = [
+            log_uniform(1e-3, 0.3),
+            rng.uniform(0.8, 5),
+            count(10, 1000),
+            rng.uniform(3, 40),
+            rng.randint(1, 10),
+            rng.uniform(2, 30),
+        ]
         add("mixed", "add-or-remove", p, log_uniform(1e-9, 1e-5), generic)
     for _ in range(40):
         p = [log_uniform(1e-3, 0.3), rng.uniform(1, 8), count(1, 1000)]
@@ -264,6 +286,7 @@ def cases():
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------
+
 
 class Late(Exception):
     pass
@@ -325,9 +348,14 @@ def referees(todo, cache):
 
 
 def ours(binary, todo):
-    lines = [dict(event=c["event"], relation=c["relation"], delta=c["delta"], accountant=accountant, bracket=True)
-             for c in todo for accountant in ("pld", None)]
-    answers = subprocess.run([binary], input="\n".join(map(json.dumps, lines)), capture_output=True, text=True, check=True)
+    lines = [
+        dict(event=c["event"], relation=c["relation"], delta=c["delta"], accountant=accountant, bracket=True)
+        for c in todo
+        for accountant in ("pld", None)
+    ]
+    answers = subprocess.run(
+        [binary], input="\n".join(map(json.dumps, lines)), capture_output=True, text=True, check=True
+    )
     answers = [json.loads(x) for x in answers.stdout.splitlines()]
     # the tightest bound, and the lattice's lower bound
     return [(best, lattice) for lattice, best in zip(answers[::2], answers[1::2], strict=True)]
@@ -359,8 +387,13 @@ def judge(todo, judged, mine):
             table.setdefault((c["family"], "our certified lower bound"), []).append(upper / max(attained, 1e-300) - 1)
         for name, answer in r["peers"].items():
             if "value" not in answer or not math.isfinite(answer["value"]) or answer["value"] < 0:
-                why = ("no answer within the time limit" if "late" in answer else
-                       "aborts or refuses: " + answer["error"] if "error" in answer else f"returns {answer['value']}")
+                why = (
+                    "no answer within the time limit"
+                    if "late" in answer
+                    else "aborts or refuses: " + answer["error"]
+                    if "error" in answer
+                    else f"returns {answer['value']}"
+                )
                 verdict(name, why if len(why) < 90 else why[:90] + "…")
                 continue
             p = answer["value"]
@@ -399,22 +432,38 @@ one release, whatever the count (here its events are listed one by one). prv_acc
 
 def page(todo, judged, table, verdicts, lower, failures, seconds):
     truths = [r["truth"].get("method") for r in judged]
-    text = ["# Cross-check of the accountants", "",
-            f"{len(todo)} random events (seed {SEED}), written by `make crosscheck` (crates/privacy/crosscheck/run.py); nothing here is by "
-            f"hand. Exact values: {truths.count('50 digits')} in 50-digit arithmetic, {truths.count('inversion')} by inversion. "
-            f"dp_accounting's lattice at {STEP:g}; at most {SECONDS_PER_CALL} s of processor time per call of a peer. "
-            f"Our times: median {1e3 * sorted(seconds)[len(seconds) // 2]:.2f} ms, largest {1e3 * max(seconds):.0f} ms.", "",
-            f"**Ours below an exact value, or more than 0.1 % above the best valid number: {len(failures)}.**", ""]
+    text = [
+        "# Cross-check of the accountants",
+        "",
+        f"{len(todo)} random events (seed {SEED}), written by `make crosscheck` (crates/privacy/crosscheck/run.py); nothing here is by "
+        f"hand. Exact values: {truths.count('50 digits')} in 50-digit arithmetic, {truths.count('inversion')} by inversion. "
+        f"dp_accounting's lattice at {STEP:g}; at most {SECONDS_PER_CALL} s of processor time per call of a peer. "
+        f"Our times: median {1e3 * sorted(seconds)[len(seconds) // 2]:.2f} ms, largest {1e3 * max(seconds):.0f} ms.",
+        "",
+        f"**Ours below an exact value, or more than 0.1 % above the best valid number: {len(failures)}.**",
+        "",
+    ]
     text += [f"* {x}" for x in failures]
-    text += ["", "Relative excess of ε over ours (for exact values and our lower bound: of ours over them).", "",
-             "| event | against | cases | least | median | largest |", "|---|---|---|---|---|---|"]
+    text += [
+        "",
+        "Relative excess of ε over ours (for exact values and our lower bound: of ours over them).",
+        "",
+        "| event | against | cases | least | median | largest |",
+        "|---|---|---|---|---|---|",
+    ]
     for (family, name), row in sorted(table.items()):
         row = sorted(row)
         text.append(f"| {family} | {name} | {len(row)} | {row[0]:+.2e} | {row[len(row) // 2]:+.2e} | {row[-1]:+.2e} |")
     text += ["", "## What each peer's numbers are", "", "| peer | its number is | cases |", "|---|---|---|"]
     text += [f"| {name} | {why} | {n} |" for (name, why), n in sorted(verdicts.items())]
-    text += ["", "## Every case where a peer is lower by more than 1e-5 of ε", NOTES.rstrip(), "",
-             "| peer | event | its ε | against | which is | ours |", "|---|---|---|---|---|---|"]
+    text += [
+        "",
+        "## Every case where a peer is lower by more than 1e-5 of ε",
+        NOTES.rstrip(),
+        "",
+        "| peer | event | its ε | against | which is | ours |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, what, p, value, kind, upper in sorted(lower):
         text.append(f"| {name} | {what} | {p:.8g} | {value:.8g} | {kind} | {upper:.8g} |")
     return "\n".join(text).rstrip() + "\n"

@@ -1,5 +1,6 @@
 """Exact values, independent of every accountant: 50-digit arithmetic for unsampled mechanisms (`digits50`), Laplace
 inversion of the exact one-step transform for Poisson-sampled Gaussians (`inversion`, about 1e-8, from 20 steps on)."""
+
 import math
 
 import mpmath as mp
@@ -94,7 +95,7 @@ def discrete_gaussian(sigma, s, times, delta):
     sigma, s = mp.mpf(sigma), int(s)
     # beyond that P is below 1e-53
     reach = int(mp.ceil(mp.mpf("15.6") * sigma))
-    f = {y: mp.exp(-mp.mpf(y) ** 2 / (2 * sigma**2)) for y in range(-reach, reach + 1)}
+    f = {y: mp.exp(-(mp.mpf(y) ** 2) / (2 * sigma**2)) for y in range(-reach, reach + 1)}
     total = sum(f.values())
     return lattice({s + 2 * y: m / total for y, m in f.items()}, s / (2 * sigma**2), times, delta)
 

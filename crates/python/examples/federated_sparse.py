@@ -26,21 +26,21 @@ def records(seed):
 
 
 def client(address, seed):
-    from flwr.client import start_client
-
     from dpopt.flower import PrivateClient
+    from flwr.client import start_client
 
     X, y = records(seed)
     private = PrivateClient(X, y, epsilon=2.0, delta=1e-5, rounds=ROUNDS, local_steps=2, learning_rate=2.0)
     start_client(server_address=address, client=private.to_client())
     released = sum(r["count"] for r in private.releases)
-    print(f"client {seed}: {released} noisy sums, noise multiplier {private.noise_multiplier:.3f}, epsilon 2", flush=True)
+    print(
+        f"client {seed}: {released} noisy sums, noise multiplier {private.noise_multiplier:.3f}, epsilon 2", flush=True
+    )
 
 
 def server(address):
-    from flwr.server import ServerConfig, start_server
-
     from dpopt.flower import HardThresholding
+    from flwr.server import ServerConfig, start_server
 
     strategy = HardThresholding(2, FEATURES, min_fit_clients=2, min_available_clients=2)
     start_server(server_address=address, config=ServerConfig(num_rounds=ROUNDS), strategy=strategy)

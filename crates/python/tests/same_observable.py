@@ -22,10 +22,9 @@ import re
 import sys
 import warnings
 
+import dpopt
 import numpy as np
 import scipy.sparse as sp
-
-import dpopt
 from dpopt import mechanisms, select
 
 RELATIONS = ("zero-out", "add-or-remove", "replace-one")
@@ -95,7 +94,11 @@ def of_report(html):
 
 def of_model(model, X):
     """Everything of a fitted model that is not a noisy number."""
-    seen = {"attributes": {k: structure(v) for k, v in sorted(vars(model).items()) if k not in ("_report_facts", "plan_", "privacy_")}}
+    seen = {
+        "attributes": {
+            k: structure(v) for k, v in sorted(vars(model).items()) if k not in ("_report_facts", "plan_", "privacy_")
+        }
+    }
     if hasattr(model, "classes_"):
         seen["classes"] = model.classes_.tolist()
     if hasattr(model, "get_support"):
@@ -114,7 +117,11 @@ def of_model(model, X):
 def observed(run):
     """What `run` shows: its result's structure or its exception, all warnings, all printed lines."""
     out, err = io.StringIO(), io.StringIO()
-    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         warnings.simplefilter("always")
         try:
             result = ("ok", run())
@@ -143,7 +150,9 @@ def fit(make, form, task, record):
     # a missing label is None in a list, as anybody would write it
     y = [None if v != v else v for v in y] if form in ("lists", "objects") and task != "regression" else y
     model = make()
-    return observed(lambda: of_model(model.fit(given) if isinstance(model, dpopt.MeanEstimator) else model.fit(given, y), X))
+    return observed(
+        lambda: of_model(model.fit(given) if isinstance(model, dpopt.MeanEstimator) else model.fit(given, y), X)
+    )
 
 
 def estimators(task):
@@ -155,20 +164,35 @@ def estimators(task):
         yield "LinearRegression", dpopt.LinearRegression, facts, ("auto", *dpopt.METHODS)
         yield "Ridge", dpopt.Ridge, {**facts, "alpha": 1e-9}, ("auto",)
         for loss in ("squared_error", "huber", "absolute_error"):
-            yield f"SGDRegressor {loss}", dpopt.SGDRegressor, {**facts, **sampled, "loss": loss, "threshold": 1e-3}, ("noisy-sgd",)
+            yield (
+                f"SGDRegressor {loss}",
+                dpopt.SGDRegressor,
+                {**facts, **sampled, "loss": loss, "threshold": 1e-3},
+                ("noisy-sgd",),
+            )
         yield "SparseLinearRegression", dpopt.SparseLinearRegression, {**facts, "max_features": 1}, SPARSE
         yield "TwoTowerRegressor", dpopt.TwoTowerRegressor, {**facts, **sampled, "embedding_dim": 2}, ("",)
         yield "MeanEstimator", dpopt.MeanEstimator, {k: v for k, v in facts.items() if k != "target_bounds"}, ("",)
         return
     facts["classes"] = [0, 1] if task == "two classes" else [0, 1, 2]
     yield "LogisticRegression", dpopt.LogisticRegression, facts, ("auto", *dpopt.METHODS)
-    yield "LinearSVC", dpopt.LinearSVC, {**facts, "smoothing": 1e-3}, ("auto", "objective-perturbation", "output-perturbation")
+    yield (
+        "LinearSVC",
+        dpopt.LinearSVC,
+        {**facts, "smoothing": 1e-3},
+        ("auto", "objective-perturbation", "output-perturbation"),
+    )
     for loss in ("log_loss", "hinge", "smoothed_hinge"):
         yield f"SGDClassifier {loss}", dpopt.SGDClassifier, {**facts, **sampled, "loss": loss}, ("noisy-sgd",)
     yield "SparseLogisticRegression", dpopt.SparseLogisticRegression, {**facts, "max_features": 1}, SPARSE
     yield "EmbeddingClassifier", dpopt.EmbeddingClassifier, {**facts, **sampled, "embedding_dim": 2}, ("",)
     if task == "two classes":
-        yield "TwoTowerClassifier", dpopt.TwoTowerClassifier, {**facts, **sampled, "embedding_dim": 2, "select_rows": True}, ("",)
+        yield (
+            "TwoTowerClassifier",
+            dpopt.TwoTowerClassifier,
+            {**facts, **sampled, "embedding_dim": 2, "select_rows": True},
+            ("",),
+        )
 
 
 def fits():
@@ -190,7 +214,11 @@ def fits():
             for form in ("csr", "float32", "pandas", "lists", "objects"):
                 if form == "csr" and kind is dpopt.MeanEstimator:
                     continue
-                given = dict(facts) if not methods[0] else {**facts, "method": methods[-1] if methods[0] == "noisy-sgd" else "auto"}
+                given = (
+                    dict(facts)
+                    if not methods[0]
+                    else {**facts, "method": methods[-1] if methods[0] == "noisy-sgd" else "auto"}
+                )
                 yield f"{name} {form} {task}", (kind, given, form, task)
 
 
@@ -202,7 +230,10 @@ def run_fit(case, record):
 def search(record, task):
     X, y = table(record, task)
     if task == "regression":
-        inner, grid = dpopt.Ridge(bounds=(-1, 1), target_bounds=(-1.5, 1.5), method="objective-perturbation"), {"alpha": [1.0, 5.0]}
+        inner, grid = (
+            dpopt.Ridge(bounds=(-1, 1), target_bounds=(-1.5, 1.5), method="objective-perturbation"),
+            {"alpha": [1.0, 5.0]},
+        )
     else:
         inner = dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1, 2], method="objective-perturbation")
         grid = {"regularization": [1.0, 50.0]}
@@ -228,7 +259,9 @@ def release(name, relation, record):
             "frequent_labels of mixed types": lambda: mechanisms.frequent_labels([{"a": 1} if v == 77 else v for v in y], **delta),
             "histogram of mixed types": lambda: mechanisms.histogram([[1] if v == 77 else v for v in y], [0, 1, 2], **common),
         }[name]  # fmt: skip
-    return observed(lambda: (lambda r: (structure(r.value), r.event.to_json(), float(r.bound), structure(r.records)))(run()))
+    return observed(
+        lambda: (lambda r: (structure(r.value), r.event.to_json(), float(r.bound), structure(r.records)))(run())
+    )
 
 
 MECHANISMS = (
@@ -245,7 +278,9 @@ def client(record, loss, q):
     y = 2 * y - 1 if loss == "logistic" else y
 
     def run():
-        made = PrivateClient(X, y, epsilon=5.0, delta=1e-5, rounds=2, loss=loss, sampling_probability=q, insecure_seed=6)
+        made = PrivateClient(
+            X, y, epsilon=5.0, delta=1e-5, rounds=2, loss=loss, sampling_probability=q, insecure_seed=6
+        )
         first = made.fit([np.zeros(COLUMNS)], {})
         second = made.fit(first[0], {})
         finite = [bool(np.isfinite(w).all()) for w in (*first[0], *second[0])]
@@ -258,7 +293,10 @@ def encoder(name, record):
     X, y = table(record, "three classes")
     made = {
         "PublicScaler": (lambda: dpopt.PublicScaler(bounds=(-1, 1)), X),
-        "PublicOneHot": (lambda: dpopt.PublicOneHot(categories=[[0, 1, 2]]), np.array([{"a": 1} if v == 77 else v for v in y], dtype=object)[:, None]),
+        "PublicOneHot": (
+            lambda: dpopt.PublicOneHot(categories=[[0, 1, 2]]),
+            np.array([{"a": 1} if v == 77 else v for v in y], dtype=object)[:, None],
+        ),
         "HashingEncoder": (lambda: dpopt.HashingEncoder(n_features=8), y.astype(object)[:, None]),
     }[name]
     return observed(lambda: structure(made[0]().fit_transform(made[1])))
@@ -331,7 +369,9 @@ class Walker:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="walk everything (some minutes)")
-    parser.add_argument("--slice", default=(0, 23), type=int, nargs=2, metavar=("FIRST", "STEP"), help="which cases without --full")
+    parser.add_argument(
+        "--slice", default=(0, 23), type=int, nargs=2, metavar=("FIRST", "STEP"), help="which cases without --full"
+    )
     parser.add_argument("--only", default="", help="cases whose name holds this")
     given = parser.parse_args()
     names = [name for name, _ in cases()]

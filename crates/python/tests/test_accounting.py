@@ -4,9 +4,8 @@ import json
 import math
 import pickle
 
-import pytest
-
 import dpopt
+import pytest
 from dpopt import accounting as acc
 
 
@@ -72,7 +71,10 @@ def test_calibration_meets_the_budget_and_not_less():
     found = acc.calibrate(lambda z: acc.GaussianDpEvent(z), 1.0, 1e-5)
     assert 3.7306 <= found.value < 3.7308 and found.bound <= 1.0
     steps = acc.calibrate(
-        lambda t: acc.SelfComposedDpEvent(acc.PoissonSampledDpEvent(0.01, acc.GaussianDpEvent(1.5627)), t), 1.0, 1e-6, what="steps"
+        lambda t: acc.SelfComposedDpEvent(acc.PoissonSampledDpEvent(0.01, acc.GaussianDpEvent(1.5627)), t),
+        1.0,
+        1e-6,
+        what="steps",
     )
     assert isinstance(steps.value, int) and 1000 <= steps.value < 1004
 
@@ -169,4 +171,4 @@ def test_ledger_file_is_shared_and_outlives_the_process(tmp_path):
     with pytest.raises(dpopt.PrivacyError, match="started with"):
         dpopt.Ledger(2.0, 1e-5, path=path, name="census")
     with pytest.raises(ValueError, match="share"):
-        first.remaining
+        _ = first.remaining

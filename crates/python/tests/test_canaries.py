@@ -14,11 +14,10 @@ import pkgutil
 import tempfile
 import warnings
 
+import dpopt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import dpopt
 from dpopt import Ledger, mechanisms
 
 TEXT, NUMBER = "c4n4ry-Zoe", 918273645.546
@@ -60,7 +59,18 @@ POISONS = {
     "arrow": lambda: pytest.importorskip("pyarrow").table({"a": [1.0, 2.0], "b": [TEXT, "x"]}),
 }
 #: What a public parameter is given in place of its number, name or list.
-SWAPPED = ("list of both", "objects", "numbers", "one text in an array", "one number in an array", "csr", "dict", "table", "series", "tuple")
+SWAPPED = (
+    "list of both",
+    "objects",
+    "numbers",
+    "one text in an array",
+    "one number in an array",
+    "csr",
+    "dict",
+    "table",
+    "series",
+    "tuple",
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -108,7 +118,11 @@ def chain(error):
 def leaks(run, results=True):
     """Every text that `run` lets out with a mark in it."""
     out, texts = io.StringIO(), []
-    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+    ):
         warnings.simplefilter("always")
         try:
             result = run()
@@ -122,7 +136,11 @@ def leaks(run, results=True):
 
 
 def modules():
-    names = [m.name for m in pkgutil.iter_modules(dpopt.__path__) if not m.name.startswith("_") and m.name not in SKIPPED_MODULES]
+    names = [
+        m.name
+        for m in pkgutil.iter_modules(dpopt.__path__)
+        if not m.name.startswith("_") and m.name not in SKIPPED_MODULES
+    ]
     return [importlib.import_module(f"dpopt.{n}") for n in sorted(names)]
 
 
@@ -141,7 +159,9 @@ def public():
 
 def parameters(function):
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [p for p in inspect.signature(function).parameters.values() if p.kind in kinds and p.name not in ("self", "cls")]
+    return [
+        p for p in inspect.signature(function).parameters.values() if p.kind in kinds and p.name not in ("self", "cls")
+    ]
 
 
 def arguments(function, name):
@@ -190,7 +210,15 @@ def is_model(kind):
 
 def example(kind):
     """A quick estimator that fits the good table."""
-    given = {"epsilon": 5.0, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1], "target_bounds": (-1, 1), "steps": 2, "max_features": 1}
+    given = {
+        "epsilon": 5.0,
+        "delta": 1e-6,
+        "bounds": (-1, 1),
+        "classes": [0, 1],
+        "target_bounds": (-1, 1),
+        "steps": 2,
+        "max_features": 1,
+    }
     if kind is dpopt.select.PrivateSearchCV:
         return kind(GOOD["estimator"], GOOD["param_candidates"], epsilon=5.0, delta=1e-5, expected_runs=1)
     known = kind().get_params()
@@ -205,7 +233,12 @@ def test_classes_keep_a_record_to_themselves(name, kind):
     if not is_model(kind):
         # an event is looked at when it is accounted for
         event = issubclass(kind, dpopt.accounting.DpEvent) and kind is not dpopt.accounting.DpEvent
-        found, _ = walk(kind, name, (lambda made: dpopt.accounting.epsilon(made, 1e-6)) if event else (lambda made: made), EVENTS if event else SWAPPED)
+        found, _ = walk(
+            kind,
+            name,
+            (lambda made: dpopt.accounting.epsilon(made, 1e-6)) if event else (lambda made: made),
+            EVENTS if event else SWAPPED,
+        )
         assert not found, found
         return
     # every parameter of the constructor, at the fit
@@ -217,7 +250,9 @@ def test_classes_keep_a_record_to_themselves(name, kind):
             if texts:
                 found[f"{name}({parameter} = {poison})"] = texts[0]
     # every method, with a record in each argument
-    for method in sorted(m for m in dir(kind) if not m.startswith("_") and m not in SKIPPED_METHODS and not m.endswith("_request")):
+    for method in sorted(
+        m for m in dir(kind) if not m.startswith("_") and m not in SKIPPED_METHODS and not m.endswith("_request")
+    ):
         if not callable(getattr(kind, method)) and not hasattr(example(kind), method):
             continue
         fitted = example(kind).fit(X, Y)
@@ -232,7 +267,9 @@ def test_classes_keep_a_record_to_themselves(name, kind):
 @pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])
 def test_a_ledger_never_writes_a_record(poison, tmp_path):
     ledger = Ledger(50.0, 1e-3, path=tmp_path / "a.ledger")
-    model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=ledger, method="objective-perturbation")
+    model = dpopt.LogisticRegression(
+        epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1], budget=ledger, method="objective-perturbation"
+    )
     leaks(lambda: model.fit(POISONS[poison](), [0, 1]))
     leaks(lambda: mechanisms.gaussian_sum(POISONS[poison](), 1.0, epsilon=1.0, delta=1e-6, ledger=ledger))
     text = (tmp_path / "a.ledger").read_text()
@@ -246,7 +283,12 @@ def test_the_walk_sees_what_it_should():
         except ValueError:
             raise ValueError("hidden") from None
 
-    assert leaks(lambda: float(TEXT)) and leaks(lambda: print(NUMBER)) and leaks(lambda: warnings.warn(TEXT)) and leaks(lambda: [NUMBER])
+    assert (
+        leaks(lambda: float(TEXT))
+        and leaks(lambda: print(NUMBER))
+        and leaks(lambda: warnings.warn(TEXT, stacklevel=1))
+        and leaks(lambda: [NUMBER])
+    )
     assert leaks(lambda: chained(1)) and not leaks(lambda: float("x"))
 
 

@@ -5,17 +5,16 @@ import multiprocessing
 import os
 import pickle
 
+import dpopt
 import joblib
 import numpy as np
 import pytest
+from dpopt import Ledger, LogisticRegression
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, StackingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-
-import dpopt
-from dpopt import Ledger, LogisticRegression
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
 
@@ -73,7 +72,7 @@ def test_a_ledger_in_memory_refuses_to_travel(tmp_path):
     bag = BaggingClassifier(model(ledger), n_estimators=2, n_jobs=2)
     rest = OneVsRestClassifier(model(ledger), n_jobs=2)
     for meta, y in [(search, Y), (bag, Y), (rest, np.arange(400) % 3)]:
-        with pytest.raises(Exception):
+        with pytest.raises(Exception):  # noqa: B017 (whatever joblib makes of the refusal; what counts is the ledger below)
             meta.fit(X, y)
     with pytest.raises(TypeError, match="Ledger.open"):
         pickle.dumps(dpopt.select.PrivateSearchCV(model(None), {"shift": [0.0]}, budget=ledger))
@@ -116,7 +115,9 @@ AWAY = {
     "GridSearchCV": lambda m: GridSearchCV(m, {"regularization": [1.0, 2.0]}, cv=2, n_jobs=2, refit=False).fit(X, Y),
     "Bagging": lambda m: BaggingClassifier(m, n_estimators=2, n_jobs=2).fit(X, Y),
     "OneVsRest": lambda m: OneVsRestClassifier(m, n_jobs=2).fit(X, np.arange(400) % 3),
-    "Stacking": lambda m: StackingClassifier([("a", m)], final_estimator=m, cv=2, n_jobs=2, stack_method="predict").fit(X, Y),
+    "Stacking": lambda m: StackingClassifier([("a", m)], final_estimator=m, cv=2, n_jobs=2, stack_method="predict").fit(
+        X, Y
+    ),
 }
 #: Inner fits of each: two folds; two candidates of two folds; two bags; three classes; all rows, two folds and the last one.
 FITS = {"cross_val_score": 2, "GridSearchCV": 4, "Bagging": 2, "OneVsRest": 3, "Stacking": 4}

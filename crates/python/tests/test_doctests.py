@@ -8,9 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import dpopt
+import pytest
 
 MODULES = sorted(m.name for m in pkgutil.iter_modules(dpopt.__path__) if m.name not in ("_core", "torch"))
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"

@@ -4,12 +4,11 @@ import json
 import pickle
 import warnings
 
+import dpopt
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-
-import dpopt
 
 USERS, ITEMS = 20, 30
 BUDGET = {"epsilon": 8.0, "delta": 1e-6}

@@ -3,16 +3,15 @@
 import pickle
 import warnings
 
+import dpopt
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dpopt import PrivacyWarning
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
-
-import dpopt
-from dpopt import PrivacyWarning
 
 RANDOM = "the noise of two fits differs, which is what makes them private; with insecure_seed the check passes"
 
@@ -26,7 +25,9 @@ RANDOM_CHECKS = {
 }  # fmt: skip
 
 #: An error would tell that some record holds such a target.
-SILENT_CHECKS = {"check_supervised_y_no_nan": "a record whose target is missing or infinite is no error: it counts as nothing, or as its bound"}
+SILENT_CHECKS = {
+    "check_supervised_y_no_nan": "a record whose target is missing or infinite is no error: it counts as nothing, or as its bound"
+}
 
 #: ε is generous because the checks ask for accuracy on 200 records; the code that runs is the same for every ε. The method is
 #: named to save time: the checks fit some forty shapes of tables, and "auto" plans every method for each.
@@ -129,7 +130,12 @@ def test_every_method_fits_within_its_budget(table, method):
 
 def test_adaptive_methods_take_moments_and_domains(table):
     X, y, _ = table
-    for moments, source in [("private", "private"), ("running", "running"), ("none", "none"), (np.array([3.0, 3.0, 3.0]), "public")]:
+    for moments, source in [
+        ("private", "private"),
+        ("running", "running"),
+        ("none", "none"),
+        (np.array([3.0, 3.0, 3.0]), "public"),
+    ]:
         model = dpopt.LogisticRegression(**PUBLIC, method="pagan", moments=moments, domain=("box", 50.0)).fit(X, y)
         assert model.plan_.schedule["moments"]["from"] == source
         assert model.plan_.schedule["domain"] == {"form": "box", "radius": 50.0}
@@ -220,7 +226,9 @@ def test_arrays_are_read_in_place(make):
 
     X = make(np.random.default_rng(0).uniform(0, 1, (20_000, 40)))
     y = np.arange(20_000) % 2
-    model = dpopt.LogisticRegression(bounds=(0, 1), classes=[0, 1], delta=1e-6, method="objective-perturbation").fit(X[:50], y[:50])
+    model = dpopt.LogisticRegression(bounds=(0, 1), classes=[0, 1], delta=1e-6, method="objective-perturbation").fit(
+        X[:50], y[:50]
+    )
     if isinstance(X, np.ndarray):
         X.setflags(write=False)
     size = X.data.nbytes if sp.issparse(X) else X.nbytes
@@ -380,7 +388,9 @@ def test_a_slower_accountant_says_more_and_changes_no_noise():
 def test_pickle_clone_and_pipeline(table, tmp_path):
     X, y, _ = table
     ledger = dpopt.Ledger(5.0, 1e-5)
-    pipe = make_pipeline(dpopt.PublicScaler((0, 10)), dpopt.LogisticRegression(**{**PUBLIC, "bounds": (-1, 1)}, budget=ledger))
+    pipe = make_pipeline(
+        dpopt.PublicScaler((0, 10)), dpopt.LogisticRegression(**{**PUBLIC, "bounds": (-1, 1)}, budget=ledger)
+    )
     pipe.fit(X, y)
     again = pickle.loads(pickle.dumps(pipe.set_params(logisticregression__budget=None)))
     assert np.array_equal(again.predict(X), pipe.predict(X))

@@ -4,10 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dpopt
 import numpy as np
 import pytest
-
-import dpopt
 from dpopt.flower import PrivateClient, hard_threshold
 
 
@@ -31,7 +30,7 @@ def test_a_client_releases_what_it_planned_and_no_more(loss):
     assert n == 1500 and sum(r["count"] for r in client.releases) == 6
     assert float(dpopt.accounting.epsilon(client.event, 1e-5)) <= 4.0
     assert set(np.flatnonzero(hard_threshold(weights[0], 2))) == {7, 11}
-    with pytest.raises(Exception):
+    with pytest.raises(dpopt.PrivacyError, match="refused"):
         client.fit(weights, {})
     with pytest.raises(NotImplementedError):
         client.evaluate(weights, {})

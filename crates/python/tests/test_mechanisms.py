@@ -1,10 +1,9 @@
 """Single releases: laws, events, ledgers; audits that pass on the code and fail on planted bugs."""
 
+import dpopt
 import numpy as np
 import pytest
 import scipy.sparse
-
-import dpopt
 from dpopt import accounting, audit, mechanisms
 
 

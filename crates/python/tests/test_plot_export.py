@@ -2,10 +2,9 @@
 
 import json
 
+import dpopt
 import numpy as np
 import pytest
-
-import dpopt
 from dpopt import accounting, export
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -53,7 +52,13 @@ def test_intervals_cover_the_noise():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (500, 2))
     y = (X[:, 0] > 0).astype(int)
-    kwargs = {"delta": 1e-3, "bounds": (-1, 1), "classes": [0, 1], "method": "output-perturbation", "regularization": 500.0}
+    kwargs = {
+        "delta": 1e-3,
+        "bounds": (-1, 1),
+        "classes": [0, 1],
+        "method": "output-perturbation",
+        "regularization": 500.0,
+    }
     exact = dpopt.LogisticRegression(epsilon=1e6, **kwargs).fit(X, y)
     noisy = dpopt.LogisticRegression(epsilon=1.0, **kwargs).fit(X, y)
     # six standard deviations of two coefficients: false alarm below 1e-8

@@ -5,7 +5,11 @@ import same_observable as walk
 
 CASES = list(walk.cases())
 #: Every 61st case (all methods, relations, tasks and options come in turn), and all that are no fits of a linear model.
-SLICE = [case for i, case in enumerate(CASES) if i % 61 == 0 or case[0].split()[0] in (*walk.MECHANISMS, "PrivateClient", "PrivateSearchCV")]
+SLICE = [
+    case
+    for i, case in enumerate(CASES)
+    if i % 61 == 0 or case[0].split()[0] in (*walk.MECHANISMS, "PrivateClient", "PrivateSearchCV")
+]
 
 
 @pytest.mark.parametrize(("name", "case"), SLICE, ids=[name for name, _ in SLICE])
@@ -20,7 +24,9 @@ def test_the_walk_reaches_every_estimator_and_mechanism():
 
     names = " ".join(name for name, _ in CASES)
     present = [n for n in dpopt.__all__ if n != "torch"]  # needs PyTorch, and has no estimator
-    models = [n for n in present if isinstance(getattr(dpopt, n), type) and issubclass(getattr(dpopt, n), PrivateEstimator)]
+    models = [
+        n for n in present if isinstance(getattr(dpopt, n), type) and issubclass(getattr(dpopt, n), PrivateEstimator)
+    ]
     encoders = list(dpopt.encoders.__all__)
     functions = [n for n in dpopt.mechanisms.__all__ if n[0].islower() and n != "sparse_mean_plans"]
     #: these take counts or scores that were made elsewhere: no record comes in

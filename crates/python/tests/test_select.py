@@ -2,15 +2,14 @@
 
 import warnings
 
+import dpopt
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-
-import dpopt
 from dpopt import _core, accounting
 from dpopt._search_price import search_event
 from dpopt.select import PrivateSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +78,14 @@ def test_prices_of_searches_agree_with_published_ones(sigma, mean, logarithmic, 
 
 def test_a_search_in_terms_of_its_runs_alone():
     # pure runs have no finite Rényi gain: (2 + η)·ε₁
-    event, epsilon, theorem = search_event([accounting.ApproxDpDpEvent(1.0, 1e-8)], (1.0, 1e-8), "geometric", 10, 3.1, 1e-6, "zero-out")
+    event, epsilon, theorem = search_event(
+        [accounting.ApproxDpDpEvent(1.0, 1e-8)], (1.0, 1e-8), "geometric", 10, 3.1, 1e-6, "zero-out"
+    )
     assert epsilon <= 3.0 * (1 + 1e-9)
-    assert search_event([accounting.ApproxDpDpEvent(1.0, 1e-8)], (1.0, 1e-8), "geometric", 10, 0.9, 1e-6, "zero-out") is None
+    assert (
+        search_event([accounting.ApproxDpDpEvent(1.0, 1e-8)], (1.0, 1e-8), "geometric", 10, 0.9, 1e-6, "zero-out")
+        is None
+    )
 
 
 @pytest.mark.parametrize("distribution", ["logarithmic", "geometric", "poisson"])

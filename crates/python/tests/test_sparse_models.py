@@ -1,10 +1,9 @@
 """Sparse models keep at most k features and find the right ones."""
 
+import dpopt
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import dpopt
 
 
 @pytest.fixture
@@ -58,7 +57,9 @@ def test_frank_wolfe_finds_features_among_many_and_keeps_its_norm():
 @pytest.mark.parametrize("law", ["gumbel", "laplace"])
 def test_peeling_needs_no_delta(table, law):
     X, _, y = table
-    kwargs = dict(max_features=2, bounds=(-1, 1), target_bounds=(-1.8, 1.8), method="peeling", peeling=law, insecure_seed=1)
+    kwargs = dict(
+        max_features=2, bounds=(-1, 1), target_bounds=(-1.8, 1.8), method="peeling", peeling=law, insecure_seed=1
+    )
     with pytest.warns(dpopt.PrivacyWarning):
         model = dpopt.SparseLinearRegression(epsilon=8.0, delta=0.0, **kwargs).fit(X, y)
     assert model.get_support(indices=True).tolist() == [3, 20]

@@ -31,7 +31,14 @@ def test_training_learns_within_its_budget():
     model, inner = linear()
     ledger = dpopt.Ledger(2.0, 1e-5)
     private = PrivateOptimizer(
-        inner, dataset_size=4000, sampling_probability=0.05, steps=60, clip_norm=1.0, epsilon=2.0, delta=1e-6, budget=ledger
+        inner,
+        dataset_size=4000,
+        sampling_probability=0.05,
+        steps=60,
+        clip_norm=1.0,
+        epsilon=2.0,
+        delta=1e-6,
+        budget=ledger,
     )
     assert private.privacy_.epsilon <= 2.0 and ledger.remaining[0] == 0.0
     for _ in range(60):

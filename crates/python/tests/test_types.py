@@ -4,9 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import dpopt
+import pytest
 
 pytest.importorskip("mypy")
 

@@ -2,16 +2,15 @@
 
 import warnings
 
+import dpopt
 import numpy as np
 import pytest
+from dpopt import LogisticRegression, PrivacyWarning, mechanisms
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate, permutation_test_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-
-import dpopt
-from dpopt import LogisticRegression, PrivacyWarning, mechanisms
 
 FACTS = {"epsilon": 0.5, "delta": 1e-6, "bounds": (-1, 1), "classes": [0, 1], "method": "objective-perturbation"}
 
@@ -57,7 +56,11 @@ def test_repeated_fits_are_counted_without_a_ledger():
     model = LogisticRegression(**FACTS)
     assert not said(lambda: model.fit(X[:100], y[:100]))
     (second,) = said(lambda: model.fit(X[100:], y[100:]))
-    assert "fitted 2 models" in str(second.message) and "epsilon 1 " in str(second.message) and "budget=dpopt.Ledger" in str(second.message)
+    assert (
+        "fitted 2 models" in str(second.message)
+        and "epsilon 1 " in str(second.message)
+        and "budget=dpopt.Ledger" in str(second.message)
+    )
     assert second.filename == __file__
     assert not said(lambda: model.fit(X, y))
     assert "fitted 4 models" in str(said(lambda: model.fit(X, y))[0].message)
@@ -73,7 +76,9 @@ def test_the_count_depends_on_no_record():
     texts = []
     for columns, seeds in ((15, (0, 0)), (16, (0, 1))):
         for seed in seeds:
-            texts.append([str(w.message) for w in said(lambda: LogisticRegression(**FACTS).fit(*table(columns, seed=seed)))])
+            texts.append(
+                [str(w.message) for w in said(lambda: LogisticRegression(**FACTS).fit(*table(columns, seed=seed)))]
+            )
     # the same table twice, and two different tables: the same words but for the number of columns
     assert texts[0] == texts[2] == []
     assert texts[1] == [texts[3][0].replace("16 columns", "15 columns")]
@@ -119,7 +124,11 @@ def test_a_seeded_release_is_marked_and_never_charged(how):
 
 
 def test_every_mechanism_is_in_the_list():
-    functions = [n for n in mechanisms.__all__ if callable(getattr(mechanisms, n)) and n[0].islower() and n != "sparse_mean_plans"]
+    functions = [
+        n
+        for n in mechanisms.__all__
+        if callable(getattr(mechanisms, n)) and n[0].islower() and n != "sparse_mean_plans"
+    ]
     assert set(functions) == set(ONCE)
 
 

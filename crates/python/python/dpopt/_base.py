@@ -57,7 +57,9 @@ class PrivateEstimator(BaseEstimator):
         if self.budget is not None and not isinstance(self.budget, Ledger):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None and self.budget.relation != relation:
-            raise ValueError(f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same")
+            raise ValueError(
+                f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same"
+            )
         if self.budget is not None:
             refuse_seed(self.insecure_seed, charged=True)
         return relation
@@ -68,7 +70,9 @@ class PrivateEstimator(BaseEstimator):
             if not (isinstance(self.n_rows, (int, np.integer)) and self.n_rows >= 1):
                 raise ValueError(f"n_rows is {shown(self.n_rows)}; give a whole number, at least 1")
             if relation != "add-or-remove" and counted is not None and self.n_rows != counted:
-                raise ValueError(f"n_rows is {self.n_rows} but X has {counted} rows; leave it out, the number is public here")
+                raise ValueError(
+                    f"n_rows is {self.n_rows} but X has {counted} rows; leave it out, the number is public here"
+                )
             return int(self.n_rows)
         if relation == "add-or-remove" and counted is not None:
             raise ValueError("under add-or-remove the number of rows is protected; give a public guess as n_rows")
@@ -116,7 +120,12 @@ class PrivateEstimator(BaseEstimator):
         return (whole(self.insecure_seed, "insecure_seed") + part * 0x9E37_79B9_7F4A_7C15) % 2**64
 
     def _privacy(
-        self, stages: list[dict[str, Any]], ledger: list[list[dict[str, Any]]], relation: str, epsilon: float, delta: float
+        self,
+        stages: list[dict[str, Any]],
+        ledger: list[list[dict[str, Any]]],
+        relation: str,
+        epsilon: float,
+        delta: float,
     ) -> Privacy:
         if self.accountant != "auto":
             for s in stages:

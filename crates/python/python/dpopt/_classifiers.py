@@ -76,7 +76,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
             kept = np.array(sorted_if_comparable(kept.tolist()))
         return kept, released, "Classes were found privately: those that are frequent enough."
 
-    def fit(self, X: Any, y: Any) -> "PrivateLinearClassifier":
+    def fit(self, X: Any, y: Any) -> PrivateLinearClassifier:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
@@ -261,7 +261,9 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
         losses: dict[str, tuple[dict[str, Any], bool]] = {
             "log_loss": (
-                {"name": "logistic", "shift": 0.0} if n_classes <= 2 else {"name": "softmax", "classes": int(n_classes)},
+                {"name": "logistic", "shift": 0.0}
+                if n_classes <= 2
+                else {"name": "softmax", "classes": int(n_classes)},
                 False,
             ),
             "hinge": ({"name": "hinge"}, True),

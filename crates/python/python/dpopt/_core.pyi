@@ -7,12 +7,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "BudgetExceeded", "CertifiedPlan", "Examples", "FileLedger", "METHODS", "PrivacyError", "SequentialAudit", "Training", "__version__",
-    "audit", "calibrate", "certified", "choose", "compare", "delta", "describe", "discrete_gaussian",
-    "discrete_laplace", "encode_dense_f32", "encode_dense_f64", "encode_sparse_f32", "encode_sparse_f64", "epsilon",
-    "gaussian_sum", "gdp_estimate", "histogram", "laplace_sum", "parse", "plan", "privacy_curve", "private_bounds", "probability", "quantile_choices",
-    "quantiles", "random_below", "renyi", "repetition_law", "repetitions", "report_html", "second_moment",
-    "select_best", "select_labels", "sparse_mean", "sparse_mean_plans", "true_positive_rates",
+    "BudgetExceeded",
+    "CertifiedPlan",
+    "Examples",
+    "FileLedger",
+    "METHODS",
+    "PrivacyError",
+    "SequentialAudit",
+    "Training",
+    "__version__",
+    "audit",
+    "calibrate",
+    "certified",
+    "choose",
+    "compare",
+    "delta",
+    "describe",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "encode_dense_f32",
+    "encode_dense_f64",
+    "encode_sparse_f32",
+    "encode_sparse_f64",
+    "epsilon",
+    "gaussian_sum",
+    "gdp_estimate",
+    "histogram",
+    "laplace_sum",
+    "parse",
+    "plan",
+    "privacy_curve",
+    "private_bounds",
+    "probability",
+    "quantile_choices",
+    "quantiles",
+    "random_below",
+    "renyi",
+    "repetition_law",
+    "repetitions",
+    "report_html",
+    "second_moment",
+    "select_best",
+    "select_labels",
+    "sparse_mean",
+    "sparse_mean_plans",
+    "true_positive_rates",
 ]
 
 __version__: str
@@ -46,8 +85,14 @@ class FileLedger:
 @final
 class Training:
     def __new__(
-        cls, records: int, sampling_probability: float, dimension: int, clip_norm: float, noise_multiplier: float,
-        price: _Price, seed: int | None,
+        cls,
+        records: int,
+        sampling_probability: float,
+        dimension: int,
+        clip_norm: float,
+        noise_multiplier: float,
+        price: _Price,
+        seed: int | None,
     ) -> Training: ...
     def bound(self) -> str: ...
     def records(self) -> str: ...
@@ -57,22 +102,56 @@ class Training:
 def plan(request: str) -> CertifiedPlan: ...
 def probability(loss: str, margins: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def encode_dense_f32(
-    x: NDArray[np.float32], y: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64],
-    scale: NDArray[np.float64], centre: NDArray[np.float64], row_norm: float, intercept: float, whole: float, max_nonzeros: int | None = None,
+    x: NDArray[np.float32],
+    y: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    row_norm: float,
+    intercept: float,
+    whole: float,
+    max_nonzeros: int | None = None,
 ) -> Examples: ...
 def encode_dense_f64(
-    x: NDArray[np.float64], y: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64],
-    scale: NDArray[np.float64], centre: NDArray[np.float64], row_norm: float, intercept: float, whole: float, max_nonzeros: int | None = None,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    row_norm: float,
+    intercept: float,
+    whole: float,
+    max_nonzeros: int | None = None,
 ) -> Examples: ...
 def encode_sparse_f32(
-    values: NDArray[np.float32], indices: NDArray[np.int32], offsets: NDArray[np.int32], y: NDArray[np.float64],
-    lower: NDArray[np.float64], upper: NDArray[np.float64], scale: NDArray[np.float64], centre: NDArray[np.float64],
-    row_norm: float, intercept: float, whole: float, max_nonzeros: int | None = None,
+    values: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    offsets: NDArray[np.int32],
+    y: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    row_norm: float,
+    intercept: float,
+    whole: float,
+    max_nonzeros: int | None = None,
 ) -> Examples: ...
 def encode_sparse_f64(
-    values: NDArray[np.float64], indices: NDArray[np.int32], offsets: NDArray[np.int32], y: NDArray[np.float64],
-    lower: NDArray[np.float64], upper: NDArray[np.float64], scale: NDArray[np.float64], centre: NDArray[np.float64],
-    row_norm: float, intercept: float, whole: float, max_nonzeros: int | None = None,
+    values: NDArray[np.float64],
+    indices: NDArray[np.int32],
+    offsets: NDArray[np.int32],
+    y: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    row_norm: float,
+    intercept: float,
+    whole: float,
+    max_nonzeros: int | None = None,
 ) -> Examples: ...
 def epsilon(event_json: str, at_delta: float, under: str, by: str) -> str: ...
 def delta(event_json: str, at_epsilon: float, under: str, by: str) -> str: ...
@@ -88,13 +167,26 @@ def parse(text: str, unknown: float | None) -> str: ...
 def describe(event_json: str) -> str: ...
 def renyi(event_json: str, under: str, orders: list[float]) -> list[tuple[float, float, float] | None]: ...
 def audit(
-    with_record: NDArray[np.float64], without_record: NDArray[np.float64], claimed_epsilon: float | None, claimed_delta: float,
-    claimed_event: str | None, under: str, alpha: float, pilot_share: float,
+    with_record: NDArray[np.float64],
+    without_record: NDArray[np.float64],
+    claimed_epsilon: float | None,
+    claimed_delta: float,
+    claimed_event: str | None,
+    under: str,
+    alpha: float,
+    pilot_share: float,
 ) -> tuple[str, str]: ...
+
 @final
 class SequentialAudit:
     def __new__(
-        cls, claimed_epsilon: float | None, claimed_delta: float, claimed_event: str | None, under: str, alpha: float, runs: int
+        cls,
+        claimed_epsilon: float | None,
+        claimed_delta: float,
+        claimed_event: str | None,
+        under: str,
+        alpha: float,
+        runs: int,
     ) -> SequentialAudit: ...
     def observe(self, with_record: float, without_record: float) -> bool: ...
     def conclude(self) -> tuple[str, str]: ...
@@ -137,9 +229,15 @@ def select_best(
     shape: float, mean: float, run: Callable[[int], tuple[float, int]], price: _Price, seed: int | None
 ) -> tuple[int, str, str]: ...
 def report_html(stored: str) -> str: ...
+
 _MeanFacts = tuple[int, int, float, float, str, float, float]
+
 def sparse_mean_plans(facts: _MeanFacts) -> str: ...
 def sparse_mean(
-    values: NDArray[np.float64], indices: NDArray[np.int64], offsets: NDArray[np.int64], facts: _MeanFacts, method: str,
+    values: NDArray[np.float64],
+    indices: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    facts: _MeanFacts,
+    method: str,
     seed: int | None,
 ) -> tuple[list[int], list[float], _Paper]: ...

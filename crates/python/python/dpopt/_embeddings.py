@@ -22,7 +22,10 @@ class EmbeddingMixin:
     method = "auto"
 
     def _model(self, facts: Bounding) -> dict[str, Any]:
-        return {"dimension": whole(self.embedding_dim, "embedding_dim"), "seed": whole(self.embedding_seed, "embedding_seed")}  # type: ignore[attr-defined]
+        return {
+            "dimension": whole(self.embedding_dim, "embedding_dim"),  # type: ignore[attr-defined]
+            "seed": whole(self.embedding_seed, "embedding_seed"),  # type: ignore[attr-defined]
+        }
 
     def _plan(self, rows: int, facts: Bounding, *rest: Any, **options: Any) -> Any:
         self._embedding = {"model": self._model(facts)}
@@ -198,7 +201,9 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
     def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
         # one score: several classes are fitted one against the rest, which a model with one pair of towers can't be
         if n_classes > 2:
-            raise ValueError(f"Only binary classification is supported. The type of the target is multiclass with {n_classes} classes.")
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is multiclass with {n_classes} classes."
+            )
         return {"name": "logistic", "shift": 0.0}, False
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ._reading import attempt, kind
 
 _PEER_MODULE = "dp_accounting.dp_event"
 _OWN_MODULE = "dpopt.event"
-_CLASSES: dict[str, type["DpEvent"]] = {}
+_CLASSES: dict[str, type[DpEvent]] = {}
 
 
 class DpEvent:
@@ -38,7 +39,9 @@ class DpEvent:
                 plain = value.tolist() if hasattr(value, "tolist") else value
                 value = tuple(plain) if isinstance(plain, (list, tuple)) else plain
             if not _public(value):
-                raise TypeError(f"{field.name} of {type(self).__name__} is {kind(value)}; give a number, or a list of numbers where it has several")
+                raise TypeError(
+                    f"{field.name} of {type(self).__name__} is {kind(value)}; give a number, or a list of numbers where it has several"
+                )
             object.__setattr__(self, field.name, value)
 
     def to_dict(self) -> dict[str, Any]:
@@ -457,16 +460,47 @@ def as_event(value: Any) -> DpEvent:
         if extra:
             raise ValueError(f"{name} has fields that dpopt does not know: {', '.join(sorted(extra))}")
         return _CLASSES[name](**given)
-    raise TypeError(f"{name} is not a privacy event; give one of dpopt.accounting, of dp_accounting, JSON or an expression")
+    raise TypeError(
+        f"{name} is not a privacy event; give one of dpopt.accounting, of dp_accounting, JSON or an expression"
+    )
 
 
 __all__ = [
-    "DpEvent", "as_event", "from_dict", "from_json", "parse", "ApproxDpDpEvent", "ApproximateDpEvent",
-    "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteGaussianDpEvent", "DiscreteLaplaceDpEvent",
-    "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
-    "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PermuteAndFlipDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
-    "PureStreamDpEvent", "RandomAllocationDpEvent", "RandomizedResponseDpEvent", "RdpDpEvent", "RepeatAndSelectDpEvent",
-    "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent", "SelfComposedDpEvent",
-    "SingleEpochTreeAggregationDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent", "UserUnitDpEvent",
+    "DpEvent",
+    "as_event",
+    "from_dict",
+    "from_json",
+    "parse",
+    "ApproxDpDpEvent",
+    "ApproximateDpEvent",
+    "ChiSquareGaussianDpEvent",
+    "ComposedDpEvent",
+    "DiscreteGaussianDpEvent",
+    "DiscreteLaplaceDpEvent",
+    "EpsilonDeltaDpEvent",
+    "ExponentialMechanismDpEvent",
+    "GaussianDpEvent",
+    "GdpDpEvent",
+    "LaplaceDpEvent",
+    "MixtureOfGaussiansDpEvent",
+    "NoOpDpEvent",
+    "NonPrivateDpEvent",
+    "ObjectivePerturbationDpEvent",
+    "ParallelDpEvent",
+    "PermuteAndFlipDpEvent",
+    "PoissonSampledDpEvent",
+    "PrivacyProfileDpEvent",
+    "PureStreamDpEvent",
+    "RandomAllocationDpEvent",
+    "RandomizedResponseDpEvent",
+    "RdpDpEvent",
+    "RepeatAndSelectDpEvent",
+    "SampledWithReplacementDpEvent",
+    "SampledWithoutReplacementDpEvent",
+    "SelfComposedDpEvent",
+    "SingleEpochTreeAggregationDpEvent",
+    "TruncatedSubsampledGaussianDpEvent",
+    "UnsupportedDpEvent",
+    "UserUnitDpEvent",
     "ZCDpEvent",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any, Iterable, Sequence
+from typing import Any
 
 
 def number(x: Any) -> str:
@@ -54,7 +55,15 @@ def plan_table(plan: Any) -> str:
         if c["method"] == plan.method and marked is None:
             marked = i
         rows.append(
-            (c["method"], c["noise_multiplier"], c["steps"], c["gradients"], c["predicted_excess_risk"], c["epsilon"], c["grade"])
+            (
+                c["method"],
+                c["noise_multiplier"],
+                c["steps"],
+                c["gradients"],
+                c["predicted_excess_risk"],
+                c["epsilon"],
+                c["grade"],
+            )
         )
     caption = f"Plan for {plan.n_rows:,} rows and {plan.n_features:,} features: epsilon {plan.epsilon:g}, delta {plan.delta:.3g}, {plan.relation}"
     head = ["method", "noise multiplier", "steps", "gradients", "predicted excess risk", "certified epsilon", "grade"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,11 +75,18 @@ class PrivateLinear(PrivateEstimator):
         elif moments is not None:
             spreads = array(moments, "moments").astype(np.float64).ravel()
             if len(spreads) != len(facts.scale):
-                raise ValueError(f"moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each")
+                raise ValueError(
+                    f"moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each"
+                )
             encoded = list(spreads * facts.scale) + ([float(facts.intercept)] if facts.intercept else [])
             options["moments"] = {"from": "public", "spreads": encoded}
         if domain is not None:
-            if not (isinstance(domain, (tuple, list)) and len(domain) == 2 and isinstance(domain[0], str) and domain[0] in ("box", "ball")):
+            if not (
+                isinstance(domain, (tuple, list))
+                and len(domain) == 2
+                and isinstance(domain[0], str)
+                and domain[0] in ("box", "ball")
+            ):
                 raise ValueError('domain must be ("box", radius) or ("ball", radius)')
             options["domain"] = {"form": domain[0], "radius": number(domain[1], "the radius of domain")}
         for name in ("moment_share", "second_momentum"):
@@ -88,7 +95,13 @@ class PrivateLinear(PrivateEstimator):
         return options
 
     def _plan(
-        self, rows: int, facts: Bounding, loss: dict[str, Any], relation: str, epsilon: float, delta: float,
+        self,
+        rows: int,
+        facts: Bounding,
+        loss: dict[str, Any],
+        relation: str,
+        epsilon: float,
+        delta: float,
         compare: bool = False,
     ) -> tuple[Any, Plan]:
         options = {**self._options(), "adaptive": self._adaptive(facts)}
@@ -109,7 +122,11 @@ class PrivateLinear(PrivateEstimator):
             n_classes: for classifiers.
         """
         relation = self._check_common()
-        n_rows, n_features, n_classes = whole(n_rows, "n_rows"), whole(n_features, "n_features"), whole(n_classes, "n_classes")
+        n_rows, n_features, n_classes = (
+            whole(n_rows, "n_rows"),
+            whole(n_features, "n_features"),
+            whole(n_classes, "n_classes"),
+        )
         delta = self._delta(n_rows)
         facts = self._facts(None, n_features, quiet=True)
         loss, parts, share = self._explained(n_classes)

@@ -59,7 +59,9 @@ class MeanEstimator(PrivateEstimator):
     def _scaling(self, n_features: int, quiet: bool) -> Bounding:
         return bounding(n_features, self.bounds, self.row_norm, 0.0, False, quiet)
 
-    def _planned(self, rows: int, n_features: int, relation: str, delta: float, scaling: Bounding) -> tuple[float, Plan]:
+    def _planned(
+        self, rows: int, n_features: int, relation: str, delta: float, scaling: Bounding
+    ) -> tuple[float, Plan]:
         found = self._calibrated(n_features, relation, delta)
         std = found.value / scaling.scale / rows
         chosen = {
@@ -77,7 +79,7 @@ class MeanEstimator(PrivateEstimator):
         relation, delta = self._check_common(), self._delta(n_rows)
         return self._planned(n_rows, n_features, relation, delta, self._scaling(n_features, quiet=True))[1]
 
-    def fit(self, X: Any, y: Any = None) -> "MeanEstimator":
+    def fit(self, X: Any, y: Any = None) -> MeanEstimator:
         """Releases the mean of the rows of X."""
         relation = self._before_fit()
         X = validated(self, X, reset=True, sparse=False)
@@ -88,7 +90,9 @@ class MeanEstimator(PrivateEstimator):
         self._charge(self.plan_.event, float(self.epsilon), delta)
         with np.errstate(all="ignore"):
             # what is not finite then counts as 0, which is the centre
-            bounded = (np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre) * scaling.scale
+            bounded = (
+                np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre
+            ) * scaling.scale
         # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
         total, (bound, records) = _core.gaussian_sum(bounded, 1.0, noise, rows, price, self._seed(0))
         self.mean_ = total / rows / scaling.scale + scaling.centre

@@ -9,7 +9,6 @@ from typing import Any
 
 from . import _core, accounting
 
-
 #: Total variation of one rounded Gaussian sample from the exact law.
 GAUSSIAN_SAMPLER_ERROR = 2.0**-110
 
@@ -125,7 +124,9 @@ class Privacy:
     def _repr_html_(self) -> str:
         from ._html import table
 
-        rows = [(s["name"], s["epsilon"], s["delta"], s["bound"]["upper"], s["bound"]["accountant"]) for s in self.stages]
+        rows = [
+            (s["name"], s["epsilon"], s["delta"], s["bound"]["upper"], s["bound"]["accountant"]) for s in self.stages
+        ]
         return table(["stage", "epsilon", "delta", "certified epsilon", "accountant"], rows, str(self))
 
 

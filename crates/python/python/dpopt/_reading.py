@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -148,7 +149,9 @@ def array(values: Any, name: str) -> np.ndarray:
     if values is None or isinstance(values, (str, bytes, dict, set)):
         raise TypeError(f"{name} is {kind(values)}; give an array of numbers")
     if sp.issparse(values):
-        raise TypeError(f"{name} is a sparse matrix, and sparse data are not read here; give a dense array (.toarray())")
+        raise TypeError(
+            f"{name} is a sparse matrix, and sparse data are not read here; give a dense array (.toarray())"
+        )
     if isinstance(values, np.ma.MaskedArray):
         values = attempt(lambda: values.astype(np.float64).filled(np.nan))
     if isinstance(values, (list, tuple)):
@@ -160,7 +163,9 @@ def array(values: Any, name: str) -> np.ndarray:
     if found is None:
         raise TypeError(f"{name} is {kind(values)} and could not be read as an array; give an array of numbers")
     if found.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has complex numbers; give the real and imaginary parts as two columns")
+        raise ValueError(
+            f"Complex data not supported: {name} has complex numbers; give the real and imaginary parts as two columns"
+        )
     if found.dtype.kind in _NUMERIC:
         if found.dtype in (np.float32, np.float64):
             return found
@@ -168,7 +173,9 @@ def array(values: Any, name: str) -> np.ndarray:
             return found.astype(np.float64)
     if found.dtype.kind in "OUS":
         return _cells(found.astype(object), name)
-    raise TypeError(f"{name} holds dates or records, not numbers (dtype kind {found.dtype.kind}); convert it to numbers")
+    raise TypeError(
+        f"{name} holds dates or records, not numbers (dtype kind {found.dtype.kind}); convert it to numbers"
+    )
 
 
 def _plain_columns(X: Any, name: str) -> Any:
@@ -204,7 +211,9 @@ def as_table(X: Any) -> Any:
         columns = [attempt(lambda: X[:, i].to_numpy()) for i in range(len(names))]
     for j, column in enumerate(columns):
         if column is None:
-            raise TypeError(f"column {j} of the table cannot be read as an array; give columns of numbers, text or truth values")
+            raise TypeError(
+                f"column {j} of the table cannot be read as an array; give columns of numbers, text or truth values"
+            )
     try:
         import pandas as pd
     except ImportError:
@@ -217,9 +226,13 @@ def table(X: Any, name: str = "X", sparse: bool = False) -> Any:
     X = as_table(X)
     if sp.issparse(X):
         if not sparse:
-            raise TypeError(f"{name} is a sparse matrix, and sparse data are not read here; give a dense array (.toarray())")
+            raise TypeError(
+                f"{name} is a sparse matrix, and sparse data are not read here; give a dense array (.toarray())"
+            )
         if X.dtype.kind == "c":
-            raise ValueError(f"Complex data not supported: {name} has complex numbers; give the real and imaginary parts as two columns")
+            raise ValueError(
+                f"Complex data not supported: {name} has complex numbers; give the real and imaginary parts as two columns"
+            )
         if X.dtype.kind not in _NUMERIC:
             raise TypeError(f"{name} is a sparse matrix of objects; give one of numbers")
         return X
@@ -273,7 +286,9 @@ def _one_column(values: np.ndarray, name: str) -> np.ndarray:
 def required(y: Any, estimator: Any) -> Any:
     """`y`, which may not be None."""
     if y is None:
-        raise ValueError(f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None.")
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        )
     return y
 
 
@@ -281,7 +296,9 @@ def same_length(X: Any, y: Any) -> None:
     """One target per row."""
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if rows != len(y):
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: X has {rows} rows and y has {len(y)}")
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {rows} rows and y has {len(y)}"
+        )
 
 
 def target(y: Any, name: str = "y") -> np.ndarray:
@@ -322,14 +339,21 @@ def hashable(value: Any) -> bool:
 
 def codes(found: np.ndarray, classes: np.ndarray, name: str = "y") -> np.ndarray:
     """Place of each record's label among the sorted public `classes`; −1 where it is none of them."""
-    numeric, text = (found.dtype.kind in _NUMERIC, classes.dtype.kind in _NUMERIC), (found.dtype.kind == "U", classes.dtype.kind == "U")
+    numeric, text = (
+        (found.dtype.kind in _NUMERIC, classes.dtype.kind in _NUMERIC),
+        (found.dtype.kind == "U", classes.dtype.kind == "U"),
+    )
     if all(numeric) or all(text):
         place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
         return np.where(classes[place] == found, place, -1)
     if numeric[0] and text[1] or text[0] and numeric[1]:
-        raise ValueError(f"{name} holds {'numbers' if numeric[0] else 'text'} and the classes are {'text' if text[1] else 'numbers'}; use one")
+        raise ValueError(
+            f"{name} holds {'numbers' if numeric[0] else 'text'} and the classes are {'text' if text[1] else 'numbers'}; use one"
+        )
     places = {c: i for i, c in enumerate(classes.tolist())}
-    return np.fromiter((places.get(v, -1) if hashable(v) else -1 for v in found.tolist()), dtype=np.int64, count=len(found))
+    return np.fromiter(
+        (places.get(v, -1) if hashable(v) else -1 for v in found.tolist()), dtype=np.int64, count=len(found)
+    )
 
 
 def distinct(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -366,12 +390,32 @@ def integers(values: Any, name: str) -> list[int]:
     for i, value in enumerate(exact):
         whole = attempt(lambda: int(value))
         if whole is None or whole != value or not -(2**63) <= whole < 2**63:
-            raise ValueError(f"entry {i} of {name} is not one of the integers of 64 bits; sums of floating-point numbers have no proved sensitivity")
+            raise ValueError(
+                f"entry {i} of {name} is not one of the integers of 64 bits; sums of floating-point numbers have no proved sensitivity"
+            )
         out.append(whole)
     return out
 
 
 __all__ = [
-    "array", "as_table", "attempt", "cells", "check_names", "codes", "distinct", "hashable", "integers", "kind", "labels", "listed_cells", "number",
-    "required", "same_length", "shown", "table", "target", "validated", "whole",
+    "array",
+    "as_table",
+    "attempt",
+    "cells",
+    "check_names",
+    "codes",
+    "distinct",
+    "hashable",
+    "integers",
+    "kind",
+    "labels",
+    "listed_cells",
+    "number",
+    "required",
+    "same_length",
+    "shown",
+    "table",
+    "target",
+    "validated",
+    "whole",
 ]

@@ -37,7 +37,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
             raise ValueError("target_bounds must be finite with lower < upper")
         return lower, upper
 
-    def fit(self, X: Any, y: Any) -> "PrivateLinearRegressor":
+    def fit(self, X: Any, y: Any) -> PrivateLinearRegressor:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
@@ -58,7 +58,11 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
 
         truth, guess = target(y), self.predict(X)
         same_length(guess, truth)
-        return float(r2_score(truth, guess, sample_weight=None if sample_weight is None else target(sample_weight, "sample_weight")))
+        return float(
+            r2_score(
+                truth, guess, sample_weight=None if sample_weight is None else target(sample_weight, "sample_weight")
+            )
+        )
 
     def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
         lower, upper = self._target_range()

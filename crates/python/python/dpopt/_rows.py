@@ -92,7 +92,9 @@ def bounding(
         raise ValueError(f"row_norm is {row_norm}; give a positive, finite number")
     if not (intercept_scaling >= 0 and math.isfinite(intercept_scaling)):
         raise ValueError(f"intercept_scaling is {intercept_scaling}; give a finite number, at least 0")
-    if max_nonzeros is not None and not (isinstance(max_nonzeros, (int, np.integer)) and operator.index(max_nonzeros) >= 1):
+    if max_nonzeros is not None and not (
+        isinstance(max_nonzeros, (int, np.integer)) and operator.index(max_nonzeros) >= 1
+    ):
         raise ValueError(f"max_nonzeros is {shown(max_nonzeros)}; give a whole number, at least 1, or None")
     unlimited = np.full(n_features, np.inf)
     if bounds is None:
@@ -131,7 +133,9 @@ def of_each(given: Any, n_features: int, name: str) -> np.ndarray:
     """One number per feature, from one for all or from one for each."""
     listed = np.full(1, number(given, name)) if np.isscalar(given) else array(given, name)
     if listed.ndim != 1 and listed.size != 1 or listed.size not in (1, n_features):
-        raise ValueError(f"{name} has {listed.size} entries for {n_features} features; give one number for all, or one for each")
+        raise ValueError(
+            f"{name} has {listed.size} entries for {n_features} features; give one number for all, or one for each"
+        )
     return np.broadcast_to(listed.ravel().astype(np.float64), (n_features,)).copy()
 
 

@@ -9,8 +9,8 @@ for Poisson K without zero their Theorem 6). Both are computed and the smaller i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
 
 from . import _core, accounting
 from ._html import table
@@ -166,7 +166,9 @@ def plan_search(
     def at(run_epsilon: float) -> SearchPlan | None:
         budget = (run_epsilon, run_delta)
         score = accounting.calibrate(score_event, *budget, relation=relation)
-        got = search_event([*train(*budget), score.event], budget, distribution, expected_runs, epsilon, delta, relation)
+        got = search_event(
+            [*train(*budget), score.event], budget, distribution, expected_runs, epsilon, delta, relation
+        )
         if got is None:
             return None
         event, certified, theorem = got

@@ -23,21 +23,51 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any
 
 from . import _core
-from ._reading import array, kind, number
 from ._events import (
-    DpEvent, as_event, from_dict, from_json, parse,
-    ApproxDpDpEvent, ApproximateDpEvent, ChiSquareGaussianDpEvent, ComposedDpEvent, DiscreteGaussianDpEvent,
-    DiscreteLaplaceDpEvent, EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, GaussianDpEvent, GdpDpEvent, LaplaceDpEvent, MixtureOfGaussiansDpEvent,
-    NoOpDpEvent, NonPrivateDpEvent, ObjectivePerturbationDpEvent, ParallelDpEvent, PermuteAndFlipDpEvent,
-    PoissonSampledDpEvent, PrivacyProfileDpEvent, PureStreamDpEvent, RandomAllocationDpEvent, RandomizedResponseDpEvent, RdpDpEvent, RepeatAndSelectDpEvent,
-    SampledWithReplacementDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent,
-    SingleEpochTreeAggregationDpEvent, TruncatedSubsampledGaussianDpEvent, UnsupportedDpEvent, UserUnitDpEvent,
+    ApproxDpDpEvent,
+    ApproximateDpEvent,
+    ChiSquareGaussianDpEvent,
+    ComposedDpEvent,
+    DiscreteGaussianDpEvent,
+    DiscreteLaplaceDpEvent,
+    DpEvent,
+    EpsilonDeltaDpEvent,
+    ExponentialMechanismDpEvent,
+    GaussianDpEvent,
+    GdpDpEvent,
+    LaplaceDpEvent,
+    MixtureOfGaussiansDpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    ObjectivePerturbationDpEvent,
+    ParallelDpEvent,
+    PermuteAndFlipDpEvent,
+    PoissonSampledDpEvent,
+    PrivacyProfileDpEvent,
+    PureStreamDpEvent,
+    RandomAllocationDpEvent,
+    RandomizedResponseDpEvent,
+    RdpDpEvent,
+    RepeatAndSelectDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SampledWithReplacementDpEvent,
+    SelfComposedDpEvent,
+    SingleEpochTreeAggregationDpEvent,
+    TruncatedSubsampledGaussianDpEvent,
+    UnsupportedDpEvent,
+    UserUnitDpEvent,
     ZCDpEvent,
+    as_event,
+    from_dict,
+    from_json,
+    parse,
 )  # fmt: skip
+from ._reading import array, kind, number
 
 RELATIONS = ("zero-out", "add-or-remove", "replace-one")
 
@@ -70,7 +100,7 @@ class Bound(float):
     accountant: str
     details: dict[str, Any]
 
-    def __new__(cls, details: dict[str, Any]) -> "Bound":
+    def __new__(cls, details: dict[str, Any]) -> Bound:
         self = super().__new__(cls, details["upper"])
         self.lower, self.accountant, self.details = details.get("lower"), details["accountant"], details
         return self
@@ -139,7 +169,9 @@ def certify(event: Any, epsilon: float, delta: float, *, relation: Any = "zero-o
     Raises:
         dpopt.BudgetExceeded: if the event costs more.
     """
-    text = _core.certified(as_event(event).to_json(), number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation))
+    text = _core.certified(
+        as_event(event).to_json(), number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation)
+    )
     return Bound(json.loads(text))
 
 
@@ -162,10 +194,16 @@ def calibrate(
     0.01
     """
     value, event, bound = _core.calibrate(
-        lambda x: as_event(make_event(x)).to_json(), what, number(epsilon, "epsilon"), number(delta, "delta"), _relation(relation)
+        lambda x: as_event(make_event(x)).to_json(),
+        what,
+        number(epsilon, "epsilon"),
+        number(delta, "delta"),
+        _relation(relation),
     )
     steps = what == "steps"
-    return Calibration(int(value) if steps else value, from_json(event), Bound(json.loads(bound)), steps and value >= 1e9)
+    return Calibration(
+        int(value) if steps else value, from_json(event), Bound(json.loads(bound)), steps and value >= 1e9
+    )
 
 
 def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zero-out") -> list[float]:
@@ -174,7 +212,11 @@ def privacy_curve(event: Any, epsilons: Sequence[float], *, relation: Any = "zer
     >>> privacy_curve("gaussian(1)", [0.5, 1.0, 2.0]) == sorted(privacy_curve("gaussian(1)", [0.5, 1.0, 2.0]), reverse=True)
     True
     """
-    return list(_core.privacy_curve(as_event(event).to_json(), [float(e) for e in array(epsilons, "epsilons").ravel()], _relation(relation)))
+    return list(
+        _core.privacy_curve(
+            as_event(event).to_json(), [float(e) for e in array(epsilons, "epsilons").ravel()], _relation(relation)
+        )
+    )
 
 
 def get_true_positive_rates(
@@ -203,13 +245,52 @@ def gdp_estimate(event: Any, *, relation: Any = "zero-out") -> float:
 
 
 __all__ = [
-    "Bound", "Calibration", "DpEvent", "RELATIONS", "as_event", "calibrate", "certify", "compare", "delta", "epsilon",
-    "from_dict", "from_json", "gdp_estimate", "get_true_positive_rates", "parse", "privacy_curve", "ApproxDpDpEvent", "ApproximateDpEvent",
-    "ChiSquareGaussianDpEvent", "ComposedDpEvent", "DiscreteGaussianDpEvent", "DiscreteLaplaceDpEvent",
-    "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "GaussianDpEvent", "GdpDpEvent", "LaplaceDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
-    "ObjectivePerturbationDpEvent", "ParallelDpEvent", "PermuteAndFlipDpEvent", "PoissonSampledDpEvent", "PrivacyProfileDpEvent",
-    "PureStreamDpEvent", "RandomAllocationDpEvent", "RandomizedResponseDpEvent", "RdpDpEvent", "RepeatAndSelectDpEvent",
-    "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent", "SelfComposedDpEvent",
-    "SingleEpochTreeAggregationDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent", "UserUnitDpEvent",
+    "Bound",
+    "Calibration",
+    "DpEvent",
+    "RELATIONS",
+    "as_event",
+    "calibrate",
+    "certify",
+    "compare",
+    "delta",
+    "epsilon",
+    "from_dict",
+    "from_json",
+    "gdp_estimate",
+    "get_true_positive_rates",
+    "parse",
+    "privacy_curve",
+    "ApproxDpDpEvent",
+    "ApproximateDpEvent",
+    "ChiSquareGaussianDpEvent",
+    "ComposedDpEvent",
+    "DiscreteGaussianDpEvent",
+    "DiscreteLaplaceDpEvent",
+    "EpsilonDeltaDpEvent",
+    "ExponentialMechanismDpEvent",
+    "GaussianDpEvent",
+    "GdpDpEvent",
+    "LaplaceDpEvent",
+    "MixtureOfGaussiansDpEvent",
+    "NoOpDpEvent",
+    "NonPrivateDpEvent",
+    "ObjectivePerturbationDpEvent",
+    "ParallelDpEvent",
+    "PermuteAndFlipDpEvent",
+    "PoissonSampledDpEvent",
+    "PrivacyProfileDpEvent",
+    "PureStreamDpEvent",
+    "RandomAllocationDpEvent",
+    "RandomizedResponseDpEvent",
+    "RdpDpEvent",
+    "RepeatAndSelectDpEvent",
+    "SampledWithReplacementDpEvent",
+    "SampledWithoutReplacementDpEvent",
+    "SelfComposedDpEvent",
+    "SingleEpochTreeAggregationDpEvent",
+    "TruncatedSubsampledGaussianDpEvent",
+    "UnsupportedDpEvent",
+    "UserUnitDpEvent",
     "ZCDpEvent",
 ]

@@ -19,14 +19,15 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
-from ._reading import array, number, whole
+from ._reading import array, number
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,16 @@ def audit_samples(
     return _report(*_core.audit(present, absent, *_claim(epsilon, delta, event, relation), 1 - confidence, pilot_share))
 
 
-def _claim(epsilon: float | None, delta: float, event: Any, relation: str) -> tuple[float | None, float, str | None, str]:
+def _claim(
+    epsilon: float | None, delta: float, event: Any, relation: str
+) -> tuple[float | None, float, str | None, str]:
     text = None if event is None else accounting.as_event(event).to_json()
-    return None if epsilon is None else number(epsilon, "epsilon"), number(delta, "delta"), text, accounting._relation(relation)
+    return (
+        None if epsilon is None else number(epsilon, "epsilon"),
+        number(delta, "delta"),
+        text,
+        accounting._relation(relation),
+    )
 
 
 def _one(run: Callable[[Any], float], data: Any) -> float:

@@ -12,7 +12,8 @@ array([[0., 1.],
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +35,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __init__(self, bounds=(-1.0, 1.0)):
         self.bounds = bounds
 
-    def fit(self, X: Any, y: Any = None) -> "PublicScaler":
+    def fit(self, X: Any, y: Any = None) -> PublicScaler:
         """Checks the bounds against the number of columns; reads no value into the fitted state."""
         X = validated(self, X, reset=True, sparse=False)
         lower, upper = (of_each(b, X.shape[1], "bounds") for b in _pair(self.bounds))
@@ -115,7 +116,7 @@ class PublicOneHot(_CellEncoder):
         """Number of output columns for `columns` input columns: public."""
         return sum(len(values) for values in self._listed(whole(columns, "columns")))
 
-    def fit(self, X: Any, y: Any = None) -> "PublicOneHot":
+    def fit(self, X: Any, y: Any = None) -> PublicOneHot:
         """Checks the number of columns; reads no value."""
         self._cells(X, reset=True)
         self.categories_ = self._listed(self.n_features_in_)
@@ -162,7 +163,7 @@ class HashingEncoder(_CellEncoder):
         self.n_features = n_features
         self.text = text
 
-    def fit(self, X: Any, y: Any = None) -> "HashingEncoder":
+    def fit(self, X: Any, y: Any = None) -> HashingEncoder:
         """Checks the parameters; reads no value."""
         if not (isinstance(self.n_features, (int, np.integer)) and self.n_features >= 1):
             raise ValueError(f"n_features is {shown(self.n_features)}; give a whole number, at least 1")

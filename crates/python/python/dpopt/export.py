@@ -101,7 +101,10 @@ def to_onnx(estimator: Any, path: str | Path | None = None) -> Any:
     coef = np.atleast_2d(estimator.coef_).astype(np.float64)
     intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
     constants = {"coef": np.ascontiguousarray(coef.T), "intercept": intercept}
-    nodes = [helper.make_node("MatMul", ["X", "coef"], ["product"]), helper.make_node("Add", ["product", "intercept"], ["scores"])]
+    nodes = [
+        helper.make_node("MatMul", ["X", "coef"], ["product"]),
+        helper.make_node("Add", ["product", "intercept"], ["scores"]),
+    ]
     rows = "rows"
     if is_classifier(estimator):
         classes = estimator.classes_

@@ -77,7 +77,11 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         with np.errstate(over="ignore"):
             factor = np.minimum(1.0, number(row_norm, "row_norm") / np.maximum(norms, 1e-300))
         self._X = table * factor
-        self._loss, self._rate, self._local = loss, number(learning_rate, "learning_rate"), whole(local_steps, "local_steps")
+        self._loss, self._rate, self._local = (
+            loss,
+            number(learning_rate, "learning_rate"),
+            whole(local_steps, "local_steps"),
+        )
         self._q = number(sampling_probability, "sampling_probability")
         steps, dimension = whole(rounds, "rounds") * self._local, self._X.shape[1]
         relation = accounting._relation(relation)
@@ -125,7 +129,9 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
 
     def evaluate(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
         """Refused: a loss on the records would be another release."""
-        raise NotImplementedError("evaluate on public data at the server; a loss on this client's records is not released")
+        raise NotImplementedError(
+            "evaluate on public data at the server; a loss on this client's records is not released"
+        )
 
 
 class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]

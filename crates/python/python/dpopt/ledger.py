@@ -90,7 +90,7 @@ class Ledger:
         self._process = os.getpid()
 
     @classmethod
-    def open(cls, path: Any) -> "Ledger":
+    def open(cls, path: Any) -> Ledger:
         """The ledger of a file that exists, with the terms it was started with; never makes a file.
 
         >>> import os, tempfile
@@ -104,7 +104,9 @@ class Ledger:
         ledger._file = _core.FileLedger.open(ledger.path)
         terms = ledger._status()["terms"]
         if terms["unit"] != "record":
-            raise ValueError(f"the ledger protects a {terms['unit']}, and everything here protects a record; use another ledger")
+            raise ValueError(
+                f"the ledger protects a {terms['unit']}, and everything here protects a record; use another ledger"
+            )
         ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
         ledger.name = terms["name"]
         ledger._start()
@@ -115,7 +117,9 @@ class Ledger:
         if self._process == os.getpid():
             return
         if self.path is None:
-            raise BudgetExceeded(f"this ledger is in the memory of another process, so a charge here would be lost; {_WAY_OUT}")
+            raise BudgetExceeded(
+                f"this ledger is in the memory of another process, so a charge here would be lost; {_WAY_OUT}"
+            )
         self._file, self._process = _core.FileLedger.open(self.path), os.getpid()
 
     def charge(
@@ -194,7 +198,9 @@ class Ledger:
     def remaining(self) -> tuple[float, float]:
         """(ε, δ) that may still be charged, rounded down. A ledger file has no such pair: see :attr:`share`."""
         if self._file is not None:
-            raise ValueError("a ledger file adds up by a filter, so what is left is not one (epsilon, delta); see `share`")
+            raise ValueError(
+                "a ledger file adds up by a filter, so what is left is not one (epsilon, delta); see `share`"
+            )
         return self._left(
             sum((Fraction(e.epsilon) for e in self._entries), Fraction(0)),
             sum((Fraction(e.delta) for e in self._entries), Fraction(0)),
@@ -208,14 +214,15 @@ class Ledger:
                 "delta": self.delta,
                 "relation": self.relation,
                 "entries": [
-                    {"name": e.name, "event": e.event.to_dict(), "epsilon": e.epsilon, "delta": e.delta} for e in self.entries
+                    {"name": e.name, "event": e.event.to_dict(), "epsilon": e.epsilon, "delta": e.delta}
+                    for e in self.entries
                 ],
             },
             indent=2,
         )
 
     @classmethod
-    def from_json(cls, text: str) -> "Ledger":
+    def from_json(cls, text: str) -> Ledger:
         """A ledger that goes on where the written one stopped; every entry is certified again."""
         data = attempt(lambda: json.loads(text))
         if not (isinstance(data, dict) and {"epsilon", "delta", "relation", "entries"} <= set(data)):
@@ -225,13 +232,13 @@ class Ledger:
             ledger.charge(entry["name"], entry["event"], epsilon=entry["epsilon"], delta=entry["delta"])
         return ledger
 
-    def __copy__(self) -> "Ledger":
+    def __copy__(self) -> Ledger:
         return self
 
-    def __deepcopy__(self, memo: Any) -> "Ledger":
+    def __deepcopy__(self, memo: Any) -> Ledger:
         return self
 
-    def __sklearn_clone__(self) -> "Ledger":
+    def __sklearn_clone__(self) -> Ledger:
         return self
 
     def __reduce__(self) -> Any:
@@ -263,7 +270,9 @@ def _opened(path: str, charges: int) -> Ledger:
         raise PrivacyError("the ledger's file is not there; open the ledger where its file is, or share the directory")
     ledger = Ledger.open(path)
     if len(ledger.entries) < charges:
-        raise PrivacyError("the ledger's file holds fewer charges than when it was sent, so it is another file or an older copy")
+        raise PrivacyError(
+            "the ledger's file holds fewer charges than when it was sent, so it is another file or an older copy"
+        )
     return ledger
 
 

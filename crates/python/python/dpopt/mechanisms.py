@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import _core, accounting
 from ._plan import GAUSSIAN_SAMPLER_ERROR, VOID
-from ._reading import array, as_table, distinct, hashable, integers, labels as read_labels, number, shown, sorted_if_comparable, table, whole
+from ._reading import array, as_table, distinct, hashable, integers, number, shown, sorted_if_comparable, table, whole
+from ._reading import labels as read_labels
 from ._warnings import refuse_seed
 from .ledger import Ledger
 
@@ -66,9 +68,11 @@ class Release:
         from ._html import table
 
         rows = [(r["label"], str(accounting.from_dict(r["event"])), r["count"]) for r in self.records]
-        return table(["release", "event", "times"], rows, f"({float(self.bound):.6g}, {self.delta:.3g})-differential privacy" + (
-            VOID if self.insecure_seed else ""
-        ))
+        return table(
+            ["release", "event", "times"],
+            rows,
+            f"({float(self.bound):.6g}, {self.delta:.3g})-differential privacy" + (VOID if self.insecure_seed else ""),
+        )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.value, dtype=dtype)
@@ -93,7 +97,13 @@ def _records(counted: int, given: int | None, relation: str) -> int:
 
 
 def _pay(
-    name: str, event: accounting.DpEvent, epsilon: float, delta: float, relation: str, ledger: Ledger | None, seed: int | None
+    name: str,
+    event: accounting.DpEvent,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    ledger: Ledger | None,
+    seed: int | None,
 ) -> tuple[str, float, float, str]:
     """Charges the ledger; returns what the compiled library certifies the release for."""
     refuse_seed(seed, charged=ledger is not None)
@@ -106,11 +116,18 @@ def _release(
     value: Any, event: accounting.DpEvent, epsilon: float, delta: float, paper: tuple[str, str], seed: int | None
 ) -> Release:
     bound, records = paper
-    return Release(value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(records), seed is not None)
+    return Release(
+        value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(records), seed is not None
+    )
 
 
 def _calibrated(
-    name: str, event: Callable[[float], accounting.DpEvent], epsilon: float, delta: float, relation: str, ledger: Ledger | None,
+    name: str,
+    event: Callable[[float], accounting.DpEvent],
+    epsilon: float,
+    delta: float,
+    relation: str,
+    ledger: Ledger | None,
     seed: int | None,
 ) -> tuple[float, accounting.DpEvent, tuple[str, float, float, str]]:
     """The least noise within (ε, δ), its event, and the price after the ledger was charged."""
@@ -213,7 +230,15 @@ def sparse_mean_plans(
     'projected-gaussian'
     """
     under = accounting._relation(relation)
-    facts = (int(n_rows), int(n_features), number(sparsity, "sparsity"), number(norm, "norm"), under, number(epsilon, "epsilon"), number(delta, "delta"))
+    facts = (
+        int(n_rows),
+        int(n_features),
+        number(sparsity, "sparsity"),
+        number(norm, "norm"),
+        under,
+        number(epsilon, "epsilon"),
+        number(delta, "delta"),
+    )
     plans: list[dict[str, Any]] = json.loads(_core.sparse_mean_plans(facts))
     return plans
 
@@ -259,12 +284,22 @@ def sparse_mean(
     plans = sparse_mean_plans(records, dimension, sparsity, epsilon=epsilon, delta=delta, norm=norm, relation=relation)
     plan = next((p for p in plans if method in (None, p["method"])), None)
     if plan is None:
-        raise ValueError(f"there is no method {shown(method)} for means; choose one of {', '.join(p['method'] for p in plans)}")
+        raise ValueError(
+            f"there is no method {shown(method)} for means; choose one of {', '.join(p['method'] for p in plans)}"
+        )
     if "not_applicable" in plan:
         raise _core.PrivacyError(plan["not_applicable"])
     event = accounting.from_json(plan["event"])
     under = _pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed)[3]
-    facts = (records, dimension, number(sparsity, "sparsity"), number(norm, "norm"), under, number(epsilon, "epsilon"), number(delta, "delta"))
+    facts = (
+        records,
+        dimension,
+        number(sparsity, "sparsity"),
+        number(norm, "norm"),
+        under,
+        number(epsilon, "epsilon"),
+        number(delta, "delta"),
+    )
     indices, entries, (bound, released) = _core.sparse_mean(
         csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], insecure_seed
     )
@@ -339,7 +374,9 @@ def histogram(
     listed = {category: i for i, category in enumerate(categories) if hashable(category)}
     if not listed or len(listed) != len(categories):
         raise ValueError("categories must list at least one value, and each once")
-    cells = np.fromiter((listed.get(v, -1) if hashable(v) else -1 for v in read_labels(values, "values").tolist()), dtype=np.int64)
+    cells = np.fromiter(
+        (listed.get(v, -1) if hashable(v) else -1 for v in read_labels(values, "values").tolist()), dtype=np.int64
+    )
     scale, event = _laplace_scale(epsilon, 1, relation)
     price = _pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed)
     noisy, paper = _core.histogram(cells, len(listed), scale, price, insecure_seed)
@@ -466,7 +503,9 @@ def quantiles(
     column = _matrix(values)
     if column.shape[1] != 1:
         raise ValueError("quantiles are of one column; call it once per column")
-    thousandths = [round(1000 * level) if np.isfinite(level) else -1 for level in array(levels, "levels").ravel().tolist()]
+    thousandths = [
+        round(1000 * level) if np.isfinite(level) else -1 for level in array(levels, "levels").ravel().tolist()
+    ]
     if not thousandths or any(not 0 <= t <= 1000 for t in thousandths):
         raise ValueError("levels must be between 0 and 1, for example [0.25, 0.5, 0.75]")
     choices = _core.quantile_choices(len(thousandths), accounting._relation(relation))
@@ -530,9 +569,21 @@ def frequent_labels(
     """
     values, counts = distinct(read_labels(labels, "labels"))
     keys = [f"{i:012d}" for i in range(len(values))]
-    _pay("labels", accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta")), epsilon, delta, relation, ledger, insecure_seed)
+    _pay(
+        "labels",
+        accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta")),
+        epsilon,
+        delta,
+        relation,
+        ledger,
+        insecure_seed,
+    )
     found, event, paper = _core.select_labels(
-        dict(zip(keys, counts.tolist())), number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation), insecure_seed
+        dict(zip(keys, counts.tolist())),
+        number(epsilon, "epsilon"),
+        number(delta, "delta"),
+        accounting._relation(relation),
+        insecure_seed,
     )
     # as plain Python values, whatever the other labels are: NumPy's and Python's numbers would tell whether one is missing
     plain = [v.item() if isinstance(v, np.generic) else v for v in values[[int(key) for key in found]].tolist()]
@@ -541,7 +592,18 @@ def frequent_labels(
 
 
 __all__ = [
-    "Release", "SparseMean", "choose", "discrete_gaussian_counts", "discrete_laplace_counts", "frequent_labels", "gaussian_sum",
-    "histogram", "laplace_sum", "private_bounds", "quantiles", "second_moment", "sparse_mean",
+    "Release",
+    "SparseMean",
+    "choose",
+    "discrete_gaussian_counts",
+    "discrete_laplace_counts",
+    "frequent_labels",
+    "gaussian_sum",
+    "histogram",
+    "laplace_sum",
+    "private_bounds",
+    "quantiles",
+    "second_moment",
+    "sparse_mean",
     "sparse_mean_plans",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import accounting
 from ._reading import array, kind, number, whole
-
 
 #: Where the axis of δ ends.
 SMALLEST_DELTA = 1e-12
@@ -89,7 +89,12 @@ def accuracy_against_epsilon(
         )
     if baseline is not None:
         ax.axhline(number(baseline, "baseline"), linestyle="--", color="gray", label="without privacy")
-    ax.set(xlabel="ε", ylabel=metric, xscale="log", title=f"{metric.capitalize()} against ε (mean, 2 standard errors, range)")
+    ax.set(
+        xlabel="ε",
+        ylabel=metric,
+        xscale="log",
+        title=f"{metric.capitalize()} against ε (mean, 2 standard errors, range)",
+    )
     _plain_ticks(ax)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False)
@@ -120,7 +125,10 @@ def epsilon_over_steps(
     """
     ax = _axes(ax)
     event = accounting.as_event(event)
-    values = [float(accounting.epsilon(accounting.SelfComposedDpEvent(event, whole(t, "steps")), delta, relation=relation)) for t in steps]
+    values = [
+        float(accounting.epsilon(accounting.SelfComposedDpEvent(event, whole(t, "steps")), delta, relation=relation))
+        for t in steps
+    ]
     ax.plot(list(steps), values, marker=".", label=label or str(event))
     ax.set(xlabel="steps", ylabel=f"ε at δ = {delta:g} (certified)", title="Privacy loss over steps")
     ax.legend(frameon=False)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,9 +25,24 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core, accounting, encoders
 from ._base import PrivateEstimator, keep, stage
 from ._plan import Privacy
-from ._reading import array, as_table, attempt, codes, distinct, kind, labels, listed_cells, number, required, same_length, shown, target, whole
-from ._search_price import SHAPES, SearchPlan, plan_search, score_event
+from ._reading import (
+    array,
+    as_table,
+    attempt,
+    codes,
+    distinct,
+    kind,
+    labels,
+    listed_cells,
+    number,
+    required,
+    same_length,
+    shown,
+    target,
+    whole,
+)
 from ._repeats import counted_as_one, warn_if_repeated
+from ._search_price import SHAPES, SearchPlan, plan_search, score_event
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
@@ -47,7 +63,9 @@ def one_each(score: Callable[[], Any], records: int) -> np.ndarray:
     """One score in [0, 1] per record; what is not finite counts as 0. The message of a failing score goes nowhere."""
     found = attempt(lambda: np.asarray(score(), dtype=np.float64))
     if found is None or found.shape != (records,):
-        raise ValueError("scoring must give one number per record, whatever the records hold; it failed or gave something else")
+        raise ValueError(
+            "scoring must give one number per record, whatever the records hold; it failed or gave something else"
+        )
     return np.clip(np.where(np.isfinite(found), found, 0.0), 0.0, 1.0)
 
 
@@ -99,7 +117,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _candidates(self) -> list[dict[str, Any]]:
         given: Mapping[str, Any] | Sequence[Mapping[str, Any]] = self.param_candidates
         if isinstance(given, Mapping):
-            if not all(isinstance(name, str) and isinstance(values, (list, tuple, np.ndarray)) for name, values in given.items()):
+            if not all(
+                isinstance(name, str) and isinstance(values, (list, tuple, np.ndarray))
+                for name, values in given.items()
+            ):
                 raise ValueError("a grid of param_candidates gives a list of values for every parameter")
             grid = list(ParameterGrid(given))
         elif isinstance(given, (list, tuple)) and all(isinstance(c, Mapping) for c in given):
@@ -108,7 +129,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"param_candidates is {kind(given)}; give a dict for a grid, or a list of dicts")
         known = set(self.estimator.get_params())
         if any(set(c) - known for c in grid):
-            raise ValueError(f"a candidate sets a parameter that the estimator does not have; it has {', '.join(sorted(known))}")
+            raise ValueError(
+                f"a candidate sets a parameter that the estimator does not have; it has {', '.join(sorted(known))}"
+            )
         if not grid:
             raise ValueError("param_candidates is empty; list at least one candidate")
         return grid
@@ -152,7 +175,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         inner, prefix = self._inner(self.estimator)
         relation = accounting._relation(self.neighbors)
         if relation not in ("zero-out", "replace-one"):
-            raise ValueError("PrivateSearchCV splits and averages by the public number of rows; use zero-out or replace-one")
+            raise ValueError(
+                "PrivateSearchCV splits and averages by the public number of rows; use zero-out or replace-one"
+            )
         if self.budget is not None and not isinstance(self.budget, Ledger):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None:
@@ -210,7 +235,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return listed_cells(X, "X")
         return array(X, "X")
 
-    def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
+    def fit(self, X: Any, y: Any) -> PrivateSearchCV:
         """Runs the search and releases its winner within (epsilon, delta)."""
         inner, prefix, relation, candidates, law = self._checked()
         scores = self._scores(inner)
@@ -231,13 +256,23 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             f"{prefix}budget": None, **public,
         }  # fmt: skip
         if self.budget is not None:
-            self.budget.charge("PrivateSearchCV", plan.event, epsilon=number(self.epsilon, "epsilon"), delta=plan.delta, relation=relation)
+            self.budget.charge(
+                "PrivateSearchCV",
+                plan.event,
+                epsilon=number(self.epsilon, "epsilon"),
+                delta=plan.delta,
+                relation=relation,
+            )
         elif self.insecure_seed is None:
             warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
 
         def seed(k: int) -> int | None:
-            return None if self.insecure_seed is None else (whole(self.insecure_seed, "insecure_seed") * 1_000_003 + k) % 2**63
+            return (
+                None
+                if self.insecure_seed is None
+                else (whole(self.insecure_seed, "insecure_seed") * 1_000_003 + k) % 2**63
+            )
 
         n_validation = max(1, int(round(n * self.test_size)))
         order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
@@ -263,11 +298,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return scored[-1], _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
 
         whole_price = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
-        best, bound, records = _core.select_best(SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, whole_price, seed(2))
+        best, bound, records = _core.select_best(
+            SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, whole_price, seed(2)
+        )
         self.plan_ = plan
         self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
         self.best_score_ = scored[best] / n_validation
-        paid = stage("private search", number(self.epsilon, "epsilon"), plan.delta, plan.event.to_dict(), json.loads(bound))
+        paid = stage(
+            "private search", number(self.epsilon, "epsilon"), plan.delta, plan.event.to_dict(), json.loads(bound)
+        )
         self.privacy_ = Privacy(
             plan.epsilon, plan.delta, relation, number(self.epsilon, "epsilon"), plan.event, [paid], [json.loads(records)],
             self.insecure_seed is not None,

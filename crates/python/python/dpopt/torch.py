@@ -13,7 +13,8 @@ are *not* covered. Buffers that depend on the records (batch norm statistics) ar
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,9 @@ class PrivateOptimizer:
 
         def event(z: float) -> accounting.DpEvent:
             # also for probability 1: the curator charges the batch as the Poisson sample that it is
-            one: accounting.DpEvent = accounting.PoissonSampledDpEvent(self.sampling_probability, accounting.GaussianDpEvent(z))
+            one: accounting.DpEvent = accounting.PoissonSampledDpEvent(
+                self.sampling_probability, accounting.GaussianDpEvent(z)
+            )
             return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, self.planned_steps))
 
         if epsilon is not None:
@@ -97,7 +100,9 @@ class PrivateOptimizer:
             self.noise_multiplier = number(noise_multiplier, "noise_multiplier")  # type: ignore[arg-type]
             bound = float(accounting.epsilon(event(self.noise_multiplier), delta, relation=relation))
             if not np.isfinite(bound):
-                raise ValueError(f"noise_multiplier {self.noise_multiplier:g} gives no guarantee at delta {delta:g}; give more noise")
+                raise ValueError(
+                    f"noise_multiplier {self.noise_multiplier:g} gives no guarantee at delta {delta:g}; give more noise"
+                )
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
         planned = event(self.noise_multiplier)
