@@ -165,10 +165,13 @@ fn search(
     (least, most): (f64, f64),
     toward: Toward,
 ) -> Result<(f64, Certificate), CertifyError> {
-    let target = budget.epsilon();
     // x grows with privacy: x = ln parameter or −ln parameter
     let sign = if toward == Toward::Larger { 1.0 } else { -1.0 };
     let parameter = |x: f64| (sign * x).exp().clamp(least, most);
+    // an epsilon at which the samplers' error takes all of δ can't be had: no search along that edge
+    let samplers = event_of(parameter(0.0)).exact(relation).map_or(0.0, |e| e.total_variation);
+    let edge = (budget.delta() / (8.0 * samplers)).ln();
+    let target = if edge > 0.0 { budget.epsilon().min(edge) } else { budget.epsilon() };
     // ln(ε/target), bounded so that 0 and ∞ can be interpolated
     #[allow(clippy::manual_clamp, reason = "this order takes NaN to a bound as well")]
     let excess = |x: f64| -> Result<f64, CertifyError> {
@@ -230,19 +233,20 @@ fn search(
     }
     let slope = sign * (f_high - f_low) / (high - low);
     let slope = if slope.is_finite() && slope != 0.0 { slope } else { -sign };
-    certified_end(event_of, relation, budget, parameter(start), slope, toward)
+    certified_end(event_of, relation, budget, target, parameter(start), slope, toward)
 }
 
-/// Secant steps with certificates from a good start, inside a bracket of refused and certified values.
+/// Secant steps with certificates from a good start, inside a bracket of refused and certified values. `target` is an ε within
+/// the budget.
 fn certified_end(
     event_of: &dyn Fn(f64) -> Event,
     relation: Relation,
     budget: Budget,
+    target: f64,
     start: f64,
     mut slope: f64,
     toward: Toward,
 ) -> Result<(f64, Certificate), CertifyError> {
-    let target = budget.epsilon();
     let sign = if toward == Toward::Larger { 1.0 } else { -1.0 };
     let mut value = seven_digits(start, toward);
     let mut best: Option<(f64, Certificate)> = None;
@@ -327,6 +331,20 @@ mod tests {
         assert!(c.bound().upper <= 1.0 && c.bound().upper > 0.9999);
         assert_eq!(*c.event(), event(x));
         assert_eq!(seven_digits(x, Toward::Larger), x);
+    }
+
+    /// Where the samplers' error takes all of δ no noise is enough; the search ends before, and soon.
+    #[test]
+    fn an_epsilon_beyond_what_samplers_allow_takes_no_longer() {
+        let asked = std::cell::Cell::new(0);
+        let event = |x: f64| {
+            asked.set(asked.get() + 1);
+            Event::gaussian(x).poisson_sampled(0.1).self_composed(200).approximate(4.5e-29)
+        };
+        let (x, c) = noise(event, Relation::ZeroOut, Budget::new(80.0, 1e-6).unwrap()).unwrap();
+        // ln(δ/τ) is 51.4: from there on nothing is left
+        assert!(c.bound().upper > 49.0 && c.bound().upper < 51.4, "{x} {}", c.bound().upper);
+        assert!(asked.get() < 30, "{}", asked.get());
     }
 
     #[test]
