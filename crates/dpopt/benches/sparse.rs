@@ -3,7 +3,6 @@
 //!
 //! Rows have 40 non-zeros; the rank of a feature is log-uniform (Zipf's law with exponent 1), its place is scattered.
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::{Loss, sigmoid};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{
@@ -14,6 +13,7 @@ use dpopt::optimize::{self, Algorithm, Average, DescentOptions, NoisySgd};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use std::hint::black_box;
 use std::time::Instant;
 

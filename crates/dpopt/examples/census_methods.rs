@@ -3,7 +3,7 @@
 //! `DPOPT_DATA=../shared/data cargo run --release -p dpopt --example census_methods -- [vocabulary|hashed] [epsilon…]`
 
 use dpopt::Sensitive;
-use dpopt::data::{BadCells, Encoder, Examples, ReadOptions, Schema, open};
+use dpopt::data::{BadCells, Encoder, ReadOptions, Schema, open};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
@@ -11,6 +11,7 @@ use dpopt::optimize::{MethodOptions, Run, candidates};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::Examples;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

@@ -6,7 +6,6 @@
 //! deviation over four runs with fresh noise.
 
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::embedding::{Embedding, Towers};
 use dpopt::loss::{Loss, sigmoid};
 use dpopt::mechanism::Curator;
@@ -15,6 +14,7 @@ use dpopt::optimize::{EmbeddingOptions, MethodOptions, Run, Selection, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use plotters::prelude::*;
 use std::error::Error;
 

@@ -5,7 +5,6 @@
 //! All data are made from a seed. δ = 1e-6, rows of norm 1.
 
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
@@ -14,6 +13,7 @@ use dpopt::optimize::{METHODS, MethodOptions, Prepared, Run, candidates, choose}
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use plotters::prelude::*;
 use std::error::Error;
 use std::path::Path;

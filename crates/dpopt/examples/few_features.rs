@@ -6,7 +6,6 @@
 //! a private choice.
 
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose, Stream};
@@ -14,6 +13,7 @@ use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use std::error::Error;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };

@@ -4,7 +4,6 @@
 //! `cargo run --release -p dpopt --example hard_threshold_speed`
 
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
@@ -12,6 +11,7 @@ use dpopt::optimize::{Algorithm, DpSgdHt, FrankWolfe, Run, SparseOptions, run_sp
 use dpopt::plan::{Plan, Problem};
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use std::error::Error;
 use std::time::Instant;
 

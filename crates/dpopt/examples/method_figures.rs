@@ -6,7 +6,7 @@
 //! standard deviation over eight runs with fresh noise. The tables are synthetic, so that nothing here needs privacy.
 
 use dpopt::Sensitive;
-use dpopt::data::{BadCells, Encoder, Examples, Format, ReadOptions, Rows, Schema, open_bytes};
+use dpopt::data::{BadCells, Encoder, Format, ReadOptions, Schema, open_bytes};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
@@ -15,6 +15,7 @@ use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::problems;
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use plotters::prelude::*;
 use std::error::Error;
 use std::path::Path;

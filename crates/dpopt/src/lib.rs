@@ -1,28 +1,32 @@
 //! Differentially private optimization on sensitive records: **plan → certify → run → report**.
 //!
-//! Rooms from the ground up; each uses only rooms above it in this list:
+//! Rooms from the ground up; each uses only rooms above it in this list (`docs/architecture.md` has all of them, and a test
+//! holds the code against it):
 //!
 //! | room | what lives there |
 //! |---|---|
 //! | [`sensitive`] | [`Sensitive`], [`Released`] and [`Public`]: what may not leave, and what may |
-//! | [`data`] | rows, encoders from public facts, readers, batch samplers |
-//! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |
+//! | [`records`] | bounded rows in memory or on disk |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
+//! | [`guarantee`] | what a whole run promises |
 //! | [`sampler`] | draws from e^(−F) with a proved distance from that law |
 //! | [`mechanism`] | the curator and the only doors out |
 //! | [`optimize`] | one algorithm, one file, each in the same four steps |
+//! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
+//! | [`data`] | readers, schema, encoders from public facts |
+//! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
+//! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
 //! | [`model`] | what a user fits, predicts with and evaluates |
 //! | [`estimate`] | answers without a model: the mean of sparse vectors |
-//! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
-//! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
 #![forbid(unsafe_code)]
 
 pub mod audit;
 pub mod data;
 pub mod estimate;
 pub mod geometry;
+pub mod guarantee;
 pub mod loss;
 pub mod mechanism;
 #[cfg(doctest)]
@@ -31,11 +35,16 @@ pub mod model;
 pub mod optimize;
 pub mod output;
 pub mod plan;
+mod power_law;
 pub mod problems;
 pub mod progress;
+pub mod records;
+mod refused;
 pub mod report;
 pub mod sampler;
 pub mod sensitive;
+mod solver;
+mod words;
 
 pub use dpopt_noise as noise;
 pub use dpopt_privacy as privacy;

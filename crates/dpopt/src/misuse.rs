@@ -39,7 +39,7 @@ misuse!(
     SealOfMechanisms,
     "E0603",
     "",
-    "use dpopt::mechanism::curator::sealed::Sealed;" instead_of "use dpopt::mechanism::Mechanism;"
+    "use dpopt::mechanism::door::sealed::Sealed;" instead_of "use dpopt::mechanism::Mechanism;"
 );
 
 /// The offending line comes before the body of the implementation here: the trait's seal makes it fail, and the same body

@@ -5,7 +5,7 @@
 
 use crate::errors::invalid;
 use dpopt::Sensitive;
-use dpopt::data::{self, Rows, keep_largest};
+use dpopt::records::{self, Rows, keep_largest};
 use numpy::ndarray::ArrayView2;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 /// Encoded records. They cannot be read from Python: a fit is their only use.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Examples {
-    pub(crate) inner: Sensitive<data::Examples>,
+    pub(crate) inner: Sensitive<records::Examples>,
 }
 
 /// How a row is bounded, from public facts.
@@ -97,7 +97,7 @@ fn target(value: f64) -> Option<f32> {
     if value.is_nan() { None } else { Some(value as f32) }
 }
 
-fn from_dense<T: Copy + Into<f64> + Sync>(x: ArrayView2<'_, T>, y: &[f64], bounding: &Bounding) -> data::Examples {
+fn from_dense<T: Copy + Into<f64> + Sync>(x: ArrayView2<'_, T>, y: &[f64], bounding: &Bounding) -> records::Examples {
     let mut rows = Rows::new(bounding.width());
     let mut targets = Vec::with_capacity(y.len());
     let (mut entries, mut values) = (Vec::new(), Vec::new());
@@ -112,7 +112,7 @@ fn from_dense<T: Copy + Into<f64> + Sync>(x: ArrayView2<'_, T>, y: &[f64], bound
         bounding.push(&mut entries, &mut values, &mut rows);
         targets.push(t);
     }
-    data::Examples { rows, targets }
+    records::Examples { rows, targets }
 }
 
 #[allow(
@@ -209,7 +209,7 @@ fn sparse<T: Copy + Into<f64> + Sync + Send + numpy::Element>(
             bounding.push(&mut entries, &mut line, &mut rows);
             targets.push(t);
         }
-        data::Examples { rows, targets }
+        records::Examples { rows, targets }
     });
     Ok(Examples { inner: Sensitive::new(examples) })
 }

@@ -7,13 +7,13 @@ use crate::accounting::{certify_error, event, json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use dpopt::Sensitive;
-use dpopt::data::{BelowCounts, Examples, Rows, quantile_grid};
 use dpopt::mechanism::{
     Choice, ChoiceLaw, ClippedVectors, Counts, Curator, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, L1Sum,
     LabelSelection, Laplace, Level, Mechanism, PrivateBounds, Quantiles, SecondMoment, symmetric_matrix,
 };
 use dpopt::noise::{Grid, NoiseSource, Purpose};
 use dpopt::privacy::{Budget, Certificate, Relation, certify};
+use dpopt::records::{BelowCounts, Examples, Rows, quantile_grid};
 use numpy::ndarray::{Array2, ArrayView2};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;

@@ -1,7 +1,8 @@
 //! Writes an outcome: SVG charts, CSV tables, `result.json` and a `README.md` with the verdict, and the page of all results.
 
 use crate::entry::{Compared, Entry, Outcome, Verdict};
-use crate::lab::{Failure, Lab, Scale};
+use crate::failure::Failure;
+use crate::lab::{Lab, Scale};
 use dpopt::output::write_all_atomically;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;

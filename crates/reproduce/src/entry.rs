@@ -1,6 +1,7 @@
 //! What a figure of a paper is, and what computing it again gives.
 
-use crate::lab::{Failure, Lab};
+use crate::failure::Failure;
+use crate::lab::Lab;
 use dpopt::report::chart::Chart;
 use dpopt::report::number;
 use serde::{Deserialize, Serialize};

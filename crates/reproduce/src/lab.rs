@@ -1,6 +1,6 @@
 //! Where trials are run: in parallel over cells and repeats, resumable, with a seed for each.
 
-use crate::entry::Entry;
+use crate::failure::Failure;
 use crate::store::{Key, Store};
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::progress::Progress;
@@ -10,50 +10,6 @@ use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Why an entry could not be computed.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// A file could not be read or written.
-    #[error("{path}: {why}")]
-    File {
-        /// The file.
-        path: String,
-        /// What the system says.
-        why: std::io::Error,
-    },
-    /// A result could not be kept as JSON.
-    #[error("a result can't be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A chart could not be drawn.
-    #[error(transparent)]
-    Chart(#[from] dpopt::report::chart::ChartError),
-    /// A table could not be written.
-    #[error("a table can't be written: {0}")]
-    Table(#[from] csv::Error),
-    /// Data that are not here.
-    #[error("the data set {name} is not here; put it under $DPOPT_DATA ({hint})")]
-    Data {
-        /// Which.
-        name: &'static str,
-        /// Where it comes from.
-        hint: &'static str,
-    },
-    /// The computation itself.
-    #[error("{0}")]
-    Computation(String),
-}
-
-impl Failure {
-    /// A failure of the computation itself.
-    pub fn of(why: impl std::fmt::Display) -> Self {
-        Self::Computation(why.to_string())
-    }
-
-    pub(crate) fn file(path: &Path, why: std::io::Error) -> Self {
-        Self::File { path: path.display().to_string(), why }
-    }
-}
 
 /// How much is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,12 +63,12 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// A lab for `entry`. Finished trials are kept in `folder`; data sets are looked for in `data`.
+    /// A lab for the entry of that name and revision. Finished trials are kept in `folder`; data sets are looked for in `data`.
     ///
     /// # Errors
     /// The folder could not be made, or a data file not read.
     pub fn open(
-        entry: &Entry,
+        (name, revision): (&'static str, u32),
         scale: Scale,
         seed: u64,
         folder: Option<PathBuf>,
@@ -126,8 +82,8 @@ impl<'a> Lab<'a> {
         Ok(Self {
             scale,
             seed,
-            name: entry.name,
-            revision: entry.revision,
+            name,
+            revision,
             store: Store::open(folder)?,
             data,
             fingerprint,

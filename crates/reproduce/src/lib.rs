@@ -13,10 +13,12 @@
 pub mod document;
 pub mod entries;
 mod entry;
+mod failure;
 mod lab;
 mod statistics;
 mod store;
 
 pub use entry::{Compared, Entry, Fidelity, Holds, Outcome, Table, Verdict, cell};
-pub use lab::{Failure, Lab, Scale, Trial};
+pub use failure::Failure;
+pub use lab::{Lab, Scale, Trial};
 pub use statistics::{Median, Summary};

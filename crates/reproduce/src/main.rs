@@ -120,7 +120,14 @@ fn run(names: &[String], short: bool, out: Option<PathBuf>, seed: u64, data: Opt
     for entry in chosen {
         say(&format!("{} ({}): {}", entry.name, entry.source, entry.shows))?;
         let bar = bar::Bar::default();
-        let lab = Lab::open(entry, scale, seed, Some(out.join(".trials").join(entry.name)), data.clone(), &bar)?;
+        let lab = Lab::open(
+            (entry.name, entry.revision),
+            scale,
+            seed,
+            Some(out.join(".trials").join(entry.name)),
+            data.clone(),
+            &bar,
+        )?;
         let started = std::time::Instant::now();
         let outcome = match (entry.run)(&lab) {
             // not a failure of the code: what needs absent data says so and is passed over

@@ -1,6 +1,6 @@
 //! Finished trials on disk: one JSON file each, written whole or not at all, found again by the hash of all its settings.
 
-use crate::lab::Failure;
+use crate::failure::Failure;
 use dpopt::output::write_atomically;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

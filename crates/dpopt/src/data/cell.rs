@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::data::error::DataError;
-use crate::data::reader::{Block, Field};
+use crate::data::table::{Block, Field};
 
 /// What to do with a cell that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::cell::{bad_row, field_text, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
-use super::reader::TableReader;
+use super::table::TableReader;
 use crate::sensitive::Sensitive;
 
 /// Counts of the distinct labels of `column`; missing ones and rows that can't be read are left out. Adding or removing one record changes one count

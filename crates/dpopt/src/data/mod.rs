@@ -15,10 +15,8 @@ mod nearest;
 mod public_table;
 mod quantile_counts;
 mod reader;
-pub mod rows;
-mod scaled;
 mod schema;
-mod spill;
+mod table;
 mod target;
 mod text;
 
@@ -29,14 +27,10 @@ pub use error::DataError;
 pub(crate) use error::listed;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
-pub use quantile_counts::{BelowCounts, quantile_counts, quantile_grid};
+pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Block, Column, Field, Format, MAX_FEATURES, RawTable, ReadOptions, Stored, TableReader, Visit, files_of, open,
-    open_all, open_bytes, raw_rows, same_table,
+    Format, MAX_FEATURES, RawTable, ReadOptions, files_of, open, open_all, open_bytes, raw_rows, same_table,
 };
-pub use rows::{Examples, Rows, keep_largest};
-pub(crate) use scaled::ScaledRecords;
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
-pub(crate) use spill::Encoded;
-pub use spill::{Record, RecordBuffer, Records, SpilledExamples};
+pub use table::{Block, Column, Field, Stored, TableReader, Visit};
 pub use target::TargetSpec;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::cell::{bad_row, field_number, field_text, is_missing_marker};
 use super::error::DataError;
-use super::reader::{Field, Stored, TableReader};
 use super::schema::{Kind, Schema, TargetRule};
+use super::table::{Field, Stored, TableReader};
 
 /// A public sample rarely holds the extremes: each end of its range moves out by this part of it.
 const WIDEN: f64 = 0.1;

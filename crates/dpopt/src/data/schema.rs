@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::error::DataError;
-use super::reader::{Column, Stored};
+use super::table::{Column, Stored};
 use dpopt_privacy::Shown;
 
 /// How a numeric column is mapped to [0, 1] before the hat functions.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::cell::{BadCells, field_number, field_text, is_missing_marker};
 use super::error::DataError;
 use super::hashing::FnvBuild;
-use super::reader::Field;
 use super::schema::{Bounds, Kind, TargetRule};
+use super::table::Field;
 
 /// The target of an encoder, as it is stored in a model file.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,6 +1,7 @@
 //! The private mean of sparse vectors, from a table to a report (spec 15 §1; docs/proofs/sparse-mean.md).
 
-use super::plan::{MEAN_METHODS, MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
+use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
+use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
 use crate::data::{BadCells, TableReader};
 use crate::mechanism::Curator;

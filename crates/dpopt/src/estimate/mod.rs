@@ -2,8 +2,10 @@
 
 mod mean;
 mod plan;
+mod problem;
 mod sketched;
 mod vectors;
 
 pub use mean::{Estimated, MeanEstimate, MeanOptions};
-pub use plan::{MEAN_METHODS, MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
+pub use plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
+pub use problem::{MeanPlan, MeanProblem};

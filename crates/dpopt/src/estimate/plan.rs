@@ -1,79 +1,17 @@
 //! Plans for the mean of sparse vectors (spec 15 §1 and §2): noise, grid, projection and a proved bound on the error.
 
+use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MOST_DENSE, MeanPlan, MeanProblem, MeanSchedule, check};
 use super::sketched::{self, l1_recovery};
 use crate::Released;
-use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSummer};
+use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, SparseClip, SparseSummer};
 use crate::optimize::RunError;
 use crate::plan::{NotApplicable, approximate};
 use dpopt_noise::{Grid, Norm};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
+use dpopt_privacy::{Budget, Event, Shown, calibrate, special};
 use rayon::prelude::*;
-use serde::Serialize;
 
-/// Public facts about vectors whose mean is wanted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MeanProblem {
-    /// n: number of records. Public under zero-out and replace-one; under add-or-remove a public guess.
-    pub records: u64,
-    /// d.
-    pub dimension: u64,
-    /// s: expected number of non-zeros of a record. Records with more are shrunk to l1 norm L·√s; a wrong s costs
-    /// accuracy, never privacy.
-    pub sparsity: f64,
-    /// L: longer records are shrunk to this l2 norm.
-    pub norm: f64,
-    /// Which data sets are neighbours.
-    pub relation: Relation,
-}
-
-/// Probability with which the stated error may be exceeded.
-pub(crate) const ERROR_CONFIDENCE: f64 = 0.05;
-
-/// Coordinates beyond which no array of all of them is kept (8 bytes each: 1 GiB).
-const MOST_DENSE: u64 = 1 << 27;
-/// Up to here an array of all coordinates costs nothing worth saving.
-const SMALL: u64 = 1 << 20;
 /// Entries of an answer beyond which a plan is refused.
 const MOST_ENTRIES: f64 = (1u64 << 27) as f64;
-
-/// A planned and certified way to estimate a mean.
-#[derive(Clone, Debug)]
-pub struct MeanPlan {
-    /// Name as in `--method`.
-    pub method: &'static str,
-    /// Noise scale over the norm bound of a record.
-    pub noise_multiplier: f64,
-    /// Standard deviation of the noise in one coordinate of the mean, before the projection.
-    pub noise_std: f64,
-    /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this (proved).
-    pub error_bound: f64,
-    /// The certified event.
-    pub certificate: Certificate,
-    /// How many coordinates of the answer are expected to differ from 0 because of noise.
-    pub expected_entries: f64,
-    /// Everything the run needs.
-    pub schedule: MeanSchedule,
-}
-
-/// All parameters, for the report.
-#[derive(Clone, Debug, Serialize)]
-pub struct MeanSchedule {
-    /// L.
-    pub norm: f64,
-    /// L·√s.
-    pub l1_norm: f64,
-    /// Standard deviation (Gaussian) or scale (Laplace) of the noise of the *sum*.
-    pub noise_scale: f64,
-    /// log2 of the grid step.
-    pub grid_exponent: i32,
-    /// Whether all coordinates are kept in memory.
-    pub dense: bool,
-    /// The sum is projected on l2 norm n·L and l1 norm n·L·√s.
-    pub projection_radius: f64,
-    /// m: rows of the random matrix (l1-recovery).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sketch_rows: Option<u64>,
-}
 
 /// One row of `dpopt mean --explain`.
 pub struct MeanCandidate {
@@ -87,7 +25,6 @@ type Planner = fn(&MeanProblem, Budget) -> Result<MeanPlan, NotApplicable>;
 
 const GAUSSIAN: &str = "projected-gaussian";
 const LAPLACE: &str = "projected-laplace";
-pub(super) const L1_RECOVERY: &str = "l1-recovery";
 const PLANNERS: [(&str, Planner); 3] = [(GAUSSIAN, gaussian), (LAPLACE, laplace), (L1_RECOVERY, l1_recovery)];
 
 /// Names of the methods, as in `--method`.
@@ -102,48 +39,6 @@ pub fn mean_candidates(problem: &MeanProblem, budget: Budget) -> Vec<MeanCandida
     let error = |c: &MeanCandidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.error_bound);
     all.sort_by(|a, b| error(a).total_cmp(&error(b)));
     all
-}
-
-pub(super) fn check(problem: &MeanProblem) -> Result<(), NotApplicable> {
-    let refuse = |text: String| Err(NotApplicable::Problem(text));
-    if problem.records == 0 || problem.dimension == 0 {
-        return refuse("there are no records or no coordinates; check the table".into());
-    }
-    if problem.dimension > 1 << 32 {
-        return refuse(format!("{} coordinates are more than 2^32; hash the indices to fewer", problem.dimension));
-    }
-    if !(problem.norm > 0.0 && problem.norm.is_finite()) {
-        return refuse(format!("the norm bound is {}; give a positive, finite number", Shown(problem.norm)));
-    }
-    if !(problem.sparsity >= 1.0 && problem.sparsity.is_finite()) {
-        return refuse(format!(
-            "the sparsity is {}; give how many entries of a vector differ from 0, at least 1",
-            Shown(problem.sparsity)
-        ));
-    }
-    Ok(())
-}
-
-impl MeanProblem {
-    pub(super) fn l1_norm(&self) -> f64 {
-        self.norm * self.sparsity.min(self.dimension as f64).sqrt()
-    }
-
-    pub(super) fn projection(&self) -> Projection {
-        Projection { radius: self.records as f64 * self.norm, sparsity: self.sparsity.min(self.dimension as f64) }
-    }
-
-    /// Both lie in the projection's set.
-    pub(super) fn largest_error(&self) -> f64 {
-        2.0 * self.norm
-    }
-
-    /// Whether to keep all coordinates: if they are few, if the records touch a good part of them, or if the noise does.
-    pub(super) fn keep_all(&self, expected_entries: f64) -> bool {
-        let d = self.dimension as f64;
-        let touched = self.records as f64 * self.sparsity;
-        self.dimension <= SMALL || (self.dimension <= MOST_DENSE && touched.max(expected_entries) > d / 8.0)
-    }
 }
 
 /// How many of d independent noises, whose mean excess over a level t is `excess(t)` and whose tail is `tail(t)`, stay above the
@@ -326,6 +221,7 @@ impl MeanPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpopt_privacy::Relation;
 
     fn problem(records: u64, dimension: u64, sparsity: f64) -> MeanProblem {
         MeanProblem { records, dimension, sparsity, norm: 1.0, relation: Relation::ReplaceOne }

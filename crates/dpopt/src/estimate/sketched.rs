@@ -1,6 +1,6 @@
 //! Plan of Gaussian l1-recovery: the mean behind a fresh random projection (spec 15 §2; docs/proofs/l1-recovery.md).
 
-use super::plan::{ERROR_CONFIDENCE, L1_RECOVERY, MeanPlan, MeanProblem, MeanSchedule, check};
+use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MeanPlan, MeanProblem, MeanSchedule, check};
 use crate::mechanism::{SOLVER_SHARE, SketchedGaussian, too_short};
 use crate::plan::{NotApplicable, SAMPLER_ERROR};
 use dpopt_noise::Grid;

@@ -6,7 +6,7 @@
 //! private at any ε, or cost a multiple; four of them are planted in the audits.
 
 use super::counts::Counts;
-use super::curator::CuratorError;
+use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{DiscreteLaplace, Grid, Stream};
 use dpopt_privacy::{Event, Relation};

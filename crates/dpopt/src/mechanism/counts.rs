@@ -3,8 +3,9 @@
 //! A histogram's sensitivity is enforced: a record counts in one cell. Counts and scores that were made elsewhere come
 //! with the sensitivity their maker declares; the guarantee rests on that declaration.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use crate::Sensitive;
+use crate::refused::CuratorError;
 use dpopt_noise::{DiscreteGaussian, DiscreteLaplace, ExponentialChoice, NoiseSource, NoisyMax, Purpose};
 use dpopt_privacy::{Event, Relation};
 

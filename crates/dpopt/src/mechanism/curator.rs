@@ -6,112 +6,17 @@
 //! each batch serves exactly one release.
 
 use super::above_threshold::{AboveThreshold, Comparisons};
+use super::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
+use super::door::Mechanism;
+use super::seen::Seen;
 use super::stream::{GradientStream, StreamPlan};
+use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use thiserror::Error;
-
-/// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
-///
-/// ```compile_fail,E0277
-/// use dpopt::mechanism::{CuratorError, Mechanism};
-/// struct Leak;
-/// impl Mechanism for Leak { // E0277: `Sealed` is not implemented for `Leak`
-///     type Input = f64;
-///     type Output = f64;
-///     fn event(&self) -> dpopt::privacy::Event { dpopt::privacy::Event::NoOp }
-///     fn label(&self) -> &'static str { "leak" }
-///     fn check(&self, _: &f64) -> Result<(), CuratorError> { Ok(()) }
-///     fn apply(&self, x: &f64, _: &mut dpopt::noise::NoiseSource) -> Result<f64, CuratorError> { Ok(*x) }
-/// }
-/// ```
-pub trait Mechanism: sealed::Sealed {
-    /// What it reads.
-    type Input;
-    /// What it lets out.
-    type Output;
-    /// Exactly what [`apply`](Self::apply) does, as accounted.
-    fn event(&self) -> Event;
-    /// For the ledger table: what is released, for example `gradient sum`.
-    fn label(&self) -> &'static str;
-    /// Refuses an input whose *public* description (clip norm, grid, dimension) is not what the noise was made for.
-    fn check(&self, input: &Self::Input) -> Result<(), CuratorError>;
-    /// The Poisson batch that `input` was computed on, if any.
-    fn batch(&self, _input: &Self::Input) -> Option<BatchId> {
-        None
-    }
-    /// The numbers in an output, for an audit that attacks everything a run lets out; `None` if it is not a list of numbers.
-    fn numbers(_output: &Self::Output) -> Option<&[f64]> {
-        None
-    }
-    /// The mechanism itself. Called by the curator only, after the charge.
-    fn apply(&self, input: &Self::Input, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError>;
-}
-
-pub(crate) mod sealed {
-    /// Keeps foreign types out of [`Mechanism`](super::Mechanism).
-    pub trait Sealed {}
-}
-
-/// Why a release was refused. Nothing was released. Holds public numbers only.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub enum CuratorError {
-    /// The plan's event has no (more) such release.
-    #[error("a release of `{label}` was refused: the certified plan does not foresee it (a bug; please report it)")]
-    Unforeseen {
-        /// What the mechanism calls itself.
-        label: &'static str,
-    },
-    /// The input's declared sensitivity is not the mechanism's.
-    #[error("a release was refused: its input was clipped to {input} but the mechanism is calibrated for {mechanism}")]
-    Sensitivity {
-        /// Clip norm of the input.
-        input: f64,
-        /// Clip norm the noise was calibrated for.
-        mechanism: f64,
-    },
-    /// The input has another grid or dimension than the mechanism.
-    #[error("a release was refused: its input's grid or dimension is not the mechanism's (a bug; please report it)")]
-    Shape,
-    /// A batch was drawn by another curator, whose accounting its sample belongs to.
-    #[error(
-        "a release of `{label}` was refused: its batch was drawn by another curator; draw one with the curator that releases it"
-    )]
-    ForeignBatch {
-        /// What the mechanism calls itself.
-        label: &'static str,
-    },
-    /// A batch was used for a second release.
-    #[error("a release of `{label}` was refused: its batch was already used (a bug; please report it)")]
-    BatchUsed {
-        /// What the mechanism calls itself.
-        label: &'static str,
-    },
-    /// A sampler could not be built for the planned scale.
-    #[error("{0}")]
-    Noise(String),
-    /// The release succeeded but its (private) outcome can't be used; says what to do.
-    #[error("{0}")]
-    Unusable(String),
-}
-
-impl From<Infallible> for CuratorError {
-    fn from(never: Infallible) -> Self {
-        match never {}
-    }
-}
-
-impl From<std::io::Error> for CuratorError {
-    fn from(e: std::io::Error) -> Self {
-        Self::Noise(format!("the temporary file of rows can't be read: {}", e.kind()))
-    }
-}
 
 /// One line of a run's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -130,74 +35,6 @@ struct Allowance {
     remaining: u64,
 }
 
-/// Which batch, of which curator, and how it was drawn; made by [`Curator::poisson_sample`] and [`Curator::fixed_sample`]. A sample
-/// is secret once: two curators that release on the same one would each account it as a fresh one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BatchId {
-    curator: u64,
-    number: u64,
-    sampling: Sampling,
-}
-
-/// How a batch was drawn.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Sampling {
-    Poisson { probability: f64 },
-    WithoutReplacement { records: u64, size: u64 },
-}
-
-impl Sampling {
-    /// `event` on such a batch.
-    fn of(self, event: Event) -> Event {
-        match self {
-            Self::Poisson { probability } => event.poisson_sampled(probability),
-            Self::WithoutReplacement { records, size } => event.sampled_without_replacement(records, size),
-        }
-    }
-}
-
-/// A uniformly random set of records of public size, in uniformly random order: a part of it that is chosen by position is
-/// a uniformly random part. Neither cloneable nor readable.
-pub struct FixedBatch {
-    id: BatchId,
-    records: Vec<u64>,
-}
-
-impl FixedBatch {
-    pub(super) fn id(&self) -> BatchId {
-        self.id
-    }
-
-    /// Indices of the records, in random order.
-    pub(super) fn records(&self) -> &[u64] {
-        &self.records
-    }
-}
-
-/// A Poisson sample of the records: each is in it with probability q, independently and secretly.
-/// Neither cloneable nor readable; whatever is computed on it carries its id.
-pub struct PoissonBatch {
-    id: BatchId,
-    records: Vec<u64>,
-    drawn_here: bool,
-}
-
-impl PoissonBatch {
-    pub(crate) fn id(&self) -> BatchId {
-        self.id
-    }
-
-    /// False if the caller drew the sample and its records are not known here.
-    pub(crate) fn drawn_here(&self) -> bool {
-        self.drawn_here
-    }
-
-    /// Indices of the sampled records, increasing.
-    pub(crate) fn records(&self) -> &[u64] {
-        &self.records
-    }
-}
-
 /// Guards one run.
 pub struct Curator {
     /// No other curator of the process has this number: it ties batches to the one that drew them.
@@ -209,21 +46,6 @@ pub struct Curator {
     unused: BTreeSet<u64>,
     /// Everything let out so far, if somebody watches: it is public, so keeping it shows nothing more.
     seen: Option<Seen>,
-}
-
-/// What a watched curator and the streams it opened have let out, in order.
-#[derive(Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<Vec<Vec<f64>>>>);
-
-impl Seen {
-    pub(super) fn push(&self, numbers: &[f64]) {
-        // a panic elsewhere leaves the list whole
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(numbers.to_vec());
-    }
-
-    fn all(&self) -> Vec<Vec<f64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// Kinds of releases that may alternate and still be counted in one line each.

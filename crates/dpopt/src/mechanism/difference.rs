@@ -3,10 +3,10 @@
 //! For a linear model the difference is (φ'(⟨x, a⟩) − φ'(⟨x̃, a⟩))·a: one scalar, clipped as one vector, so that the sensitivity is c
 //! and not the 2l of two clipped gradients. c is fixed by the plan.
 
-use super::curator::PoissonBatch;
+use super::batch::PoissonBatch;
 use super::gradient::{ClippedGradient, GridSum};
 use crate::Sensitive;
-use crate::data::Examples;
+use crate::records::Examples;
 use rayon::prelude::*;
 
 impl ClippedGradient {
@@ -57,9 +57,9 @@ impl ClippedGradient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Rows;
     use crate::loss::Loss;
     use crate::mechanism::Curator;
+    use crate::records::Rows;
     use dpopt_noise::{Grid, NoiseSource};
     use dpopt_privacy::Event;
 

@@ -5,13 +5,15 @@
 //! each step first releases noisy counts of touched features, and only features whose noisy count passes a level get gradient
 //! and noise.
 
-use super::curator::{BatchId, CuratorError, Mechanism, PoissonBatch, sealed};
+use super::batch::{BatchId, PoissonBatch};
+use super::door::{Mechanism, sealed};
 use super::gradient::GridSum;
 use super::sparse_descent::SparseGradient;
 use crate::Sensitive;
-use crate::data::{RecordBuffer, Records};
 use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Pass};
+use crate::records::{RecordBuffer, Records};
+use crate::refused::CuratorError;
 use dpopt_noise::{Exceedances, Grid, LazyIterate, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
 use dpopt_privacy::Event;
 use rayon::prelude::*;

@@ -1,7 +1,9 @@
 //! The Gaussian mechanism: rounded Gaussian noise on an integer sum (spec 19 §1.2, docs/proofs/gaussian-sum.md).
 
-use super::curator::{BatchId, CuratorError, Mechanism, sealed};
+use super::batch::BatchId;
+use super::door::{Mechanism, sealed};
 use super::gradient::GridSum;
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_privacy::Event;
 

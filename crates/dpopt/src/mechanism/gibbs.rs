@@ -1,12 +1,13 @@
 //! One draw from e^(−β(Σφ + (λ/2)‖θ − θ_c‖²)) by a certified chain, as one mechanism (spec 03 §3; docs/proofs/gibbs-gdp.md,
 //! docs/proofs/proximal-sampler.md).
 
-use super::curator::{CuratorError, Mechanism, sealed};
-use crate::data::Examples;
+use super::door::{Mechanism, sealed};
 use crate::loss::Loss;
-use crate::optimize::solver::{Accuracy, Objective, minimise};
+use crate::records::Examples;
+use crate::refused::CuratorError;
 use crate::sampler::potential::GlmPotential;
 use crate::sampler::{Chain, Domain, Oracle, Tally};
+use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::Event;
 

@@ -4,10 +4,11 @@
 //! record's clipped vector is truncated toward zero to a public grid with a proof that its norm is at most C, and summed
 //! in wrapping integers: the sensitivity is exact and the order of summation (so the number of threads) does not matter.
 
-use super::curator::{BatchId, CuratorError, PoissonBatch};
+use super::batch::{BatchId, PoissonBatch};
 use crate::Sensitive;
-use crate::data::{Examples, RecordBuffer, Records};
 use crate::loss::Loss;
+use crate::records::{Examples, RecordBuffer, Records};
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use rayon::prelude::*;
 

@@ -4,8 +4,9 @@
 //! discrete Laplace noise; it is shown only if the noisy count reaches a threshold so high that a label of one record
 //! does so with probability at most δ₀.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use crate::plan::NotApplicable;
+use crate::refused::CuratorError;
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, certify};
 use std::collections::BTreeMap;

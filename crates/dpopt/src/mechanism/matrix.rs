@@ -4,10 +4,10 @@
 //! Gaussian mechanism of sensitivity w‖x‖². On the matrix it has variance s² on the diagonal and s²/2 off it; equal
 //! variances would waste a factor √2, and s²/2 on the diagonal too would not be private enough.
 
-use super::curator::CuratorError;
 use super::gradient::GridSum;
 use crate::Sensitive;
-use crate::data::Examples;
+use crate::records::Examples;
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use rayon::prelude::*;
 

@@ -4,12 +4,13 @@
 //! The closing noise is not optional: with b on a grid (or in floating point) the possible minimisers of two neighbours
 //! are different finite sets, so the minimiser alone has no differential privacy at all.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use super::gaussian::add_rounded_gaussian;
 use super::gradient::GridSum;
-use crate::data::Examples;
 use crate::loss::Loss;
-use crate::optimize::solver::{Accuracy, Objective, minimise};
+use crate::records::Examples;
+use crate::refused::CuratorError;
+use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::Event;
 

@@ -1,9 +1,11 @@
 //! The only doors out: the curator, and the mechanisms it applies.
 
 mod above_threshold;
+mod batch;
 mod counts;
 mod curator;
 mod difference;
+mod door;
 mod embedding;
 mod gaussian;
 mod gibbs;
@@ -17,6 +19,7 @@ mod peeling;
 mod quantiles;
 mod ranges;
 mod search;
+mod seen;
 mod selection;
 mod sketched_sum;
 mod sparse_descent;
@@ -29,9 +32,12 @@ mod thresholded;
 mod vectors;
 mod vertex;
 
+pub use crate::refused::CuratorError;
 pub use above_threshold::{AboveThreshold, Comparisons};
+pub use batch::{BatchId, FixedBatch, PoissonBatch};
 pub use counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
-pub use curator::{BatchId, Curator, CuratorError, FixedBatch, Mechanism, PoissonBatch, ReleaseRecord};
+pub use curator::{Curator, ReleaseRecord};
+pub use door::Mechanism;
 pub(crate) use embedding::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
 pub use gaussian::Gaussian;
 pub(crate) use gibbs::{GibbsDraw, Start};

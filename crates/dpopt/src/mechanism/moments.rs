@@ -3,10 +3,10 @@
 //! A record contributes min(x_j², ρ²) for each feature j that is asked for, clipped as one vector in l2 norm in exact integers.
 //! Values in [0, ρ²] move the sum by √|S|·ρ² at most; rows of norm R by min(ρ, R)·R at most, whatever the number of features is.
 
-use super::curator::CuratorError;
 use super::gradient::GridSum;
 use crate::Sensitive;
-use crate::data::{RecordBuffer, Records};
+use crate::records::{RecordBuffer, Records};
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use rayon::prelude::*;
 
@@ -89,7 +89,7 @@ impl FeatureMoments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Examples, Rows};
+    use crate::records::{Examples, Rows};
     use proptest::prelude::*;
 
     fn one(entries: &[(u32, f32)], columns: usize, row_norm: f64) -> Sensitive<Examples> {

@@ -7,11 +7,12 @@
 //!
 //! With the exponential mechanism a pick costs a few hundred levels of scores, with Laplace noise the features that some record has.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use super::thresholded::SparseVector;
 use super::vertex::VertexFacts;
 use crate::Sensitive;
-use crate::data::{RecordBuffer, Records};
+use crate::records::{RecordBuffer, Records};
+use crate::refused::CuratorError;
 use dpopt_noise::{Chosen, LaplaceMaximum, LeveledChoice, NoiseSource, Purpose, unnamed_index};
 use dpopt_privacy::Event;
 use serde::{Deserialize, Serialize};

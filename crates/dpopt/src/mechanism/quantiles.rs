@@ -4,8 +4,9 @@
 //! data points, which leaks through their float bits. Event: `ExponentialMechanism(ε)` per choice, under every relation
 //! (one record moves each count and the number of values by at most 1).
 
-use super::curator::{CuratorError, Mechanism, sealed};
-use crate::data::{BelowCounts, quantile_grid};
+use super::door::{Mechanism, sealed};
+use crate::records::{BelowCounts, quantile_grid};
+use crate::refused::CuratorError;
 use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation};
 

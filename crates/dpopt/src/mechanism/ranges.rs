@@ -5,10 +5,12 @@
 //! all values, and the choice falls anywhere. So a *cell* between two grid points is chosen, by how far it is from being
 //! the one in which the count crosses its target: that is 0 for at least one cell, whatever the ties.
 
-use super::curator::{Curator, CuratorError, Mechanism, sealed};
+use super::curator::Curator;
+use super::door::{Mechanism, sealed};
 use super::quantiles::Level;
-use crate::data::{BelowCounts, quantile_grid};
 use crate::plan::NotApplicable;
+use crate::records::{BelowCounts, quantile_grid};
+use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};

@@ -4,7 +4,8 @@
 //! event. Releasing only the best of K runs costs `RepeatAndSelect` of that event, where K has a public law that does not
 //! depend on the records (Liu and Talwar 2019; Papernot and Steinke 2022). K and the losers stay here.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
+use crate::refused::CuratorError;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
 

@@ -7,8 +7,9 @@
 //! choice among their scores.
 
 use super::counts::{Choice, ChoiceLaw};
-use super::curator::{Curator, CuratorError};
+use super::curator::Curator;
 use super::search::{BestRun, Run};
+use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{Purpose, Repetitions};
 use dpopt_privacy::certify::CertifyError;

@@ -5,9 +5,10 @@
 //! record v, ‖Gv‖² = ‖v‖²·χ²_m whatever v is, so the privacy of it has an exact law and needs no isometry. G is drawn anew for
 //! every release: it becomes public, and data that were chosen with it in view could be long under it.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use super::l1_recovery::{Measured, recover};
 use super::sparse_sum::{Projection, SparseSum};
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian, SKETCH_EXPONENT, Sketch, Stream};
 use dpopt_privacy::Event;
 

@@ -3,10 +3,11 @@
 //! Steps can't be released one by one: which coordinates a step touches is secret. The run as a whole has the law of dense
 //! DP-SGD, so it is charged as all of its steps at once, and only the answer leaves.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use super::gradient::{ClippedGradient, Scratch, Weights};
-use crate::data::{RecordBuffer, Records};
 use crate::progress::Progress;
+use crate::records::{RecordBuffer, Records};
+use crate::refused::CuratorError;
 use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
 use dpopt_privacy::Event;
 use std::marker::PhantomData;

@@ -4,8 +4,9 @@
 //! grid. The noisy sum is projected on the set in which the sum is known to lie: post-processing, and because only what
 //! exceeds a threshold is left of it, Gaussian noise of coordinates that no record touches need not be drawn one by one.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use crate::Sensitive;
+use crate::refused::CuratorError;
 use dpopt_noise::{
     Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, project_l1_l2, project_l1_l2_dense,
 };

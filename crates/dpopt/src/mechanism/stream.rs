@@ -4,9 +4,10 @@
 //! Each record is in one batch of every epoch, by its position, which is public: epochs are passes over the same batches in
 //! the same order, so two participations of a record are exactly one epoch apart. There is no amplification by sampling.
 
-use super::curator::{CuratorError, Seen};
 use super::gradient::ClippedGradient;
-use crate::data::Records;
+use super::seen::Seen;
+use crate::records::Records;
+use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation, TreeNoise, tree_depth};
 use dpopt_noise::{Grid, RoundedGaussian, Stream};
@@ -227,9 +228,9 @@ impl GradientStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Examples, Rows};
     use crate::loss::Loss;
     use crate::mechanism::Curator;
+    use crate::records::{Examples, Rows};
     use dpopt_noise::NoiseSource;
 
     const ALL: [Correlation; 4] = [Correlation::Blt, Correlation::Banded, Correlation::Tree, Correlation::Independent];

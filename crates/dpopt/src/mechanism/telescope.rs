@@ -5,10 +5,12 @@
 //! projected on the same set, {‖g‖₂ ≤ C, ‖g‖₁ ≤ C√s}. Noise of untouched coordinates is drawn from the largest down, so a
 //! release costs the touched coordinates and the answer's non-zeros, not d.
 
-use super::curator::{BatchId, CuratorError, FixedBatch, Mechanism, sealed};
+use super::batch::{BatchId, FixedBatch};
+use super::door::{Mechanism, sealed};
 use super::gradient::{ClippedGradient, Weights};
 use crate::Sensitive;
-use crate::data::{Examples, Records};
+use crate::records::{Examples, Records};
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian, project_l1_l2};
 use dpopt_privacy::Event;
 use std::collections::HashMap;
@@ -193,9 +195,9 @@ fn added(a: &Sparse<i64>, b: &Sparse<i64>) -> Sparse<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Rows;
     use crate::loss::Loss;
     use crate::mechanism::Curator;
+    use crate::records::Rows;
 
     fn examples(n: usize) -> Sensitive<Examples> {
         let mut rows = Rows::new(1000);

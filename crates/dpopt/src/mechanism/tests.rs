@@ -1,9 +1,9 @@
 //! The curator refuses what the plan does not foresee; sums are exact; noise has the planned size.
 
 use super::*;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::optimize::synthetic::table;
+use crate::records::{Examples, Rows};
 use crate::{Sensitive, optimize::synthetic::Lcg};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::Event;

@@ -6,10 +6,12 @@
 //! of R and of public numbers. Outside the support of x and of the sum, R is pure noise, and of that only the largest
 //! entries matter; they come from [`Descending`] without the others.
 
-use super::curator::{BatchId, CuratorError, Mechanism, PoissonBatch, sealed};
+use super::batch::{BatchId, PoissonBatch};
+use super::door::{Mechanism, sealed};
 use super::gradient::{ClippedGradient, Weights};
 use crate::Sensitive;
-use crate::data::Records;
+use crate::records::Records;
+use crate::refused::CuratorError;
 use dpopt_noise::{Descending, Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_privacy::Event;
 use std::cmp::Ordering;

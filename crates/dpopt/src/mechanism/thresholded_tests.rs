@@ -1,9 +1,9 @@
 //! The sparse way has the law of the dense one, whatever is named as touched; only what was planned leaves.
 
 use super::*;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
+use crate::records::{Examples, Rows};
 use std::collections::BTreeMap;
 
 const GRID: i32 = -2;

@@ -4,9 +4,11 @@
 //! Each vector is clipped and truncated toward zero to a public grid with a proof that its norm is at most C, and summed
 //! in wrapping integers: the sensitivity is exact and the order of summation does not matter.
 
-use super::curator::{CuratorError, Mechanism, PoissonBatch, sealed};
+use super::batch::PoissonBatch;
+use super::door::{Mechanism, sealed};
 use super::gradient::GridSum;
 use crate::Sensitive;
+use crate::refused::CuratorError;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedLaplace};
 use dpopt_privacy::Event;
 use pulp::{Arch, Simd};

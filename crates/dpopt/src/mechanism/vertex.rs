@@ -7,11 +7,12 @@
 //! released vertices only, so the bound, and with it privacy, is the same. When slopes are refreshed must not depend on other
 //! records: those of the rows that the new vertex touches at once, all others at fixed steps.
 
-use super::curator::{CuratorError, Mechanism, sealed};
+use super::door::{Mechanism, sealed};
 use super::thresholded::SparseVector;
 use crate::Sensitive;
-use crate::data::Examples;
 use crate::loss::Loss;
+use crate::records::Examples;
+use crate::refused::CuratorError;
 use dpopt_noise::{Chosen, LeveledChoice, NoiseSource, Purpose, unnamed_index};
 use dpopt_privacy::{Event, Relation};
 

@@ -1,6 +1,6 @@
 //! Embedding models as a user asks for them: by the names of columns.
 
-use super::FitError;
+use super::error::FitError;
 use crate::data::{Encoder, listed};
 use crate::loss::embedding::{Embedding, Towers};
 use crate::optimize::{AdaptiveRule, EmbeddingOptions, Selection};

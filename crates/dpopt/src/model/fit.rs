@@ -1,33 +1,31 @@
 //! From a table to a private model: public facts → budget → ledger → private preparation → plan, certify, run → report.
 
-use super::division::{Division, StageShares};
-use super::embedding::EmbeddingRequest;
-use super::guarantee::{Guarantee, Stage};
-use super::ledger_file::LedgerFile;
+use super::describe::{general_assumptions, warnings};
+use super::division::Division;
+use super::error::{FitError, same_count};
+use super::ledger_file::charges_noise;
 use super::linear::Model;
+use super::options::FitOptions;
 use super::prepare;
 use crate::Sensitive;
 use crate::data::{
-    BadCells, DataError, Encoded, Encoder, FeatureKind, Kind, Layout, Schema, TableReader, TargetRule, Transform,
-    listed,
+    BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
 };
+use crate::guarantee::{Guarantee, Stage};
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
-use crate::noise::{EntropyError, NoiseSource};
+use crate::noise::NoiseSource;
 use crate::optimize::{
-    self, Candidate, EmbeddingOptions, METHODS, MethodOptions, Run, RunError, candidates, check_options,
-    first_applicable,
+    self, Candidate, EmbeddingOptions, METHODS, Run, RunError, candidates, check_options, first_applicable,
 };
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
+use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
-use dpopt_privacy::budget::BudgetError;
-use dpopt_privacy::filter::Rule;
-use dpopt_privacy::ledger::{LedgerError, Quote, Receipt};
+use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, Unit};
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
 /// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
 const STREAMING: [&str; 8] =
@@ -37,115 +35,6 @@ const STREAMING_SPARSE: &str = "dp-sgd-ht";
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
 const MOST_WEIGHTS: usize = 1 << 26;
-
-/// Everything a fit can be told. The defaults need no tuning.
-///
-/// | field | default | meaning |
-/// |---|---|---|
-/// | `delta` | 1/n^1.1 | δ of the whole run |
-/// | `relation` | zero-out | which tables are neighbours |
-/// | `schema` | empty | public ranges, levels and kinds of columns |
-/// | `shares` | 5 % for undeclared labels | what private preparation may spend |
-/// | `method` | auto | method and hyper-parameters |
-/// | `embedding` | none | an embedding model instead of a linear one |
-/// | `regression` | false | the target is a number |
-/// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
-/// | `ledger` | none | a budget kept across runs |
-/// | `bad_cells` | error | what to do with cells that cannot be read |
-/// | `memory` | none | cap on the memory of encoded rows |
-/// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
-#[derive(Clone, Debug, Default)]
-pub struct FitOptions {
-    /// δ of the whole run. `None`: 1/n^1.1.
-    pub delta: Option<f64>,
-    /// Which tables are neighbours.
-    pub relation: Relation,
-    /// Public declarations.
-    pub schema: Schema,
-    /// What private preparation may spend.
-    pub shares: StageShares,
-    /// Method and hyper-parameters that the user fixes.
-    pub method: MethodOptions,
-    /// An embedding model instead of a linear one.
-    pub embedding: Option<EmbeddingRequest>,
-    /// The target is a number. Classes otherwise, unless the schema declares a range.
-    pub regression: bool,
-    /// Public number of rows.
-    pub rows: Option<u64>,
-    /// A budget kept in a file.
-    pub ledger: Option<LedgerFile>,
-    /// What to do with cells that cannot be read.
-    pub bad_cells: BadCells,
-    /// Most bytes of encoded rows in memory: the rest goes to a temporary file, and only methods that read rows in batches
-    /// apply. `None`: all rows in memory.
-    pub memory: Option<u64>,
-    /// Reproducible noise for tests: no privacy against who knows the seed.
-    pub insecure_seed: Option<u64>,
-    /// For the report: how the run was started.
-    pub command: Option<String>,
-    /// For the report: where the public declarations come from.
-    pub schema_source: Option<String>,
-}
-
-/// Why a fit stopped. The text never holds a value of a record.
-#[derive(Debug, Error)]
-pub enum FitError {
-    /// The table or its declarations.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// ε or δ.
-    #[error(transparent)]
-    Budget(#[from] BudgetError),
-    /// No method applies.
-    #[error(transparent)]
-    NotApplicable(#[from] NotApplicable),
-    /// The ledger refuses, or its file can't be used.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// What is left of a ledger is so little that a run of this budget need not be planned.
-    #[error(
-        "{path}: {:.2} % is left of the total budget under the {rule} rule. A run at epsilon {epsilon}, delta {delta:e} cannot \
-         have it: even with half the noise cost that its budget allows, the least that is tested before the table is opened, it \
-         would need {:.2} %; ask for a smaller epsilon (`dpopt ledger` tells which fits), or end here",
-        100.0 * left, 100.0 * half
-    )]
-    Hopeless {
-        /// Ledger file.
-        path: String,
-        /// Rule in force.
-        rule: Rule,
-        /// Share of the total that is left.
-        left: f64,
-        /// Share that half the noise cost would need.
-        half: f64,
-        /// ε of the run.
-        epsilon: f64,
-        /// δ of the run.
-        delta: f64,
-    },
-    /// The number of rows that was given is not the table's.
-    #[error(
-        "--rows says {given}, and the table has {counted} rows; give the number as it is, or leave it out to have rows counted"
-    )]
-    Rows {
-        /// Given.
-        given: u64,
-        /// Counted; public except under add-or-remove, where it is a guess and nothing is compared.
-        counted: u64,
-    },
-    /// No safe randomness.
-    #[error(transparent)]
-    Entropy(#[from] EntropyError),
-    /// A stage stopped.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Options that do not go together.
-    #[error("{0}")]
-    Option(String),
-    /// The run stopped after the ledger was charged.
-    #[error("{0}; the ledger keeps the charge of this run")]
-    Spent(Box<FitError>),
-}
 
 /// A fit to be explained or run.
 ///
@@ -630,22 +519,6 @@ struct Charged {
     receipt: Option<Receipt>,
 }
 
-/// Predictable noise protects nobody: such a run is no charge that others could rely on.
-pub(crate) fn charges_noise(ledger: Option<&LedgerFile>, insecure_seed: Option<u64>) -> Result<(), FitError> {
-    if ledger.is_some() && insecure_seed.is_some() {
-        return Err(FitError::Option(
-            "--insecure-seed and --ledger do not go together: predictable noise keeps no promise, and a ledger that charged it \
-             would count it as one that was kept; leave one of them out"
-                .into(),
-        ));
-    }
-    Ok(())
-}
-
-pub(crate) fn same_count(given: u64, counted: u64) -> Result<(), FitError> {
-    if given == counted { Ok(()) } else { Err(FitError::Rows { given, counted }) }
-}
-
 /// The model stage: the plan that will run, and the table it was chosen from.
 struct PlannedModel {
     problem: Problem,
@@ -693,49 +566,4 @@ fn provisional(layout: &Layout) -> Result<Encoder, FitError> {
         }
     }
     Ok(Encoder::new(&layout)?)
-}
-
-fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let n = rows as f64;
-    if budget.delta() * n > 1.0 {
-        warnings.push(format!(
-            "delta {:e} is above 1/n = {:.1e}: a mechanism that publishes a random row outright would pass; lower it",
-            budget.delta(),
-            1.0 / n
-        ));
-    }
-    if budget.epsilon() > 10.0 {
-        warnings.push(format!("epsilon {} is a weak promise; values of 1 or less are usual", Shown(budget.epsilon())));
-    }
-    if n * budget.epsilon() < 100.0 {
-        warnings.push(format!(
-            "{rows} rows at epsilon {} are few: expect a model little better than a guess",
-            Shown(budget.epsilon())
-        ));
-    }
-    if options.insecure_seed.is_some() {
-        warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
-    }
-    if !layout.undeclared.is_empty() {
-        warnings.push(format!(
-            "columns without declaration are taken as categories: {}; declare numbers with bounds or --numeric",
-            listed(&layout.undeclared)
-        ));
-    }
-    warnings
-}
-
-/// What every run rests on.
-fn general_assumptions(relation: Relation) -> Vec<String> {
-    let mut assumptions = vec![
-        "Each person has one row; dpopt cannot see who owns which row.".to_string(),
-        "Every encoded row has norm at most 1, enforced row by row from public ranges and levels.".into(),
-        "Declared ranges, levels and labels do not come from the records themselves.".into(),
-        "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.".into(),
-    ];
-    if relation != Relation::AddOrRemove {
-        assumptions.push("The number of rows may be known.".into());
-    }
-    assumptions
 }

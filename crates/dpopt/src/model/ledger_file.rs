@@ -1,6 +1,6 @@
 //! A budget kept in a file across runs on the same data, as a run uses it.
 
-use super::FitError;
+use super::error::FitError;
 use crate::plan::NotApplicable;
 use dpopt_privacy::filter::Refusal;
 use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Quote, Receipt, Terms};
@@ -71,4 +71,16 @@ impl LedgerFile {
             Err(other) => Err(other.into()),
         }
     }
+}
+
+/// Predictable noise protects nobody: such a run is no charge that others could rely on.
+pub(crate) fn charges_noise(ledger: Option<&LedgerFile>, insecure_seed: Option<u64>) -> Result<(), FitError> {
+    if ledger.is_some() && insecure_seed.is_some() {
+        return Err(FitError::Option(
+            "--insecure-seed and --ledger do not go together: predictable noise keeps no promise, and a ledger that charged it \
+             would count it as one that was kept; leave one of them out"
+                .into(),
+        ));
+    }
+    Ok(())
 }

@@ -2,10 +2,11 @@
 
 use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
 use super::{Guarantee, probability};
-use crate::data::{BadCells, DataError, Encoder, Rows, TableReader, TargetSpec};
+use crate::data::{BadCells, DataError, Encoder, TableReader, TargetSpec};
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::output::write_atomically;
+use crate::records::Rows;
 use dpopt_privacy::ledger::Receipt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -1,19 +1,24 @@
 //! What a user fits, predicts with and evaluates.
 
+mod describe;
 mod division;
 mod embedding;
+mod error;
 mod fit;
-mod guarantee;
 mod ledger_file;
 mod linear;
 pub mod metrics;
+mod options;
 mod prepare;
 pub mod probability;
 
+pub use crate::guarantee::{Guarantee, Recomputed, Stage};
 pub use division::{Division, StageShares};
 pub use embedding::EmbeddingRequest;
-pub use fit::{Explanation, Fit, FitError, FitOptions, Fitted};
-pub(crate) use fit::{charges_noise, same_count};
-pub use guarantee::{Guarantee, Recomputed, Stage};
+pub use error::FitError;
+pub(crate) use error::same_count;
+pub use fit::{Explanation, Fit, Fitted};
 pub use ledger_file::LedgerFile;
+pub(crate) use ledger_file::charges_noise;
 pub use linear::{Evaluation, Model, ModelError, Predictions};
+pub use options::FitOptions;

@@ -1,7 +1,7 @@
 //! Private preparation: the labels of an undeclared target, the ranges of numeric columns. Each stage is planned from
 //! public facts, certified, and run through a curator of its own.
 
-use super::FitError;
+use super::error::FitError;
 use crate::data::{BadCells, TableReader, label_counts, quantile_counts};
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::NoiseSource;

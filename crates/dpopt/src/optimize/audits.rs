@@ -4,15 +4,17 @@
 //! most 1e-6. Everything else here is a worst case that can be computed.
 
 use super::noisy_newton::newton_step;
-use super::solver::{Accuracy, Objective, Split, minimise, norm};
 use super::synthetic::Lcg;
 use super::tests::{LOGISTIC, budget};
 use super::*;
+use crate::Sensitive;
 use crate::audit::statistics::Claim;
 use crate::audit::statistics::threshold::choose as choose_event;
-use crate::data::Rows;
 use crate::loss::Loss;
 use crate::mechanism::{Curator, CuratorError, PerturbedObjective};
+use crate::plan::Problem;
+use crate::records::{Examples, Rows};
+use crate::solver::{Accuracy, Objective, Split, minimise, norm};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Event, Relation};
 

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
 use crate::optimize::synthetic::{Lcg, mean_loss};
 use crate::optimize::{candidates, choose};
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };

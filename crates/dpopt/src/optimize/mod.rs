@@ -1,16 +1,19 @@
 //! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
 
 mod adaptive;
+mod algorithm;
 #[cfg(test)]
 mod audits;
 mod bias_reduced;
+mod choices;
 mod descent;
+mod embedding;
 mod exponential_mechanism;
 mod frank_wolfe;
 mod hard_thresholding;
+mod method_options;
 mod noisy_newton;
 mod objective_perturbation;
-mod option_ranges;
 mod output_perturbation;
 mod planning;
 mod regime;
@@ -18,7 +21,6 @@ mod registry;
 mod released_preconditioner;
 pub mod restricted_lipschitz;
 mod risk;
-pub(crate) mod solver;
 mod sparse_exponential;
 mod sparse_output_perturbation;
 mod spectrum;
@@ -29,187 +31,36 @@ pub(crate) mod synthetic;
 mod tests;
 
 pub use adaptive::{
-    Adaptive, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease,
-    MomentSchedule, Moments, Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, Subspace, SubspaceSchedule,
+    Adaptive, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease, MomentSchedule,
+    Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
 };
+pub use algorithm::{Algorithm, Choose, Prepared, Run, RunError, Solution, prepare};
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
-pub use descent::{
-    AdaptiveRule, Average, DescentOptions, DescentSchedule, Domain, DpFtrl, EmbeddingOptions, EmbeddingSchedule,
-    EmbeddingSgd, NoisyGradientDescent, NoisySgd, RateSchedule, Selection, SelectionSchedule, StreamSchedule,
+pub use choices::{
+    AdaptiveOptions, AdaptiveRule, Domain, EmbeddingOptions, InnerSteps, Moments, RateSchedule, Selection, Subspace,
 };
+pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
+pub use embedding::{EmbeddingSchedule, EmbeddingSgd, SelectionSchedule};
 pub use exponential_mechanism::{
     ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters,
 };
 pub use frank_wolfe::{FrankWolfe, VertexSchedule, run_vertices};
 pub use hard_thresholding::{
     DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, FeatureFit, Federated, FederatedPlan, FederatedProblem, FederatedSchedule,
-    HardThresholdSchedule, InnerSteps, OutOfConditions, Peeling, PeelingSchedule, Protects, RefitSchedule,
-    SourceProblem, SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling,
-    run_sparse, scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
+    HardThresholdSchedule, OutOfConditions, Peeling, PeelingSchedule, Protects, RefitSchedule, SourceProblem,
+    SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling, run_sparse,
+    scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
 };
+pub use method_options::MethodOptions;
 pub(crate) use noisy_newton::newton_step;
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use regime::{Regime, Regimes};
-pub use registry::{Candidate, METHODS, MethodOptions, candidates, choose, first_applicable, named};
+pub use registry::{Candidate, METHODS, candidates, choose, first_applicable, named};
 pub(crate) use registry::{LOGARITHMIC, check_options, decade, octave};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
 pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};
 pub use sparse_output_perturbation::{Goal, NoiseLaw, SparseOutputPerturbation, SparseOutputSchedule};
 pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};
-
-use crate::data::{Examples, Records, SpilledExamples};
-use crate::mechanism::Curator;
-use crate::plan::{NotApplicable, Plan, Problem, Summary};
-use crate::progress::Progress;
-use crate::{Released, Sensitive};
-use dpopt_privacy::Budget;
-use serde::Serialize;
-
-/// What a run of a linear method releases.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Solution {
-    /// outputs × features, row-major.
-    pub weights: Vec<f64>,
-    /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
-    /// more than [`Summary::weight_noise`].
-    pub noise: Option<Vec<f64>>,
-}
-
-impl From<Vec<f64>> for Solution {
-    fn from(weights: Vec<f64>) -> Self {
-        Self { weights, noise: None }
-    }
-}
-
-/// An algorithm that fits the weights of a linear model; implemented by its options.
-pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOptions> {
-    /// All hyper-parameters and noise scales, fixed by [`plan`](Self::plan).
-    type Schedule: Clone + Serialize + Send + Sync;
-    /// Name as in `--method`.
-    const NAME: &'static str;
-
-    /// Chooses the schedule from public facts and certifies its event. Touches no record.
-    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
-
-    /// Runs the plan; releases only through the run's curator.
-    fn run(&self, plan: &Plan<Self::Schedule>, run: Run<'_>) -> Result<Released<Solution>, RunError>;
-
-    /// As [`run`](Self::run) with rows on disk; methods that read rows in batches can.
-    fn run_spilled(
-        &self,
-        _plan: &Plan<Self::Schedule>,
-        _run: Run<'_, SpilledExamples>,
-    ) -> Result<Released<Solution>, RunError> {
-        Err(RunError::InMemory { method: Self::NAME })
-    }
-}
-
-/// What one run of a plan works with. Having one says that the examples have the shape the problem promised.
-pub struct Run<'a, R: Records = Examples> {
-    /// The public facts the plan was made from.
-    pub problem: &'a Problem,
-    /// The records.
-    pub examples: &'a Sensitive<R>,
-    /// The only door out.
-    pub curator: &'a mut Curator,
-    /// Where steps are shown.
-    pub progress: &'a dyn Progress,
-}
-
-impl<'a, R: Records> Run<'a, R> {
-    /// Refuses examples whose public shape is not the planned one.
-    pub fn new(
-        problem: &'a Problem,
-        examples: &'a Sensitive<R>,
-        curator: &'a mut Curator,
-        progress: &'a dyn Progress,
-    ) -> Result<Self, RunError> {
-        let rows = examples.expose();
-        let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
-        let fits = rows.columns() == problem.features
-            && rows.norm_bound() <= problem.row_norm
-            && (!fixed_count || rows.len() as u64 == problem.rows);
-        if fits {
-            return Ok(Self { problem, examples, curator, progress });
-        }
-        // under add-or-remove the number of records is protected: it may not be shown
-        let count = if fixed_count { format!("{} rows, ", rows.len()) } else { String::new() };
-        Err(RunError::Shape {
-            planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
-            given: format!("{count}{} features, row norm {}", rows.columns(), rows.norm_bound()),
-        })
-    }
-}
-
-/// Why a run stopped. Never depends on a record's value.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The curator refused a release.
-    #[error(transparent)]
-    Curator(#[from] crate::mechanism::CuratorError),
-    /// Post-processing of released values met a number it can't use (overflow, not-a-number).
-    #[error("{0}; raise the budget or the regularization, or choose another method")]
-    Numerical(&'static str),
-    /// The method needs all rows in memory.
-    #[error("{method} needs all rows in memory; leave out --memory, or take noisy-sgd")]
-    InMemory {
-        /// Its name.
-        method: &'static str,
-    },
-    /// The examples do not have the planned shape (a bug of the caller).
-    #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
-    Shape {
-        /// What the plan expects.
-        planned: String,
-        /// What was passed.
-        given: String,
-    },
-}
-
-/// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
-pub trait Prepared: Send + Sync {
-    /// The row of `explain`.
-    fn summary(&self) -> &Summary;
-    /// The schedule as JSON, for the report.
-    fn schedule(&self) -> serde_json::Value;
-    /// Runs the plan.
-    fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError>;
-    /// Runs the plan with rows on disk.
-    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError>;
-}
-
-struct PreparedAlgorithm<A: Algorithm> {
-    algorithm: A,
-    plan: Plan<A::Schedule>,
-}
-
-impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
-    fn summary(&self) -> &Summary {
-        &self.plan.summary
-    }
-
-    fn schedule(&self) -> serde_json::Value {
-        serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
-    }
-
-    fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError> {
-        self.algorithm.run(&self.plan, run)
-    }
-
-    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
-        self.algorithm.run_spilled(&self.plan, run)
-    }
-}
-
-/// Plans `algorithm` for `problem` and erases its type.
-pub fn prepare<A: Algorithm>(
-    algorithm: A,
-    problem: &Problem,
-    budget: Budget,
-) -> Result<Box<dyn Prepared>, NotApplicable> {
-    let plan = algorithm.plan(problem, budget)?;
-    Ok(Box::new(PreparedAlgorithm { algorithm, plan }))
-}

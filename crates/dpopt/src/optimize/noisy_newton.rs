@@ -7,13 +7,13 @@
 use super::planning::{approximate, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
-use super::solver::{Objective, UNIT, dot, norm};
 use super::spectrum::{Spectrum, decomposition_error};
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
-use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, GridSum};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::records::Examples;
+use crate::solver::{Objective, UNIT, dot, norm};
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};

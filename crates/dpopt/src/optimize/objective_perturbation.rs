@@ -4,15 +4,17 @@
 //! of sensitivity R (corollary A1), with noise that is small wherever the data determine the answer. The default for
 //! binary classification.
 
-use super::output_perturbation::{TARGET_BOUND, closing_grid, smooth_loss};
-use super::planning::{accuracy, approximate, check_problem, most_rows_assumption, noise, positive, require_delta};
+use super::output_perturbation::{closing_grid, smooth_loss};
+use super::planning::{
+    TARGET_BOUND, accuracy, approximate, check_problem, most_rows_assumption, noise, positive, require_delta,
+};
 use super::risk::RiskModel;
-use super::solver::Accuracy;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::PerturbedObjective;
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
+use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Budget, Event, Relation, special};

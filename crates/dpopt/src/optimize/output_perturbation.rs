@@ -3,14 +3,16 @@
 //! Two neighbours' minimisers differ by at most L/λ (zero-out), the solver's error adds 2τ/λ and the grid h√d. The noise
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
 
-use super::planning::{accuracy, approximate, check_problem, gaussian_mu, most_rows_assumption, noise, positive};
+use super::planning::{
+    TARGET_BOUND, accuracy, approximate, check_problem, gaussian_mu, most_rows_assumption, noise, positive,
+};
 use super::risk::RiskModel;
-use super::solver::{Accuracy, Objective, minimise};
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
-use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, GridSum};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::records::Examples;
+use crate::solver::{Accuracy, Objective, minimise};
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -69,9 +71,6 @@ pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>
         )),
     }
 }
-
-/// Regression targets are scaled to [−1, 1] by the encoder.
-pub(crate) const TARGET_BOUND: f64 = 1.0;
 
 impl From<&MethodOptions> for OutputPerturbation {
     fn from(o: &MethodOptions) -> Self {

@@ -1,11 +1,13 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
-use super::output_perturbation::TARGET_BOUND;
-use super::solver::{Accuracy, Scale};
 use crate::loss::Loss;
 use crate::plan::{NotApplicable, Problem};
 pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
+use crate::solver::{Accuracy, Scale};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
+
+/// Regression targets are scaled to [−1, 1] by the encoder.
+pub(crate) const TARGET_BOUND: f64 = 1.0;
 
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
 pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {

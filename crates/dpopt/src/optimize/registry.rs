@@ -2,79 +2,15 @@
 //! `method = auto` takes its first row.
 
 use super::{
-    AdaptiveOptions, Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt,
-    EmbeddingOptions, EmbeddingSgd, ExponentialMechanism, FrankWolfe, InnerSteps, NoisyGradientDescent, NoisyNewton,
-    NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, RateSchedule, Regime,
-    Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation,
-    SufficientStatistics, prepare,
+    Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingSgd,
+    ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent, NoisyNewton, NoisySgd,
+    ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime, Regimes,
+    RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics,
+    prepare,
 };
-use crate::mechanism::{Correlation, PeelingLaw};
 use crate::plan::{Grade, NotApplicable, Problem};
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
-/// Hyper-parameters a user fixes; everything else is chosen from public facts. A field that a method does not have is
-/// ignored by that method.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct MethodOptions {
-    /// Only this method (a name of [`METHODS`]).
-    pub method: Option<String>,
-    /// T: number of noisy steps.
-    pub steps: Option<u64>,
-    /// η on the mean loss.
-    pub learning_rate: Option<f64>,
-    /// How η falls during the run (descent methods).
-    pub rate_schedule: Option<RateSchedule>,
-    /// C: l2 bound on a record's gradient (for squared loss also the slope bound of Huber's loss).
-    pub clip_norm: Option<f64>,
-    /// q: probability of a record to enter a batch.
-    pub sampling_probability: Option<f64>,
-    /// β of heavy-ball momentum.
-    pub momentum: Option<f64>,
-    /// λ in units of the sum of losses.
-    pub regularization: Option<f64>,
-    /// How the noises of a stream's steps are correlated (dp-ftrl).
-    pub correlation: Option<Correlation>,
-    /// k: most features with a weight that is not zero, for methods that limit them; the others do not apply then.
-    pub max_features: Option<u64>,
-    /// Features kept after the first step, falling to `max_features` over the first half of the steps.
-    pub initial_features: Option<u64>,
-    /// Share of the budget for fitting the chosen features again.
-    pub refit_share: Option<f64>,
-    /// How a feature is picked (peeling).
-    pub peeling: Option<PeelingLaw>,
-    /// c: l2 bound on the change of a record's gradient since the snapshot, for variance-reduced methods.
-    pub difference_clip: Option<f64>,
-    /// q₁: probability of a record to enter a snapshot (dp-scsg-ht).
-    pub snapshot_probability: Option<f64>,
-    /// How many inner steps an epoch has (dp-scsg-ht).
-    pub inner_steps: Option<InnerSteps>,
-    /// λ: l1 norm of the weights at most this (frank-wolfe).
-    pub l1_norm: Option<f64>,
-    /// R: all slopes are computed anew every R steps (frank-wolfe).
-    pub refresh_every: Option<u64>,
-    /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
-    pub intercept: Option<u32>,
-    /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
-    pub shift: Option<f64>,
-    /// c: gradients (features) are publicly known to decay like k^−c over their directions (regularized-descent).
-    pub gradient_decay: Option<f64>,
-    /// r: gradients (features) are publicly known to lie in r directions (regularized-descent).
-    pub gradient_rank: Option<u64>,
-    /// D: public guess of the minimiser's distance from 0 (regularized-descent); some methods answer within this ball
-    /// (sparse-output-perturbation, sparse-exponential).
-    pub distance: Option<f64>,
-    /// An embedding model instead of a linear one.
-    pub embedding: Option<EmbeddingOptions>,
-    /// Ellipsoid, domain and clip of the adaptive methods.
-    pub adaptive: AdaptiveOptions,
-    /// Draws of the exponential mechanism that share the budget; the answer is their mean.
-    pub draws: Option<u64>,
-    /// The exponential mechanism evaluates the same number of losses whatever the data, at many times the cost.
-    pub constant_time: Option<bool>,
-}
 
 /// One row of `explain`: a planned and certified method, or why it does not apply.
 pub struct Candidate {
@@ -109,6 +45,11 @@ fn reference<A: Algorithm>(
     planned::<A>(problem, budget, options)
 }
 
+/// Peeling leaves the fit of what it picked to another method where δ = 0.
+fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
+    prepare(Peeling { fit: Some(choose), ..Peeling::from(options) }, problem, budget)
+}
+
 /// In the standing order: one release before many, full batches before samples.
 const PLANNERS: [(&str, Planner); 24] = [
     (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
@@ -125,7 +66,7 @@ const PLANNERS: [(&str, Planner); 24] = [
     (DpSgdHt::NAME, planned::<DpSgdHt>),
     (DpSvrgHt::NAME, planned::<DpSvrgHt>),
     (DpScsgHt::NAME, planned::<DpScsgHt>),
-    (Peeling::NAME, planned::<Peeling>),
+    (Peeling::NAME, peeling),
     (FrankWolfe::NAME, planned::<FrankWolfe>),
     (BiasReducedSgd::NAME, reference::<BiasReducedSgd>),
     (SufficientStatistics::NAME, planned::<SufficientStatistics>),

@@ -4,15 +4,14 @@
 //! Truncating the minimiser to its entries above τ costs L·√s·τ and leaves at most D²/τ² of them, so a net of sparse
 //! points is enough. It is a reference: the net is enumerated in full, and refused beyond 10⁷ points.
 
-use super::output_perturbation::TARGET_BOUND;
-use super::planning::{check_problem, noise, positive};
+use super::planning::{TARGET_BOUND, check_problem, noise, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::Released;
-use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{Choice, ChoiceLaw, Counts};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::records::Examples;
 use dpopt_privacy::{Budget, Event};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -268,7 +267,7 @@ mod tests {
     #[test]
     fn two_points_are_chosen_by_the_corrected_exponent() {
         // d = 1, weights −D, 0, D; ten records with row 1 and label 1. P ∝ exp(ε·gain/(2LD)) under zero-out
-        let mut rows = crate::data::Rows::new(1);
+        let mut rows = crate::records::Rows::new(1);
         (0..10).for_each(|_| rows.push_clipped(&mut [(0, 1.0)], 1.0));
         let examples = Examples { rows, targets: vec![1.0; 10] };
         let problem = Problem { rows: 10, nonzeros: 1, ..facts(&examples, LOGISTIC) };

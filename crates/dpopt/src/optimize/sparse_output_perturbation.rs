@@ -8,13 +8,13 @@
 use super::output_perturbation::{certified_minimiser, closing_grid, smooth_loss};
 use super::planning::{accuracy, approximate, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
-use super::solver::Accuracy;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
-use crate::data::Examples;
 use crate::geometry::nearest_in_l2_ball;
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, GridSum, L1Sum, Laplace};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::records::Examples;
+use crate::solver::Accuracy;
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};

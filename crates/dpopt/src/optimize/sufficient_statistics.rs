@@ -1,8 +1,7 @@
 //! Least squares from noisy sufficient statistics, two parts (spec 17 §6, after Wang's AdaSSP of 2018): release XᵀX and
 //! Xᵀy once each, regularise by what the smallest eigenvalue of the *noisy* matrix lacks (free: post-processing).
 
-use super::output_perturbation::TARGET_BOUND;
-use super::planning::{approximate, check_problem, in_range, noise, require_delta};
+use super::planning::{TARGET_BOUND, approximate, check_problem, in_range, noise, require_delta};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;

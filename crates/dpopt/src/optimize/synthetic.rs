@@ -1,8 +1,8 @@
 //! Synthetic tables for tests: correlated sparse rows like one-hot census tables, from a plain linear congruential
 //! generator (the data are not secret; nothing here draws noise).
 
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
+use crate::records::{Examples, Rows};
 
 /// A small deterministic generator for test data.
 pub(crate) struct Lcg(u64);

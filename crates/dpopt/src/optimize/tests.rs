@@ -2,12 +2,15 @@
 
 use super::synthetic::{Lcg, mean_loss, table};
 use super::*;
-use crate::data::Examples;
+use crate::Sensitive;
 use crate::loss::Loss;
+use crate::mechanism::Curator;
 use crate::plan::Problem;
 use crate::progress::Silent;
+use crate::records::Examples;
+use crate::solver;
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Relation, special};
+use dpopt_privacy::{Budget, Relation, special};
 
 pub(super) const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -420,7 +423,7 @@ fn error_bars_cover_the_noise_of_every_method() {
 #[test]
 fn descent_on_few_columns_gains_from_a_larger_budget() {
     let mut random = Lcg::new(1);
-    let mut examples = Examples { rows: crate::data::Rows::new(10), targets: Vec::new() };
+    let mut examples = Examples { rows: crate::records::Rows::new(10), targets: Vec::new() };
     for _ in 0..1000 {
         let raw: Vec<f64> = (0..10).map(|j| random.normal() / (1.0 + f64::from(j)).sqrt()).collect();
         let size = raw.iter().map(|x| x * x).sum::<f64>().sqrt();

@@ -4,7 +4,7 @@
 //! On the unit l2 ball, and on the box [−1, 1]^d, minimisers, minima and excess risks are known in closed form, for the
 //! drawn records and for the law behind them. A record's gradient is −s for every x, so ‖s‖ is its Lipschitz constant.
 
-use crate::data::{Examples, Rows};
+use crate::records::{Examples, Rows};
 use dpopt_noise::{NoiseSource, Purpose, Stream};
 
 /// Records of linear losses and the mean of their law.

@@ -1,7 +1,7 @@
 //! Linear models with a known truth: decaying features, sparse regression, absolute regression (spec 11 §6.4, 14 §8.1,
 //! 16 §7).
 
-use crate::data::{Examples, Rows};
+use crate::records::{Examples, Rows};
 use dpopt_noise::{NoiseSource, Purpose, Stream};
 
 /// Examples of a linear model with the weights that made them.

@@ -5,7 +5,7 @@
 //! on the unit ball turn each into a problem of risk minimisation whose gradients are the rows.
 
 use super::sparse_packing;
-use crate::data::Rows;
+use crate::records::Rows;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 

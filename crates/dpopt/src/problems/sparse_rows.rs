@@ -1,7 +1,7 @@
 //! Tables of one-hot rows with a known truth: as many features as you like, few in a row (spec 15 §10).
 
-use crate::data::{Examples, Rows};
 use crate::loss::sigmoid;
+use crate::records::{Examples, Rows};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 

@@ -2,7 +2,7 @@
 
 use super::Coefficient;
 use super::markup::{escape, forbidden};
-use super::words::number;
+use crate::words::number;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

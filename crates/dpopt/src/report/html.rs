@@ -1,11 +1,11 @@
 //! The page, in the order a reader asks: what is promised, what was released, at what price, how to check it.
 
 use super::markup::{Markup, Row};
-use super::words::{count, detection_bound, neighbours, number, probability, rounded_up};
 use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
+use crate::guarantee::Guarantee;
 use crate::mechanism::ReleaseRecord;
-use crate::model::Guarantee;
 use crate::plan::Grade;
+use crate::words::{count, detection_bound, neighbours, number, probability, rounded_up};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");

@@ -6,16 +6,15 @@ pub mod chart;
 mod figures;
 mod html;
 mod markup;
-mod words;
 
+use crate::guarantee::Guarantee;
 use crate::mechanism::ReleaseRecord;
-use crate::model::Guarantee;
 use crate::optimize::{Candidate, LOGARITHMIC, METHODS, decade, octave};
 use crate::plan::Grade;
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
 
-pub use words::{detection_bound, number, probability};
+pub use crate::words::{detection_bound, number, probability};
 
 /// What kind of answer a report is about: decides its words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -6,7 +6,7 @@
 
 use super::log_concave::{LogConcave, truncated_normal};
 use super::wide::Wide;
-use crate::optimize::solver::norm;
+use crate::solver::norm;
 use dpopt_noise::Stream;
 use dpopt_privacy::special::ln_gamma;
 

@@ -1,7 +1,7 @@
 //! Potentials F = β·Σφ_i of targets e^(−F − quadratic): what a restricted Gaussian oracle asks of a loss.
 
-use crate::data::Rows;
 use crate::loss::Loss;
+use crate::records::Rows;
 use crate::sampler::wide::{Wide, two_sum};
 use rayon::prelude::*;
 
@@ -83,7 +83,7 @@ impl<'a> GlmPotential<'a> {
         let (d, k) = (self.rows.columns(), scores.len());
         for (out, s) in scores.iter_mut().enumerate() {
             let part = &point[out * d..(out + 1) * d];
-            *s = self.origin_scores[i * k + out] + crate::optimize::solver::plain_dot(indices, values, part);
+            *s = self.origin_scores[i * k + out] + crate::solver::plain_dot(indices, values, part);
         }
         Some(target)
     }
@@ -157,7 +157,7 @@ impl Potential for GlmPotential<'_> {
                 let (indices, values) = self.rows.row(i);
                 for (out, &c) in slope.iter().enumerate() {
                     if c != 0.0 {
-                        crate::optimize::solver::plain_add(indices, values, c, &mut gradient[out * d..(out + 1) * d]);
+                        crate::solver::plain_add(indices, values, c, &mut gradient[out * d..(out + 1) * d]);
                     }
                 }
             }

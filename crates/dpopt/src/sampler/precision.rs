@@ -107,8 +107,8 @@ pub(crate) fn error_per_step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Rows;
     use crate::optimize::synthetic::Lcg;
+    use crate::records::Rows;
     use crate::sampler::potential::{GlmPotential, Potential};
     use crate::sampler::wide::Wide;
 

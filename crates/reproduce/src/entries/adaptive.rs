@@ -7,12 +7,12 @@ mod tables;
 
 use crate::{Entry, Failure, Fidelity, Trial};
 use dpopt::Sensitive;
-use dpopt::data::Examples;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{Adaptive, AdaptiveOptions, Algorithm, DescentOptions, Kind, Run};
 use dpopt::plan::Problem;
 use dpopt::privacy::Budget;
 use dpopt::progress::Silent;
+use dpopt::records::Examples;
 
 /// Figure 1.
 pub const SYNTHETIC: Entry = Entry {

@@ -3,13 +3,14 @@
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
-use dpopt::data::{BadCells, Encoder, Examples, Format, ReadOptions, Schema, open_bytes};
+use dpopt::data::{BadCells, Encoder, Format, ReadOptions, Schema, open_bytes};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::Serialize;
 

@@ -1,7 +1,8 @@
 //! SMS spam hashed to 47,236 features, Adult through the library's encoder, or a LIBSVM file.
 
 use crate::{Failure, Lab};
-use dpopt::data::{BadCells, Encoder, Examples, ReadOptions, Rows, Schema};
+use dpopt::data::{BadCells, Encoder, ReadOptions, Schema};
+use dpopt::records::{Examples, Rows};
 use std::path::Path;
 
 /// Features of RCV1, which the hashed words stand in for.

@@ -1,7 +1,7 @@
 //! Losses and their minima without privacy: what answers are measured against.
 
-use dpopt::data::Examples;
 use dpopt::loss::Loss;
+use dpopt::records::Examples;
 
 /// Mean loss over the records, and its gradient.
 pub fn gradient(examples: &Examples, loss: Loss, weights: &[f64]) -> (f64, Vec<f64>) {

@@ -9,9 +9,9 @@ use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::methods::{Subject, problem};
 use crate::audit::worst_cases::sums::canaries;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::plan::Problem;
+use crate::records::{Examples, Rows};
 use dpopt_privacy::Relation;
 
 /// Two records of label −1 and one of label `first`, all of the same row.

@@ -7,12 +7,12 @@ use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::methods::{Subject, problem};
 use crate::audit::worst_cases::sums::canaries;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, Gaussian};
 use crate::optimize::{
     DpGdHt, HardThresholdSchedule, InnerSteps, SourceProblem, SparseOptions, scsg_ht_noise, sgd_ht_noise,
 };
+use crate::records::{Examples, Rows};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Event, Relation, accountant};
 

@@ -7,11 +7,11 @@ use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, problem};
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
-use crate::optimize::solver::{Accuracy, Objective, minimise};
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation,
     SufficientStatistics, newton_step,
 };
+use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_privacy::Relation;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };

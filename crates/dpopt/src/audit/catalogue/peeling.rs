@@ -10,7 +10,7 @@ use crate::mechanism::PeelingLaw::{Gumbel, Laplace};
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let entry = 1.0 / 10f64.sqrt();
     let (by_gumbel, by_laplace, alone) = (swapped(5), swapped(5), unseen(1000));
-    let five = move |worlds: &[crate::Sensitive<crate::data::Examples>; 2], law, code: Code, with: bool, seed| {
+    let five = move |worlds: &[crate::Sensitive<crate::records::Examples>; 2], law, code: Code, with: bool, seed| {
         let each = code.pick(0.2, 1.0);
         picks(&worlds[usize::from(with)], (law, each, entry), (5, 5), seed).unwrap_or(f64::NAN)
     };

@@ -8,10 +8,10 @@ use super::releases::TIGHT_RUNS;
 use crate::Sensitive;
 use crate::audit::worst_cases::embeddings::{chosen_rows, direction, one_row, towers};
 use crate::audit::worst_cases::methods::{Subject, descent, problem};
-use crate::data::Examples;
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::optimize::{EmbeddingSgd, Selection};
+use crate::records::Examples;
 
 const ROWS: usize = 4;
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };

@@ -11,14 +11,14 @@ use crate::audit::worst_cases::methods::{
     Subject, View, alone, coordinate, crowd, descent, gradient, newton_log_ratio, problem, sgd,
 };
 use crate::audit::worst_cases::sums::canaries;
-use crate::data::Examples;
 use crate::loss::Loss;
-use crate::optimize::solver::{Accuracy, Objective, minimise};
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, newton_step,
 };
 use crate::plan::Problem;
+use crate::records::Examples;
+use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_privacy::Relation;
 
 /// Records of the small problems; only the first is ever present.

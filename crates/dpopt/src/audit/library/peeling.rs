@@ -10,7 +10,7 @@ use crate::audit::worst_cases::methods::{Subject, problem};
 use crate::audit::worst_cases::peeling::{swapped, unseen};
 use crate::loss::Loss;
 use crate::mechanism::PeelingLaw;
-use crate::optimize::{Peeling, SparseOptions};
+use crate::optimize::{Peeling, SparseOptions, choose};
 use crate::plan::Problem;
 use dpopt_privacy::Relation;
 
@@ -23,7 +23,7 @@ fn peeling(law: PeelingLaw, k: u64) -> Peeling {
         clip_norm: Some(1.0),
         ..SparseOptions::default()
     };
-    Peeling { law: Some(law), sparse }
+    Peeling { law: Some(law), sparse, fit: Some(choose) }
 }
 
 /// How many of the first k features have a weight.

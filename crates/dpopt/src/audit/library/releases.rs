@@ -5,12 +5,12 @@ use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::audit::worst_cases::noise::{Correlated, at, lazy, tree};
 use crate::audit::worst_cases::sums::{GradientSums, canaries};
-use crate::data::{Examples, Rows};
 use crate::mechanism::{
     ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, GridSum,
     L1Sum, Laplace, Mechanism, ProjectedGaussian, ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum,
     SparseSummer, target_moment,
 };
+use crate::records::{Examples, Rows};
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
 use dpopt_noise::{Grid, NoiseSource, Norm};
 use dpopt_privacy::{Event, Relation};

@@ -3,9 +3,9 @@
 use super::methods::{Subject, problem};
 use super::sums::canaries;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::optimize::{Adaptive, AdaptiveOptions, DescentOptions, Kind, Moments, Pagan};
+use crate::records::{Examples, Rows};
 
 /// Records of the small problems; only the first is ever present.
 pub(crate) const ROWS: usize = 4;

@@ -3,8 +3,8 @@
 
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::data::{BelowCounts, quantile_grid};
 use crate::mechanism::{Curator, LabelSelection, Level, Mechanism, Quantiles, RangeEnd};
+use crate::records::{BelowCounts, quantile_grid};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Event, Relation};
 use std::collections::BTreeMap;

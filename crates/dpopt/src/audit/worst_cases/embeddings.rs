@@ -1,10 +1,10 @@
 //! Worst cases of embedding models: one record whose gradient's direction is public.
 
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Pass, Towers};
 use crate::optimize::{DescentSchedule, SelectionSchedule};
+use crate::records::{Examples, Rows};
 use dpopt_privacy::special::normal_cdf;
 
 /// A user, an item, an intercept.

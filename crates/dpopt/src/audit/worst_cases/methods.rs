@@ -3,7 +3,6 @@
 use super::sums::canaries;
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::data::{Examples, Rows, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
 use crate::optimize::{
@@ -11,6 +10,7 @@ use crate::optimize::{
 };
 use crate::plan::{Plan, Problem};
 use crate::progress::Silent;
+use crate::records::{Examples, Rows, SpilledExamples};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Budget, Event, Relation};
 

@@ -2,11 +2,11 @@
 
 use super::sums::canaries;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{
     Curator, CuratorError, FeaturePick, FeatureScores, Mechanism, PeelingLaw, SparseVector, VertexFacts,
 };
+use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Relation;
 

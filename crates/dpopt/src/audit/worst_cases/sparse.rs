@@ -3,12 +3,12 @@
 
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{
     BatchGradients, ClippedGradient, Curator, Mechanism, ProjectedGradients, Projection, SketchedGaussian, SparseClip,
     SparseSum, SparseSummer,
 };
+use crate::records::{Examples, Rows};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, SKETCH_EXPONENT, Sketch};
 use dpopt_privacy::Event;
 

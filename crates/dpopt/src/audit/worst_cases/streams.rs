@@ -4,9 +4,9 @@ use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::audit::worst_cases::methods::coordinate;
 use crate::audit::worst_cases::sums::CLIP;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Correlation, Curator, StreamPlan, StreamShape};
+use crate::records::{Examples, Rows};
 use dpopt_noise::correlated::TreeNoise;
 use dpopt_noise::{Grid, NoiseSource, RoundedGaussian};
 

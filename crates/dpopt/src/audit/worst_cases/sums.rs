@@ -2,9 +2,9 @@
 
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, GridSum, Mechanism};
+use crate::records::{Examples, Rows};
 use dpopt_noise::{Grid, NoiseSource, Norm, Quantizer};
 use dpopt_privacy::Event;
 

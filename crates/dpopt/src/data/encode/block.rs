@@ -6,9 +6,9 @@ use std::hash::Hasher;
 use super::numeric::{LINEAR, NumericScale, hats};
 use crate::data::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use crate::data::hashing::{Fnv, FnvBuild};
-use crate::data::reader::Field;
-use crate::data::rows::keep_largest;
+use crate::data::table::Field;
 use crate::data::text::{COUNTS, TextFeatures};
+use crate::records::rows::keep_largest;
 
 /// One column made ready for encoding; its features start at `offset`.
 #[derive(Clone, Debug)]

@@ -19,12 +19,12 @@ use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
 use self::numeric::LINEAR;
 use super::cell::{BadCells, bad_row};
 use super::error::{DataError, listed};
-use super::reader::{BLOCK_BYTES, Block, Column, Field, TableReader};
-use super::rows::{Examples, Rows};
+use super::reader::BLOCK_BYTES;
 use super::schema::{FeatureKind, Layout};
-use super::spill::{Collector, Encoded};
+use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
+use crate::records::{Collector, Encoded, Examples, Rows};
 use crate::sensitive::Sensitive;
 
 /// Turns records into rows of l2 norm at most [`row_norm`](Encoder::row_norm), without looking at any other record.
@@ -266,8 +266,7 @@ impl Encoder {
             |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
         let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
         for (block, &at) in self.blocks.iter().zip(&positions) {
-            if let (Prepared::Sparse { .. }, super::reader::Stored::Sparse(given)) =
-                (&block.form, &table.columns()[at].stored)
+            if let (Prepared::Sparse { .. }, Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
                 && *given != block.width
             {
                 return Err(DataError::FeaturesOutOfRange { given: u64::from(*given), limit: u64::from(block.width) });

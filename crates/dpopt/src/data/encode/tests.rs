@@ -2,7 +2,8 @@
 
 use super::numeric::hats;
 use super::*;
-use crate::data::{Format, Kind, ReadOptions, Schema, keep_largest, open_bytes};
+use crate::data::{Format, Kind, ReadOptions, Schema, open_bytes};
+use crate::records::keep_largest;
 
 fn csv(text: &str) -> Box<dyn TableReader> {
     open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()

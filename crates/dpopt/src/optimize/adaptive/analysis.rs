@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::geometry::{clip_to_ellipsoid, norm};
-use crate::optimize::descent::{AdaptiveRule, AdaptiveUpdate, Update};
+use crate::optimize::descent::{AdaptiveUpdate, Update};
 use crate::optimize::synthetic::Lcg;
 
 const D: usize = 12;

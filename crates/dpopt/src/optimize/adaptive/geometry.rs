@@ -2,26 +2,7 @@
 
 use super::moments::MomentRelease;
 use crate::plan::{NotApplicable, Problem};
-use serde::{Deserialize, Serialize};
-
-/// Where the moments σ_j of the features come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Moments {
-    /// Nowhere: a ball, the same noise in every coordinate.
-    None,
-    /// Public knowledge: σ_j ≥ 0 in any unit, one per encoded feature.
-    Public {
-        /// σ.
-        spreads: Vec<f64>,
-    },
-    /// A release of all squares of features before the first step.
-    Private,
-    /// Algorithm 3: round by round from the largest moments down, for features with light tails.
-    PrivateHalving,
-    /// The gradients released so far: no budget, but much noise.
-    Running,
-}
+use serde::Serialize;
 
 /// Which moments the plan settled on.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -15,49 +15,25 @@ mod subspace;
 #[cfg(test)]
 mod tests;
 
-pub use geometry::{MomentSchedule, Moments};
+pub use geometry::MomentSchedule;
 pub use moments::MomentRelease;
-pub use subspace::{Subspace, SubspaceSchedule};
+pub use subspace::SubspaceSchedule;
 
-use super::descent::{
-    AdaptiveRule, AdaptiveStep, AdaptiveUpdate, DescentOptions, DescentSchedule, Domain, Releases, Watched, descend_by,
-};
+use super::choices::{AdaptiveOptions, AdaptiveRule, Domain, Moments, Subspace};
+use super::descent::{AdaptiveStep, AdaptiveUpdate, DescentOptions, DescentSchedule, Releases, Watched, descend_by};
 use super::planning::{approximate, gaussian_mu, in_range, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::Released;
 use crate::Sensitive;
-use crate::data::{Examples, Records, ScaledRecords, SpilledExamples};
 use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, CuratorError, Gaussian, PoissonBatch};
 use crate::plan::{NotApplicable, Plan, Problem};
+use crate::records::{Examples, Records, ScaledRecords, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use geometry::Units;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::marker::PhantomData;
-
-/// What a user can fix of an adaptive method, besides what every descent has. `None` means: the method's default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct AdaptiveOptions {
-    /// Where the shape of the ellipsoid comes from. Default: a private release for `pasan` and `pagan`, none for the others.
-    pub moments: Option<Moments>,
-    /// Project released gradients on few directions. Default: `pdp-sgd` on 20 that are released first, the others on none.
-    pub subspace: Option<Subspace>,
-    /// Share of the budget (of μ²) for private moments, or for a private subspace, in [0.001, 0.5]. Default 0.1.
-    pub moment_share: Option<f64>,
-    /// r ≥ 1 of [`Moments::PrivateHalving`]. Default 1.
-    pub moment_ratio: Option<f64>,
-    /// Where the weights may lie. Default: anywhere.
-    pub domain: Option<Domain>,
-    /// Clip to the nearest point of the ellipsoid in l2, as the source defines it, instead of radially: its bound on the bias
-    /// does not hold then. Slow.
-    pub euclidean_clip: bool,
-    /// β₂ of Adam in [0, 1). Default 0.999.
-    pub second_momentum: Option<f64>,
-    /// Refused if true: these methods read the noise of all weights at each step.
-    pub lazy: Option<bool>,
-}
 
 /// One of the methods here: a name and a rule.
 pub trait Kind: Clone + Send + Sync + 'static {
@@ -484,7 +460,7 @@ fn nearest_points<R: Records>(
     let d = scales.len();
     let shape: Vec<f64> = (0..weights.len()).map(|at| (scales[at % d] / schedule.clip_norm).powi(2)).collect();
     ClippedVectors::new(schedule.clip_norm, grid)?.sum_batch(batch, sampled.len(), weights.len(), |i, out| {
-        let mut buffer = crate::data::RecordBuffer::default();
+        let mut buffer = crate::records::RecordBuffer::default();
         let Ok((columns, values, target)) = records.record(sampled[i] as usize, &mut buffer) else { return };
         let Some(target) = loss.usable_target(f64::from(target), f64::MAX) else { return };
         let score = |line: &[f64]| columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();

@@ -6,10 +6,10 @@
 //! the features have light tails (a public promise), and the noise must lie below the threshold, which is checked in the plan.
 
 use crate::Sensitive;
-use crate::data::Records;
 use crate::mechanism::{Curator, CuratorError, FeatureMoments, Gaussian, moment_bound};
 use crate::optimize::RunError;
 use crate::plan::Problem;
+use crate::records::Records;
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
 use serde::Serialize;
@@ -185,9 +185,9 @@ impl MomentRelease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Examples, Rows};
     use crate::loss::Loss;
     use crate::optimize::synthetic::Lcg;
+    use crate::records::{Examples, Rows};
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Relation, special};
 

@@ -4,31 +4,16 @@
 //! Directions taken from private gradients for nothing, as in the source's comparison, have no guarantee and are not offered.
 
 use crate::Sensitive;
-use crate::data::Examples;
 use crate::mechanism::{Curator, Gaussian, SecondMoment, symmetric_matrix};
 use crate::optimize::RunError;
+use crate::optimize::choices::Subspace;
 use crate::optimize::released_preconditioner::refuse_large;
 use crate::optimize::spectrum::Spectrum;
 use crate::plan::{NotApplicable, Problem};
+use crate::records::Examples;
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
-use serde::{Deserialize, Serialize};
-
-/// Where gradients are projected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Subspace {
-    /// The first k features: publicly known to be the largest.
-    Coordinates {
-        /// k.
-        rank: usize,
-    },
-    /// The k leading directions of Σxxᵀ, released for a share of the budget.
-    Private {
-        /// k.
-        rank: usize,
-    },
-}
+use serde::Serialize;
 
 /// The projection as planned.
 #[derive(Clone, Debug, PartialEq, Serialize)]

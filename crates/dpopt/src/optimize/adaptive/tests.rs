@@ -1,12 +1,12 @@
 //! Reference noise multipliers, the law of the noise, scale invariance, clips, learning, refusals (spec 14 §4, §7, §10).
 
 use super::*;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::mechanism::Curator;
 use crate::optimize::Run;
 use crate::optimize::synthetic::Lcg;
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Relation, calibrate};
 

@@ -4,10 +4,10 @@
 //! times as much, but only per weight that the batch touches.
 
 use super::{Average, DescentSchedule, Recipe};
-use crate::data::Records;
 use crate::mechanism::{SparseDescent, SparseGradient};
 use crate::plan::Problem;
 use crate::progress::Progress;
+use crate::records::Records;
 use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
 use dpopt_privacy::{Budget, Event};
 use std::fmt;
@@ -142,7 +142,7 @@ fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOpt
 }
 
 /// The run as one release. An impossible schedule is refused when it is applied.
-pub(super) fn mechanism<'a, R: Records, G: SparseGradient>(
+pub(crate) fn mechanism<'a, R: Records, G: SparseGradient>(
     schedule: &DescentSchedule,
     problem: &Problem,
     gradient: G,

@@ -4,22 +4,18 @@
 //! data do to the answer (a direction without curvature ends with noise s·C/(μn)), so s is chosen by the noise that is
 //! tolerable and T by stability. The methods differ in the batches and in the law of the noise, nothing else.
 
-mod embedding;
 mod full_batch;
-mod lazy;
-mod selection;
+pub(crate) mod lazy;
 mod stochastic;
 mod streaming;
 mod update;
 
-pub use embedding::{EmbeddingOptions, EmbeddingSchedule, EmbeddingSgd};
 pub use full_batch::NoisyGradientDescent;
-pub use selection::{Selection, SelectionSchedule};
 pub use stochastic::NoisySgd;
 pub use streaming::{DpFtrl, StreamSchedule};
-pub use update::{AdaptiveRule, Domain};
 pub(crate) use update::{AdaptiveStep, AdaptiveUpdate, HeavyBall, Update, Watched};
 
+use super::choices::RateSchedule;
 use super::planning::{check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
 use super::{MethodOptions, RunError, Solution};
@@ -29,7 +25,7 @@ use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Options that every noisy descent has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -62,21 +58,6 @@ impl From<&MethodOptions> for DescentOptions {
             ..Self::default()
         }
     }
-}
-
-/// How the learning rate falls during a run, in eight equal stages: the noise of untouched weights has one law per stage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RateSchedule {
-    /// One rate.
-    #[default]
-    Constant,
-    /// In equal steps down to an eighth.
-    Linear,
-    /// Along half a cosine, down to about a hundredth.
-    Cosine,
-    /// As 1/√(1 + stage).
-    InverseSqrt,
 }
 
 /// Stages of a [`RateSchedule`].
@@ -399,7 +380,5 @@ pub(crate) fn descend_by(
     Ok(Released::new(mean.into()))
 }
 
-#[cfg(test)]
-mod embedding_tests;
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@
 use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
-use crate::data::{Records, SpilledExamples};
 use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
+use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 

@@ -5,12 +5,12 @@
 
 use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm, descend};
 use crate::Released;
-use crate::data::{Records, SpilledExamples};
 use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
 use crate::optimize::planning::{gaussian_mu, in_range, noise};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
 use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Relation;
 

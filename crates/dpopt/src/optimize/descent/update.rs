@@ -2,8 +2,8 @@
 
 use super::DescentSchedule;
 use crate::geometry::{norm, project_box, project_l2_ball, project_l2_ball_in_norm};
+use crate::optimize::choices::{AdaptiveRule, Domain};
 use crate::plan::Problem;
-use serde::{Deserialize, Serialize};
 
 /// One step of the weights along a mean gradient that has been released.
 pub(crate) trait Update {
@@ -34,25 +34,6 @@ impl Update for HeavyBall<'_> {
     }
 }
 
-/// Where the weights may lie; a public choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Domain {
-    /// Anywhere.
-    #[default]
-    Unconstrained,
-    /// Every weight in [−radius, radius].
-    Box {
-        /// > 0.
-        radius: f64,
-    },
-    /// All weights together of l2 norm at most `radius`.
-    Ball {
-        /// > 0.
-        radius: f64,
-    },
-}
-
 impl Domain {
     /// Nearest point in l2, in place.
     pub(crate) fn keep(self, x: &mut [f64]) {
@@ -70,18 +51,6 @@ impl Domain {
             Self::Ball { .. } => {}
         }
     }
-}
-
-/// How steps adapt to the released gradients ĝ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AdaptiveRule {
-    /// One rate α/√Σ‖ĝ‖² for all weights (PASAN).
-    Scalar,
-    /// α/√Σĝ_j² for weight j (AdaGrad, PAGAN).
-    Diagonal,
-    /// α·m_j/√v_j with fading means m of ĝ and v of ĝ² (Adam).
-    Adam,
 }
 
 /// Public numbers of an adaptive update.

@@ -12,8 +12,8 @@ mod tests;
 
 pub use schedule::ChainSchedule;
 
-use super::output_perturbation::{TARGET_BOUND, smooth_loss};
-use super::planning::{check_problem, positive, require_delta};
+use super::output_perturbation::smooth_loss;
+use super::planning::{TARGET_BOUND, check_problem, positive, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::Released;

@@ -3,7 +3,7 @@
 use super::parameters::Shares;
 use crate::loss::Loss;
 use crate::mechanism::Start;
-use crate::optimize::planning::accuracy;
+use crate::optimize::planning::{TARGET_BOUND, accuracy};
 use crate::plan::Problem;
 use crate::sampler::precision::{Arithmetic, error_per_step};
 use crate::sampler::{Contraction, Convexity, Domain, MAX_STEPS, Oracle};
@@ -58,7 +58,7 @@ fn value_at_zero(loss: Loss) -> f64 {
     let zero = vec![0.0; loss.outputs()];
     [-1.0, 0.0, 1.0]
         .into_iter()
-        .filter_map(|y| loss.usable_target(y, super::TARGET_BOUND))
+        .filter_map(|y| loss.usable_target(y, TARGET_BOUND))
         .map(|y| loss.value(&zero, y))
         .fold(0.0, f64::max)
 }

@@ -3,10 +3,10 @@
 use super::parameters::{Facts as Public, empirical};
 use super::*;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
 use crate::optimize::synthetic::Lcg;
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use crate::sampler::laws::{Tabulated, kolmogorov, kolmogorov_distance, kolmogorov_limit};
 use crate::sampler::{Domain, Oracle};
 use dpopt_noise::NoiseSource;

@@ -5,6 +5,7 @@
 //! keeps, so a call there is refused with the numbers.
 
 use crate::noise::NoiseSource;
+use crate::optimize::choices::InnerSteps;
 use thiserror::Error;
 
 /// Why a closed form says nothing here.
@@ -114,16 +115,6 @@ pub fn sgd_ht_noise(problem: SourceProblem, batch: f64, steps: f64) -> Result<f6
     let largest = (n.powi(3) * epsilon / (n * n * batch * epsilon + 10.0 * alpha * steps * batch.powi(3))).ln();
     check(alpha, largest, 10.0 * batch * batch * alpha * steps / (n * n * epsilon))?;
     Ok(problem.sgd_ht_unchecked(steps))
-}
-
-/// How many inner steps an epoch of DP-SCSG-HT has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InnerSteps {
-    /// Option I: geometric with mean B/b.
-    Geometric,
-    /// Option II: B/b.
-    Fixed,
 }
 
 /// σ₁ of the snapshots and σ₂ of the inner steps of DP-SCSG-HT (Theorem 5.1) with J epochs of snapshot batches B and inner batches

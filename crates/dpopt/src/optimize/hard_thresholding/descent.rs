@@ -3,7 +3,6 @@
 use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{SparseOptions, Sparsity};
 use crate::Released;
-use crate::data::{Records, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, CuratorError, Formed, SparseVector, ThresholdedGaussian};
 use crate::optimize::descent::{DescentOptions, default_clip_norm};
@@ -11,6 +10,7 @@ use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, p
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;

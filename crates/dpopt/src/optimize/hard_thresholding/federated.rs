@@ -6,13 +6,13 @@
 //! each client is one person; clients enter a round by chance, their whole update is clipped and one trusted server adds noise.
 
 use super::variance_reduced::hard_threshold;
-use crate::data::Examples;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, Gaussian, SparseVector};
 use crate::noise::NoiseSource;
 use crate::optimize::RunError;
 use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, positive, require_delta};
 use crate::plan::{NotApplicable, Problem};
+use crate::records::Examples;
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
@@ -307,7 +307,7 @@ impl FederatedPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Rows;
+    use crate::records::Rows;
 
     /// `count` clients with different mixtures of classes; features 0 and 1 tell the class.
     fn clients(count: usize, records: usize) -> Vec<Sensitive<Examples>> {

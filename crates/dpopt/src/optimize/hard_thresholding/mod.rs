@@ -19,8 +19,7 @@ mod tests;
 mod variance_reduced;
 
 pub use closed_forms::{
-    InnerSteps, OutOfConditions, SourceProblem, geometric_constant, scsg_ht_noise, sgd_ht_noise,
-    source_geometric_constant,
+    OutOfConditions, SourceProblem, geometric_constant, scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
 };
 pub use descent::{DpGdHt, DpSgdHt, HardThresholdSchedule, run_sparse};
 pub use federated::{Federated, FederatedPlan, FederatedProblem, FederatedSchedule, Protects};
@@ -28,7 +27,7 @@ pub use peeling::{FeatureFit, Peeling, PeelingSchedule, run_peeling};
 pub use refit::RefitSchedule;
 pub use variance_reduced::{DpScsgHt, DpSvrgHt, VarianceOptions, VarianceReducedSchedule};
 
-use super::MethodOptions;
+use super::method_options::MethodOptions;
 use super::planning::in_range;
 use crate::loss::Loss;
 use crate::mechanism::SparseVector;

@@ -12,15 +12,15 @@
 use super::SparseOptions;
 use super::descent::releases;
 use super::refit::{RefitSchedule, Shared, recipe, refit, restricted};
-use crate::data::{Records, SpilledExamples};
 use crate::loss::Loss;
 use crate::mechanism::{Curator, CuratorError, FeaturePick, FeatureScores, PeelingLaw, SparseVector, VertexFacts};
 use crate::optimize::descent::{DescentOptions, Recipe, default_clip_norm};
 use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, typical_nonzeros};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, MethodOptions, Prepared, Run, RunError, Solution, registry};
+use crate::optimize::{Algorithm, Choose, MethodOptions, Prepared, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
 use crate::progress::{Progress, Silent};
+use crate::records::{Records, SpilledExamples};
 use crate::{Released, Sensitive};
 use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
@@ -31,18 +31,20 @@ use std::sync::Arc;
 const INTERCEPT_SHARE: f64 = 0.05;
 
 /// Options of peeling. `None` means: chosen from public facts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Peeling {
     /// How a feature is picked. Default: the smaller prediction.
     pub law: Option<PeelingLaw>,
     /// What all methods here have; steps, learning rate and momentum are those of the fit. C is its clip norm; in
     /// the scores an entry of a gradient is bounded by C/√m for rows of m ≤ 128 non-zeros.
     pub sparse: SparseOptions,
+    /// Chooses the method of the fit where δ = 0: whoever knows all methods says how ([`choose`](crate::optimize::choose)).
+    pub fit: Option<Choose>,
 }
 
 impl From<&MethodOptions> for Peeling {
     fn from(o: &MethodOptions) -> Self {
-        Self { law: o.peeling, sparse: o.into() }
+        Self { law: o.peeling, sparse: o.into(), fit: None }
     }
 }
 
@@ -187,12 +189,15 @@ impl Peeling {
         (law, k, shares): (PeelingLaw, u64, Shares),
         regularization: Option<f64>,
     ) -> Result<(f64, Option<FeatureFit>, FeatureFit, Certificate), NotApplicable> {
+        let choose = self.fit.ok_or_else(|| {
+            NotApplicable::Problem("with delta = 0 the features are fitted by another method; plan it by name".into())
+        })?;
         // room for the rounding of the sum
         let epsilon = |share: f64| share * budget.epsilon() * (1.0 - 1e-12);
         let fit = |features: usize, share: f64, regularization| -> Result<FeatureFit, NotApplicable> {
             let own = Budget::new(epsilon(share), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
             let options = MethodOptions { regularization, ..MethodOptions::default() };
-            let plan = registry::choose(&problem.with_features(features), own, &options)?;
+            let plan = choose(&problem.with_features(features), own, &options)?;
             Ok(FeatureFit::Pure { method: plan.summary().method, epsilon: own.epsilon(), plan: Arc::from(plan) })
         };
         let centre = if shares.centre > 0.0 { Some(fit(1, shares.centre, None)?) } else { None };

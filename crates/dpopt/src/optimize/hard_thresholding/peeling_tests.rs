@@ -3,11 +3,11 @@
 use super::tests::{budget, facts, sparse, table};
 use super::*;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::mechanism::{Curator, FeaturePick, FeatureScores, PeelingLaw, VertexFacts};
 use crate::optimize::{Algorithm, Run, choose};
 use crate::plan::Plan;
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Budget, Event, Relation};
 
@@ -130,7 +130,7 @@ fn the_event_is_what_is_released() {
     let problem = Problem { rows: 50_000, ..facts(&table(10, 50, 4), 4) };
     for law in LAWS {
         let options = SparseOptions { intercept: Some(0), ..sparse(7) };
-        let plan = Peeling { law: Some(law), sparse: options }.plan(&problem, budget(2.0)).unwrap();
+        let plan = Peeling { law: Some(law), sparse: options, fit: Some(choose) }.plan(&problem, budget(2.0)).unwrap();
         let s = &plan.schedule;
         let Event::Approximate { event, .. } = plan.summary.certificate.event() else {
             panic!("samplers are approximate")
@@ -149,10 +149,17 @@ fn the_event_is_what_is_released() {
         assert!((s.noise_scale * s.pick_epsilon / s.entry_clip - 2.0).abs() < 1e-12);
     }
     let replaced = Problem { relation: Relation::ReplaceOne, ..problem.clone() };
-    let s = Peeling { law: Some(PeelingLaw::Gumbel), sparse: sparse(7) }.plan(&replaced, budget(2.0)).unwrap().schedule;
+    let s = Peeling { law: Some(PeelingLaw::Gumbel), sparse: sparse(7), fit: Some(choose) }
+        .plan(&replaced, budget(2.0))
+        .unwrap()
+        .schedule;
     assert!((s.noise_scale * s.pick_epsilon / s.entry_clip - 4.0).abs() < 1e-12);
     // δ = 0: nineteen twentieths of ε and the rest for the intercept, all of it spent
-    let pure = Peeling { law: None, sparse: SparseOptions { intercept: Some(0), refit_share: Some(0.5), ..sparse(9) } };
+    let pure = Peeling {
+        law: None,
+        sparse: SparseOptions { intercept: Some(0), refit_share: Some(0.5), ..sparse(9) },
+        fit: Some(choose),
+    };
     let plan = pure.plan(&problem, Budget::new(2.0, 0.0).unwrap()).unwrap();
     assert!((plan.schedule.pick_epsilon - 0.45 * 2.0 / 9.0).abs() < 1e-9, "{}", plan.schedule.pick_epsilon);
     let bound = plan.summary.certificate.bound().upper;
@@ -167,8 +174,9 @@ fn the_right_features_are_found_among_a_million() {
     for (law, delta) in
         [(PeelingLaw::Gumbel, 1e-6), (PeelingLaw::Laplace, 1e-6), (PeelingLaw::Gumbel, 0.0), (PeelingLaw::Laplace, 0.0)]
     {
-        let plan =
-            Peeling { law: Some(law), sparse: sparse(4) }.plan(&problem, Budget::new(4.0, delta).unwrap()).unwrap();
+        let plan = Peeling { law: Some(law), sparse: sparse(4), fit: Some(choose) }
+            .plan(&problem, Budget::new(4.0, delta).unwrap())
+            .unwrap();
         let x = run(&plan, &problem, &examples, 1);
         assert_eq!(x.len(), 4);
         assert_eq!(&x.indices()[..3], [0, 1, 2], "{x:?}");
@@ -192,12 +200,12 @@ fn scores_are_taken_where_the_intercept_has_been_fitted() {
     let problem = facts(&examples, 4);
     let data = Sensitive::new(examples);
     let options = SparseOptions { intercept: Some(0), ..sparse(1) };
-    let plan = Peeling { law: None, sparse: options }.plan(&problem, budget(4.0)).unwrap();
+    let plan = Peeling { law: None, sparse: options, fit: Some(choose) }.plan(&problem, budget(4.0)).unwrap();
     let x = run(&plan, &problem, &data, 3);
     assert_eq!(x.indices(), [0, 2]);
     assert!(x.at(0) > 1.0 && x.at(2) < -1.0, "{x:?}");
     // at 0 the feature that every row has would be first
-    let without = Peeling { law: None, sparse: sparse(1) }.plan(&problem, budget(4.0)).unwrap();
+    let without = Peeling { law: None, sparse: sparse(1), fit: Some(choose) }.plan(&problem, budget(4.0)).unwrap();
     assert!(run(&without, &problem, &data, 3).indices()[0] < 2);
 }
 

@@ -4,13 +4,13 @@
 //! clipped gradient still has norm at most C₂. No selection happens here, so the noise of the other coordinates is never made.
 
 use crate::Sensitive;
-use crate::data::{Examples, RecordBuffer, Records, Rows};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, SparseVector};
 use crate::optimize::RunError;
 use crate::optimize::descent::{DescentOptions, Recipe};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::Progress;
+use crate::records::{Examples, RecordBuffer, Records, Rows};
 use dpopt_noise::Grid;
 use dpopt_privacy::Budget;
 use serde::Serialize;

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
 use crate::mechanism::Curator;
 use crate::optimize::{Algorithm, Run, candidates, choose};
 use crate::plan::Plan;
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Budget, Event, Relation};
 

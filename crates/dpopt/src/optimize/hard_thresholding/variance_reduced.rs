@@ -5,12 +5,13 @@
 //! exist in every coordinate: these methods take time and memory of all d features. At the first inner step x = x̃ and the
 //! correction is zero: nothing is released there.
 
-use super::closed_forms::{InnerSteps, geometric_steps};
+use super::closed_forms::geometric_steps;
 use super::descent::assumptions;
 use super::{SparseOptions, Sparsity};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, SparseVector};
+use crate::optimize::choices::InnerSteps;
 use crate::optimize::descent::default_clip_norm;
 use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
@@ -373,9 +374,9 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
 mod tests {
     use super::*;
     use crate::Sensitive;
-    use crate::data::{Examples, Rows};
     use crate::mechanism::Curator;
     use crate::progress::Silent;
+    use crate::records::{Examples, Rows};
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Relation, calibrate};
 

@@ -6,15 +6,14 @@
 
 use super::{Noise, Parameters, Profile, bound, minimise_bound, smooth_bound};
 use crate::Released;
-use crate::data::SpilledExamples;
-use crate::optimize::descent::{
-    Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd, RateSchedule,
-};
+use crate::optimize::choices::RateSchedule;
+use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
 use crate::optimize::planning::{check_problem, gaussian_mu, in_range, positive};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::report::number;
+use crate::records::SpilledExamples;
+use crate::words::number;
 use dpopt_privacy::Budget;
 use serde::Serialize;
 

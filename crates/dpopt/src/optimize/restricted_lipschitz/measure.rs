@@ -7,8 +7,8 @@
 
 use super::Profile;
 use crate::Public;
-use crate::data::Rows;
 use crate::optimize::spectrum::Spectrum;
+use crate::records::Rows;
 use dpopt_noise::{NoiseSource, Purpose};
 use faer::{Mat, MatRef};
 

@@ -14,7 +14,7 @@ mod tests;
 pub use bound::{Bound, FormulaParameters, Noise, Parameters, bound, formula_parameters, minimise_bound, smooth_bound};
 pub use descent::{RegularizedDescent, RegularizedSchedule};
 
-use crate::report::chart::{Slope, log_log_slope};
+use crate::power_law::{Slope, log_log_slope};
 use serde::{Deserialize, Serialize};
 
 /// Restricted-Lipschitz coefficients of an *average* loss, as public knowledge.

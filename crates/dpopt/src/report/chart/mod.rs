@@ -16,10 +16,9 @@
 
 mod axis;
 mod draw;
-mod slope;
 
+pub use crate::power_law::{Slope, log_log_slope};
 pub use axis::{Axis, Scale};
-pub use slope::{Slope, log_log_slope};
 
 use std::ops::RangeInclusive;
 

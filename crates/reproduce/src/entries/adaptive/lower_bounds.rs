@@ -7,7 +7,6 @@
 use super::{DELTA, train};
 use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
 use dpopt::optimize::{
     Adaptive, AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, Kind, MomentSchedule, Moments, PaganKind,
@@ -15,6 +14,7 @@ use dpopt::optimize::{
 };
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use serde::Serialize;
 

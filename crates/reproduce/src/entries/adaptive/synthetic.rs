@@ -3,7 +3,6 @@
 use super::train;
 use crate::{Compared, Failure, Lab, Median, Outcome, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
-use dpopt::data::Examples;
 use dpopt::loss::Loss;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::optimize::{
@@ -12,6 +11,7 @@ use dpopt::optimize::{
 use dpopt::plan::Problem;
 use dpopt::privacy::Relation;
 use dpopt::problems::absolute_regression;
+use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::{Deserialize, Serialize};
 

@@ -4,13 +4,13 @@ use super::DELTA;
 use crate::entries::records::{self, DataSet};
 use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
-use dpopt::data::Examples;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{AdaptiveOptions, MethodOptions, Moments, Run, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::{Deserialize, Serialize};
 

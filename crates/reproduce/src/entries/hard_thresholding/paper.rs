@@ -3,10 +3,10 @@
 use super::super::records::{DataSet, Fold};
 use super::{DELTA, LOGISTIC, Score, validation_loss};
 use crate::Failure;
-use dpopt::data::Examples;
 use dpopt::noise::Stream;
 use dpopt::optimize::SourceProblem;
 use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::records::Examples;
 use serde::Serialize;
 
 /// Which algorithm.

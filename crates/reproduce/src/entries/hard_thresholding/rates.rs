@@ -2,13 +2,13 @@
 
 use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;
-use dpopt::data::{Examples, Rows};
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{Algorithm, DpGdHt, Run, SparseOptions, run_sparse};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
+use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use serde::Serialize;
 

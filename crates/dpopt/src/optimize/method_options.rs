@@ -1,10 +1,73 @@
-//! One look at every option's range, whichever method it is for: a number that no method could use is a mistake, and the method
-//! that was chosen may be one that would not have said so.
+//! What a user can say about a method, and one look at every option's range, whichever method it is for: a number that no method
+//! could use is a mistake, and the method that was chosen may be one that would not have said so.
 
-use super::Domain;
-use super::registry::MethodOptions;
+use super::choices::{AdaptiveOptions, Domain, EmbeddingOptions, InnerSteps, RateSchedule};
+use crate::mechanism::{Correlation, PeelingLaw};
 use crate::plan::NotApplicable;
 use dpopt_privacy::Shown;
+use serde::{Deserialize, Serialize};
+
+/// Hyper-parameters a user fixes; everything else is chosen from public facts. A field that a method does not have is
+/// ignored by that method.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MethodOptions {
+    /// Only this method (a name of [`METHODS`](super::METHODS)).
+    pub method: Option<String>,
+    /// T: number of noisy steps.
+    pub steps: Option<u64>,
+    /// η on the mean loss.
+    pub learning_rate: Option<f64>,
+    /// How η falls during the run (descent methods).
+    pub rate_schedule: Option<RateSchedule>,
+    /// C: l2 bound on a record's gradient (for squared loss also the slope bound of Huber's loss).
+    pub clip_norm: Option<f64>,
+    /// q: probability of a record to enter a batch.
+    pub sampling_probability: Option<f64>,
+    /// β of heavy-ball momentum.
+    pub momentum: Option<f64>,
+    /// λ in units of the sum of losses.
+    pub regularization: Option<f64>,
+    /// How the noises of a stream's steps are correlated (dp-ftrl).
+    pub correlation: Option<Correlation>,
+    /// k: most features with a weight that is not zero, for methods that limit them; the others do not apply then.
+    pub max_features: Option<u64>,
+    /// Features kept after the first step, falling to `max_features` over the first half of the steps.
+    pub initial_features: Option<u64>,
+    /// Share of the budget for fitting the chosen features again.
+    pub refit_share: Option<f64>,
+    /// How a feature is picked (peeling).
+    pub peeling: Option<PeelingLaw>,
+    /// c: l2 bound on the change of a record's gradient since the snapshot, for variance-reduced methods.
+    pub difference_clip: Option<f64>,
+    /// q₁: probability of a record to enter a snapshot (dp-scsg-ht).
+    pub snapshot_probability: Option<f64>,
+    /// How many inner steps an epoch has (dp-scsg-ht).
+    pub inner_steps: Option<InnerSteps>,
+    /// λ: l1 norm of the weights at most this (frank-wolfe).
+    pub l1_norm: Option<f64>,
+    /// R: all slopes are computed anew every R steps (frank-wolfe).
+    pub refresh_every: Option<u64>,
+    /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
+    pub intercept: Option<u32>,
+    /// Shift of the logistic loss where a method minimises a shifted one; 0 asks for calibrated probabilities.
+    pub shift: Option<f64>,
+    /// c: gradients (features) are publicly known to decay like k^−c over their directions (regularized-descent).
+    pub gradient_decay: Option<f64>,
+    /// r: gradients (features) are publicly known to lie in r directions (regularized-descent).
+    pub gradient_rank: Option<u64>,
+    /// D: public guess of the minimiser's distance from 0 (regularized-descent); some methods answer within this ball
+    /// (sparse-output-perturbation, sparse-exponential).
+    pub distance: Option<f64>,
+    /// An embedding model instead of a linear one.
+    pub embedding: Option<EmbeddingOptions>,
+    /// Ellipsoid, domain and clip of the adaptive methods.
+    pub adaptive: AdaptiveOptions,
+    /// Draws of the exponential mechanism that share the budget; the answer is their mean.
+    pub draws: Option<u64>,
+    /// The exponential mechanism evaluates the same number of losses whatever the data, at many times the cost.
+    pub constant_time: Option<bool>,
+}
 
 /// Lowest and highest value, and whether the lowest itself is allowed.
 #[derive(Clone, Copy)]
@@ -203,7 +266,7 @@ mod tests {
         for name in names {
             let known =
                 REAL.contains(&name.as_str()) || WHOLE.contains(&name.as_str()) || others.contains(&name.as_str());
-            assert!(known, "{name} has no range in option_ranges.rs");
+            assert!(known, "{name} has no range in method_options.rs");
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::Sensitive;
-use crate::data::{Examples, Rows};
+use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Towers};
 use crate::mechanism::{Curator, joint_multiplier};
 use crate::optimize::{Algorithm, Moments, Run};
 use crate::progress::Silent;
+use crate::records::{Examples, Rows};
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_privacy::{Relation, accountant};
+use dpopt_privacy::{Event, Relation, accountant};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 

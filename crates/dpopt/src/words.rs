@@ -22,7 +22,7 @@ pub fn probability(x: f64) -> String {
 }
 
 /// ε rounded *up* to four decimals: what is shown is never less than what is certified.
-pub(super) fn rounded_up(epsilon: f64) -> String {
+pub(crate) fn rounded_up(epsilon: f64) -> String {
     if !epsilon.is_finite() {
         return "∞".into();
     }
@@ -49,7 +49,7 @@ fn trim_mantissa(text: &str) -> String {
 }
 
 /// `12,345`.
-pub(super) fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
@@ -74,7 +74,7 @@ pub fn detection_bound(epsilon: f64, delta: f64, false_alarm: f64) -> f64 {
 }
 
 /// What two neighbouring data sets are, in plain words.
-pub(super) fn neighbours(relation: Relation, unit: Unit) -> &'static str {
+pub(crate) fn neighbours(relation: Relation, unit: Unit) -> &'static str {
     match (unit, relation) {
         (Unit::Record, Relation::ZeroOut) => {
             "one row of the table contributes what it does, or contributes nothing (the number of rows is public)"

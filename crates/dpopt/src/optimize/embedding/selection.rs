@@ -4,32 +4,19 @@
 //! whose noisy count passes a public level. Features that nobody touched pass by chance, as they must; they are drawn exactly,
 //! without drawing the noise of the others. The model stays sparse: rows that were never chosen stay where they started.
 
-use super::embedding::EmbeddingSgd;
-use super::{Average, DescentOptions, DescentSchedule, Releases};
+use super::EmbeddingSgd;
 use crate::Released;
-use crate::data::Records;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
+use crate::optimize::choices::Selection;
+use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, Releases};
 use crate::optimize::planning::{SAMPLER_ERROR, in_range, positive};
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
+use crate::records::Records;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_privacy::{Budget, Event, special};
-use serde::{Deserialize, Serialize};
-
-/// Options of the private choice of rows. `None` means: chosen from public facts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Selection {
-    /// σ₁/σ₂: noise of the counts over noise of the gradients, in [0.1, 100]. Default 3: 5% more noise on gradients than
-    /// without a choice.
-    pub noise_ratio: Option<f64>,
-    /// Level of counts in standard deviations of their noise, from 1/8 to 9, rounded to eighths. Default: at least 4, and so
-    /// high that a step chooses one untouched feature or fewer on average.
-    pub level: Option<f64>,
-    /// C₁: l2 bound on a record's counts. Default 1.
-    pub count_clip_norm: Option<f64>,
-}
+use serde::Serialize;
 
 /// The private choice as planned.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -52,7 +52,7 @@ impl<R: Records> Records for ScaledRecords<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Examples, Rows, SpilledExamples};
+    use crate::records::{Examples, Rows, SpilledExamples};
 
     #[test]
     fn memory_and_disk_are_scaled_alike() {

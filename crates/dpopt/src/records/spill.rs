@@ -4,7 +4,7 @@
 //! ends, however it ends. It holds encoded records, so the disk of the temporary directory is as sensitive as the table.
 
 use super::rows::{Examples, Rows};
-use crate::mechanism::CuratorError;
+use crate::refused::CuratorError;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -165,14 +165,14 @@ pub(crate) enum Encoded {
 }
 
 /// Collects encoded blocks; beyond `most_bytes` they go to disk.
-pub(super) struct Collector {
+pub(crate) struct Collector {
     most_bytes: u64,
     part: Examples,
     spilled: Option<SpilledExamples>,
 }
 
 impl Collector {
-    pub(super) fn new(columns: usize, most_bytes: u64) -> Self {
+    pub(crate) fn new(columns: usize, most_bytes: u64) -> Self {
         Self { most_bytes, part: Examples { rows: Rows::new(columns), targets: Vec::new() }, spilled: None }
     }
 
@@ -194,7 +194,7 @@ impl Collector {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> io::Result<Encoded> {
+    pub(crate) fn finish(mut self) -> io::Result<Encoded> {
         if self.spilled.is_some() {
             self.spill()?;
         }

@@ -7,8 +7,8 @@
 
 use super::accuracy::rounding;
 use super::double::{self, Double, two_sum};
-use crate::data::Rows;
 use crate::loss::Loss;
+use crate::records::Rows;
 use rayon::prelude::*;
 
 /// Unit roundoff of f64.

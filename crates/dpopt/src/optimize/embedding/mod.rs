@@ -4,20 +4,24 @@
 //! the weights, and nothing about privacy rests on it. Step sizes are those of the linear model that the embedding model is near
 //! its start: a score's gradient there has a public length. With [`Selection`] only rows that a noisy count chose are moved.
 
-use super::lazy;
-use super::selection::{self, Selection, SelectionSchedule};
-use super::stochastic::NoisySgd;
-use super::{AdaptiveRule, AdaptiveUpdate, DescentOptions, DescentSchedule, descend, descend_by};
+mod selection;
+#[cfg(test)]
+mod tests;
+
+pub use selection::SelectionSchedule;
+
+use super::choices::{AdaptiveOptions, AdaptiveRule, Moments, Selection};
+use super::descent::{AdaptiveUpdate, DescentOptions, DescentSchedule, NoisySgd, descend, descend_by, lazy};
 use crate::Released;
-use crate::data::{Records, SpilledExamples};
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{EmbeddingGradient, Gaussian};
-use crate::optimize::adaptive::{AdaptiveOptions, AdaptiveSchedule, DpAdam, Moments, Pagan, Pasan};
+use crate::optimize::adaptive::{AdaptiveSchedule, DpAdam, Pagan, Pasan};
 use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
+use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::Budget;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Options of DP-SGD for embeddings.
 #[derive(Clone, Debug)]
@@ -37,20 +41,6 @@ pub struct EmbeddingSgd {
     /// What every descent has. Momentum is .95 by default, but 0 with a choice of rows or a given rate; steps: four times
     /// those of a linear model, since vectors have to grow before their products tell anything.
     pub descent: DescentOptions,
-}
-
-/// An embedding model as it is asked for: `--model embedding` or `--model two-tower`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct EmbeddingOptions {
-    /// The model.
-    pub model: Embedding,
-    /// Private choice of rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selection: Option<Selection>,
-    /// Adaptive steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub update: Option<AdaptiveRule>,
 }
 
 /// The schedule of DP-SGD for embeddings.

@@ -1,9 +1,9 @@
 //! The certificate, the independence of threads and the hard cases of the solver.
 
 use super::*;
-use crate::data::{Examples, Rows};
 use crate::loss::Loss;
 use crate::optimize::synthetic::{Lcg, table};
+use crate::records::{Examples, Rows};
 
 fn solve(examples: &Examples, loss: Loss, lambda: f64, linear: &[f64]) -> (Minimiser, f64) {
     let objective = objective(examples, loss, lambda, linear);

@@ -1,0 +1,87 @@
+//! What every table is, whatever file it comes from: named columns, and records that are handed out a bounded block at a time.
+
+use super::error::DataError;
+
+/// What a file's own schema says about a column, without looking at rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Delimited text: may be anything.
+    Unknown,
+    /// Text.
+    Text,
+    /// A number (also dates and times, as their count of days or ticks).
+    Number,
+    /// True or false.
+    Boolean,
+    /// A sparse vector of this dimension.
+    Sparse(u32),
+    /// A type no encoder understands, by its name.
+    Unsupported(String),
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name, unique within the table, without surrounding white space.
+    pub name: String,
+    /// What the file's schema says.
+    pub stored: Stored,
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Field<'a> {
+    /// A null, or a field beyond the end of a short row.
+    Missing,
+    /// Bytes without surrounding white space (UTF-8 or not).
+    Text(&'a [u8]),
+    /// A floating-point number, possibly not finite.
+    Number(f64),
+    /// An integer.
+    Integer(i64),
+    /// Columns and values of a sparse vector; columns in range, in the file's order.
+    Sparse(&'a [(u32, f32)]),
+    /// Could not be read, and why.
+    Malformed(&'static str),
+}
+
+/// Some consecutive records in memory.
+pub trait Block: Send + Sync {
+    /// 0-based number of the first record.
+    fn first_row(&self) -> u64;
+    /// Number of records.
+    fn len(&self) -> usize;
+    /// True if there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Memory of the block, about.
+    fn bytes(&self) -> usize;
+    /// Number of fields of record `row` (0-based within the block); differs from the table's if the row is ragged.
+    fn width(&self, row: usize) -> usize;
+    /// Why the record can't be read at all, if so: the end of a sentence that begins with its row.
+    fn fault(&self, _row: usize) -> Option<&'static str> {
+        None
+    }
+    /// The cell; [`Field::Missing`] when the row is ragged or can't be read.
+    fn field(&self, row: usize, column: usize) -> Field<'_>;
+}
+
+/// What [`TableReader::for_each_block`] calls.
+pub type Visit<'a> = dyn FnMut(Box<dyn Block>) -> Result<(), DataError> + 'a;
+
+/// A table that can be read from its beginning any number of times.
+pub trait TableReader: Send + Sync {
+    /// How messages call the file.
+    fn name(&self) -> String;
+    /// Names and stored types: public facts, known without touching a row.
+    fn columns(&self) -> &[Column];
+    /// True if a quote can hide the end of a row, so that rows are not lines.
+    fn quotes_join_lines(&self) -> bool {
+        false
+    }
+    /// Number of records n (a public fact under zero-out and replace-one). Looks at no value.
+    fn count_rows(&self) -> Result<u64, DataError>;
+    /// All records in order, a bounded block at a time.
+    fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError>;
+}

@@ -1,0 +1,57 @@
+//! Everything a fit can be told.
+
+use super::division::StageShares;
+use super::embedding::EmbeddingRequest;
+use super::ledger_file::LedgerFile;
+use crate::data::{BadCells, Schema};
+use crate::optimize::MethodOptions;
+use dpopt_privacy::Relation;
+
+/// Everything a fit can be told. The defaults need no tuning.
+///
+/// | field | default | meaning |
+/// |---|---|---|
+/// | `delta` | 1/n^1.1 | δ of the whole run |
+/// | `relation` | zero-out | which tables are neighbours |
+/// | `schema` | empty | public ranges, levels and kinds of columns |
+/// | `shares` | 5 % for undeclared labels | what private preparation may spend |
+/// | `method` | auto | method and hyper-parameters |
+/// | `embedding` | none | an embedding model instead of a linear one |
+/// | `regression` | false | the target is a number |
+/// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
+/// | `ledger` | none | a budget kept across runs |
+/// | `bad_cells` | error | what to do with cells that cannot be read |
+/// | `memory` | none | cap on the memory of encoded rows |
+/// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
+#[derive(Clone, Debug, Default)]
+pub struct FitOptions {
+    /// δ of the whole run. `None`: 1/n^1.1.
+    pub delta: Option<f64>,
+    /// Which tables are neighbours.
+    pub relation: Relation,
+    /// Public declarations.
+    pub schema: Schema,
+    /// What private preparation may spend.
+    pub shares: StageShares,
+    /// Method and hyper-parameters that the user fixes.
+    pub method: MethodOptions,
+    /// An embedding model instead of a linear one.
+    pub embedding: Option<EmbeddingRequest>,
+    /// The target is a number. Classes otherwise, unless the schema declares a range.
+    pub regression: bool,
+    /// Public number of rows.
+    pub rows: Option<u64>,
+    /// A budget kept in a file.
+    pub ledger: Option<LedgerFile>,
+    /// What to do with cells that cannot be read.
+    pub bad_cells: BadCells,
+    /// Most bytes of encoded rows in memory: the rest goes to a temporary file, and only methods that read rows in batches
+    /// apply. `None`: all rows in memory.
+    pub memory: Option<u64>,
+    /// Reproducible noise for tests: no privacy against who knows the seed.
+    pub insecure_seed: Option<u64>,
+    /// For the report: how the run was started.
+    pub command: Option<String>,
+    /// For the report: where the public declarations come from.
+    pub schema_source: Option<String>,
+}

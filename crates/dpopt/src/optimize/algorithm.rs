@@ -1,0 +1,159 @@
+//! What a method of this folder is: options that plan, and a plan that runs through a curator.
+
+use super::method_options::MethodOptions;
+use crate::mechanism::Curator;
+use crate::plan::{NotApplicable, Plan, Problem, Summary};
+use crate::progress::Progress;
+use crate::records::{Examples, Records, SpilledExamples};
+use crate::{Released, Sensitive};
+use dpopt_privacy::Budget;
+use serde::Serialize;
+
+/// What a run of a linear method releases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// outputs × features, row-major.
+    pub weights: Vec<f64>,
+    /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
+    /// more than [`Summary::weight_noise`].
+    pub noise: Option<Vec<f64>>,
+}
+
+impl From<Vec<f64>> for Solution {
+    fn from(weights: Vec<f64>) -> Self {
+        Self { weights, noise: None }
+    }
+}
+
+/// An algorithm that fits the weights of a linear model; implemented by its options.
+pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOptions> {
+    /// All hyper-parameters and noise scales, fixed by [`plan`](Self::plan).
+    type Schedule: Clone + Serialize + Send + Sync;
+    /// Name as in `--method`.
+    const NAME: &'static str;
+
+    /// Chooses the schedule from public facts and certifies its event. Touches no record.
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
+
+    /// Runs the plan; releases only through the run's curator.
+    fn run(&self, plan: &Plan<Self::Schedule>, run: Run<'_>) -> Result<Released<Solution>, RunError>;
+
+    /// As [`run`](Self::run) with rows on disk; methods that read rows in batches can.
+    fn run_spilled(
+        &self,
+        _plan: &Plan<Self::Schedule>,
+        _run: Run<'_, SpilledExamples>,
+    ) -> Result<Released<Solution>, RunError> {
+        Err(RunError::InMemory { method: Self::NAME })
+    }
+}
+
+/// What one run of a plan works with. Having one says that the examples have the shape the problem promised.
+pub struct Run<'a, R: Records = Examples> {
+    /// The public facts the plan was made from.
+    pub problem: &'a Problem,
+    /// The records.
+    pub examples: &'a Sensitive<R>,
+    /// The only door out.
+    pub curator: &'a mut Curator,
+    /// Where steps are shown.
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a, R: Records> Run<'a, R> {
+    /// Refuses examples whose public shape is not the planned one.
+    pub fn new(
+        problem: &'a Problem,
+        examples: &'a Sensitive<R>,
+        curator: &'a mut Curator,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, RunError> {
+        let rows = examples.expose();
+        let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
+        let fits = rows.columns() == problem.features
+            && rows.norm_bound() <= problem.row_norm
+            && (!fixed_count || rows.len() as u64 == problem.rows);
+        if fits {
+            return Ok(Self { problem, examples, curator, progress });
+        }
+        // under add-or-remove the number of records is protected: it may not be shown
+        let count = if fixed_count { format!("{} rows, ", rows.len()) } else { String::new() };
+        Err(RunError::Shape {
+            planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
+            given: format!("{count}{} features, row norm {}", rows.columns(), rows.norm_bound()),
+        })
+    }
+}
+
+/// Why a run stopped. Never depends on a record's value.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The curator refused a release.
+    #[error(transparent)]
+    Curator(#[from] crate::mechanism::CuratorError),
+    /// Post-processing of released values met a number it can't use (overflow, not-a-number).
+    #[error("{0}; raise the budget or the regularization, or choose another method")]
+    Numerical(&'static str),
+    /// The method needs all rows in memory.
+    #[error("{method} needs all rows in memory; leave out --memory, or take noisy-sgd")]
+    InMemory {
+        /// Its name.
+        method: &'static str,
+    },
+    /// The examples do not have the planned shape (a bug of the caller).
+    #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
+    Shape {
+        /// What the plan expects.
+        planned: String,
+        /// What was passed.
+        given: String,
+    },
+}
+
+/// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
+pub trait Prepared: Send + Sync {
+    /// The row of `explain`.
+    fn summary(&self) -> &Summary;
+    /// The schedule as JSON, for the report.
+    fn schedule(&self) -> serde_json::Value;
+    /// Runs the plan.
+    fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError>;
+    /// Runs the plan with rows on disk.
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError>;
+}
+
+struct PreparedAlgorithm<A: Algorithm> {
+    algorithm: A,
+    plan: Plan<A::Schedule>,
+}
+
+impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
+    fn summary(&self) -> &Summary {
+        &self.plan.summary
+    }
+
+    fn schedule(&self) -> serde_json::Value {
+        serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
+    }
+
+    fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError> {
+        self.algorithm.run(&self.plan, run)
+    }
+
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {
+        self.algorithm.run_spilled(&self.plan, run)
+    }
+}
+
+/// Takes a method for a problem, a budget and what the user fixed.
+pub type Choose = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
+
+/// Plans `algorithm` for `problem` and erases its type.
+pub fn prepare<A: Algorithm>(
+    algorithm: A,
+    problem: &Problem,
+    budget: Budget,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    let plan = algorithm.plan(problem, budget)?;
+    Ok(Box::new(PreparedAlgorithm { algorithm, plan }))
+}

@@ -1,0 +1,13 @@
+//! Records as methods see them: bounded rows in memory or on disk, and counts of values. What is read here is sensitive; who holds
+//! it wraps it in [`Sensitive`](crate::Sensitive).
+
+mod below_counts;
+pub mod rows;
+mod scaled;
+mod spill;
+
+pub use below_counts::{BelowCounts, quantile_grid};
+pub use rows::{Examples, Rows, keep_largest};
+pub(crate) use scaled::ScaledRecords;
+pub(crate) use spill::{Collector, Encoded};
+pub use spill::{Record, RecordBuffer, Records, SpilledExamples};

@@ -1,0 +1,58 @@
+//! Why a release does not happen. It stands below everything that can stop one: readers of records, mechanisms, the curator.
+
+use std::convert::Infallible;
+use thiserror::Error;
+
+/// Why a release was refused. Nothing was released. Holds public numbers only.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum CuratorError {
+    /// The plan's event has no (more) such release.
+    #[error("a release of `{label}` was refused: the certified plan does not foresee it (a bug; please report it)")]
+    Unforeseen {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
+    /// The input's declared sensitivity is not the mechanism's.
+    #[error("a release was refused: its input was clipped to {input} but the mechanism is calibrated for {mechanism}")]
+    Sensitivity {
+        /// Clip norm of the input.
+        input: f64,
+        /// Clip norm the noise was calibrated for.
+        mechanism: f64,
+    },
+    /// The input has another grid or dimension than the mechanism.
+    #[error("a release was refused: its input's grid or dimension is not the mechanism's (a bug; please report it)")]
+    Shape,
+    /// A batch was drawn by another curator, whose accounting its sample belongs to.
+    #[error(
+        "a release of `{label}` was refused: its batch was drawn by another curator; draw one with the curator that releases it"
+    )]
+    ForeignBatch {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
+    /// A batch was used for a second release.
+    #[error("a release of `{label}` was refused: its batch was already used (a bug; please report it)")]
+    BatchUsed {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
+    /// A sampler could not be built for the planned scale.
+    #[error("{0}")]
+    Noise(String),
+    /// The release succeeded but its (private) outcome can't be used; says what to do.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl From<Infallible> for CuratorError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<std::io::Error> for CuratorError {
+    fn from(e: std::io::Error) -> Self {
+        Self::Noise(format!("the temporary file of rows can't be read: {}", e.kind()))
+    }
+}
