@@ -336,7 +336,8 @@ impl Law {
 
     fn sides(&self, side: Side) -> Sides {
         let (factor, shift, keep) = match side {
-            Side::Above => (1.0 + self.relative, self.shift, 1.0),
+            // relative errors that were added up, compounded
+            Side::Above => (self.relative.exp(), self.shift, 1.0),
             Side::Below => (1.0 - self.relative, -self.shift, 0.0),
         };
         let (listed, (lost, missing)) = self.atoms();

@@ -173,7 +173,7 @@ impl Transform {
             return None;
         }
         let size = square.sqrt();
-        let upper = (size + error).min(1.0 + error).ln().max(size.ln());
+        let upper = (size + error).ln();
         // the second term: rounding of logarithms and phases
         Some((t * size.ln(), t * upper + (16.0 * t + 32.0) * U, t * f.arg() + shift))
     }
@@ -189,7 +189,9 @@ impl Product {
                 Some(needed) => Transform::Few(low_frequencies::sums(part, *centre, points, needed), *centre),
                 None => Transform::all(part, points),
             };
-            ln_growth += part.count as f64 * transform.error();
+            // weights add up to one within their own rounding
+            let rounding = 8.0 * (part.weight.len() + 8) as f64 * U;
+            ln_growth += part.count as f64 * (transform.error() + rounding);
             let power = |k: usize| transform.power(k, part.count, points);
             if number == 0 {
                 kept.extend((0..transform.frequencies()).filter_map(|k| power(k).map(|(a, b, c)| (k, a, b, c))));
@@ -204,7 +206,8 @@ impl Product {
                     None => false,
                 });
             }
-            kept.retain(|entry| entry.2 >= DROPPED);
+            // a NaN stays: it certifies nothing
+            kept.retain(|entry| !(entry.2 < DROPPED));
         }
         Self { ln_growth, kept }
     }
@@ -218,7 +221,7 @@ impl Product {
             entry.1 += t.1;
             entry.2 += t.2;
             entry.3 = (entry.3 + t.3).rem_euclid(std::f64::consts::TAU);
-            entry.2 >= DROPPED
+            !(entry.2 < DROPPED)
         });
         Self { ln_growth: self.ln_growth + other.ln_growth, kept }
     }
@@ -244,6 +247,8 @@ impl Spectrum {
         for ((lattice, count), (_, ln_moment)) in parts.iter().zip(&tilts) {
             let t = *count as f64;
             cumulant += t * ln_moment;
+            // of the sum over the parts
+            ln_inflation += parts.len() as f64 * (t * ln_moment).abs() * U;
             // 1 − Π(1 − m)^T, by logarithms
             ln_finite += t * (-lattice.infinite.min(1.0)).ln_1p() * (1.0 + 8.0 * U);
             loss_error += t * lattice.loss_error;
@@ -439,6 +444,17 @@ mod tests {
                 compared += usize::from(rounding < 1e-6 * a);
             }
             assert!(compared > 2, "{compared}");
+        }
+    }
+
+    /// What is no number anywhere certifies nothing.
+    #[test]
+    fn a_nan_is_not_lost() {
+        for count in [1, 1000, 100_000_000] {
+            let mut law = coin(0.05, 2);
+            law.mass[1] = f64::NAN;
+            let spectrum = Spectrum::new(&[(coin(0.05, 2), 10), (law, count)], 1.0, 1024);
+            assert!((0..40).all(|j| !(spectrum.delta(j).0 < 1.0)), "{count}");
         }
     }
 
