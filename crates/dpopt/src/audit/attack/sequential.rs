@@ -34,7 +34,7 @@ pub struct Stopping {
     pub maximum: u64,
     /// Runs per world, the pilot included, after which the claim had fallen; none if it stands.
     pub refuted_after: Option<u64>,
-    /// Of the bet on the claim: a p-value at any time.
+    /// Of the three bets on the claim together: a p-value at any time, at most α where the claim has fallen.
     pub p_value: f64,
     /// The point (ε, δ) of the claim that the last stretch bet against.
     pub point: (f64, f64),
@@ -215,17 +215,22 @@ impl Sequential {
         }
     }
 
-    /// Any of three tests at α/3 each.
-    fn fallen(&self) -> bool {
-        let share = self.share();
+    /// The three bets on the claim, each at α/3: on the claim as it stands, and the rungs at the claim itself (that ε, or μ, is at
+    /// most this).
+    fn bets(&self) -> impl Iterator<Item = &Bet> {
         let claimed_mu = if let Claim::Gaussian { mu } = self.claim { mu } else { f64::INFINITY };
-        let at_least = |ladder: &Ladder, claimed: f64| {
-            // a rung at the claim itself: the claim is that ε is at most this
-            claimed.is_finite() && ladder.rungs.iter().any(|r| r.value == claimed && r.bet.refuted(share))
+        let rungs = |ladder: &'_ Ladder, claimed: f64| {
+            ladder.rungs.iter().position(|r| claimed.is_finite() && r.value == claimed)
         };
-        self.bet.refuted(share)
-            || at_least(&self.epsilons, self.claim.epsilon(self.options.delta))
-            || at_least(&self.mus, claimed_mu)
+        let epsilon = rungs(&self.epsilons, self.claim.epsilon(self.options.delta));
+        let mu = rungs(&self.mus, claimed_mu);
+        std::iter::once(&self.bet)
+            .chain(epsilon.map(|at| &self.epsilons.rungs[at].bet))
+            .chain(mu.map(|at| &self.mus.rungs[at].bet))
+    }
+
+    fn fallen(&self) -> bool {
+        self.bets().any(|bet| bet.refuted(self.share()))
     }
 
     /// From the pairs so far and nothing else: events, points and stakes of the next stretch.
@@ -283,7 +288,7 @@ impl Sequential {
             stopping: Some(Stopping {
                 maximum: self.options.runs,
                 refuted_after: self.refuted_after,
-                p_value: self.bet.p_value(),
+                p_value: (3.0 * self.bets().map(Bet::p_value).fold(1.0, f64::min)).min(1.0),
                 point: self.point,
             }),
         }
@@ -351,6 +356,8 @@ mod tests {
                 let stopping = report.stopping.expect("sequential");
                 assert_eq!(report.verdict, Verdict::Violated, "{claimed} -> {truth}, seed {seed}");
                 assert_eq!(stopping.refuted_after, Some(report.runs));
+                // whichever of the bets it was that fell
+                assert!(stopping.p_value <= Options::default().alpha * (1.0 + 1e-9), "{}", stopping.p_value);
                 total += report.runs;
             }
             println!("{claimed} -> {truth}: {} pairs on average", total / 40);
