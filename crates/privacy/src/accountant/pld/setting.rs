@@ -43,7 +43,7 @@ impl<'a> Setting<'a> {
         let tail_mass = (1e-5 * delta / count).max(1e-300);
         let negligible = 1e-9 / count;
         // what one view of many gets wrong about its part is lost in the sum
-        let detail = (64.0 / draws.len() as f64).sqrt().clamp(0.2, 1.0);
+        let detail = (64.0 / draws.len() as f64).sqrt().clamp(0.1, 1.0);
         let hopeless = |views: &[(View, u64)]| views.iter().any(|(view, _)| view.loss.is_empty());
         let views = parallel::map(draws, |(pair, t)| (View::new(pair, &coarse_borders(pair, tail_mass, detail)), *t));
         if hopeless(&views) {

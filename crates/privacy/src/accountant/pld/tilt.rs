@@ -3,6 +3,7 @@
 //! Nothing here needs to be a bound: every λ > 0 gives a valid result, a good one gives a tight result.
 
 use super::pair::Pair;
+use super::parallel;
 
 /// A pair seen through coarse cells: the P-mass and the merged loss ln(P/Q) of each.
 #[derive(Clone, Debug)]
@@ -68,13 +69,11 @@ pub(crate) enum Target {
 
 /// Sum of cumulants over the parts with their multiplicities.
 pub(crate) fn total(views: &[(View, u64)], lambda: f64) -> Cumulants {
-    views.iter().fold(Cumulants::default(), |sum, (view, count)| {
-        let (c, t) = (view.cumulants(lambda), *count as f64);
-        Cumulants {
-            value: sum.value + t * c.value,
-            mean: sum.mean + t * c.mean,
-            variance: sum.variance + t * c.variance,
-        }
+    let each = parallel::map(views, |(view, count)| (view.cumulants(lambda), *count as f64));
+    each.into_iter().fold(Cumulants::default(), |sum, (c, t)| Cumulants {
+        value: sum.value + t * c.value,
+        mean: sum.mean + t * c.mean,
+        variance: sum.variance + t * c.variance,
     })
 }
 
