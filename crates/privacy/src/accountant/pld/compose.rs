@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// How much numerical slack is worth how much time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// Slack in ε aimed at, relative to ε (but no finer than for ε = 1e-4).
+    /// Slack in ε aimed at, relative to ε (but no finer than for ε = 1e-4); of more than 64 different parts at most ten times as
+    /// much.
     pub tolerance: f64,
     /// Points of the Fourier transform at most; a window that needs more gets a coarser lattice.
     pub most_points: usize,
