@@ -18,8 +18,11 @@ import io
 import itertools
 import multiprocessing
 import os
+import queue
 import re
 import sys
+import threading
+import time
 import warnings
 
 import dpopt
@@ -365,26 +368,58 @@ class Walker:
             return len(HOSTILE), [("any", f"did not end within {LIMIT:g} s")], False
         return self.outbox.recv()[1]
 
+    def stop(self):
+        self.inbox.send(None)
+
+
+def walked(chosen, jobs):
+    """(number of the case, what its walk found) of every chosen case, in any order, from `jobs` processes side by side."""
+    waiting, results = queue.SimpleQueue(), queue.SimpleQueue()
+    for at in chosen:
+        waiting.put(at)
+
+    def walk():
+        walker = Walker()
+        try:
+            while True:
+                at = waiting.get_nowait()
+                results.put((at, walker.walk(at)))
+        except queue.Empty:
+            walker.stop()
+        except BaseException as error:
+            results.put((None, error))
+
+    for _ in range(min(jobs, len(chosen))):
+        threading.Thread(target=walk, daemon=True).start()
+    for _ in chosen:
+        at, found = results.get()
+        if at is None:
+            raise found
+        yield at, found
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="walk everything (some minutes)")
+    parser.add_argument("--full", action="store_true", help="walk everything (half an hour or more; prints how far it is)")
     parser.add_argument(
         "--slice", default=(0, 23), type=int, nargs=2, metavar=("FIRST", "STEP"), help="which cases without --full"
     )
+    parser.add_argument("--jobs", default=os.cpu_count() or 1, type=int, help="processes side by side")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     given = parser.parse_args()
     names = [name for name, _ in cases()]
     chosen = [at for at, name in enumerate(names) if given.only in name]
     if not given.full:
         chosen = chosen[given.slice[0] :: given.slice[1]]
-    walker, pairs, wrong, refused = Walker(), 0, 0, 0
-    for at in chosen:
-        made, found, error = walker.walk(at)
+    pairs = wrong = refused = 0
+    began = time.monotonic()
+    for done, (at, (made, found, error)) in enumerate(walked(chosen, given.jobs), 1):
         pairs, wrong, refused = pairs + made, wrong + len(found), refused + made * error
         for hostile, text in found:
             print(f"{names[at]} | {hostile} | {text}", flush=True)
-    walker.inbox.send(None)
+        if done % 100 == 0:
+            minutes = (time.monotonic() - began) / 60
+            print(f"{done} of {len(chosen)} cases in {minutes:.0f} min, differing {wrong}", file=sys.stderr, flush=True)
     print(f"{refused} of the pairs are refused on both sides, in the same words")
     print(f"python pairs {pairs}, differing {wrong}")
     return 1 if wrong else 0
