@@ -8,7 +8,7 @@ use crate::usage;
 use clap::Args;
 use dpopt::data::MAX_FEATURES;
 use dpopt::loss::embedding::Embedding;
-use dpopt::optimize::{EmbeddingOptions, Regime, Regimes, candidates};
+use dpopt::optimize::{Regime, Regimes, candidates};
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
 use dpopt_privacy::{Budget, Relation, Shown};
@@ -108,11 +108,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         Some(asked) if asked.towers.is_some() => {
             return Err(usage("a two-tower model needs a table that says which features are whose"));
         }
-        Some(asked) => Some(EmbeddingOptions {
-            model: Embedding { dimension: asked.dimension, towers: None, seed: asked.seed },
-            selection: asked.selection,
-            update: asked.update,
-        }),
+        Some(asked) => Some(Embedding { dimension: asked.dimension, towers: None, seed: asked.seed }),
         None => None,
     };
     method.check().map_err(|why| refused(&why))?;
@@ -122,7 +118,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         model_epsilon: budget.epsilon(),
         model_delta: budget.delta(),
         candidates: candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
-        weights: method.embedding.as_ref().map_or(problem.weights(), |e| e.model.weights(features, loss.outputs())),
+        weights: method.embedding.as_ref().map_or(problem.weights(), |model| model.weights(features, loss.outputs())),
         problem,
         warnings: Vec::new(),
     })

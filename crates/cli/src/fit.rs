@@ -1,5 +1,6 @@
 //! `dpopt fit`: trains a model with a certified guarantee.
 
+use crate::flags::GUARANTEE;
 use crate::output::{Failure, note};
 use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
@@ -15,7 +16,7 @@ pub(crate) struct FitArguments {
     #[command(flatten)]
     run: RunFlags,
     /// Print nothing but warnings and errors
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = None)]
     quiet: bool,
 }
 
@@ -29,15 +30,15 @@ pub(crate) struct RunFlags {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Where the model goes; `-` for standard output
-    #[arg(short, long, value_name = "FILE", default_value = "model.json")]
+    #[arg(short, long, value_name = "FILE", default_value = "model.json", help_heading = None)]
     pub(crate) output: PathBuf,
     /// Also write a report: one HTML page, or JSON if the name ends in .json
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = None)]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) budget_file: BudgetFile,
     /// Reproducible noise for tests: NO privacy, and no charge to a ledger
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = GUARANTEE)]
     pub(crate) insecure_seed: Option<u64>,
 }
 

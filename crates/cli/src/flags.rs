@@ -6,6 +6,9 @@ use clap::{Args, ValueEnum};
 use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform};
 use std::path::{Path, PathBuf};
 
+/// Heading of the flags about what is promised, and to whom.
+pub(crate) const GUARANTEE: &str = "Guarantee and budget";
+
 /// How to read a table.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Reading the table")]
@@ -134,7 +137,7 @@ impl TableFlags {
 #[command(next_help_heading = "Public facts about the columns (never taken from the records)")]
 pub(crate) struct SchemaFlags {
     /// Ranges, levels and kinds of columns (TOML)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = None)]
     bounds: Option<PathBuf>,
     /// A table that is not sensitive: ranges and levels are taken from it
     #[arg(long, value_name = "FILE", conflicts_with = "bounds")]
@@ -155,7 +158,7 @@ pub(crate) struct SchemaFlags {
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     ignore: Vec<String>,
     /// Labels of the target; with two, the second is the positive one. Undeclared labels are found privately
-    #[arg(long, value_name = "LABELS", value_delimiter = ',')]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = None)]
     pub(crate) classes: Vec<String>,
     /// LIBSVM: scale every row to the row norm instead of clipping only longer ones
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `dpopt`: fit, check, explain, predict, evaluate, mean, account, ledger, verify, audit, split, generate. Thin: the work is in the library.
+//! `dpopt`: fit, check, explain, predict, evaluate, mean, account, ledger, verify, audit, split, generate, help. Thin: the work is in the library.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -8,6 +8,7 @@ mod explain;
 mod fit;
 mod flags;
 mod generate;
+mod help;
 mod ledger;
 mod mean;
 mod output;
@@ -25,9 +26,13 @@ use clap::{Parser, Subcommand};
 use output::Failure;
 use std::process::ExitCode;
 
+/// Where the flags of methods are shown.
+const OPTIONS: &str = "Methods have options of their own (--steps, --clip-norm, --moments, …), chosen from public facts unless given:\n  \
+    dpopt help METHOD    those of one method\n  dpopt help methods   all methods\n  dpopt help options   all options";
+
 /// Differentially private models of sensitive tables: plan, certify, run, report.
 #[derive(Parser)]
-#[command(name = "dpopt", version, propagate_version = true)]
+#[command(name = "dpopt", version, propagate_version = true, disable_help_subcommand = true)]
 #[command(after_help = "First model in a minute:
   dpopt generate census --rows 30000 --seed 1 -o census.csv
   dpopt fit census.csv --target income --epsilon 1 --bounds bounds.toml --report report.html")]
@@ -39,10 +44,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Fit a private model of one column and write model.json
+    #[command(after_help = OPTIONS)]
     Fit(Box<fit::FitArguments>),
     /// Look for everything that a fit with the same flags would trip over, at no budget (for your eyes, not private)
+    #[command(after_help = OPTIONS)]
     Check(Box<check::Arguments>),
     /// Show every method with its noise, cost and prediction, before any record is read
+    #[command(after_help = OPTIONS)]
     Explain(Box<explain::ExplainArguments>),
     /// Predict labels and probabilities, or values, for the rows of a table
     Predict(predict::PredictArguments),
@@ -62,6 +70,8 @@ enum Command {
     Generate(generate::GenerateArguments),
     /// Split a text table into two files at random
     Split(split::SplitArguments),
+    /// Show a command, a method and its options, or lists of them
+    Help(help::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -85,6 +95,7 @@ fn main() -> ExitCode {
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),
+        Command::Help(arguments) => help::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

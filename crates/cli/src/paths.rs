@@ -14,27 +14,27 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
 /// Files by what they are for, as messages call it.
 #[derive(Default)]
 pub(crate) struct Paths {
-    read: Vec<(&'static str, PathBuf)>,
-    written: Vec<(&'static str, PathBuf)>,
+    read: Vec<(String, PathBuf)>,
+    written: Vec<(String, PathBuf)>,
 }
 
 impl Paths {
     /// A file that is read.
-    pub(crate) fn read(mut self, role: &'static str, path: Option<&Path>) -> Self {
-        self.read.extend(path.map(|path| (role, path.to_path_buf())));
+    pub(crate) fn read(mut self, role: impl Into<String>, path: Option<&Path>) -> Self {
+        self.read.extend(path.map(|path| (role.into(), path.to_path_buf())));
         self
     }
 
     /// A table: files, or directories of files. What cannot be listed is told by whoever opens it.
     pub(crate) fn data(mut self, paths: &[PathBuf]) -> Self {
         let files = files_of(paths).unwrap_or_else(|_| paths.to_vec());
-        self.read.extend(files.into_iter().map(|file| ("the data", file)));
+        self.read.extend(files.into_iter().map(|file| ("the data".to_string(), file)));
         self
     }
 
     /// A file that is written: an output or a ledger.
-    pub(crate) fn written(mut self, role: &'static str, path: Option<&Path>) -> Self {
-        self.written.extend(path.map(|path| (role, path.to_path_buf())));
+    pub(crate) fn written(mut self, role: impl Into<String>, path: Option<&Path>) -> Self {
+        self.written.extend(path.map(|path| (role.into(), path.to_path_buf())));
         self
     }
 

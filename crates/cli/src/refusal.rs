@@ -1,9 +1,9 @@
 //! Options in messages, by the names that a person typed.
 
 use crate::output::Failure;
-use crate::training::Tuning;
+use crate::training::flag;
 use crate::usage;
-use clap::Args;
+use dpopt::optimize::catalogue;
 use dpopt::plan::NotApplicable;
 
 /// A refusal. The library names an option as Python does (`clip_norm`); here it is a flag (`--clip-norm`).
@@ -14,18 +14,23 @@ pub(crate) fn refused(why: &NotApplicable) -> Failure {
     }
 }
 
-/// `text` with the names of tuning flags as flags: those of several words anywhere, a single word where the text opens with "word is".
+/// `text` with the names of options as flags: those in backticks, those of several words anywhere, a single word where the text
+/// opens with "word is".
 fn with_flags(text: &str) -> String {
-    let command = Tuning::augment_args(clap::Command::new("fit"));
-    let is_option = |word: &str| command.get_arguments().any(|a| a.get_id() == word && a.get_long().is_some());
+    let is_option = |word: &str| catalogue().iter().any(|option| option.info.name == word);
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let opens = text.split_once(" is ").map_or("", |(first, _)| first);
-    text.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_'))
+    let mut before = ' ';
+    text.split_inclusive(|c: char| !is_word(c))
         .enumerate()
         .map(|(i, piece)| {
-            let word = piece.trim_end_matches(|c: char| !(c.is_alphanumeric() || c == '_'));
-            let named = word.contains('_') || (i == 0 && word == opens);
+            let word = piece.trim_end_matches(|c: char| !is_word(c));
+            let after = &piece[word.len()..];
+            let quoted = before == '`' && after.starts_with('`');
+            before = piece.chars().next_back().unwrap_or(' ');
+            let named = word.contains('_') || quoted || (i == 0 && word == opens);
             match named && is_option(word) {
-                true => format!("--{}{}", word.replace('_', "-"), &piece[word.len()..]),
+                true => format!("--{}{after}", flag(word)),
                 false => piece.to_string(),
             }
         })
@@ -42,6 +47,7 @@ mod tests {
             ("clip_norm is -1; give a positive, finite number", "--clip-norm is -1; give a positive, finite number"),
             ("momentum is 5; give less", "--momentum is 5; give less"),
             ("steps is 0; raise max_features, not steps", "--steps is 0; raise --max-features, not steps"),
+            ("dp-sgd has no `momentum`; it has `steps`, `x`", "dp-sgd has no `--momentum`; it has `--steps`, `x`"),
             ("the shift is 30", "the shift is 30"),
             ("no_option is 3", "no_option is 3"),
         ] {

@@ -1,5 +1,6 @@
 //! What commands that spend a budget on an answer share: the budget file, the files of the answer, and how failures are told.
 
+use crate::flags::GUARANTEE;
 use crate::output::{Failure, note, print};
 use crate::paths::is_standard_output;
 use crate::refusal::refused;
@@ -17,16 +18,22 @@ use std::time::Duration;
 #[derive(Args, Clone)]
 pub(crate) struct BudgetFile {
     /// Budget file of this data set, kept across runs; charged before any record is read
-    #[arg(long, value_name = "FILE", requires = "total_epsilon")]
+    #[arg(long, value_name = "FILE", requires = "total_epsilon", help_heading = None)]
     pub(crate) ledger: Option<PathBuf>,
     /// ε that all runs on this data set may spend together
-    #[arg(long, requires = "ledger", allow_negative_numbers = true)]
+    #[arg(long, requires = "ledger", allow_negative_numbers = true, help_heading = None)]
     total_epsilon: Option<f64>,
     /// δ that all runs on this data set may spend together; by default that of this run
-    #[arg(long, requires = "ledger", allow_negative_numbers = true)]
+    #[arg(long, requires = "ledger", allow_negative_numbers = true, help_heading = GUARANTEE)]
     total_delta: Option<f64>,
     /// How long to wait while another run holds the ledger
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "ledger")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        requires = "ledger",
+        help_heading = GUARANTEE
+    )]
     ledger_wait: u32,
 }
 

@@ -3,20 +3,19 @@
 mod form;
 mod hyperparameters;
 
-use crate::flags::{SchemaFlags, TableFlags};
+use crate::flags::{GUARANTEE, SchemaFlags, TableFlags};
 use crate::output::Failure;
 use crate::relation::RelationFlag;
 use crate::spending::{command_line, failed};
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::data::{Schema, files_of, same_table};
-use dpopt::mechanism::{Correlation, PeelingLaw};
 use dpopt::model::{EmbeddingRequest, Fit, FitOptions, LedgerFile, StageShares};
-use dpopt::optimize::{InnerSteps, MethodOptions, RateSchedule};
+use dpopt::optimize::MethodOptions;
 use dpopt_privacy::Budget;
 use form::ModelFlags;
-pub(crate) use hyperparameters::Tuning;
-use hyperparameters::{InnerStepsFlag, PeelingFlag};
+use hyperparameters::Tuning;
+pub(crate) use hyperparameters::{argument, flag};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone)]
@@ -34,12 +33,12 @@ pub(crate) struct Common {
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
     /// Which tables are neighbours
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, help_heading = GUARANTEE)]
     pub(crate) relation: RelationFlag,
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
-    #[arg(long)]
+    #[arg(long, help_heading = GUARANTEE)]
     pub(crate) rows: Option<u64>,
-    /// Method; auto takes the best prediction
+    /// Method; auto takes the best prediction. `dpopt help methods` lists them, `dpopt help METHOD` shows the options of one
     #[arg(long, default_value = "auto")]
     method: String,
     #[command(flatten)]
@@ -65,50 +64,15 @@ impl Common {
     }
 
     pub(crate) fn method(&self) -> Result<MethodOptions, Failure> {
-        let t = &self.tuning;
-        Ok(MethodOptions {
-            method: (self.method != "auto").then(|| self.method.clone()),
-            steps: t.steps,
-            learning_rate: t.learning_rate,
-            rate_schedule: t.rate_schedule.map(RateSchedule::from),
-            clip_norm: t.clip_norm,
-            sampling_probability: t.sampling_probability,
-            regularization: t.regularization,
-            momentum: t.momentum,
-            shift: t.shift,
-            max_features: t.max_features,
-            initial_features: t.initial_features,
-            refit_share: t.refit_share,
-            l1_norm: t.l1_norm,
-            refresh_every: t.refresh_every,
-            difference_clip: t.difference_clip,
-            snapshot_probability: t.snapshot_probability,
-            peeling: t.peeling.and_then(|flag| match flag {
-                PeelingFlag::Gumbel => Some(PeelingLaw::Gumbel),
-                PeelingFlag::Laplace => Some(PeelingLaw::Laplace),
-                PeelingFlag::Auto => None,
-            }),
-            inner_steps: t.inner_steps.map(|flag| match flag {
-                InnerStepsFlag::Fixed => InnerSteps::Fixed,
-                InnerStepsFlag::Geometric => InnerSteps::Geometric,
-            }),
-            // known once the columns are
-            intercept: None,
-            correlation: t.correlation.map(Correlation::from),
-            embedding: None,
-            gradient_decay: t.gradient_decay,
-            gradient_rank: t.gradient_rank,
-            distance: t.distance,
-            draws: t.draws,
-            constant_time: t.constant_time.then_some(true),
-            adaptive: t.adaptive()?,
-        })
+        let mut options = self.tuning.options()?;
+        options.method = (self.method != "auto").then(|| self.method.clone());
+        Ok(options)
     }
 
     /// Public files that are read, by what they are for.
-    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 3] {
-        let [bounds, public] = self.schema.files();
-        [bounds, public, ("--public-moments", self.tuning.public_moments.as_deref())]
+    pub(crate) fn files(&self) -> Vec<(String, Option<&Path>)> {
+        let declared = self.schema.files().map(|(role, path)| (role.to_string(), path));
+        declared.into_iter().chain(self.tuning.files().map(|(role, path)| (role, Some(path)))).collect()
     }
 
     /// The column to learn.

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 relation: Relation::ZeroOut,
             };
             let train = Sensitive::new(train);
-            let options = MethodOptions { method: only.clone(), ..Default::default() };
+            let options = only.clone().map_or(MethodOptions::default(), MethodOptions::of);
             let start = Instant::now();
             let plans = candidates(&problem, Budget::new(epsilon, 1e-5)?, &options);
             let planning = start.elapsed().as_secs_f64();

@@ -10,7 +10,7 @@ use dpopt::loss::embedding::{Embedding, Towers};
 use dpopt::loss::{Loss, sigmoid};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose, Stream};
-use dpopt::optimize::{EmbeddingOptions, MethodOptions, Run, Selection, choose};
+use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
@@ -77,17 +77,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let train = Sensitive::new(train);
     let towers = Towers { users: vec![(1, 1 + USERS)], items: vec![(1 + USERS, 1 + USERS + ITEMS)] };
     let model = Embedding { dimension: DIMENSION, towers: Some(towers), seed: 0 };
-    let embedding = |selection| Some(EmbeddingOptions { model: model.clone(), selection, update: None });
+    let linear = MethodOptions::default();
+    let mut towers = linear.clone();
+    towers.embedding = Some(model);
     let forms = [
-        ("linear", RGBColor(150, 150, 158), None),
-        ("two towers", RGBColor(31, 90, 170), embedding(None)),
-        ("two towers, chosen rows", RGBColor(24, 136, 102), embedding(Some(Selection::default()))),
+        ("linear", RGBColor(150, 150, 158), linear),
+        ("two towers", RGBColor(31, 90, 170), towers.clone()),
+        ("two towers, chosen rows", RGBColor(24, 136, 102), towers.with("select_rows", true)),
     ];
     let mut curves = Vec::new();
-    for (name, color, embedding) in forms {
+    for (name, color, options) in forms {
         let mut curve = Curve { name, color, points: Vec::new() };
         for epsilon in EPSILONS {
-            let options = MethodOptions { embedding: embedding.clone(), ..Default::default() };
             let plan = choose(&problem, Budget::new(epsilon, DELTA)?, &options)?;
             let mut scores = Vec::new();
             for seed in 0..RUNS {
@@ -95,8 +96,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let weights = plan.run(Run::new(&problem, &train, &mut curator, &Silent)?)?.into_inner().weights;
                 let right = (0..test.rows.len()).filter(|&i| {
                     let (columns, values) = test.rows.row(i);
-                    let score = match &embedding {
-                        Some(e) => e.model.scores(&weights, features, 1, columns, values)[0],
+                    let score = match &options.embedding {
+                        Some(model) => model.scores(&weights, features, 1, columns, values)[0],
                         None => columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum(),
                     };
                     (score > 0.0) == (test.targets[i] > 0.0)

@@ -108,7 +108,7 @@ fn least_loss(examples: &Examples, loss: Loss) -> f64 {
 }
 
 fn options(method: &str, regularization: Option<f64>) -> MethodOptions {
-    MethodOptions { method: Some(method.into()), shift: Some(0.0), regularization, ..Default::default() }
+    MethodOptions::of(method).with("shift", 0.0).with_if("regularization", regularization)
 }
 
 /// Mean excess of the mean loss over `runs` runs, and its standard error.
@@ -272,7 +272,7 @@ fn measured_map(folder: &Path) -> Fallible<()> {
             let least = least_loss(&data, facts.loss);
             sums[methods.len()].0 += 0.25 * (mean_loss(&data, facts.loss, &vec![0.0; facts.features]) - least);
             for (sum, method) in sums.iter_mut().zip(methods) {
-                let plain = MethodOptions { method: Some(method.into()), ..Default::default() };
+                let plain = MethodOptions::of(method);
                 let (mean, error) = match choose(facts, budget, &plain) {
                     Ok(plan) => excess(&*plan, facts, &data, facts.loss, least, 25)?,
                     Err(_) => (f64::INFINITY, 0.0),
@@ -415,11 +415,7 @@ fn slopes() -> Fallible<()> {
     let run = |n: usize, d: usize, epsilon: f64| -> Fallible<(f64, f64, f64, f64)> {
         let facts = problem(n, d, LINEAR, Relation::ZeroOut);
         let lambda = worst_case(&facts, epsilon)?;
-        let plan = choose(
-            &facts,
-            Budget::new(epsilon, DELTA)?,
-            &MethodOptions { shift: Some(10.0), ..options(OURS, Some(lambda)) },
-        )?;
+        let plan = choose(&facts, Budget::new(epsilon, DELTA)?, &options(OURS, Some(lambda)).with("shift", 10.0))?;
         let data = hard_table(n, d, lambda / n as f64, 3);
         // by symmetry the best point of the ball lies along the first column
         let along = |t: f64| {

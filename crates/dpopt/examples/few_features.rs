@@ -112,7 +112,7 @@ impl Table {
         epsilon: f64,
         options: MethodOptions,
     ) -> Result<(f64, serde_json::Value), Box<dyn Error>> {
-        let options = MethodOptions { method: Some(method.into()), ..options };
+        let options = options.by(method);
         let plan = choose(&self.problem, Budget::new(epsilon, 1e-5)?, &options)?;
         let mut mean = 0.0;
         for seed in 0..RUNS {
@@ -140,7 +140,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mut best = (f64::INFINITY, 0.0, 0);
                 for radius in [1.0, 4.0, 16.0, 32.0, 64.0, 128.0] {
                     for steps in [4, 8, 16, 32, 64] {
-                        let options = MethodOptions { l1_norm: Some(radius), steps: Some(steps), ..Default::default() };
+                        let options = MethodOptions::default().with("l1_norm", radius).with("steps", steps);
                         let (mean, _) = t.measured("frank-wolfe", epsilon, options)?;
                         if mean < best.0 {
                             best = (mean, radius, steps);
@@ -159,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 continue;
             }
             for k in [3, 6, 12, 40] {
-                let options = || MethodOptions { max_features: Some(k), ..Default::default() };
+                let options = || MethodOptions::default().with("max_features", k);
                 let (peeling, schedule) = t.measured("peeling", epsilon, options())?;
                 let (thresholding, _) = t.measured("dp-gd-ht", epsilon, options())?;
                 println!(

@@ -188,8 +188,7 @@ fn encoded(
 fn measure(task: &Task) -> Result<Vec<Curve>, Box<dyn Error>> {
     let mut curves = Vec::new();
     for method in METHODS {
-        let options =
-            MethodOptions { method: Some(method.into()), max_features: task.max_features, ..Default::default() };
+        let options = MethodOptions::of(method).with_if("max_features", task.max_features);
         let mut points = Vec::new();
         for epsilon in EPSILONS {
             let Ok(plan) = choose(&task.problem, Budget::new(epsilon, DELTA)?, &options) else { continue };

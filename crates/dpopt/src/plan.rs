@@ -100,6 +100,18 @@ pub enum NotApplicable {
     Budget(#[from] CertifyError),
 }
 
+impl NotApplicable {
+    /// The same, and says of which method.
+    pub(crate) fn of(self, method: &str) -> Self {
+        let named = |text: String| if text.starts_with(method) { text } else { format!("{method}: {text}") };
+        match self {
+            Self::Problem(text) => Self::Problem(named(text)),
+            Self::Option(text) => Self::Option(named(text)),
+            budget => budget,
+        }
+    }
+}
+
 /// Accounts `event` under the problem's relation against `budget` (the one generic check).
 pub fn certify(event: &Event, problem: &Problem, budget: Budget) -> Result<Certificate, NotApplicable> {
     Ok(dpopt_privacy::certify(event, problem.relation, budget)?)

@@ -4,7 +4,6 @@ use crate::output::Failure;
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::model::EmbeddingRequest;
-use dpopt::optimize::{AdaptiveRule, Selection};
 
 /// Linear, or vectors per feature.
 #[derive(Args, Clone)]
@@ -25,18 +24,6 @@ pub(super) struct ModelFlags {
     /// Public seed of the values that embeddings start at
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) embedding_seed: u64,
-    /// Adaptive steps instead of momentum; --moments, --public-moments and the domain flags apply then
-    #[arg(long, value_enum)]
-    pub(super) embedding_update: Option<UpdateFlag>,
-    /// Train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse
-    #[arg(long)]
-    pub(super) select_rows: bool,
-    /// --select-rows: noise of the counts over noise of the gradients
-    #[arg(long, value_name = "RATIO", requires = "select_rows", allow_negative_numbers = true)]
-    pub(super) count_noise: Option<f64>,
-    /// --select-rows: level of the noisy counts, in standard deviations of their noise
-    #[arg(long, value_name = "LEVEL", requires = "select_rows", allow_negative_numbers = true)]
-    pub(super) count_level: Option<f64>,
 }
 
 /// `--model`.
@@ -51,17 +38,6 @@ pub(super) enum ModelFlag {
     TwoTower,
 }
 
-/// `--embedding-update`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum UpdateFlag {
-    /// One adaptive rate, as pasan
-    Scalar,
-    /// A rate per weight, as pagan
-    Diagonal,
-    /// As dp-adam
-    Adam,
-}
-
 impl ModelFlags {
     pub(super) fn request(&self) -> Result<Option<EmbeddingRequest>, Failure> {
         let towers = !(self.user_columns.is_empty() && self.item_columns.is_empty());
@@ -71,28 +47,9 @@ impl ModelFlags {
             }
             ModelFlag::TwoTower => Some((self.user_columns.clone(), self.item_columns.clone())),
             _ if towers => return Err(usage("--user-columns and --item-columns are for --model two-tower")),
-            ModelFlag::Linear if self.select_rows => {
-                return Err(usage("--select-rows is for embedding models; add --model embedding or --model two-tower"));
-            }
-            ModelFlag::Linear if self.embedding_update.is_some() => {
-                return Err(usage(
-                    "--embedding-update is for embedding models; for linear ones choose --method pagan, pasan or dp-adam",
-                ));
-            }
             ModelFlag::Linear => return Ok(None),
             ModelFlag::Embedding => None,
         };
-        let selection = Selection { noise_ratio: self.count_noise, level: self.count_level, ..Selection::default() };
-        Ok(Some(EmbeddingRequest {
-            dimension: self.embedding_dim,
-            towers,
-            seed: self.embedding_seed,
-            selection: self.select_rows.then_some(selection),
-            update: self.embedding_update.map(|flag| match flag {
-                UpdateFlag::Scalar => AdaptiveRule::Scalar,
-                UpdateFlag::Diagonal => AdaptiveRule::Diagonal,
-                UpdateFlag::Adam => AdaptiveRule::Adam,
-            }),
-        }))
+        Ok(Some(EmbeddingRequest { dimension: self.embedding_dim, towers, seed: self.embedding_seed }))
     }
 }

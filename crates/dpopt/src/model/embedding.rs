@@ -3,7 +3,6 @@
 use super::error::FitError;
 use crate::data::{Encoder, listed};
 use crate::loss::embedding::{Embedding, Towers};
-use crate::optimize::{AdaptiveRule, EmbeddingOptions, Selection};
 
 /// An embedding model over the columns of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,28 +15,23 @@ pub struct EmbeddingRequest {
     pub towers: Option<(Vec<String>, Vec<String>)>,
     /// Public seed of the values the weights start at.
     pub seed: u64,
-    /// Train on privately chosen rows only.
-    pub selection: Option<Selection>,
-    /// Adaptive steps.
-    pub update: Option<AdaptiveRule>,
 }
 
 impl Default for EmbeddingRequest {
     fn default() -> Self {
-        Self { dimension: 16, towers: None, seed: 0, selection: None, update: None }
+        Self { dimension: 16, towers: None, seed: 0 }
     }
 }
 
 impl EmbeddingRequest {
     /// The same by ranges of encoded features.
-    pub(super) fn resolve(&self, encoder: &Encoder) -> Result<EmbeddingOptions, FitError> {
+    pub(super) fn resolve(&self, encoder: &Encoder) -> Result<Embedding, FitError> {
         let side = |names: &[String]| names.iter().map(|name| features(encoder, name)).collect::<Result<Vec<_>, _>>();
         let towers = match &self.towers {
             Some((users, items)) => Some(Towers { users: side(users)?, items: side(items)? }),
             None => None,
         };
-        let model = Embedding { dimension: self.dimension, towers, seed: self.seed };
-        Ok(EmbeddingOptions { model, selection: self.selection, update: self.update })
+        Ok(Embedding { dimension: self.dimension, towers, seed: self.seed })
     }
 }
 

@@ -17,7 +17,8 @@ use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::noise::NoiseSource;
 use crate::optimize::{
-    self, Candidate, EmbeddingOptions, METHODS, Run, RunError, candidates, check_options, first_applicable,
+    self, Candidate, METHODS, RowAccess, Run, RunError, candidates, check_options, first_applicable, first_from_disk,
+    row_access,
 };
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
@@ -26,12 +27,6 @@ use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, Unit};
 use std::time::{Duration, Instant};
-
-/// Methods that read rows in batches, so that rows may be on disk; the first is taken where a memory cap is set.
-const STREAMING: [&str; 8] =
-    ["noisy-sgd", "dp-ftrl", "dp-sgd-ht", "dp-gd-ht", "pagan", "pasan", "dp-adagrad", "dp-adam"];
-/// The one that is taken where few features are asked for.
-const STREAMING_SPARSE: &str = "dp-sgd-ht";
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
 const MOST_WEIGHTS: usize = 1 << 26;
@@ -105,21 +100,22 @@ impl Fit {
         if let Some(asked) = &options.embedding {
             // what the columns do not settle; the towers follow when the layout is known
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
-            options.method.embedding =
-                Some(EmbeddingOptions { model, selection: asked.selection, update: asked.update });
+            options.method.embedding = Some(model);
         }
         check_options(&options.method)?;
         if options.memory.is_some() && options.method.embedding.is_none() {
             // decided by the flag, not by the size of the data: which method runs is public
-            match options.method.method.as_deref() {
-                Some(name) if !STREAMING.contains(&name) => {
-                    return Err(
-                        RunError::InMemory { method: METHODS.iter().find(|m| **m == name).unwrap_or(&"it") }.into()
-                    );
+            let taken = match options.method.method.as_deref() {
+                Some(named) => METHODS.into_iter().find(|m| *m == named),
+                None => first_from_disk(&options.method),
+            };
+            match taken {
+                Some(method) if row_access(method) != Some(RowAccess::Memory) => {
+                    options.method.method = Some(method.into());
                 }
-                Some(_) => {}
-                None if options.method.max_features.is_some() => options.method.method = Some(STREAMING_SPARSE.into()),
-                None => options.method.method = Some(STREAMING[0].into()),
+                method => {
+                    return Err(RunError::InMemory { method: method.unwrap_or("a method with these options") }.into());
+                }
             }
         }
         if options.regression && options.schema.get(target).is_none() {
@@ -182,7 +178,7 @@ impl Fit {
     fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
         let (features, nonzeros, row_norm) = shape(&self.layout)?;
         let problem = Problem { rows: self.rows, features, nonzeros, row_norm, loss, relation: self.options.relation };
-        let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |e| e.model.width());
+        let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
             Some(weights) if weights <= MOST_WEIGHTS => Ok(problem),
             _ => Err(FitError::Option(format!(
@@ -195,7 +191,7 @@ impl Fit {
     /// Number of weights of the model for `problem`.
     fn weights(&self, problem: &Problem) -> usize {
         let embedding = self.options.method.embedding.as_ref();
-        embedding.map_or(problem.weights(), |e| e.model.weights(problem.features, problem.loss.outputs()))
+        embedding.map_or(problem.weights(), |model| model.weights(problem.features, problem.loss.outputs()))
     }
 
     /// The loss, if the public declarations settle it.
@@ -271,6 +267,8 @@ impl Fit {
         // with a declared target everything is planned, and so refused, before anything is charged or read
         let early = match self.declared_loss() {
             Some(loss) => Some(self.plan(loss)?),
+            // one that cannot run from disk with two classes cannot with more
+            None if self.options.memory.is_some() => self.plan(loss_of_classes(2)).map(|_| None)?,
             None => None,
         };
         let labels = self.division.labels.map(|b| LabelSelection::plan(relation, b)).transpose()?;
@@ -390,7 +388,7 @@ impl Fit {
             stages,
         };
         guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
-        let embedding = self.options.method.embedding.as_ref().map(|e| e.model.clone());
+        let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
         let report = self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64());
@@ -402,6 +400,9 @@ impl Fit {
         let all = candidates(&problem, self.division.model, &self.options.method);
         let rows: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
         let (chosen, plan) = first_applicable(all, &self.options.method)?;
+        if self.options.memory.is_some() && !plan.runs_from_disk() {
+            return Err(RunError::InMemory { method: plan.summary().method }.into());
+        }
         Ok(PlannedModel { problem, candidates: rows, chosen, plan })
     }
 

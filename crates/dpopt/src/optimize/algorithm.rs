@@ -1,6 +1,6 @@
 //! What a method of this folder is: options that plan, and a plan that runs through a curator.
 
-use super::method_options::MethodOptions;
+use super::options::{MethodOptions, Said};
 use crate::mechanism::Curator;
 use crate::plan::{NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
@@ -25,12 +25,47 @@ impl From<Vec<f64>> for Solution {
     }
 }
 
+/// How a method reads the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowAccess {
+    /// Needs all of them in memory.
+    Memory,
+    /// Passes over them: they may be on disk.
+    Passes,
+    /// Reads them in batches: made for rows on disk.
+    Batches,
+}
+
+/// What is true of a method whatever the problem.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// How it reads the rows.
+    pub rows: RowAccess,
+    /// Its proved error grows with ln d and not with √d.
+    pub logarithmic: bool,
+    /// A reference of the literature, never the best: planned only when it is asked for by name.
+    pub reference: bool,
+}
+
+impl Traits {
+    /// Rows in memory, and nothing special.
+    pub const NONE: Self = Self { rows: RowAccess::Memory, logarithmic: false, reference: false };
+}
+
 /// An algorithm that fits the weights of a linear model; implemented by its options.
-pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOptions> {
+pub trait Algorithm: Clone + Send + Sync + 'static {
     /// All hyper-parameters and noise scales, fixed by [`plan`](Self::plan).
     type Schedule: Clone + Serialize + Send + Sync;
     /// Name as in `--method`.
     const NAME: &'static str;
+    /// What it releases, and when to take it: a phrase for tables and help.
+    const ABOUT: &'static str;
+    /// What is true of it whatever the problem.
+    const TRAITS: Traits = Traits::NONE;
+
+    /// Its options as a user says them. What it does not ask for here it does not have, and whoever says it is told so; so
+    /// everything is asked for, whatever the answers are.
+    fn read(said: &Said<'_>) -> Self;
 
     /// Chooses the schedule from public facts and certifies its event. Touches no record.
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
@@ -38,7 +73,12 @@ pub trait Algorithm: Clone + Send + Sync + 'static + for<'a> From<&'a MethodOpti
     /// Runs the plan; releases only through the run's curator.
     fn run(&self, plan: &Plan<Self::Schedule>, run: Run<'_>) -> Result<Released<Solution>, RunError>;
 
-    /// As [`run`](Self::run) with rows on disk; methods that read rows in batches can.
+    /// Whether the plan can be run with rows on disk.
+    fn runs_from_disk(&self, _plan: &Plan<Self::Schedule>) -> bool {
+        Self::TRAITS.rows != RowAccess::Memory
+    }
+
+    /// As [`run`](Self::run) with rows on disk.
     fn run_spilled(
         &self,
         _plan: &Plan<Self::Schedule>,
@@ -118,6 +158,8 @@ pub trait Prepared: Send + Sync {
     fn schedule(&self) -> serde_json::Value;
     /// Runs the plan.
     fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError>;
+    /// Whether the plan can be run with rows on disk.
+    fn runs_from_disk(&self) -> bool;
     /// Runs the plan with rows on disk.
     fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError>;
 }
@@ -138,6 +180,10 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
 
     fn run(&self, run: Run<'_>) -> Result<Released<Solution>, RunError> {
         self.algorithm.run(&self.plan, run)
+    }
+
+    fn runs_from_disk(&self) -> bool {
+        self.algorithm.runs_from_disk(&self.plan)
     }
 
     fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> Result<Released<Solution>, RunError> {

@@ -1,6 +1,5 @@
 //! What a user may choose of a method besides numbers, as plain values: what each choice does is said where the method is.
 
-use crate::loss::embedding::Embedding;
 use serde::{Deserialize, Serialize};
 
 /// How the learning rate falls during a run, in eight equal stages: the noise of untouched weights has one law per stage.
@@ -119,20 +118,6 @@ pub struct Selection {
     pub level: Option<f64>,
     /// C₁: l2 bound on a record's counts. Default 1.
     pub count_clip_norm: Option<f64>,
-}
-
-/// An embedding model as it is asked for: `--model embedding` or `--model two-tower`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct EmbeddingOptions {
-    /// The model.
-    pub model: Embedding,
-    /// Private choice of rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selection: Option<Selection>,
-    /// Adaptive steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub update: Option<AdaptiveRule>,
 }
 
 /// How many inner steps an epoch of DP-SCSG-HT has.

@@ -7,19 +7,27 @@
 
 use super::planning::{SAMPLER_ERROR, check_problem, gaussian_mu, in_range, noise, positive, typical_nonzeros};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{SparseVector, VertexChoice, VertexFacts, VertexScores};
+use crate::optimize::algorithm::Traits;
+use crate::optimize::options::common::{CLIP_NORM, MAX_FEATURES, STEPS};
+use crate::optimize::options::{Range, Said, Setting};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+static L1_NORM: Setting<f64> =
+    Setting::real("l1_norm", Range::POSITIVE, "largest l1 norm of the weights").called("LAMBDA");
+static REFRESH_EVERY: Setting<u64> =
+    Setting::whole("refresh_every", "all slopes are computed anew every N steps; 1 for exact gradients [default: 10]");
+
 /// Steps at the start after each of which all slopes are computed anew: the iterate moves far then.
 const FRESH_STEPS: u64 = 8;
 /// R.
-const REFRESH_EVERY: u64 = 10;
+const USUAL_REFRESH: u64 = 10;
 /// Most steps a plan makes by itself.
 const MOST_STEPS: u64 = 1024;
 
@@ -56,18 +64,6 @@ pub struct VertexSchedule {
     pub noise_scale: f64,
     /// R.
     pub refresh_every: u64,
-}
-
-impl From<&MethodOptions> for FrankWolfe {
-    fn from(o: &MethodOptions) -> Self {
-        Self {
-            l1_norm: o.l1_norm,
-            steps: o.steps,
-            max_features: o.max_features,
-            clip_norm: o.clip_norm,
-            refresh_every: o.refresh_every,
-        }
-    }
 }
 
 /// Scale of a score's noise for T choices, before any accountant has been asked: that of zCDP, or T equal parts of ε.
@@ -120,6 +116,19 @@ impl FrankWolfe {
 impl Algorithm for FrankWolfe {
     type Schedule = VertexSchedule;
     const NAME: &'static str = "frank-wolfe";
+    const ABOUT: &'static str =
+        "releases which vertex of the l1 ball is best, T times; for far more features than rows, also with delta = 0";
+    const TRAITS: Traits = Traits { logarithmic: true, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            l1_norm: said.get(&L1_NORM),
+            steps: said.get(&STEPS),
+            max_features: said.get(&MAX_FEATURES),
+            clip_norm: said.get(&CLIP_NORM),
+            refresh_every: said.get(&REFRESH_EVERY),
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<VertexSchedule>, NotApplicable> {
         check_problem(problem)?;
@@ -136,7 +145,7 @@ impl Algorithm for FrankWolfe {
         let usual = lipschitz * problem.row_norm / typical_nonzeros(problem).sqrt();
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or(usual))?;
         let refresh_every =
-            in_range("refresh_every", self.refresh_every.unwrap_or(REFRESH_EVERY) as f64, 1.0, 1e9)? as u64;
+            in_range("refresh_every", self.refresh_every.unwrap_or(USUAL_REFRESH) as f64, 1.0, 1e9)? as u64;
         let (l1_norm, steps, predicted) = self.radius_and_steps(problem, budget, clip_norm)?;
         let samples = if budget.delta() > 0.0 { steps as f64 } else { 0.0 };
         let event = |m: f64| {

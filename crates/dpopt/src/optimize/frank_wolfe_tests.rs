@@ -3,6 +3,7 @@
 use super::*;
 use crate::Sensitive;
 use crate::mechanism::Curator;
+use crate::optimize::MethodOptions;
 use crate::optimize::synthetic::{Lcg, mean_loss};
 use crate::optimize::{candidates, choose};
 use crate::progress::Silent;
@@ -231,17 +232,17 @@ fn budgets_pure_ones_too_are_met_and_not_wasted() {
 #[test]
 fn what_does_not_fit_is_refused_with_a_reason() {
     let problem = Problem { rows: 1000, ..facts(&table(5, 50, 5, 1), 5) };
-    let named = |options: MethodOptions| MethodOptions { method: Some("frank-wolfe".into()), ..options };
+    let named = |options: MethodOptions| options.by("frank-wolfe");
     for (options, reason) in [
-        (MethodOptions { steps: Some(0), ..Default::default() }, "steps"),
-        (MethodOptions { l1_norm: Some(-1.0), ..Default::default() }, "l1_norm"),
-        (MethodOptions { refresh_every: Some(0), ..Default::default() }, "refresh_every"),
-        (MethodOptions { clip_norm: Some(f64::NAN), ..Default::default() }, "clip_norm"),
+        (MethodOptions::default().with("steps", 0), "steps"),
+        (MethodOptions::default().with("l1_norm", -1.0), "l1_norm"),
+        (MethodOptions::default().with("refresh_every", 0), "refresh_every"),
+        (MethodOptions::default().with("clip_norm", f64::NAN), "clip_norm"),
     ] {
         let refused = choose(&problem, Budget::new(1.0, 1e-6).unwrap(), &named(options)).err().unwrap().to_string();
         assert!(refused.contains(reason), "{refused}");
     }
-    let few = MethodOptions { max_features: Some(7), ..Default::default() };
+    let few = MethodOptions::default().with("max_features", 7);
     let plan = choose(&problem, Budget::new(1.0, 1e-6).unwrap(), &named(few.clone())).unwrap();
     assert!(plan.summary().steps <= 7);
     let rows = candidates(&problem, Budget::new(1.0, 1e-6).unwrap(), &few);

@@ -11,9 +11,11 @@ mod embedding;
 mod exponential_mechanism;
 mod frank_wolfe;
 mod hard_thresholding;
-mod method_options;
 mod noisy_newton;
 mod objective_perturbation;
+#[cfg(test)]
+mod option_tests;
+pub mod options;
 mod output_perturbation;
 mod planning;
 mod regime;
@@ -34,11 +36,9 @@ pub use adaptive::{
     Adaptive, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease, MomentSchedule,
     Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
 };
-pub use algorithm::{Algorithm, Choose, Prepared, Run, RunError, Solution, prepare};
+pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, Solution, Traits, prepare};
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
-pub use choices::{
-    AdaptiveOptions, AdaptiveRule, Domain, EmbeddingOptions, InnerSteps, Moments, RateSchedule, Selection, Subspace,
-};
+pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
 pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
 pub use embedding::{EmbeddingSchedule, EmbeddingSgd, SelectionSchedule};
 pub use exponential_mechanism::{
@@ -51,14 +51,17 @@ pub use hard_thresholding::{
     SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling, run_sparse,
     scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
 };
-pub use method_options::MethodOptions;
 pub(crate) use noisy_newton::newton_step;
 pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
+pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use regime::{Regime, Regimes};
-pub use registry::{Candidate, METHODS, candidates, choose, first_applicable, named};
-pub(crate) use registry::{LOGARITHMIC, check_options, decade, octave};
+pub use registry::{
+    Candidate, Described, METHODS, about, candidates, catalogue, choose, first_applicable, has_option, named,
+    row_access,
+};
+pub(crate) use registry::{check_options, decade, first_from_disk, logarithmic, octave};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
 pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};

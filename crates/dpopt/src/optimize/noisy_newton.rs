@@ -8,9 +8,11 @@ use super::planning::{approximate, check_problem, gaussian_mu, most_rows, most_r
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::{Spectrum, decomposition_error};
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, GridSum};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
 use crate::solver::{Objective, UNIT, dot, norm};
@@ -70,15 +72,14 @@ pub struct NewtonSchedule {
     pub grid_exponent: i32,
 }
 
-impl From<&MethodOptions> for NoisyNewton {
-    fn from(o: &MethodOptions) -> Self {
-        Self { steps: o.steps, regularization: o.regularization, ..Self::default() }
-    }
-}
-
 impl Algorithm for NoisyNewton {
     type Schedule = NewtonSchedule;
     const NAME: &'static str = "noisy-newton";
+    const ABOUT: &'static str = "releases noisy gradients and noisy Newton steps; for two labels and few features";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { steps: said.get(&STEPS), regularization: said.get(&REGULARIZATION), ..Self::default() }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<NewtonSchedule>, NotApplicable> {
         check_problem(problem)?;

@@ -9,15 +9,17 @@ use super::planning::{
     TARGET_BOUND, accuracy, approximate, check_problem, most_rows_assumption, noise, positive, require_delta,
 };
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::PerturbedObjective;
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
 use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::event::GlmLink;
-use dpopt_privacy::{Budget, Event, Relation, special};
+use dpopt_privacy::{Budget, Event, Relation, Shown, special};
 use serde::Serialize;
 
 /// Options of objective perturbation. `None` means: chosen from public facts.
@@ -173,19 +175,23 @@ fn curvature_of(link: GlmLink) -> f64 {
     }
 }
 
-impl From<&MethodOptions> for ObjectivePerturbation {
-    fn from(o: &MethodOptions) -> Self {
-        Self { regularization: o.regularization, shift: o.shift, clip_norm: o.clip_norm }
-    }
-}
-
 impl Algorithm for ObjectivePerturbation {
     type Schedule = ObjectiveSchedule;
     const NAME: &'static str = "objective-perturbation";
+    const ABOUT: &'static str =
+        "releases the minimiser of the loss plus a random linear term, closed with a little noise; best for two labels";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { regularization: said.get(&REGULARIZATION), shift: said.get(&SHIFT), clip_norm: said.get(&CLIP_NORM) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<ObjectiveSchedule>, NotApplicable> {
         let (schedule, certificate, multiplier) = self.schedule(problem, budget)?;
         let risk = RiskModel::of(problem);
+        let raised = self.regularization.filter(|asked| *asked < schedule.regularization * (1.0 - 1e-9)).map(|asked| {
+            let (asked, least) = (Shown(asked), Shown(schedule.regularization));
+            format!("regularization {asked} was raised to {least}: the proof holds from there on")
+        });
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,
@@ -209,7 +215,7 @@ impl Algorithm for ObjectivePerturbation {
                 .into_iter()
                 .chain(most_rows_assumption(problem))
                 .collect(),
-                warnings: Vec::new(),
+                warnings: raised.into_iter().collect(),
             },
             schedule,
         })

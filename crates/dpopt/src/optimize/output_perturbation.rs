@@ -4,12 +4,14 @@
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
 
 use super::planning::{
-    TARGET_BOUND, accuracy, approximate, check_problem, gaussian_mu, most_rows_assumption, noise, positive,
+    TARGET_BOUND, accuracy, approximate, check_problem, gaussian_mu, in_range, most_rows_assumption, noise, positive,
 };
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, GridSum};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
 use crate::solver::{Accuracy, Objective, minimise};
@@ -50,16 +52,24 @@ pub struct OutputSchedule {
     pub grid_exponent: i32,
 }
 
-/// The convex, smooth loss with bounded slope that a minimising method uses in place of the problem's.
+/// The convex, smooth loss with bounded slope that a minimising method uses in place of the problem's: a logistic loss has the
+/// asked `shift`, squared error the slope bound `threshold`; other losses have neither.
 pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Result<Loss, NotApplicable> {
+    if shift.is_some() && !matches!(loss, Loss::Logistic { .. }) {
+        return Err(NotApplicable::Option("`shift` is of the logistic loss of two labels; leave it out here".into()));
+    }
+    if threshold.is_some() && loss != Loss::Squared {
+        return Err(NotApplicable::Option(
+            "`clip_norm` bounds the slope of squared error here, and this loss has a bound of its own; leave it out, or take a method \
+             of steps"
+                .into(),
+        ));
+    }
     match loss {
         // an explicit shift of the problem's loss is kept; 2 was best on synthetic tables (spec 17 §5)
         Loss::Logistic { shift: given } => {
             let shift = shift.unwrap_or(if given > 0.0 { given } else { 2.0 });
-            if !(0.0..=20.0).contains(&shift) {
-                return Err(NotApplicable::Option(format!("the shift is {shift}; give a number from 0 to 20")));
-            }
-            Ok(Loss::Logistic { shift })
+            Ok(Loss::Logistic { shift: in_range("the shift", shift, 0.0, 20.0)? })
         }
         Loss::Squared => Ok(Loss::Huber { threshold: positive("the clip norm", threshold.unwrap_or(0.5))? }),
         Loss::Huber { .. } | Loss::SmoothedHinge { .. } | Loss::Softmax { .. } => Ok(loss),
@@ -72,15 +82,14 @@ pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>
     }
 }
 
-impl From<&MethodOptions> for OutputPerturbation {
-    fn from(o: &MethodOptions) -> Self {
-        Self { regularization: o.regularization, shift: o.shift, clip_norm: o.clip_norm }
-    }
-}
-
 impl Algorithm for OutputPerturbation {
     type Schedule = OutputSchedule;
     const NAME: &'static str = "output-perturbation";
+    const ABOUT: &'static str = "releases the minimiser plus noise; a baseline for smooth losses";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { regularization: said.get(&REGULARIZATION), shift: said.get(&SHIFT), clip_norm: said.get(&CLIP_NORM) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<OutputSchedule>, NotApplicable> {
         check_problem(problem)?;

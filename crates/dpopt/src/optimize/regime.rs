@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(chosen(1_000_000), (Regime::Dense, "objective-perturbation"));
         assert_eq!(chosen(50).0, Regime::TooFew);
         // a method asked for by name comes first all the same
-        let named = MethodOptions { method: Some("noisy-sgd".into()), ..MethodOptions::default() };
+        let named = MethodOptions::of("noisy-sgd");
         let p = Problem { rows: 2000, ..problem(100_000, 10) };
         assert_eq!(candidates(&p, budget, &named)[0].method, "noisy-sgd");
     }

@@ -1,6 +1,8 @@
 //! Every method for linear models, planned for one problem and sorted by predicted risk: the table of `explain`, and
 //! `method = auto` takes its first row.
 
+use super::algorithm::{RowAccess, Traits};
+use super::options::{OptionInfo, Said, nearest, options_of, shown};
 use super::{
     Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingSgd,
     ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent, NoisyNewton, NoisySgd,
@@ -11,6 +13,8 @@ use super::{
 use crate::plan::{Grade, NotApplicable, Problem};
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
+use serde::Serialize;
+use std::sync::LazyLock;
 
 /// One row of `explain`: a planned and certified method, or why it does not apply.
 pub struct Candidate {
@@ -22,75 +26,190 @@ pub struct Candidate {
 
 type Planner = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
 
+/// A method as the registry knows it.
+struct Registered {
+    name: &'static str,
+    about: &'static str,
+    traits: Traits,
+    options: fn() -> Vec<OptionInfo>,
+    plan: Planner,
+}
+
+const fn registered<A: Algorithm>() -> Registered {
+    Registered {
+        name: A::NAME,
+        about: A::ABOUT,
+        traits: A::TRAITS,
+        options: || {
+            options_of(|said| {
+                A::read(said);
+            })
+        },
+        plan: planned::<A>,
+    }
+}
+
+/// What the user said, as options of the method; nothing that was said is ignored.
+fn asked<A: Algorithm>(options: &MethodOptions) -> Result<A, NotApplicable> {
+    let said = Said::new(options);
+    let algorithm = A::read(&said);
+    said.all_used(A::NAME)?;
+    Ok(algorithm)
+}
+
 fn planned<A: Algorithm>(
     problem: &Problem,
     budget: Budget,
     options: &MethodOptions,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
-    prepare(A::from(options), problem, budget)
-}
-
-/// A method that is never the best: planned, with its cost, only when it is asked for.
-fn reference<A: Algorithm>(
-    problem: &Problem,
-    budget: Budget,
-    options: &MethodOptions,
-) -> Result<Box<dyn Prepared>, NotApplicable> {
-    if options.method.as_deref() != Some(A::NAME) {
+    if A::TRAITS.reference && options.method.as_deref() != Some(A::NAME) {
         return Err(NotApplicable::Option(format!(
             "a reference of the literature, planned only with --method {}",
             A::NAME
         )));
     }
-    planned::<A>(problem, budget, options)
+    prepare(asked::<A>(options)?, problem, budget)
 }
 
 /// Peeling leaves the fit of what it picked to another method where δ = 0.
 fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
-    prepare(Peeling { fit: Some(choose), ..Peeling::from(options) }, problem, budget)
+    prepare(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget)
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const PLANNERS: [(&str, Planner); 24] = [
-    (ObjectivePerturbation::NAME, planned::<ObjectivePerturbation>),
-    (NoisyGradientDescent::NAME, planned::<NoisyGradientDescent>),
-    (ReleasedPreconditioner::NAME, planned::<ReleasedPreconditioner>),
-    (NoisySgd::NAME, planned::<NoisySgd>),
-    (DpFtrl::NAME, planned::<DpFtrl>),
-    (NoisyNewton::NAME, planned::<NoisyNewton>),
-    (ExponentialMechanism::NAME, planned::<ExponentialMechanism>),
-    (OutputPerturbation::NAME, planned::<OutputPerturbation>),
-    (SparseOutputPerturbation::NAME, planned::<SparseOutputPerturbation>),
-    (SparseExponential::NAME, planned::<SparseExponential>),
-    (DpGdHt::NAME, planned::<DpGdHt>),
-    (DpSgdHt::NAME, planned::<DpSgdHt>),
-    (DpSvrgHt::NAME, planned::<DpSvrgHt>),
-    (DpScsgHt::NAME, planned::<DpScsgHt>),
-    (Peeling::NAME, peeling),
-    (FrankWolfe::NAME, planned::<FrankWolfe>),
-    (BiasReducedSgd::NAME, reference::<BiasReducedSgd>),
-    (SufficientStatistics::NAME, planned::<SufficientStatistics>),
-    (RegularizedDescent::NAME, planned::<RegularizedDescent>),
-    (Pagan::NAME, planned::<Pagan>),
-    (Pasan::NAME, planned::<Pasan>),
-    (DpAdaGrad::NAME, planned::<DpAdaGrad>),
-    (DpAdam::NAME, planned::<DpAdam>),
-    (PdpSgd::NAME, planned::<PdpSgd>),
+const LINEAR: [Registered; 24] = [
+    registered::<ObjectivePerturbation>(),
+    registered::<NoisyGradientDescent>(),
+    registered::<ReleasedPreconditioner>(),
+    registered::<NoisySgd>(),
+    registered::<DpFtrl>(),
+    registered::<NoisyNewton>(),
+    registered::<ExponentialMechanism>(),
+    registered::<OutputPerturbation>(),
+    registered::<SparseOutputPerturbation>(),
+    registered::<SparseExponential>(),
+    registered::<DpGdHt>(),
+    registered::<DpSgdHt>(),
+    registered::<DpSvrgHt>(),
+    registered::<DpScsgHt>(),
+    Registered { plan: peeling, ..registered::<Peeling>() },
+    registered::<FrankWolfe>(),
+    registered::<BiasReducedSgd>(),
+    registered::<SufficientStatistics>(),
+    registered::<RegularizedDescent>(),
+    registered::<Pagan>(),
+    registered::<Pasan>(),
+    registered::<DpAdaGrad>(),
+    registered::<DpAdam>(),
+    registered::<PdpSgd>(),
 ];
 
-/// Methods that keep at most `max_features` features.
-const LIMITING: [&str; 6] =
-    [DpGdHt::NAME, DpSgdHt::NAME, DpSvrgHt::NAME, DpScsgHt::NAME, Peeling::NAME, FrankWolfe::NAME];
+/// The method of embedding models.
+static EMBEDDING: Registered = registered::<EmbeddingSgd>();
 
-/// Methods whose proved error grows with ln d and not with √d.
-pub(crate) const LOGARITHMIC: [&str; 2] = [SparseOutputPerturbation::NAME, FrankWolfe::NAME];
+/// An option and the methods that have it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Described {
+    /// Name, values, what it does.
+    #[serde(flatten)]
+    pub info: OptionInfo,
+    /// Names of the methods, in the order of [`METHODS`].
+    pub methods: Vec<&'static str>,
+}
+
+/// All options of all methods, each once: where flags, keywords and the documentation's tables come from.
+pub fn catalogue() -> &'static [Described] {
+    static ALL: LazyLock<Vec<Described>> = LazyLock::new(|| {
+        let mut all: Vec<Described> = Vec::new();
+        for method in LINEAR.iter().chain([&EMBEDDING]) {
+            for info in (method.options)() {
+                match all.iter_mut().find(|known| known.info.name == info.name) {
+                    Some(known) => {
+                        assert_eq!(known.info, info, "two options share a name");
+                        known.methods.push(method.name);
+                    }
+                    None => all.push(Described { info, methods: vec![method.name] }),
+                }
+            }
+        }
+        all
+    });
+    &ALL
+}
+
+/// The option of that name.
+fn described(name: &str) -> Option<&'static Described> {
+    catalogue().iter().find(|option| option.info.name == name)
+}
+
+impl MethodOptions {
+    /// Refuses names that no method has, and values outside the range of every method that has the option; names the option as
+    /// Python does (with dashes it is the flag of the command line). What a single method asks beyond that, its plan says.
+    ///
+    /// # Errors
+    /// The first option that is refused.
+    pub fn check(&self) -> Result<(), NotApplicable> {
+        for (name, value) in &self.said {
+            match described(name) {
+                Some(option) => option.info.check(value)?,
+                None => {
+                    let known: Vec<&str> = catalogue().iter().map(|o| o.info.name).collect();
+                    let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                    return Err(NotApplicable::Option(format!("there is no option `{}`{near}", shown(name))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is asked of the answer, and not of a method: it holds for every method that is compared.
+    fn of_the_answer(&self) -> Self {
+        let asked = |name: &String| described(name).is_some_and(|option| option.info.of_the_answer);
+        let said = self.said.iter().filter(|(name, _)| asked(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        Self { method: None, said, ..self.clone() }
+    }
+}
+
+fn find(name: &str) -> Option<&'static Registered> {
+    LINEAR.iter().chain([&EMBEDDING]).find(|method| method.name == name)
+}
+
+/// What a method releases, and when to take it; `None` if there is no such method.
+pub fn about(method: &str) -> Option<&'static str> {
+    find(method).map(|method| method.about)
+}
+
+/// Whether a method has an option.
+pub fn has_option(method: &str, option: &str) -> bool {
+    described(option).is_some_and(|known| known.methods.contains(&method))
+}
+
+/// How a method reads the rows; `None` if there is no such method.
+pub fn row_access(method: &str) -> Option<RowAccess> {
+    find(method).map(|method| method.traits.rows)
+}
+
+/// The method that is taken where rows are on disk and none is named: the first that reads them in batches and has every
+/// option that was said.
+pub(crate) fn first_from_disk(options: &MethodOptions) -> Option<&'static str> {
+    let has_all = |method: &Registered| {
+        let own = (method.options)();
+        options.names().all(|name| own.iter().any(|info| info.name == name))
+    };
+    LINEAR.iter().find(|m| m.traits.rows == RowAccess::Batches && has_all(m)).map(|m| m.name)
+}
+
+/// Whether a method's proved error grows with ln d and not with √d.
+pub(crate) fn logarithmic(method: &str) -> bool {
+    find(method).is_some_and(|method| method.traits.logarithmic)
+}
 
 /// Names of all methods, as in `--method`.
-pub const METHODS: [&str; PLANNERS.len()] = {
-    let mut names = [""; PLANNERS.len()];
+pub const METHODS: [&str; 24] = {
+    let mut names = [""; 24];
     let mut i = 0;
     while i < names.len() {
-        names[i] = PLANNERS[i].0;
+        names[i] = LINEAR[i].name;
         i += 1;
     }
     names
@@ -107,21 +226,19 @@ pub const METHODS: [&str; PLANNERS.len()] = {
 /// the fixed options are its own then, and the others are planned with their defaults, for comparison.
 pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
     if options.embedding.is_some() {
-        let plan = options.check().and_then(|()| planned::<EmbeddingSgd>(problem, budget, options));
-        return vec![Candidate { method: EmbeddingSgd::NAME, plan }];
+        let plan = options.check().and_then(|()| (EMBEDDING.plan)(problem, budget, options));
+        return vec![Candidate { method: EMBEDDING.name, plan }];
     }
     if let Err(why) = options.check() {
-        return PLANNERS.iter().map(|&(method, _)| Candidate { method, plan: Err(why.clone()) }).collect();
+        return LINEAR.iter().map(|m| Candidate { method: m.name, plan: Err(why.clone()) }).collect();
     }
-    let MethodOptions { max_features, intercept, .. } = *options;
-    // what is asked of the answer holds for the comparison too
-    let defaults = MethodOptions { max_features, intercept, ..MethodOptions::default() };
+    let asked = options.of_the_answer();
     let by_name = |name: &str| options.method.as_deref() == Some(name);
-    let mut all: Vec<Candidate> = PLANNERS
+    let mut all: Vec<Candidate> = LINEAR
         .par_iter()
-        .map(|&(method, planner)| {
-            let own = if options.method.is_none() || by_name(method) { options } else { &defaults };
-            Candidate { method, plan: limits(method, options).and_then(|()| planner(problem, budget, own)) }
+        .map(|method| {
+            let own = if options.method.is_none() || by_name(method.name) { options } else { &asked };
+            Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
         })
         .collect();
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
@@ -129,7 +246,7 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     let octave = |c: &Candidate| octave(risk(c), best);
     let decade = |c: &Candidate| c.plan.as_ref().map_or(0, |plan| decade(plan.summary().gradients));
     let sparse = Regimes::of(problem, budget).at(problem.rows as f64) == Regime::Sparse;
-    let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && LOGARITHMIC.contains(&c.method));
+    let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && logarithmic(c.method));
     // stable: keeps the order of METHODS within a factor of two
     all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c)));
     all
@@ -154,20 +271,9 @@ pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Opti
     if options.embedding.is_some() {
         return candidates(problem, budget, options).pop().filter(|c| c.method == wanted);
     }
-    let &(method, planner) = PLANNERS.iter().find(|(name, _)| *name == wanted)?;
-    let allowed = options.check().and_then(|()| limits(method, options));
-    Some(Candidate { method, plan: allowed.and_then(|()| planner(problem, budget, options)) })
-}
-
-/// Refuses a method that would use all features where few are asked for.
-fn limits(method: &str, options: &MethodOptions) -> Result<(), NotApplicable> {
-    match options.max_features {
-        Some(_) if !LIMITING.contains(&method) => Err(NotApplicable::Problem(format!(
-            "it uses all features; with --max-features take one of {}",
-            LIMITING.join(", ")
-        ))),
-        _ => Ok(()),
-    }
+    let method = LINEAR.iter().find(|method| method.name == wanted)?;
+    let plan = options.check().and_then(|()| (method.plan)(problem, budget, options));
+    Some(Candidate { method: method.name, plan })
 }
 
 /// The candidate to run: the method asked for by name, or else the first that applies and is proved (research grade is
@@ -181,6 +287,7 @@ pub fn first_applicable(
         match (candidate.plan, options.method.as_deref()) {
             (_, Some(wanted)) if wanted != candidate.method => continue,
             (Ok(plan), Some(_)) => return Ok((place, plan)),
+            (Err(why), Some(name)) => return Err(why.of(name)),
             (Ok(plan), None) if plan.summary().grade == Grade::Certified => return Ok((place, plan)),
             (Ok(_), None) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
             (Err(why), _) => reasons.push(format!("{}: {why}", candidate.method)),

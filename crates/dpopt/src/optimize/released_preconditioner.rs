@@ -5,10 +5,12 @@ use super::descent::default_clip_norm;
 use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, SecondMoment, symmetric_matrix};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -69,15 +71,20 @@ pub(crate) fn refuse_large(problem: &Problem) -> Result<(), NotApplicable> {
     Ok(())
 }
 
-impl From<&MethodOptions> for ReleasedPreconditioner {
-    fn from(o: &MethodOptions) -> Self {
-        Self { steps: o.steps, clip_norm: o.clip_norm, regularization: o.regularization, ..Self::default() }
-    }
-}
-
 impl Algorithm for ReleasedPreconditioner {
     type Schedule = PreconditionedSchedule;
     const NAME: &'static str = "released-preconditioner";
+    const ABOUT: &'static str =
+        "releases the noisy second-moment matrix once, then noisy gradients; for features of very different scale";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            steps: said.get(&STEPS),
+            clip_norm: said.get(&CLIP_NORM),
+            regularization: said.get(&REGULARIZATION),
+            ..Self::default()
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<PreconditionedSchedule>, NotApplicable> {
         check_problem(problem)?;

@@ -6,10 +6,12 @@
 
 use super::planning::{TARGET_BOUND, check_problem, noise, positive};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{Choice, ChoiceLaw, Counts};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::DISTANCE;
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
 use dpopt_privacy::{Budget, Event};
@@ -32,12 +34,6 @@ pub struct SparseExponential {
     pub support: Option<usize>,
     /// Distance between values of a coordinate, > 0. Default: 2τ/√k, so that rounding costs at most L·τ.
     pub spacing: Option<f64>,
-}
-
-impl From<&MethodOptions> for SparseExponential {
-    fn from(o: &MethodOptions) -> Self {
-        Self { radius: o.distance, support: None, spacing: None }
-    }
 }
 
 /// The schedule of the sparse exponential mechanism.
@@ -142,6 +138,12 @@ fn scores(examples: &Examples, loss: Loss, range: f64, points: &[Vec<(u32, f64)>
 impl Algorithm for SparseExponential {
     type Schedule = SparseExponentialSchedule;
     const NAME: &'static str = "sparse-exponential";
+    const ABOUT: &'static str =
+        "releases one point of a public net of sparse weights; a reference for tiny problems, also with delta = 0";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { radius: said.get(&DISTANCE), support: None, spacing: None }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SparseExponentialSchedule>, NotApplicable> {
         check_problem(problem)?;

@@ -8,10 +8,13 @@
 use super::output_perturbation::{certified_minimiser, closing_grid, smooth_loss};
 use super::planning::{accuracy, approximate, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::geometry::nearest_in_l2_ball;
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, GridSum, L1Sum, Laplace};
+use crate::optimize::algorithm::Traits;
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
 use crate::solver::Accuracy;
@@ -47,18 +50,6 @@ pub enum Goal {
     Proved,
     /// The proved bound on the mean loss of their source (population risk): a larger λ, for stability.
     Population,
-}
-
-impl From<&MethodOptions> for SparseOutputPerturbation {
-    fn from(o: &MethodOptions) -> Self {
-        Self {
-            regularization: o.regularization,
-            radius: o.distance,
-            goal: Goal::default(),
-            shift: o.shift,
-            clip_norm: o.clip_norm,
-        }
-    }
 }
 
 /// Law of the noise.
@@ -151,6 +142,18 @@ impl SparseOutputPerturbation {
 impl Algorithm for SparseOutputPerturbation {
     type Schedule = SparseOutputSchedule;
     const NAME: &'static str = "sparse-output-perturbation";
+    const ABOUT: &'static str = "releases the sparsest point near the minimiser plus noise; for very many features, few in a row, also with delta = 0";
+    const TRAITS: Traits = Traits { logarithmic: true, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            regularization: said.get(&REGULARIZATION),
+            radius: said.get(&DISTANCE),
+            goal: Goal::default(),
+            shift: said.get(&SHIFT),
+            clip_norm: said.get(&CLIP_NORM),
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SparseOutputSchedule>, NotApplicable> {
         check_problem(problem)?;

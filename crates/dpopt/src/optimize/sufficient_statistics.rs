@@ -5,10 +5,12 @@ use super::planning::{TARGET_BOUND, approximate, check_problem, in_range, noise,
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{Gaussian, SecondMoment, symmetric_matrix, target_moment};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::REGULARIZATION;
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -38,15 +40,15 @@ pub struct SufficientStatisticsSchedule {
     pub grid_exponents: [i32; 2],
 }
 
-impl From<&MethodOptions> for SufficientStatistics {
-    fn from(o: &MethodOptions) -> Self {
-        Self { regularization: o.regularization }
-    }
-}
-
 impl Algorithm for SufficientStatistics {
     type Schedule = SufficientStatisticsSchedule;
     const NAME: &'static str = "sufficient-statistics";
+    const ABOUT: &'static str =
+        "releases noisy second moments of features and target; for regression with few features";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { regularization: said.get(&REGULARIZATION) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<SufficientStatisticsSchedule>, NotApplicable> {
         check_problem(problem)?;

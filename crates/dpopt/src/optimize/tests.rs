@@ -187,7 +187,7 @@ fn unsuitable_problems_and_options_are_refused_with_a_reason() {
         Ok(_) => panic!("accepted"),
         Err(reason) => reason.to_string(),
     };
-    let named = |name: &str| MethodOptions { method: Some(name.into()), ..Default::default() };
+    let named = |name: &str| MethodOptions::of(name);
     assert!(reason(&named("nosuch"), &base, budget(1.0)).contains("choose one of"));
     assert!(reason(&named("sufficient-statistics"), &base, budget(1.0)).contains("squared"));
     let hinge = problem(Loss::Hinge, Relation::ZeroOut);
@@ -197,14 +197,14 @@ fn unsuitable_problems_and_options_are_refused_with_a_reason() {
     assert!(reason(&named("noisy-sgd"), &base, pure).contains("delta"));
     let chosen = choose(&base, pure, &MethodOptions::default()).unwrap().summary().method;
     assert!(["frank-wolfe", "sparse-output-perturbation"].contains(&chosen), "{chosen}");
-    let steps = MethodOptions { steps: Some(0), ..named("noisy-sgd") };
+    let steps = named("noisy-sgd").with("steps", 0);
     assert!(reason(&steps, &base, budget(1.0)).contains("at least 1"));
     let flat = problem(Loss::SmoothedHinge { width: 0.0 }, Relation::ZeroOut);
     assert!(reason(&MethodOptions::default(), &flat, budget(1.0)).contains("width"));
     for bad in [f64::NAN, -1.0, f64::INFINITY] {
-        let options = MethodOptions { clip_norm: Some(bad), ..named("noisy-gradient-descent") };
+        let options = named("noisy-gradient-descent").with("clip_norm", bad);
         assert!(reason(&options, &base, budget(1.0)).contains("clip_norm"));
-        let options = MethodOptions { sampling_probability: Some(bad), ..named("noisy-sgd") };
+        let options = named("noisy-sgd").with("sampling_probability", bad);
         assert!(reason(&options, &base, budget(1.0)).contains("sampling_probability"));
     }
 }
@@ -240,7 +240,7 @@ fn quick(method: &str) -> MethodOptions {
         "bias-reduced-sgd" => Some(50),
         _ => None,
     };
-    MethodOptions { method: Some(method.into()), regularization, steps, ..Default::default() }
+    MethodOptions::of(method).with_if("regularization", regularization).with_if("steps", steps)
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn every_loss_learns_by_descent() {
 /// Mean loss of the method's own objective above its minimum, averaged over seeds.
 fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) -> (f64, f64) {
     let problem = facts(examples, loss);
-    let options = MethodOptions { method: Some(method.into()), ..Default::default() };
+    let options = MethodOptions::of(method);
     let plan = choose(&problem, budget(epsilon), &options).unwrap();
     let own = plan.summary().loss;
     let zero = vec![0.0; problem.weights()];
@@ -375,7 +375,7 @@ fn automatic_choice_follows_the_ranking() {
     // where a full pass is dear, samples come before full batches
     let place = |rows: u64, method: &str| {
         let problem = Problem { rows, ..problem(Loss::Softmax { classes: 4 }, Relation::ZeroOut) };
-        let options = MethodOptions { steps: Some(400), ..Default::default() };
+        let options = MethodOptions::default().with("steps", 400);
         candidates(&problem, budget(1.0), &options).iter().position(|c| c.method == method)
     };
     assert!(place(100_000, "noisy-gradient-descent") < place(100_000, "noisy-sgd"));
@@ -454,7 +454,7 @@ fn no_prediction_is_zero_or_without_the_error_of_its_noise() {
             for max_features in [None, Some(3)] {
                 let risks = |epsilon: f64| -> Vec<(&'static str, Option<f64>)> {
                     let p = Problem { rows, features, nonzeros, ..problem(loss, Relation::ZeroOut) };
-                    let options = MethodOptions { max_features, ..Default::default() };
+                    let options = MethodOptions::default().with_if("max_features", max_features);
                     let mut rows: Vec<_> = candidates(&p, Budget::new(epsilon, 1e-6).unwrap(), &options)
                         .into_iter()
                         .map(|c| (c.method, c.plan.ok().map(|plan| plan.summary().predicted_excess_risk)))

@@ -9,7 +9,7 @@ mod markup;
 
 use crate::guarantee::Guarantee;
 use crate::mechanism::ReleaseRecord;
-use crate::optimize::{Candidate, LOGARITHMIC, METHODS, decade, octave};
+use crate::optimize::{Candidate, METHODS, decade, logarithmic, octave};
 use crate::plan::Grade;
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
@@ -104,7 +104,7 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
              the standing order of methods: one release before many, full batches before samples, fewer gradients"
         );
     }
-    if LOGARITHMIC.contains(&own.0.method.as_str()) {
+    if logarithmic(&own.0.method) {
         // the only other rule there is
         return format!(
             "features are so many for these rows that only an error that grows with ln d is of use: predictions (the smallest is {who}) \

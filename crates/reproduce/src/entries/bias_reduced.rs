@@ -7,7 +7,7 @@ use dpopt::Sensitive;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{Grid, RoundedGaussian, project_l1_l2};
-use dpopt::optimize::{Algorithm, BiasReducedSgd, MethodOptions, Output, Run, Stopping, choose};
+use dpopt::optimize::{Algorithm, BiasReducedSgd, MethodOptions, Output, Run, Stopping, choose, has_option};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::problems::one_hot;
@@ -268,12 +268,9 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
             + s.bias_bound * RADIUS;
         (weights, s.steps, Some(bound))
     } else {
-        let options = MethodOptions {
-            method: Some(setting.method.into()),
-            distance: Some(RADIUS),
-            shift: Some(0.0),
-            ..MethodOptions::default()
-        };
+        let options = MethodOptions::of(setting.method)
+            .with_if("distance", has_option(setting.method, "distance").then_some(RADIUS))
+            .with_if("shift", has_option(setting.method, "shift").then_some(0.0));
         let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
         let mut curator = Curator::open(&plan.summary().certificate, trial.source());
         let run = Run::new(&problem, &data, &mut curator, &Silent).map_err(Failure::of)?;

@@ -63,7 +63,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
         loss: Loss::Logistic { shift: 0.0 },
         relation: Relation::ZeroOut,
     };
-    let options = MethodOptions { method: Some(setting.method.into()), shift: setting.shift, ..Default::default() };
+    let options = MethodOptions::of(setting.method).with_if("shift", setting.shift);
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
     let mut curator = Curator::open(&plan.summary().certificate, trial.source());

@@ -89,7 +89,7 @@ fn validation_loss(examples: &Examples, weights: &[f64]) -> f64 {
 
 /// A method of the library with its default options: nothing is tuned on the records.
 fn ours(data: &DataSet, fold: &Fold, method: &str, epsilon: f64, seed: u64) -> Result<Score, Failure> {
-    fitted(data, fold, MethodOptions { method: Some(method.into()), ..MethodOptions::default() }, epsilon, seed)
+    fitted(data, fold, MethodOptions::of(method), epsilon, seed)
 }
 
 /// A method of the library with some options.
@@ -102,7 +102,8 @@ fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, see
         loss: LOGISTIC,
         relation: Relation::ReplaceOne,
     };
-    let options = MethodOptions { max_features: Some(data.features_kept), intercept: data.intercept, ..options };
+    let mut options = options.with("max_features", data.features_kept);
+    options.intercept = data.intercept;
     let plan = choose(&problem, Budget::new(epsilon, DELTA).map_err(Failure::of)?, &options).map_err(Failure::of)?;
     let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
     let examples = Sensitive::new(fold.train.clone());

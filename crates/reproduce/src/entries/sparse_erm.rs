@@ -6,7 +6,7 @@ use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Tr
 use dpopt::Sensitive;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
-use dpopt::optimize::{MethodOptions, Run, choose};
+use dpopt::optimize::{MethodOptions, Run, choose, has_option};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::problems::one_hot;
@@ -69,12 +69,9 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
         relation: Relation::ZeroOut,
     };
     let budget = Budget::new(1.0, setting.delta).map_err(Failure::of)?;
-    let options = MethodOptions {
-        method: Some(setting.method.into()),
-        distance: Some(RADIUS),
-        shift: Some(0.0),
-        ..MethodOptions::default()
-    };
+    let options = MethodOptions::of(setting.method)
+        .with_if("distance", has_option(setting.method, "distance").then_some(RADIUS))
+        .with_if("shift", has_option(setting.method, "shift").then_some(0.0));
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
     let mut curator = Curator::open(&plan.summary().certificate, trial.source());
     let mean_loss = |weights: &[f64]| gradient(&examples, LOGISTIC, weights).0;

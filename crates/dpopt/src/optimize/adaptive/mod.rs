@@ -11,22 +11,27 @@
 mod analysis;
 mod geometry;
 mod moments;
+mod options;
 mod subspace;
 #[cfg(test)]
 mod tests;
 
 pub use geometry::MomentSchedule;
 pub use moments::MomentRelease;
+pub(crate) use options::{More, only_with};
 pub use subspace::SubspaceSchedule;
 
 use super::choices::{AdaptiveOptions, AdaptiveRule, Domain, Moments, Subspace};
 use super::descent::{AdaptiveStep, AdaptiveUpdate, DescentOptions, DescentSchedule, Releases, Watched, descend_by};
 use super::planning::{approximate, gaussian_mu, in_range, positive};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::Sensitive;
 use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, CuratorError, Gaussian, PoissonBatch};
+use crate::optimize::algorithm::{RowAccess, Traits};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::records::{Examples, Records, ScaledRecords, SpilledExamples};
 use dpopt_noise::Grid;
@@ -39,6 +44,8 @@ use std::marker::PhantomData;
 pub trait Kind: Clone + Send + Sync + 'static {
     /// Name as in `--method`.
     const NAME: &'static str;
+    /// What it releases, and when to take it.
+    const ABOUT: &'static str;
     /// How steps adapt.
     const RULE: AdaptiveRule;
     /// √C ∝ σ^−e for the moments σ: ½ where one rate serves all weights, ⅔ where each has its own.
@@ -54,7 +61,7 @@ pub trait Kind: Clone + Send + Sync + 'static {
 macro_rules! kinds {
     ($(
         $(#[$doc:meta])*
-        $kind:ident, $alias:ident, $name:literal, $rule:ident, $exponent:expr, $momentum:expr, $moments:expr, $subspace:expr;
+        $kind:ident, $alias:ident, $name:literal, $about:literal, $rule:ident, $exponent:expr, $momentum:expr, $moments:expr, $subspace:expr;
     )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -62,6 +69,7 @@ macro_rules! kinds {
 
         impl Kind for $kind {
             const NAME: &'static str = $name;
+            const ABOUT: &'static str = $about;
             const RULE: AdaptiveRule = AdaptiveRule::$rule;
             const EXPONENT: f64 = $exponent;
             const MOMENTUM: f64 = $momentum;
@@ -76,15 +84,25 @@ macro_rules! kinds {
 
 kinds! {
     /// PASAN: SGD with one adaptive rate and adaptive noise.
-    PasanKind, Pasan, "pasan", Scalar, 0.5, 0.0, true, None;
+    PasanKind, Pasan, "pasan",
+    "noisy mean squares of the features, then noisy sums in the shape of an ellipsoid and one adaptive rate (PASAN); for features of very different size",
+    Scalar, 0.5, 0.0, true, None;
     /// PAGAN: AdaGrad with adaptive noise.
-    PaganKind, Pagan, "pagan", Diagonal, 2.0 / 3.0, 0.0, true, None;
+    PaganKind, Pagan, "pagan",
+    "noisy mean squares of the features, then noisy sums in the shape of an ellipsoid and a rate per weight (PAGAN); for features of very different size",
+    Diagonal, 2.0 / 3.0, 0.0, true, None;
     /// Adam on noisy gradients.
-    DpAdamKind, DpAdam, "dp-adam", Adam, 2.0 / 3.0, 0.9, false, None;
+    DpAdamKind, DpAdam, "dp-adam",
+    "Adam on noisy sums over secret Poisson batches; for comparison",
+    Adam, 2.0 / 3.0, 0.9, false, None;
     /// AdaGrad on noisy gradients: PAGAN in a ball.
-    DpAdaGradKind, DpAdaGrad, "dp-adagrad", Diagonal, 2.0 / 3.0, 0.0, false, None;
+    DpAdaGradKind, DpAdaGrad, "dp-adagrad",
+    "AdaGrad on noisy sums over secret Poisson batches; for comparison",
+    Diagonal, 2.0 / 3.0, 0.0, false, None;
     /// PDP-SGD: one adaptive rate, noisy gradients projected on the leading directions of the features.
-    PdpSgdKind, PdpSgd, "pdp-sgd", Scalar, 0.5, 0.0, false, Some(20);
+    PdpSgdKind, PdpSgd, "pdp-sgd",
+    "noisy sums projected on the leading directions of the features, which are released first; for comparison",
+    Scalar, 0.5, 0.0, false, Some(20);
 }
 
 /// An adaptive method with its options.
@@ -115,12 +133,6 @@ impl<K> Adaptive<K> {
     /// With the given options.
     pub fn new(sampling_probability: Option<f64>, adaptive: AdaptiveOptions, descent: DescentOptions) -> Self {
         Self { sampling_probability, adaptive, descent, kind: PhantomData }
-    }
-}
-
-impl<K> From<&MethodOptions> for Adaptive<K> {
-    fn from(o: &MethodOptions) -> Self {
-        Self::new(o.sampling_probability, o.adaptive.clone(), o.into())
     }
 }
 
@@ -209,6 +221,13 @@ const RATE_SHARE: f64 = 0.25;
 impl<K: Kind> Algorithm for Adaptive<K> {
     type Schedule = AdaptiveSchedule;
     const NAME: &'static str = K::NAME;
+    const ABOUT: &'static str = K::ABOUT;
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        let more = More { adam: matches!(K::RULE, AdaptiveRule::Adam), projections: true };
+        Self::new(said.get(&SAMPLING_PROBABILITY), AdaptiveOptions::read(said, more), DescentOptions::read(said))
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
         self.plan_for(problem, problem, budget)
@@ -218,12 +237,17 @@ impl<K: Kind> Algorithm for Adaptive<K> {
         self.run_watched(plan, run, &mut |_, _| {})
     }
 
+    /// A private subspace and clips to the nearest point need all rows at once.
+    fn runs_from_disk(&self, plan: &Plan<AdaptiveSchedule>) -> bool {
+        !(plan.schedule.euclidean_clip || plan.schedule.subspace.as_ref().is_some_and(|s| s.event().is_some()))
+    }
+
     fn run_spilled(
         &self,
         plan: &Plan<AdaptiveSchedule>,
         run: Run<'_, SpilledExamples>,
     ) -> Result<Released<Solution>, RunError> {
-        if plan.schedule.euclidean_clip || plan.schedule.subspace.as_ref().is_some_and(|s| s.event().is_some()) {
+        if !self.runs_from_disk(plan) {
             return Err(RunError::InMemory { method: K::NAME });
         }
         self::run::<K, _>(plan, run, None, &mut |_, _| {})
@@ -264,9 +288,26 @@ impl<K: Kind> Adaptive<K> {
         let recipe = filled.recipe(problem, budget)?;
         let moments = self.moments(features, budget)?;
         let subspace = self.subspace(features, budget)?;
+        let private = matches!(self.adaptive.moments, Some(Moments::Private | Moments::PrivateHalving))
+            || (self.adaptive.moments.is_none() && K::PRIVATE_MOMENTS);
+        if self.adaptive.moment_share.is_some() && !private && subspace.as_ref().is_none_or(|s| s.event().is_none()) {
+            return Err(NotApplicable::Option(
+                "`moment_share` pays for private moments or a private subspace, and neither is asked for; ask for `moments` private, or leave \
+                 it out"
+                    .into(),
+            ));
+        }
+        if self.adaptive.moment_ratio.is_some() && self.adaptive.moments != Some(Moments::PrivateHalving) {
+            return Err(NotApplicable::Option(
+                "`moment_ratio` is of `moments` private-halving; leave it out here".into(),
+            ));
+        }
+        if self.adaptive.second_momentum.is_some() && K::RULE != AdaptiveRule::Adam {
+            return Err(NotApplicable::Option("`second_momentum` is of Adam's steps; leave it out here".into()));
+        }
         if matches!(moments, MomentSchedule::Private { .. }) && subspace.as_ref().is_some_and(|s| s.event().is_some()) {
             return Err(NotApplicable::Option(
-                "private moments and a private subspace would both be paid for; choose one".into(),
+                "private moments and a private subspace (`subspace_rank`) would both be paid for; choose one of them, or `moments` none".into(),
             ));
         }
         // one subset of n per step (fewer than 42 + n exact comparisons), one rounded Gaussian per weight and step

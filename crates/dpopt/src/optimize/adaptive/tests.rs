@@ -3,6 +3,7 @@
 use super::*;
 use crate::loss::Loss;
 use crate::mechanism::Curator;
+use crate::optimize::MethodOptions;
 use crate::optimize::Run;
 use crate::optimize::synthetic::Lcg;
 use crate::progress::Silent;
@@ -363,7 +364,7 @@ fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
         relation: Relation::ZeroOut,
     };
     let risk = |name: &str| {
-        let options = MethodOptions { method: Some(name.into()), ..MethodOptions::default() };
+        let options = MethodOptions::of(name);
         crate::optimize::named(&problem, budget(1.0), &options).unwrap().plan.unwrap().summary().predicted_excess_risk
     };
     let (adaptive, plain) = (risk("pagan"), risk("noisy-sgd"));

@@ -10,10 +10,13 @@ mod levels;
 
 use super::planning::{SAMPLER_ERROR, check_problem, in_range, positive, require_delta};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{BatchGradients, ClippedGradient, ProjectedGradients};
+use crate::optimize::algorithm::Traits;
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{CLIP_NORM, DISTANCE, LEARNING_RATE, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -65,18 +68,6 @@ pub enum Output {
     Mean,
     /// A uniformly random one: any smooth loss, for a small gradient.
     Random,
-}
-
-impl From<&MethodOptions> for BiasReducedSgd {
-    fn from(o: &MethodOptions) -> Self {
-        Self {
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            clip_norm: o.clip_norm,
-            radius: o.distance,
-            ..Self::default()
-        }
-    }
 }
 
 /// The schedule of bias-reduced SGD.
@@ -158,6 +149,19 @@ fn costs(levels: Levels, problem: &Problem, z: f64) -> Result<Costs, NotApplicab
 impl Algorithm for BiasReducedSgd {
     type Schedule = BiasReducedSchedule;
     const NAME: &'static str = "bias-reduced-sgd";
+    const ABOUT: &'static str =
+        "releases noisy means of a batch of random size and of its halves; a reference, never the best";
+    const TRAITS: Traits = Traits { reference: true, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            steps: said.get(&STEPS),
+            learning_rate: said.get(&LEARNING_RATE),
+            clip_norm: said.get(&CLIP_NORM),
+            radius: said.get(&DISTANCE),
+            ..Self::default()
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<BiasReducedSchedule>, NotApplicable> {
         check_problem(problem)?;

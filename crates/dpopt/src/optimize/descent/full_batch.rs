@@ -3,8 +3,9 @@
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
 use crate::mechanism::{ClippedGradient, Gaussian};
+use crate::optimize::options::Said;
 use crate::optimize::planning::approximate;
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -16,15 +17,14 @@ pub struct NoisyGradientDescent {
     pub descent: DescentOptions,
 }
 
-impl From<&MethodOptions> for NoisyGradientDescent {
-    fn from(o: &MethodOptions) -> Self {
-        Self { descent: o.into() }
-    }
-}
-
 impl Algorithm for NoisyGradientDescent {
     type Schedule = DescentSchedule;
     const NAME: &'static str = "noisy-gradient-descent";
+    const ABOUT: &'static str = "releases noisy sums of clipped gradients over all rows, step by step; best for several classes and wide sparse data";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { descent: DescentOptions::read(said) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
         let recipe = self.descent.recipe(problem, budget)?;

@@ -18,14 +18,27 @@ pub(crate) use update::{AdaptiveStep, AdaptiveUpdate, HeavyBall, Update, Watched
 use super::choices::RateSchedule;
 use super::planning::{check_problem, gaussian_mu, in_range, noise, positive, require_delta};
 use super::risk::RiskModel;
-use super::{MethodOptions, RunError, Solution};
+use super::{RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
+use crate::optimize::options::common::{CLIP_NORM, LEARNING_RATE, MOMENTUM, REGULARIZATION, STEPS};
+use crate::optimize::options::{Choice, Said, Setting};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
+
+static RATE_SCHEDULE: Setting<RateSchedule> = Setting::choice(
+    "rate_schedule",
+    &[
+        Choice { word: "constant", meaning: "one step size", value: RateSchedule::Constant },
+        Choice { word: "linear", meaning: "in equal steps down to an eighth", value: RateSchedule::Linear },
+        Choice { word: "cosine", meaning: "along half a cosine, down to a hundredth", value: RateSchedule::Cosine },
+        Choice { word: "inverse-sqrt", meaning: "as 1/√(1 + stage), eight stages", value: RateSchedule::InverseSqrt },
+    ],
+    "how the step size falls during the run [default: constant]",
+);
 
 /// Options that every noisy descent has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -46,15 +59,16 @@ pub struct DescentOptions {
     pub average: Average,
 }
 
-impl From<&MethodOptions> for DescentOptions {
-    fn from(o: &MethodOptions) -> Self {
+impl DescentOptions {
+    /// As a user says them.
+    pub(crate) fn read(said: &Said<'_>) -> Self {
         Self {
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            rate_schedule: o.rate_schedule.unwrap_or_default(),
-            clip_norm: o.clip_norm,
-            momentum: o.momentum,
-            regularization: o.regularization,
+            steps: said.get(&STEPS),
+            learning_rate: said.get(&LEARNING_RATE),
+            rate_schedule: said.get(&RATE_SCHEDULE).unwrap_or_default(),
+            clip_norm: said.get(&CLIP_NORM),
+            momentum: said.get(&MOMENTUM),
+            regularization: said.get(&REGULARIZATION),
             ..Self::default()
         }
     }

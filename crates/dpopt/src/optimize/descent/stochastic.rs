@@ -7,8 +7,11 @@ use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
 use crate::mechanism::{ClippedGradient, Gaussian};
+use crate::optimize::algorithm::{RowAccess, Traits};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
@@ -25,15 +28,16 @@ pub struct NoisySgd {
     pub descent: DescentOptions,
 }
 
-impl From<&MethodOptions> for NoisySgd {
-    fn from(o: &MethodOptions) -> Self {
-        Self { sampling_probability: o.sampling_probability, lazy: None, descent: o.into() }
-    }
-}
-
 impl Algorithm for NoisySgd {
     type Schedule = DescentSchedule;
     const NAME: &'static str = "noisy-sgd";
+    const ABOUT: &'static str =
+        "releases noisy sums of clipped gradients over secret Poisson batches (DP-SGD); for very many rows";
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { sampling_probability: said.get(&SAMPLING_PROBABILITY), lazy: None, descent: DescentOptions::read(said) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
         let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;

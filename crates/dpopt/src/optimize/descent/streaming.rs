@@ -6,14 +6,36 @@
 use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm, descend};
 use crate::Released;
 use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
+use crate::optimize::algorithm::{RowAccess, Traits};
+use crate::optimize::options::common::SAMPLING_PROBABILITY;
+use crate::optimize::options::{Choice, Said, Setting};
 use crate::optimize::planning::{gaussian_mu, in_range, noise};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
+
+static CORRELATION: Setting<Correlation> = Setting::choice(
+    "correlation",
+    &[
+        Choice {
+            word: "blt",
+            meaning: "four buffers: near the best for one epoch, memory of four models",
+            value: Correlation::Blt,
+        },
+        Choice {
+            word: "banded",
+            meaning: "square root, as many bands as an epoch has steps: best for several epochs",
+            value: Correlation::Banded,
+        },
+        Choice { word: "tree", meaning: "binary tree, a fresh one per epoch", value: Correlation::Tree },
+        Choice { word: "independent", meaning: "none, for comparison", value: Correlation::Independent },
+    ],
+    "how the noises of the steps are correlated [default: the better of blt and banded]",
+);
 
 /// Options of DP-FTRL.
 #[derive(Clone, Debug, Default)]
@@ -135,15 +157,19 @@ pub struct StreamSchedule {
 /// Most steps: the sensitivity is a sum over all of them.
 const MOST_STEPS: u64 = 1 << 20;
 
-impl From<&MethodOptions> for DpFtrl {
-    fn from(o: &MethodOptions) -> Self {
-        Self { batch_share: o.sampling_probability, correlation: o.correlation, descent: o.into() }
-    }
-}
-
 impl Algorithm for DpFtrl {
     type Schedule = StreamSchedule;
     const NAME: &'static str = "dp-ftrl";
+    const ABOUT: &'static str = "releases noisy sums over the batches of a stream, with noise that cancels over time; for rows that come in an order";
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            batch_share: said.get(&SAMPLING_PROBABILITY),
+            correlation: said.get(&CORRELATION),
+            descent: DescentOptions::read(said),
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<StreamSchedule>, NotApplicable> {
         if problem.relation == Relation::AddOrRemove {

@@ -15,13 +15,42 @@ use super::descent::{AdaptiveUpdate, DescentOptions, DescentSchedule, NoisySgd, 
 use crate::Released;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{EmbeddingGradient, Gaussian};
-use crate::optimize::adaptive::{AdaptiveSchedule, DpAdam, Pagan, Pasan};
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::adaptive::{AdaptiveSchedule, DpAdam, More, Pagan, Pasan, only_with};
+use crate::optimize::algorithm::{RowAccess, Traits};
+use crate::optimize::options::common::SAMPLING_PROBABILITY;
+use crate::optimize::options::{Choice, Range, Said, Setting};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::Budget;
 use serde::Serialize;
+
+static SELECT_ROWS: Setting<bool> = Setting::flag(
+    "select_rows",
+    "train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse",
+);
+static COUNT_NOISE: Setting<f64> = Setting::real(
+    "count_noise",
+    Range::closed(0.1, 100.0, "a number from 0.1 to 100"),
+    "with select_rows: noise of the counts over noise of the gradients [default: 3]",
+)
+.called("RATIO");
+static COUNT_LEVEL: Setting<f64> = Setting::real(
+    "count_level",
+    Range::closed(0.125, 9.0, "a number from 0.125 to 9"),
+    "with select_rows: level of the noisy counts, in standard deviations of their noise",
+)
+.called("LEVEL");
+static EMBEDDING_UPDATE: Setting<AdaptiveRule> = Setting::choice(
+    "embedding_update",
+    &[
+        Choice { word: "scalar", meaning: "one adaptive rate, as pasan", value: AdaptiveRule::Scalar },
+        Choice { word: "diagonal", meaning: "a rate per weight, as pagan", value: AdaptiveRule::Diagonal },
+        Choice { word: "adam", meaning: "as dp-adam", value: AdaptiveRule::Adam },
+    ],
+    "adaptive steps instead of momentum; moments and domain shape them",
+);
 
 /// Options of DP-SGD for embeddings.
 #[derive(Clone, Debug)]
@@ -59,21 +88,6 @@ pub struct EmbeddingSchedule {
     pub adaptive: Option<AdaptiveSchedule>,
 }
 
-impl From<&MethodOptions> for EmbeddingSgd {
-    fn from(o: &MethodOptions) -> Self {
-        let asked = o.embedding.clone();
-        Self {
-            selection: asked.as_ref().and_then(|e| e.selection),
-            model: asked.map_or(Embedding { dimension: 16, towers: None, seed: 0 }, |e| e.model),
-            sampling_probability: o.sampling_probability,
-            lazy: None,
-            update: o.embedding.as_ref().and_then(|e| e.update),
-            adaptive: o.adaptive.clone(),
-            descent: o.into(),
-        }
-    }
-}
-
 /// The linear model that the embedding model is near its start, padded so that it has a multiple of the outputs as weights.
 pub(super) fn linearised(model: &Embedding, problem: &Problem) -> Problem {
     let outputs = problem.loss.outputs();
@@ -92,6 +106,25 @@ pub(super) const NOT_CONVEX: &str = "an embedding model is not convex in its wei
 impl Algorithm for EmbeddingSgd {
     type Schedule = EmbeddingSchedule;
     const NAME: &'static str = "embedding-sgd";
+    const ABOUT: &'static str = "DP-SGD for embedding models, sums of embeddings and two towers";
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        only_with(said, &EMBEDDING_UPDATE);
+        said.needs(&COUNT_NOISE, &SELECT_ROWS);
+        said.needs(&COUNT_LEVEL, &SELECT_ROWS);
+        let (noise_ratio, level) = (said.get(&COUNT_NOISE), said.get(&COUNT_LEVEL));
+        let selection = Selection { noise_ratio, level, ..Selection::default() };
+        Self {
+            model: said.embedding().unwrap_or(Embedding { dimension: 16, towers: None, seed: 0 }),
+            selection: said.get(&SELECT_ROWS).map(|_| selection),
+            sampling_probability: said.get(&SAMPLING_PROBABILITY),
+            lazy: None,
+            update: said.get(&EMBEDDING_UPDATE),
+            adaptive: AdaptiveOptions::read(said, More { adam: true, projections: false }),
+            descent: DescentOptions::read(said),
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
         self.model.check(problem.features, &problem.loss).map_err(NotApplicable::Option)?;

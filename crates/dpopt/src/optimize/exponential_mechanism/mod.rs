@@ -15,15 +15,22 @@ pub use schedule::ChainSchedule;
 use super::output_perturbation::smooth_loss;
 use super::planning::{TARGET_BOUND, check_problem, positive, require_delta};
 use super::risk::RiskModel;
-use super::{Algorithm, MethodOptions, Run, RunError, Solution};
+use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::GibbsDraw;
+use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
+use crate::optimize::options::{Said, Setting};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_privacy::{Budget, Event, Relation};
 use parameters::{Shares, shares};
 use schedule::Facts;
 use serde::Serialize;
+
+static DRAWS: Setting<u64> =
+    Setting::whole("draws", "draws that share the budget; the answer is their mean [default: 1]");
+static CONSTANT_TIME: Setting<bool> =
+    Setting::flag("constant_time", "as many evaluations whatever the data, at many times the cost");
 
 /// Options of the exponential mechanism. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -72,21 +79,20 @@ impl ExponentialMechanism {
     }
 }
 
-impl From<&MethodOptions> for ExponentialMechanism {
-    fn from(o: &MethodOptions) -> Self {
-        Self {
-            regularization: o.regularization,
-            shift: o.shift,
-            clip_norm: o.clip_norm,
-            draws: o.draws,
-            constant_time: o.constant_time.unwrap_or(false),
-        }
-    }
-}
-
 impl Algorithm for ExponentialMechanism {
     type Schedule = GibbsSchedule;
     const NAME: &'static str = "exponential-mechanism";
+    const ABOUT: &'static str = "releases a draw from exp(-beta * regularised loss) by a certified sampler; for few rows and small budgets, slow";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            regularization: said.get(&REGULARIZATION),
+            shift: said.get(&SHIFT),
+            clip_norm: said.get(&CLIP_NORM),
+            draws: said.get(&DRAWS),
+            constant_time: said.get(&CONSTANT_TIME).unwrap_or(false),
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<GibbsSchedule>, NotApplicable> {
         check_problem(problem)?;

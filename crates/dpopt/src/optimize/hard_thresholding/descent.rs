@@ -1,14 +1,18 @@
 //! DP-GD-HT and DP-SGD-HT (spec 16 §1–2), with numerical accounting and a second fit of the chosen features.
 
 use super::refit::{RefitSchedule, Shared, recipe, refit};
+use super::{INITIAL_FEATURES, REFIT_SHARE};
 use super::{SparseOptions, Sparsity};
 use crate::Released;
 use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, CuratorError, Formed, SparseVector, ThresholdedGaussian};
+use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::descent::{DescentOptions, default_clip_norm};
+use crate::optimize::options::Said;
+use crate::optimize::options::common::{MOMENTUM, SAMPLING_PROBABILITY};
 use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
@@ -102,18 +106,6 @@ pub struct DpSgdHt {
     pub sparse: SparseOptions,
 }
 
-impl From<&MethodOptions> for DpGdHt {
-    fn from(o: &MethodOptions) -> Self {
-        Self { sparse: o.into() }
-    }
-}
-
-impl From<&MethodOptions> for DpSgdHt {
-    fn from(o: &MethodOptions) -> Self {
-        Self { sampling_probability: o.sampling_probability, sparse: o.into() }
-    }
-}
-
 /// T Gaussian releases, each on a Poisson batch unless q = 1.
 pub(super) fn releases(z: f64, q: f64, steps: u64) -> Event {
     let one = Event::gaussian(z);
@@ -121,6 +113,16 @@ pub(super) fn releases(z: f64, q: f64, steps: u64) -> Event {
 }
 
 impl SparseOptions {
+    /// Of methods that threshold at every step and fit again in the end, as a user says them.
+    fn stepwise(said: &Said<'_>) -> Self {
+        Self {
+            initial_features: said.get(&INITIAL_FEATURES),
+            refit_share: said.get(&REFIT_SHARE),
+            momentum: said.get(&MOMENTUM),
+            ..Self::read(said)
+        }
+    }
+
     fn plan(
         &self,
         method: &'static str,
@@ -256,6 +258,13 @@ fn predicted(schedule: &HardThresholdSchedule, problem: &Problem) -> f64 {
 impl Algorithm for DpGdHt {
     type Schedule = HardThresholdSchedule;
     const NAME: &'static str = "dp-gd-ht";
+    const ABOUT: &'static str =
+        "keeps the k largest coordinates of noisy full-batch steps, then fits them again; for few features";
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { sparse: SparseOptions::stepwise(said) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
         self.sparse.plan(Self::NAME, 1.0, problem, budget)
@@ -277,6 +286,12 @@ impl Algorithm for DpGdHt {
 impl Algorithm for DpSgdHt {
     type Schedule = HardThresholdSchedule;
     const NAME: &'static str = "dp-sgd-ht";
+    const ABOUT: &'static str = "keeps the k largest coordinates of noisy steps on secret Poisson batches, then fits them again; for few features, huge tables";
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self { sampling_probability: said.get(&SAMPLING_PROBABILITY), sparse: SparseOptions::stepwise(said) }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<HardThresholdSchedule>, NotApplicable> {
         let q = in_range("the sampling probability", self.sampling_probability.unwrap_or(0.1), 1e-9, 1.0)?;

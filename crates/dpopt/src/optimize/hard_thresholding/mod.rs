@@ -27,11 +27,24 @@ pub use peeling::{FeatureFit, Peeling, PeelingSchedule, run_peeling};
 pub use refit::RefitSchedule;
 pub use variance_reduced::{DpScsgHt, DpSvrgHt, VarianceOptions, VarianceReducedSchedule};
 
-use super::method_options::MethodOptions;
 use super::planning::in_range;
 use crate::loss::Loss;
 use crate::mechanism::SparseVector;
+use crate::optimize::options::common::{CLIP_NORM, LEARNING_RATE, MAX_FEATURES, REGULARIZATION, STEPS};
+use crate::optimize::options::{Range, Said, Setting};
 use crate::plan::{NotApplicable, Problem};
+
+pub(super) static INITIAL_FEATURES: Setting<u64> = Setting::whole(
+    "initial_features",
+    "features kept after the first step, falling to max_features over the first half of the steps [default: max_features]",
+)
+.called("K");
+pub(super) static REFIT_SHARE: Setting<f64> = Setting::real(
+    "refit_share",
+    Range::SHARE,
+    "share of the budget for fitting the chosen features again; 0 for no second fit [default: 0.5]",
+)
+.called("SHARE");
 
 /// Options that every method here has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -56,18 +69,17 @@ pub struct SparseOptions {
     pub regularization: Option<f64>,
 }
 
-impl From<&MethodOptions> for SparseOptions {
-    fn from(o: &MethodOptions) -> Self {
+impl SparseOptions {
+    /// What all methods here have, as a user says it; some have more.
+    pub(crate) fn read(said: &Said<'_>) -> Self {
         Self {
-            max_features: o.max_features,
-            initial_features: o.initial_features,
-            intercept: o.intercept,
-            refit_share: o.refit_share,
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            clip_norm: o.clip_norm,
-            momentum: o.momentum,
-            regularization: o.regularization,
+            max_features: said.get(&MAX_FEATURES),
+            intercept: said.intercept(),
+            steps: said.get(&STEPS),
+            learning_rate: said.get(&LEARNING_RATE),
+            clip_norm: said.get(&CLIP_NORM),
+            regularization: said.get(&REGULARIZATION),
+            ..Self::default()
         }
     }
 }

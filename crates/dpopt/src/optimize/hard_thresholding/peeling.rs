@@ -9,15 +9,19 @@
 //! A pick feels noise of about b·ln(d/k) with b ∝ √k, and an entry's bound, √m times below that of the gradient of a row of m equal
 //! entries; a step of hard thresholding feels √(2 ln(d/k)) whatever k is. So: few features out of rows with many entries.
 
+use super::REFIT_SHARE;
 use super::SparseOptions;
 use super::descent::releases;
 use super::refit::{RefitSchedule, Shared, recipe, refit, restricted};
 use crate::loss::Loss;
 use crate::mechanism::{Curator, CuratorError, FeaturePick, FeatureScores, PeelingLaw, SparseVector, VertexFacts};
+use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::descent::{DescentOptions, Recipe, default_clip_norm};
+use crate::optimize::options::common::MOMENTUM;
+use crate::optimize::options::{Choice, MethodOptions, Said, Setting};
 use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, typical_nonzeros};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, Choose, MethodOptions, Prepared, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Choose, Prepared, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
 use crate::progress::{Progress, Silent};
 use crate::records::{Records, SpilledExamples};
@@ -26,6 +30,23 @@ use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+static PEELING: Setting<PeelingLaw> = Setting::choice(
+    "peeling",
+    &[
+        Choice {
+            word: "gumbel",
+            meaning: "exponential mechanism: the largest scores with one Gumbel noise each",
+            value: PeelingLaw::Gumbel,
+        },
+        Choice {
+            word: "laplace",
+            meaning: "report-noisy-max with fresh Laplace noise for every pick",
+            value: PeelingLaw::Laplace,
+        },
+    ],
+    "how a feature is picked [default: the better prediction]",
+);
 
 /// Share of the budget for the intercept.
 const INTERCEPT_SHARE: f64 = 0.05;
@@ -40,12 +61,6 @@ pub struct Peeling {
     pub sparse: SparseOptions,
     /// Chooses the method of the fit where δ = 0: whoever knows all methods says how ([`choose`](crate::optimize::choose)).
     pub fit: Option<Choose>,
-}
-
-impl From<&MethodOptions> for Peeling {
-    fn from(o: &MethodOptions) -> Self {
-        Self { law: o.peeling, sparse: o.into(), fit: None }
-    }
 }
 
 /// How features that are known are fitted.
@@ -196,7 +211,11 @@ impl Peeling {
         let epsilon = |share: f64| share * budget.epsilon() * (1.0 - 1e-12);
         let fit = |features: usize, share: f64, regularization| -> Result<FeatureFit, NotApplicable> {
             let own = Budget::new(epsilon(share), 0.0).map_err(|e| NotApplicable::Option(e.to_string()))?;
-            let options = MethodOptions { regularization, ..MethodOptions::default() };
+            let options = MethodOptions::default();
+            let options = match regularization {
+                Some(lambda) => options.with("regularization", lambda),
+                None => options,
+            };
             let plan = choose(&problem.with_features(features), own, &options)?;
             Ok(FeatureFit::Pure { method: plan.summary().method, epsilon: own.epsilon(), plan: Arc::from(plan) })
         };
@@ -308,6 +327,18 @@ fn predicted(schedule: &PeelingSchedule, problem: &Problem) -> f64 {
 impl Algorithm for Peeling {
     type Schedule = PeelingSchedule;
     const NAME: &'static str = "peeling";
+    const ABOUT: &'static str =
+        "picks k features by noisy scores, then fits them; for very few features, also with delta = 0";
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        let sparse = SparseOptions {
+            refit_share: said.get(&REFIT_SHARE),
+            momentum: said.get(&MOMENTUM),
+            ..SparseOptions::read(said)
+        };
+        Self { law: said.get(&PEELING), sparse, fit: None }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<PeelingSchedule>, NotApplicable> {
         check_problem(problem)?;

@@ -4,6 +4,7 @@ use super::tests::{budget, facts, sparse, table};
 use super::*;
 use crate::Sensitive;
 use crate::mechanism::{Curator, FeaturePick, FeatureScores, PeelingLaw, VertexFacts};
+use crate::optimize::MethodOptions;
 use crate::optimize::{Algorithm, Run, choose};
 use crate::plan::Plan;
 use crate::progress::Silent;
@@ -212,22 +213,24 @@ fn scores_are_taken_where_the_intercept_has_been_fitted() {
 #[test]
 fn what_does_not_fit_is_refused_and_what_does_is_a_candidate() {
     let problem = facts(&table(3000, 50, 4), 4);
-    let named = |options: MethodOptions| MethodOptions { method: Some("peeling".into()), ..options };
+    let named = |options: MethodOptions| options.by("peeling");
     for (wrong, word) in [
         (MethodOptions::default(), "--max-features"),
-        (MethodOptions { max_features: Some(3), refit_share: Some(0.0), ..Default::default() }, "refit share"),
-        (MethodOptions { max_features: Some(3), clip_norm: Some(0.0), ..Default::default() }, "clip_norm"),
+        (MethodOptions::default().with("max_features", 3).with("refit_share", 0.0), "refit share"),
+        (MethodOptions::default().with("max_features", 3).with("clip_norm", 0.0), "clip_norm"),
     ] {
         let Err(why) = choose(&problem, budget(1.0), &named(wrong)) else { panic!("{word}") };
         assert!(why.to_string().contains(word), "{why}");
     }
     for law in LAWS {
-        let options = MethodOptions { max_features: Some(3), peeling: Some(law), ..Default::default() };
+        let options = MethodOptions::default()
+            .with("max_features", 3)
+            .with("peeling", serde_json::to_value(law).unwrap().as_str().unwrap());
         let plan = choose(&problem, budget(1.0), &named(options)).unwrap();
         assert_eq!(plan.schedule()["law"], serde_json::to_value(law).unwrap());
     }
     // without δ only peeling and Frank–Wolfe keep few features
-    let options = MethodOptions { max_features: Some(3), ..Default::default() };
+    let options = MethodOptions::default().with("max_features", 3);
     let chosen = choose(&problem, Budget::new(1.0, 0.0).unwrap(), &options).unwrap().summary().method;
     assert!(["peeling", "frank-wolfe"].contains(&chosen), "{chosen}");
 }

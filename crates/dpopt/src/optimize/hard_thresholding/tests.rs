@@ -3,6 +3,7 @@
 use super::*;
 use crate::Sensitive;
 use crate::mechanism::Curator;
+use crate::optimize::MethodOptions;
 use crate::optimize::{Algorithm, Run, candidates, choose};
 use crate::plan::Plan;
 use crate::progress::Silent;
@@ -168,7 +169,7 @@ fn what_the_intercept_is_exempt_from() {
 #[test]
 fn only_methods_that_limit_features_apply_when_few_are_asked_for() {
     let problem = facts(&table(3000, 50, 4), 4);
-    let options = MethodOptions { max_features: Some(5), ..Default::default() };
+    let options = MethodOptions::default().with("max_features", 5);
     let all = candidates(&problem, budget(1.0), &options);
     for c in &all {
         assert_eq!(
@@ -179,20 +180,20 @@ fn only_methods_that_limit_features_apply_when_few_are_asked_for() {
         );
     }
     assert!(choose(&problem, budget(1.0), &options).unwrap().summary().method.ends_with("-ht"));
-    let named = MethodOptions { method: Some("noisy-sgd".into()), ..options.clone() };
+    let named = options.clone().by("noisy-sgd");
     assert!(choose(&problem, budget(1.0), &named).is_err());
-    let without = MethodOptions { method: Some("dp-gd-ht".into()), ..Default::default() };
+    let without = MethodOptions::of("dp-gd-ht");
     let Err(why) = choose(&problem, budget(1.0), &without) else { panic!("k is needed") };
     assert!(why.to_string().contains("--max-features"));
     for (wrong, word) in [
-        (MethodOptions { max_features: Some(0), ..options.clone() }, "max_features"),
-        (MethodOptions { initial_features: Some(3), ..options.clone() }, "initial_features"),
-        (MethodOptions { refit_share: Some(1.0), ..options.clone() }, "refit_share"),
-        (MethodOptions { steps: Some(0), ..options.clone() }, "steps"),
+        (options.clone().with("max_features", 0), "max_features"),
+        (options.clone().with("initial_features", 3), "initial_features"),
+        (options.clone().with("refit_share", 1.0), "refit_share"),
+        (options.clone().with("steps", 0), "steps"),
         (MethodOptions { intercept: Some(50), ..options.clone() }, "intercept"),
-        (MethodOptions { regularization: Some(1e9), ..options.clone() }, "regularization"),
+        (options.clone().with("regularization", 1e9), "regularization"),
     ] {
-        let named = MethodOptions { method: Some("dp-gd-ht".into()), ..wrong };
+        let named = wrong.by("dp-gd-ht");
         let Err(why) = choose(&problem, budget(1.0), &named) else { panic!("{word}") };
         assert!(why.to_string().contains(word), "{why}");
     }

@@ -5,6 +5,7 @@
 //! exist in every coordinate: these methods take time and memory of all d features. At the first inner step x = x̃ and the
 //! correction is zero: nothing is released there.
 
+use super::INITIAL_FEATURES;
 use super::closed_forms::geometric_steps;
 use super::descent::assumptions;
 use super::{SparseOptions, Sparsity};
@@ -13,18 +14,39 @@ use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, Gaussian, SparseVector};
 use crate::optimize::choices::InnerSteps;
 use crate::optimize::descent::default_clip_norm;
+use crate::optimize::options::common::SAMPLING_PROBABILITY;
+use crate::optimize::options::{Choice, Range, Said, Setting};
 use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
 
+static DIFFERENCE_CLIP: Setting<f64> = Setting::real(
+    "difference_clip",
+    Range::POSITIVE,
+    "norm bound on the change of a record's gradient since the snapshot [default: a quarter of clip_norm]",
+);
+static SNAPSHOT_PROBABILITY: Setting<f64> = Setting::real(
+    "snapshot_probability",
+    Range::PROBABILITY,
+    "probability of a record to enter a snapshot [default: 0.75]",
+);
+static INNER_STEPS: Setting<InnerSteps> = Setting::choice(
+    "inner_steps",
+    &[
+        Choice { word: "fixed", meaning: "snapshot batch over inner batch", value: InnerSteps::Fixed },
+        Choice { word: "geometric", meaning: "geometric with that mean", value: InnerSteps::Geometric },
+    ],
+    "how many inner steps an epoch has [default: fixed]",
+);
+
 /// Multiples of the rule's σ₂/σ₁ that a plan tries with the accountant: the rule is exact for small rates only.
 const SPLITS: [f64; 5] = [0.7, 0.85, 1.0, 1.2, 1.45];
 /// Inner steps of all epochs together by default.
-const INNER_STEPS: u64 = 12;
+const USUAL_STEPS: u64 = 12;
 
 /// Options of the variance reduction. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +57,10 @@ pub struct VarianceOptions {
     pub sampling_probability: Option<f64>,
 }
 
-impl From<&MethodOptions> for VarianceOptions {
-    fn from(o: &MethodOptions) -> Self {
-        Self { difference_clip: o.difference_clip, sampling_probability: o.sampling_probability }
+impl VarianceOptions {
+    /// As a user says them.
+    pub(crate) fn read(said: &Said<'_>) -> Self {
+        Self { difference_clip: said.get(&DIFFERENCE_CLIP), sampling_probability: said.get(&SAMPLING_PROBABILITY) }
     }
 }
 
@@ -61,23 +84,6 @@ pub struct DpScsgHt {
     pub variance: VarianceOptions,
     /// What all methods here have.
     pub sparse: SparseOptions,
-}
-
-impl From<&MethodOptions> for DpSvrgHt {
-    fn from(o: &MethodOptions) -> Self {
-        Self { variance: o.into(), sparse: o.into() }
-    }
-}
-
-impl From<&MethodOptions> for DpScsgHt {
-    fn from(o: &MethodOptions) -> Self {
-        Self {
-            inner: o.inner_steps.unwrap_or(InnerSteps::Fixed),
-            snapshot_probability: o.snapshot_probability,
-            variance: o.into(),
-            sparse: o.into(),
-        }
-    }
 }
 
 /// The schedule of a variance-reduced run.
@@ -166,7 +172,7 @@ impl Kind {
         let q2 = in_range("the sampling probability", variance.sampling_probability.unwrap_or(0.25), 1e-9, 1.0)?;
         if q2 > q1 {
             return Err(NotApplicable::Option(format!(
-                "inner batches ({q2} of the records) are larger than snapshots ({q1}); lower --sampling-probability"
+                "inner batches (sampling_probability {q2}) are larger than snapshots (snapshot_probability {q1}); lower the former"
             )));
         }
         let clip_norm = positive("the clip norm", sparse.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
@@ -187,7 +193,7 @@ impl Kind {
         }
         let total = match sparse.steps {
             Some(0) => return Err(NotApplicable::Option("steps is 0; give at least 1".into())),
-            steps => steps.unwrap_or(INNER_STEPS),
+            steps => steps.unwrap_or(USUAL_STEPS),
         };
         // option II: N = B/b; option I: geometric with that mean. All epochs together have about `total` steps.
         let mean = q1 / q2;
@@ -290,6 +296,15 @@ impl DpScsgHt {
 impl Algorithm for DpSvrgHt {
     type Schedule = VarianceReducedSchedule;
     const NAME: &'static str = "dp-svrg-ht";
+    const ABOUT: &'static str =
+        "keeps the k largest coordinates of noisy snapshots and clipped changes of gradients; for comparison";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            variance: VarianceOptions::read(said),
+            sparse: SparseOptions { initial_features: said.get(&INITIAL_FEATURES), ..SparseOptions::read(said) },
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<VarianceReducedSchedule>, NotApplicable> {
         self.kind().plan(&self.sparse, &self.variance, problem, budget)
@@ -303,6 +318,16 @@ impl Algorithm for DpSvrgHt {
 impl Algorithm for DpScsgHt {
     type Schedule = VarianceReducedSchedule;
     const NAME: &'static str = "dp-scsg-ht";
+    const ABOUT: &'static str = "as dp-svrg-ht, with snapshots of Poisson batches; for comparison";
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            inner: said.get(&INNER_STEPS).unwrap_or(InnerSteps::Fixed),
+            snapshot_probability: said.get(&SNAPSHOT_PROBABILITY),
+            variance: VarianceOptions::read(said),
+            sparse: SparseOptions { initial_features: said.get(&INITIAL_FEATURES), ..SparseOptions::read(said) },
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<VarianceReducedSchedule>, NotApplicable> {
         self.kind().plan(&self.sparse, &self.variance, problem, budget)

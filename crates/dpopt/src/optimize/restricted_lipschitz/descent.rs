@@ -6,16 +6,30 @@
 
 use super::{Noise, Parameters, Profile, bound, minimise_bound, smooth_bound};
 use crate::Released;
+use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::choices::RateSchedule;
 use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
+use crate::optimize::options::common::{
+    CLIP_NORM, DISTANCE, LEARNING_RATE, REGULARIZATION, SAMPLING_PROBABILITY, STEPS,
+};
+use crate::optimize::options::{Range, Said, Setting};
 use crate::optimize::planning::{check_problem, gaussian_mu, in_range, positive};
 use crate::optimize::risk::RiskModel;
-use crate::optimize::{Algorithm, MethodOptions, Run, RunError, Solution};
+use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::records::SpilledExamples;
 use crate::words::number;
 use dpopt_privacy::Budget;
 use serde::Serialize;
+
+static GRADIENT_RANK: Setting<u64> =
+    Setting::whole("gradient_rank", "gradients (features) are publicly known to lie in N directions");
+static GRADIENT_DECAY: Setting<f64> = Setting::real(
+    "gradient_decay",
+    Range::NOT_NEGATIVE,
+    "gradients (features) are publicly known to decay like k^-C over their directions",
+)
+.called("C");
 
 /// Options of regularised descent. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -34,25 +48,6 @@ pub struct RegularizedDescent {
     pub regularization: Option<f64>,
     /// C. Default: the loss's own bound R·sup|φ'|, at which nothing is clipped.
     pub clip_norm: Option<f64>,
-}
-
-impl From<&MethodOptions> for RegularizedDescent {
-    fn from(o: &MethodOptions) -> Self {
-        let profile = match (o.gradient_rank, o.gradient_decay) {
-            (Some(rank), _) => Some(Profile::Rank { rank }),
-            (None, Some(exponent)) => Some(Profile::Decay { exponent }),
-            (None, None) => None,
-        };
-        Self {
-            profile,
-            distance: o.distance,
-            sampling_probability: o.sampling_probability,
-            steps: o.steps,
-            learning_rate: o.learning_rate,
-            regularization: o.regularization,
-            clip_norm: o.clip_norm,
-        }
-    }
 }
 
 /// The schedule of regularised descent.
@@ -110,6 +105,26 @@ impl RegularizedDescent {
 impl Algorithm for RegularizedDescent {
     type Schedule = RegularizedSchedule;
     const NAME: &'static str = "regularized-descent";
+    const ABOUT: &'static str = "releases noisy sums of gradients of a regularised loss; has a proved bound on the error, better where features decay or have low rank";
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        said.only_one(&GRADIENT_RANK, &GRADIENT_DECAY);
+        let profile = match (said.get(&GRADIENT_RANK), said.get(&GRADIENT_DECAY)) {
+            (Some(rank), _) => Some(Profile::Rank { rank }),
+            (None, Some(exponent)) => Some(Profile::Decay { exponent }),
+            (None, None) => None,
+        };
+        Self {
+            profile,
+            distance: said.get(&DISTANCE),
+            sampling_probability: said.get(&SAMPLING_PROBABILITY),
+            steps: said.get(&STEPS),
+            learning_rate: said.get(&LEARNING_RATE),
+            regularization: said.get(&REGULARIZATION),
+            clip_norm: said.get(&CLIP_NORM),
+        }
+    }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<RegularizedSchedule>, NotApplicable> {
         check_problem(problem)?;

@@ -6,7 +6,7 @@ use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cel
 use dpopt::Sensitive;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
-use dpopt::optimize::{AdaptiveOptions, MethodOptions, Moments, Run, choose};
+use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Relation};
 use dpopt::progress::Silent;
@@ -64,13 +64,9 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
         relation: Relation::ZeroOut,
     };
     let (_, method, public) = ROWS[setting.row];
-    let moments = public.map(|_| Moments::Public { spreads: spreads(&fold.validation) });
-    let options = MethodOptions {
-        method: Some(method.into()),
-        steps: setting.steps,
-        adaptive: AdaptiveOptions { moments, ..AdaptiveOptions::default() },
-        ..MethodOptions::default()
-    };
+    let options = MethodOptions::of(method)
+        .with_if("steps", setting.steps)
+        .with_if("public_moments", public.map(|_| spreads(&fold.validation)));
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
     let mut curator = Curator::open(&plan.summary().certificate, trial.source());

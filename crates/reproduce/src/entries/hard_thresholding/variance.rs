@@ -3,7 +3,7 @@
 use super::super::records::DataSet;
 use super::{DELTA, Score, fitted};
 use crate::{Failure, Lab, Summary, Table, cell};
-use dpopt::optimize::MethodOptions;
+use dpopt::optimize::{MethodOptions, has_option};
 use serde::Serialize;
 
 const EPSILON: f64 = 4.0;
@@ -44,16 +44,12 @@ pub(super) fn table(lab: &Lab, sets: &[DataSet], folds: usize) -> Result<(Table,
     }
     let scores: Vec<Vec<Score>> = lab.trials("variance", &cells, 1, |cell, trial| {
         let set = sets.iter().find(|s| s.name == cell.data).ok_or_else(|| Failure::of("no such data"))?;
-        let options = MethodOptions {
-            method: Some(cell.method.into()),
-            steps: Some(cell.steps),
-            learning_rate: Some(cell.rate),
-            sampling_probability: (cell.method != "dp-gd-ht").then_some(SAMPLING),
-            // C is 1/2 for logistic loss and rows of norm 1
-            difference_clip: cell.difference.map(|share| 0.5 * share),
-            refit_share: Some(0.0),
-            ..MethodOptions::default()
-        };
+        let options = MethodOptions::of(cell.method)
+            .with("steps", cell.steps)
+            .with("learning_rate", cell.rate)
+            .with_if("sampling_probability", (cell.method != "dp-gd-ht").then_some(SAMPLING))
+            .with_if("difference_clip", cell.difference.map(|share| 0.5 * share))
+            .with_if("refit_share", has_option(cell.method, "refit_share").then_some(0.0));
         fitted(set, &set.fold(cell.fold, folds), options, EPSILON, trial.seed)
     })?;
     let mut table =

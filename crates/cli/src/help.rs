@@ -1,0 +1,111 @@
+//! `dpopt help`: commands, methods and their options.
+
+use crate::output::{Failure, print};
+use crate::training::argument;
+use crate::usage;
+use clap::{Args, Command, CommandFactory};
+use dpopt::optimize::options::Form;
+use dpopt::optimize::{Described, METHODS, RowAccess, about, catalogue, row_access};
+
+/// The method of embedding models, which is not chosen by name.
+const EMBEDDING: &str = "embedding-sgd";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A command, a method, `methods` or `options`; without it the list of commands
+    topic: Option<String>,
+    /// `options` as a table in Markdown
+    #[arg(long, hide = true)]
+    markdown: bool,
+}
+
+fn methods() -> impl Iterator<Item = &'static str> {
+    METHODS.into_iter().chain([EMBEDDING])
+}
+
+/// A page of flags as the commands show them.
+fn page(name: &str, text: String, options: impl Iterator<Item = &'static Described>) -> String {
+    let flags = options.map(|option| argument(option).hide(false));
+    let command = Command::new(name.to_string()).about(text).disable_help_flag(true).args(flags);
+    command.help_template("{about-with-newline}\n{options}").render_long_help().to_string()
+}
+
+fn of_method(name: &str) -> String {
+    let how = match name {
+        EMBEDDING => "--model embedding, --model two-tower".to_string(),
+        _ => format!("--method {name}"),
+    };
+    let rows = match row_access(name) {
+        Some(RowAccess::Batches) => "memory, or on disk in batches (--memory)",
+        Some(RowAccess::Passes) => "memory, or on disk (--memory)",
+        _ => "memory",
+    };
+    let text = format!(
+        "{how}: {}\nrows: {rows}\n\nEvery option is chosen from public facts unless it is given:",
+        about(name).unwrap_or("")
+    );
+    page(name, text, catalogue().iter().filter(|option| option.methods.contains(&name)))
+}
+
+fn all_methods() -> String {
+    let mut text = String::from("Methods (--method NAME; `dpopt help NAME` shows the options of each):\n\n");
+    for name in methods() {
+        text.push_str(&format!("  {name:<28}{}\n", about(name).unwrap_or("")));
+    }
+    text
+}
+
+/// One line per option and per method, for docs/methods/options.md.
+fn markdown() -> String {
+    let mut text = String::from(
+        "# Options of methods\n\n\
+         Made by `make options` from the descriptions that stand with the methods. As flags of the command line (`--clip-norm`), as keywords in\n\
+         Python (`clip_norm=`). Every option is chosen from public facts unless it is given. A method that does not have an option\n\
+         refuses it by name; without `--method`, only methods that have all given options are compared.\n\n\
+         | option | values | what it does |\n|---|---|---|\n",
+    );
+    for Described { info, .. } in catalogue() {
+        let values = match &info.form {
+            Form::Real { in_words, .. } => in_words.to_string(),
+            Form::Whole => "a whole number, at least 1".to_string(),
+            Form::Flag => "yes or no".to_string(),
+            Form::Reals => "a list of numbers; for the flag a file with one per line".to_string(),
+            Form::Words { words } => {
+                words.iter().map(|(word, meaning)| format!("`{word}`: {meaning}")).collect::<Vec<_>>().join("<br>")
+            }
+        };
+        text.push_str(&format!("| `{}` | {values} | {} |\n", info.name, info.help));
+    }
+    text.push_str("\n| method | what it does | its options |\n|---|---|---|\n");
+    for name in methods() {
+        let own = catalogue().iter().filter(|option| option.methods.contains(&name));
+        let own = own.map(|option| format!("`{}`", option.info.name)).collect::<Vec<_>>().join(" ");
+        text.push_str(&format!("| `{name}` | {} | {own} |\n", about(name).unwrap_or("")));
+    }
+    text
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut program = crate::Cli::command();
+    let Some(topic) = arguments.topic.as_deref() else {
+        return print(&program.render_long_help().to_string());
+    };
+    program.build();
+    let text = match topic {
+        "options" if arguments.markdown => markdown(),
+        "options" => {
+            page("options", "Options of methods (`dpopt help METHOD` shows those of one):".into(), catalogue().iter())
+        }
+        "methods" => all_methods(),
+        name if methods().any(|method| method == name) => of_method(name),
+        name => match program.find_subcommand_mut(name) {
+            Some(command) => command.render_long_help().to_string(),
+            None => {
+                return Err(usage(format!(
+                    "there is no command or method `{name}`; `dpopt help` lists the commands, `dpopt help methods` the methods"
+                )));
+            }
+        },
+    };
+    print(&text)
+}

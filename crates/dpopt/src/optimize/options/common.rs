@@ -1,0 +1,47 @@
+//! Options that methods of several families have.
+
+use super::{Range, Setting};
+
+/// T.
+pub(crate) static STEPS: Setting<u64> = Setting::whole("steps", "number of noisy steps");
+/// η.
+pub(crate) static LEARNING_RATE: Setting<f64> =
+    Setting::real("learning_rate", Range::POSITIVE, "step size on the mean loss, the largest of all steps");
+/// C.
+pub(crate) static CLIP_NORM: Setting<f64> = Setting::real(
+    "clip_norm",
+    Range::POSITIVE,
+    "bound on the norm of one record's gradient (for squared loss also the slope bound of Huber's loss)",
+);
+/// q.
+pub(crate) static SAMPLING_PROBABILITY: Setting<f64> =
+    Setting::real("sampling_probability", Range::PROBABILITY, "probability of a record to enter a batch");
+/// λ.
+pub(crate) static REGULARIZATION: Setting<f64> =
+    Setting::real("regularization", Range::NOT_NEGATIVE, "λ of the squared norm, in units of the sum of losses")
+        .called("LAMBDA");
+/// Of the logistic loss.
+pub(crate) static SHIFT: Setting<f64> = Setting::real(
+    "shift",
+    Range::closed(0.0, 20.0, "a number from 0 to 20"),
+    "shift of the logistic loss: 2 for accuracy, 0 for calibrated probabilities",
+);
+/// D.
+pub(crate) static DISTANCE: Setting<f64> = Setting::real(
+    "distance",
+    Range::POSITIVE,
+    "public guess of the norm of the best weights; some methods answer within this ball",
+);
+/// β.
+pub(crate) static MOMENTUM: Setting<f64> = Setting::real(
+    "momentum",
+    Range::SHARE,
+    "heavy-ball momentum; for adaptive steps the decay of the mean of gradients",
+);
+/// k.
+pub(crate) static MAX_FEATURES: Setting<u64> = Setting::whole(
+    "max_features",
+    "largest number of features with a weight that is not zero, a public choice; the intercept is not counted",
+)
+.called("K")
+.of_the_answer();
