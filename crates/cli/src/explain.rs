@@ -1,7 +1,7 @@
 //! `dpopt explain`: what a fit would do and cost, without reading records.
 
 use crate::output::{Failure, note, print, print_json, table};
-use crate::refusal::refused;
+use crate::refusal::{refused, with_flags};
 use crate::spending::failed;
 use crate::training::{Common, Task};
 use crate::usage;
@@ -157,7 +157,9 @@ fn shown(e: &Explained, read: &str) -> String {
                 probability(row.delta),
                 row.accountant.clone(),
             ],
-            Outcome::Refused { not_applicable } => vec![c.method.clone(), format!("not applicable: {not_applicable}")],
+            Outcome::Refused { not_applicable } => {
+                vec![c.method.clone(), format!("not applicable: {}", with_flags(not_applicable))]
+            }
         })
         .collect();
     let headings = ["method", "#noise", "#steps", "#gradients", "#excess risk", "#epsilon", "#delta", "accountant"];

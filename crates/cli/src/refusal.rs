@@ -16,7 +16,7 @@ pub(crate) fn refused(why: &NotApplicable) -> Failure {
 
 /// `text` with the names of options as flags: those in backticks, those of several words anywhere, a single word where the text
 /// opens with "word is".
-fn with_flags(text: &str) -> String {
+pub(crate) fn with_flags(text: &str) -> String {
     let is_option = |word: &str| catalogue().iter().any(|option| option.info.name == word);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let opens = text.split_once(" is ").map_or("", |(first, _)| first);

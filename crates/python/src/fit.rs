@@ -120,6 +120,12 @@ pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
     Ok(CertifiedPlan { problem, prepared: chosen, table: json(&rows)? })
 }
 
+/// Every option of every method as JSON: name, help, values, methods that have it.
+#[pyfunction]
+pub(crate) fn method_options() -> PyResult<String> {
+    json(&dpopt::optimize::catalogue())
+}
+
 #[pymethods]
 impl CertifiedPlan {
     /// All candidates as JSON, the best prediction first.

@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::examples::{Examples, encode_dense_f32, encode_dense_f64, encode_sparse_f32, encode_sparse_f64};
     #[pymodule_export]
-    use crate::fit::{CertifiedPlan, plan, probability};
+    use crate::fit::{CertifiedPlan, method_options, plan, probability};
     #[pymodule_export]
     use crate::ledger::FileLedger;
     #[pymodule_export]

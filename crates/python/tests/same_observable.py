@@ -400,7 +400,9 @@ def walked(chosen, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="walk everything (half an hour or more; prints how far it is)")
+    parser.add_argument(
+        "--full", action="store_true", help="walk everything (half an hour or more; prints how far it is)"
+    )
     parser.add_argument(
         "--slice", default=(0, 23), type=int, nargs=2, metavar=("FIRST", "STEP"), help="which cases without --full"
     )

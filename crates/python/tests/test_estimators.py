@@ -131,19 +131,17 @@ def test_every_method_fits_within_its_budget(table, method):
 def test_adaptive_methods_take_moments_and_domains(table):
     X, y, _ = table
     for moments, source in [
-        ("private", "private"),
-        ("running", "running"),
-        ("none", "none"),
-        (np.array([3.0, 3.0, 3.0]), "public"),
+        ({"moments": "private"}, "private"),
+        ({"moments": "running"}, "running"),
+        ({"moments": "none"}, "none"),
+        ({"public_moments": np.array([3.0, 3.0, 3.0])}, "public"),
     ]:
-        model = dpopt.LogisticRegression(**PUBLIC, method="pagan", moments=moments, domain=("box", 50.0)).fit(X, y)
+        model = dpopt.LogisticRegression(**PUBLIC, method="pagan", **moments, box_radius=50.0).fit(X, y)
         assert model.plan_.schedule["moments"]["from"] == source
         assert model.plan_.schedule["domain"] == {"form": "box", "radius": 50.0}
         assert model.privacy_.epsilon <= 1.0 and model.score(X, y) > 0.7
     with pytest.raises(ValueError, match="2 entries for 3 features"):
-        dpopt.LogisticRegression(**PUBLIC, method="pagan", moments=[1.0, 1.0]).fit(X, y)
-    with pytest.raises(ValueError, match="domain must be"):
-        dpopt.LogisticRegression(**PUBLIC, method="pagan", domain=3).fit(X, y)
+        dpopt.LogisticRegression(**PUBLIC, method="pagan", public_moments=[1.0, 1.0]).fit(X, y)
 
 
 def test_known_decay_lowers_the_proved_bound():

@@ -50,5 +50,14 @@ fn wrong_moments_and_domains_are_refused_with_the_reason() {
     // out of every method's range: refused at once, not in the method's row
     assert!(refuse(d.path(), &[&explain[..], &["--box-radius", "-1"]].concat()).contains("--box-radius is -1"));
     let linear = ["explain", "--rows", "5000", "--features", "3", "--epsilon", "1", "--embedding-update", "adam"];
-    assert!(refuse(d.path(), &linear).contains("--method pagan"));
+    let line = refuse(d.path(), &linear);
+    assert!(line.contains("`--embedding-update` is an option of embedding models"), "{line}");
+    // what a method does not have is refused by name, with what it has
+    for (method, flag, value) in
+        [("noisy-gradient-descent", "--ball-radius", ".001"), ("noisy-newton", "--clip-norm", "1")]
+    {
+        let asked = ["explain", "--rows", "5000", "--features", "3", "--epsilon", "1", "--method", method, flag, value];
+        let said = succeed(d.path(), &asked);
+        assert!(said.contains(&format!("{method} has no option `{flag}`; it has `--")), "{said}");
+    }
 }

@@ -62,3 +62,28 @@ fn help_and_version_work() {
     }
     assert_eq!(dpopt(d.path(), &["fit"]).status.code(), Some(2));
 }
+
+#[test]
+fn help_shows_every_method_and_option_and_the_documentation_agrees() {
+    let d = tempfile::tempdir().unwrap();
+    let methods = succeed(d.path(), &["help", "methods"]);
+    let options = succeed(d.path(), &["help", "options"]);
+    for method in dpopt::optimize::METHODS {
+        assert!(methods.contains(&format!("\n  {method} ")), "{method}");
+        let page = succeed(d.path(), &["help", method]);
+        for option in dpopt::optimize::catalogue() {
+            let flag = format!("--{}", option.info.name.replace('_', "-"));
+            let shown = page.lines().any(|line| line.split_whitespace().next() == Some(&flag));
+            assert_eq!(shown, option.methods.contains(&method), "{method} {flag}");
+            assert!(options.contains(&flag), "{flag}");
+        }
+    }
+    // the first page has what everyone needs, and says where the rest is
+    let fit = succeed(d.path(), &["fit", "--help"]);
+    assert!(!fit.contains("\n      --steps") && fit.contains("dpopt help METHOD"));
+    assert_eq!(fit, succeed(d.path(), &["help", "fit"]));
+    assert!(refuse(d.path(), &["help", "nosuch"]).contains("`dpopt help methods`"));
+    let table = succeed(d.path(), &["help", "options", "--markdown"]);
+    let written = include_str!("../../../../docs/methods/options.md");
+    assert!(table == written, "docs/methods/options.md is not what the methods say; run `make options`");
+}

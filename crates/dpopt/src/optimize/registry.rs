@@ -151,7 +151,15 @@ impl MethodOptions {
     pub fn check(&self) -> Result<(), NotApplicable> {
         for (name, value) in &self.said {
             match described(name) {
-                Some(option) => option.info.check(value)?,
+                Some(option) => {
+                    option.info.check(value)?;
+                    if self.embedding.is_none() && option.methods == [EMBEDDING.name] {
+                        return Err(NotApplicable::Option(format!(
+                            "`{name}` is an option of embedding models, and this model is linear; ask for an embedding model, or leave \
+                             the option out"
+                        )));
+                    }
+                }
                 None => {
                     let known: Vec<&str> = catalogue().iter().map(|o| o.info.name).collect();
                     let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));

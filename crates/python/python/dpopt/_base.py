@@ -34,13 +34,6 @@ def share_of(epsilon: float, delta: float, parts: int) -> tuple[float, float]:
     return math.nextafter(epsilon / parts, 0) * (1 - 1e-15), math.nextafter(delta / parts, 0) * (1 - 1e-15)
 
 
-def keep(estimator: Any, given: dict[str, Any]) -> None:
-    """Stores the parameters of ``__init__`` (its ``locals()``) under their names, as scikit-learn wants them: unchanged."""
-    for name, value in given.items():
-        if name not in ("self", "__class__"):
-            setattr(estimator, name, value)
-
-
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from . import _core, accounting
-from ._base import keep, stage
+from ._base import stage
 from ._docs import documented
 from ._linear import PrivateLinear, Task
+from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
 from ._warnings import warn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import LinearOptions
 
 #: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
 LABEL_SHARE = 0.05
@@ -168,6 +174,7 @@ class ProbabilityMixin:
             return np.log(self.predict_proba(X))
 
 
+@with_options(LINEAR_OPTIONS)
 @documented
 class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
     """Private logistic regression, binary or multinomial.
@@ -184,11 +191,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
-        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None,
-        shift=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
-        moments=None, moment_share=None, domain=None, second_momentum=None,
-        draws=None, constant_time=None, insecure_seed=None,
+        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -198,6 +201,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
         return {"name": "softmax", "classes": int(n_classes)}, False
 
 
+@with_options(LINEAR_OPTIONS, without=("shift",))
 @documented
 class LinearSVC(PrivateLinearClassifier):
     """Private linear support vector classifier (hinge loss, smoothed around its corner).
@@ -218,10 +222,7 @@ class LinearSVC(PrivateLinearClassifier):
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
-        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
-        moments=None, moment_share=None, domain=None, second_momentum=None,
-        draws=None, constant_time=None, insecure_seed=None,
+        insecure_seed=None, **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -232,6 +233,7 @@ class LinearSVC(PrivateLinearClassifier):
         return {"name": "smoothed-hinge", "width": width}, True
 
 
+@with_options(LINEAR_OPTIONS)
 @documented
 class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear classifiers.
@@ -251,10 +253,7 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     def __init__(
         self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
-        moments=None, moment_share=None, domain=None, second_momentum=None,
-        draws=None, constant_time=None, insecure_seed=None,
+        insecure_seed=None, **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 

@@ -23,22 +23,12 @@ PARAMETERS = """Args:
         budget: a :class:`dpopt.Ledger` that is charged before any record is read.
         fit_intercept, intercept_scaling: whether there is a constant, and its size next to a row of norm 1.
         n_rows: public number of rows, or a public guess of it under add-or-remove.
-        regularization: λ on the sum of the losses of bounded rows. None: chosen from public facts.
-        shift, steps, learning_rate, clip_norm, momentum, sampling_probability: of the methods that have them.
-        gradient_decay, gradient_rank, distance: for ``"regularized-descent"``: public knowledge that features decay like k^-c
-            or lie in r directions, and a guess of the norm of the best weights; they shape its proved error bound.
-        rate_schedule: of descents: ``"constant"`` (the default), ``"linear"``, ``"cosine"`` or ``"inverse-sqrt"``.
-        correlation: of ``method="dp-ftrl"``: ``"blt"``, ``"banded"``, ``"tree"`` or ``"independent"``; by default the better of
-            the first two.
-        moments: of the adaptive methods (``"pagan"``, ``"pasan"``, ``"dp-adam"``, ``"dp-adagrad"``): the shape of clip and noise.
-            ``"private"`` releases the features' mean squares first (`moment_share` of the budget, a tenth by default),
-            ``"private-halving"`` round by round, ``"running"`` takes them from released gradients, ``"none"`` a ball; or an
-            array of public root mean squares, one per feature, in the units of X (around the middle of `bounds`).
-        domain: of the adaptive methods: ``("box", r)`` or ``("ball", r)`` for the weights of bounded rows.
-        second_momentum: β₂ of ``"dp-adam"``.
-        draws, constant_time: of ``method="exponential-mechanism"``: draws that share the budget, and as much work whatever
-            the data.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
+
+    Options of methods. None: chosen from public facts. A method that does not have an option refuses it by name; ``method="auto"``
+    compares the methods that have all that are given (docs/methods/options.md says which have what):
+
+{options}
 
     Fitted attributes: ``coef_``, ``intercept_``, ``classes_``, ``privacy_`` (:class:`dpopt.Privacy`), ``plan_``
     (:class:`dpopt.Plan`), ``noise_std_`` (of the main release; NaN for a method that adds no noise), ``coef_noise_std_``

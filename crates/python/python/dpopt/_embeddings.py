@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._base import keep
 from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
 from ._docs import documented
 from ._linear import Task
+from ._options import EMBEDDING_OPTIONS, keep, with_options
 from ._reading import whole
 from ._regressors import PrivateLinearRegressor
 from ._rows import Bounding
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import EmbeddingOptions
 
 
 class EmbeddingMixin:
@@ -27,19 +32,8 @@ class EmbeddingMixin:
             "seed": whole(self.embedding_seed, "embedding_seed"),  # type: ignore[attr-defined]
         }
 
-    def _plan(self, rows: int, facts: Bounding, *rest: Any, **options: Any) -> Any:
-        self._embedding = {"model": self._model(facts)}
-        if self.select_rows:  # type: ignore[attr-defined]
-            self._embedding["selection"] = {"noise-ratio": self.count_noise, "level": self.count_level}  # type: ignore[attr-defined]
-        if self.embedding_update is not None:  # type: ignore[attr-defined]
-            self._embedding["update"] = self.embedding_update  # type: ignore[attr-defined]
-        try:
-            return super()._plan(rows, facts, *rest, **options)  # type: ignore[misc]
-        finally:
-            del self._embedding
-
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "embedding": self._embedding}  # type: ignore[misc]
+    def _options(self, facts: Bounding) -> dict[str, Any]:
+        return {**super()._options(facts), "embedding": self._model(facts)}  # type: ignore[misc]
 
     def _tables(self, facts: Bounding, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """Per feature of X its numbers, in the units of X, and what every row has besides."""
@@ -107,6 +101,7 @@ def _ranges(chosen: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2])]
 
 
+@with_options(EMBEDDING_OPTIONS)
 @documented
 class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassifier):
     """Private classifier on sums of embeddings (fastText): scores are linear in Σ x_j·E_j, a vector of `embedding_dim` numbers.
@@ -114,10 +109,6 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
     {parameters}
         embedding_dim: numbers per feature.
         embedding_seed: public seed of the values that embeddings start at.
-        select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
-        count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
-        embedding_update: adaptive steps instead of momentum: ``"diagonal"`` (as ``"pagan"``), ``"scalar"`` (as ``"pasan"``) or
-            ``"adam"``; `moments` then shape clip and noise, by feature.
 
     Also ``embeddings_`` (features × embedding_dim) and ``output_`` (outputs × embedding_dim); no ``coef_``.
 
@@ -131,11 +122,9 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, select_rows=False, count_noise=None,
-        count_level=None, embedding_update=None, moments=None, moment_share=None, second_momentum=None, bounds=None,
+        self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, bounds=None,
         row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
-        fit_intercept=True, intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None,
-        clip_norm=None, momentum=None, sampling_probability=None, rate_schedule=None, insecure_seed=None,
+        fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -160,6 +149,7 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
         return []
 
 
+@with_options(EMBEDDING_OPTIONS)
 @documented
 class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
     """Private two-tower model of two classes: a user's vector times an item's, plus a weight per feature.
@@ -169,10 +159,6 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
             and the second half.
         embedding_dim: numbers per feature.
         embedding_seed: public seed of the values that embeddings start at.
-        select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
-        count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
-        embedding_update: adaptive steps instead of momentum: ``"diagonal"`` (as ``"pagan"``), ``"scalar"`` (as ``"pasan"``) or
-            ``"adam"``; `moments` then shape clip and noise, by feature.
 
     Also ``embeddings_`` (features × embedding_dim).
 
@@ -190,11 +176,9 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
-        select_rows=False, count_noise=None, count_level=None, embedding_update=None, moments=None, moment_share=None,
-        second_momentum=None, bounds=None, row_norm=None, max_nonzeros=None, classes=None,
+        bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        rate_schedule=None, insecure_seed=None,
+        insecure_seed=None, **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -216,6 +200,7 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
         return tags
 
 
+@with_options(EMBEDDING_OPTIONS)
 @documented
 class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
     """Private two-tower model of a number, for example a rating: matrix factorisation with side features.
@@ -225,21 +210,15 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
             and the second half.
         embedding_dim: numbers per feature.
         embedding_seed: public seed of the values that embeddings start at.
-        select_rows: train only the embeddings of features that a noisy count of each batch chooses: the model stays sparse.
-        count_noise, count_level: noise of those counts over that of gradients, and their level in its standard deviations.
-        embedding_update: adaptive steps instead of momentum: ``"diagonal"`` (as ``"pagan"``), ``"scalar"`` (as ``"pasan"``) or
-            ``"adam"``; `moments` then shape clip and noise, by feature.
 
     Also ``embeddings_`` (features × embedding_dim).
     """
 
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
-        select_rows=False, count_noise=None, count_level=None, embedding_update=None, moments=None, moment_share=None,
-        second_momentum=None, bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
+        bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        rate_schedule=None, insecure_seed=None,
+        insecure_seed=None, **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
 

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import accounting
 from ._base import PrivateEstimator, share_of, stage
+from ._options import said
 from ._plan import Plan, make_plan
-from ._reading import array, number, required, same_length, validated, whole
+from ._reading import number, required, same_length, validated, whole
 from ._rows import Bounding, bounding
 
 
@@ -46,14 +47,8 @@ class Task:
 class PrivateLinear(PrivateEstimator):
     """Linear models: rows are bounded, one score per output."""
 
-    _method_options: Sequence[str] = (
-        "steps", "learning_rate", "clip_norm", "momentum", "sampling_probability", "regularization", "shift",
-        "gradient_decay", "gradient_rank", "distance",
-        "rate_schedule", "correlation",
-        "draws", "constant_time",
-        "max_features", "initial_features", "refit_share", "difference_clip", "snapshot_probability", "inner_steps",
-        "l1_norm", "refresh_every", "peeling",
-    )  # fmt: skip
+    #: Options of methods that the estimator has; see :mod:`dpopt._options`.
+    _method_options: Sequence[str] = ()
 
     def _facts(self, X: Any, n_features: int, quiet: bool = False) -> Bounding:
         scaling = number(self.intercept_scaling, "intercept_scaling") if self.fit_intercept else 0.0
@@ -61,37 +56,19 @@ class PrivateLinear(PrivateEstimator):
             n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet, self.max_nonzeros
         )
 
-    def _options(self) -> dict[str, Any]:
-        options = {name: getattr(self, name, None) for name in self._method_options}
-        options["method"] = None if self.method == "auto" else self.method
-        return options
-
-    def _adaptive(self, facts: Bounding) -> dict[str, Any]:
-        """Ellipsoid and domain of the adaptive methods."""
-        moments, domain = getattr(self, "moments", None), getattr(self, "domain", None)
-        options: dict[str, Any] = {}
-        if isinstance(moments, str):
-            options["moments"] = {"from": moments}
-        elif moments is not None:
-            spreads = array(moments, "moments").astype(np.float64).ravel()
+    def _options(self, facts: Bounding) -> dict[str, Any]:
+        """The method and what is said of its options."""
+        options = said(self)
+        spreads = options.get("public_moments")
+        if spreads is not None:
             if len(spreads) != len(facts.scale):
                 raise ValueError(
-                    f"moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each"
+                    f"public_moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each"
                 )
-            encoded = list(spreads * facts.scale) + ([float(facts.intercept)] if facts.intercept else [])
-            options["moments"] = {"from": "public", "spreads": encoded}
-        if domain is not None:
-            if not (
-                isinstance(domain, (tuple, list))
-                and len(domain) == 2
-                and isinstance(domain[0], str)
-                and domain[0] in ("box", "ball")
-            ):
-                raise ValueError('domain must be ("box", radius) or ("ball", radius)')
-            options["domain"] = {"form": domain[0], "radius": number(domain[1], "the radius of domain")}
-        for name in ("moment_share", "second_momentum"):
-            if getattr(self, name, None) is not None:
-                options[name.replace("_", "-")] = number(getattr(self, name), name)
+            encoded = list(np.asarray(spreads) * facts.scale)
+            options["public_moments"] = encoded + ([float(facts.intercept)] if facts.intercept else [])
+        if self.method != "auto":
+            options["method"] = self.method
         return options
 
     def _plan(
@@ -104,8 +81,8 @@ class PrivateLinear(PrivateEstimator):
         delta: float,
         compare: bool = False,
     ) -> tuple[Any, Plan]:
-        options = {**self._options(), "adaptive": self._adaptive(facts)}
-        if facts.intercept and options["max_features"] is not None:
+        options = self._options(facts)
+        if facts.intercept and "max_features" in options:
             # the last encoded feature: always kept, not counted
             options["intercept"] = facts.width - 1
         return make_plan(

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
-from ._base import PrivateEstimator, keep, stage
+from ._base import PrivateEstimator, stage
 from ._html import table
+from ._options import keep
 from ._plan import GAUSSIAN_SAMPLER_ERROR, Plan
 from ._reading import validated, whole
 from ._rows import Bounding, bounding

@@ -40,7 +40,9 @@ class Plan:
         for candidate in self.candidates:
             if candidate["method"] == self.method and not candidate.get("not_applicable"):
                 return candidate
-        reasons = "; ".join(f"{c['method']}: {c['not_applicable']}" for c in self.candidates)
+        # one that was asked for by name stands first
+        refused = [c for c in self.candidates if c.get("not_applicable")]
+        reasons = "; ".join(f"{c['method']}: {c['not_applicable']}" for c in refused)
         raise _core.PrivacyError(f"no method applies; {reasons}")
 
     @property
@@ -153,7 +155,7 @@ def make_plan(
     """The runnable plan of the compiled library and its description."""
     request = {
         "rows": rows, "features": features, "nonzeros": nonzeros, "row_norm": row_norm, "loss": loss, "relation": relation,
-        "epsilon": epsilon, "delta": delta, "options": {k.replace("_", "-"): v for k, v in options.items() if v is not None},
+        "epsilon": epsilon, "delta": delta, "options": options,
         "compare": compare,
     }  # fmt: skip
     runnable = _planned(json.dumps(request, sort_keys=True))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ._base import keep
 from ._docs import documented
 from ._linear import PrivateLinear, Task
+from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import number, same_length, shown, target
-from ._rows import _pair
+from ._rows import Bounding, _pair
 from ._warnings import warn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import LinearOptions
 
 
 class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
@@ -84,6 +89,13 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
         return self._with_tags(super().__sklearn_tags__())
 
 
+@with_options(
+    LINEAR_OPTIONS,
+    without=(
+        "regularization",
+        "shift",
+    ),
+)
 @documented
 class LinearRegression(PrivateLinearRegressor):
     """Private least squares (Huber's loss where a method needs a bounded slope).
@@ -101,14 +113,18 @@ class LinearRegression(PrivateLinearRegressor):
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
-        moments=None, moment_share=None, domain=None, second_momentum=None,
-        draws=None, constant_time=None, insecure_seed=None,
+        insecure_seed=None, **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
 
+@with_options(
+    LINEAR_OPTIONS,
+    without=(
+        "regularization",
+        "shift",
+    ),
+)
 @documented
 class Ridge(PrivateLinearRegressor):
     """Private ridge regression.
@@ -128,20 +144,18 @@ class Ridge(PrivateLinearRegressor):
     def __init__(
         self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
-        moments=None, moment_share=None, domain=None, second_momentum=None,
-        draws=None, constant_time=None, insecure_seed=None,
+        insecure_seed=None, **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, facts: Bounding) -> dict[str, Any]:
         alpha = number(self.alpha, "alpha")
         if not (alpha > 0 and math.isfinite(alpha)):
             raise ValueError(f"alpha is {alpha}; give a positive, finite number (or use LinearRegression)")
-        return {**super()._options(), "regularization": alpha}
+        return {**super()._options(facts), "regularization": alpha}
 
 
+@with_options(LINEAR_OPTIONS, without=("shift",))
 @documented
 class SGDRegressor(PrivateLinearRegressor):
     """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear regression.
@@ -162,11 +176,7 @@ class SGDRegressor(PrivateLinearRegressor):
     def __init__(
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
         row_norm=None, max_nonzeros=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
-        intercept_scaling=0.5, n_rows=None, regularization=None, steps=None, learning_rate=None, clip_norm=None,
-        momentum=None, sampling_probability=None,
-        gradient_decay=None, gradient_rank=None, distance=None, rate_schedule=None, correlation=None,
-        moments=None, moment_share=None, domain=None, second_momentum=None,
-        draws=None, constant_time=None, insecure_seed=None,
+        intercept_scaling=0.5, n_rows=None, insecure_seed=None, **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._base import keep
 from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
 from ._docs import documented
+from ._options import SPARSE_OPTIONS, keep, with_options
 from ._reading import shown
 from ._regressors import PrivateLinearRegressor
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import SparseOptions
+
 SPARSE_PARAMETERS = """    max_features: k, the largest number of features with a coefficient that is not zero; the intercept is not counted.
-            A public choice: never the number that looks best on these records.
-        initial_features: features kept after the first step; falls to `max_features` over the first half of the steps.
-        refit_share: share of the budget for fitting the chosen features again. None: 0.5; 0: no second fit.
-        difference_clip, snapshot_probability, inner_steps: of ``dp-svrg-ht`` and ``dp-scsg-ht``.
-        peeling: of ``peeling``: how a feature is picked, "gumbel" or "laplace". None: the better prediction.
-        l1_norm, refresh_every: of ``frank-wolfe``: largest l1 norm of the coefficients, and after how many steps all slopes are
-            computed anew."""
+            A public choice: never the number that looks best on these records."""
 
 
 def _sparse(cls: Any) -> Any:
@@ -41,6 +40,7 @@ class _Support:
             raise ValueError(f"max_features is {shown(k)}; give a whole number, at least 1")
 
 
+@with_options(SPARSE_OPTIONS)
 @_sparse
 class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifier):
     """Private logistic regression with at most `max_features` features (per class, if there are more than two).
@@ -63,10 +63,7 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
     def __init__(
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
-        peeling=None, l1_norm=None, refresh_every=None,
-        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        insecure_seed=None,
+        insecure_seed=None, **options: Unpack[SparseOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -75,6 +72,7 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
         return {"name": "logistic", "shift": 0.0}, True
 
 
+@with_options(SPARSE_OPTIONS)
 @_sparse
 class SparseLinearRegression(_Support, PrivateLinearRegressor):
     """Private least squares with at most `max_features` features.
@@ -94,10 +92,7 @@ class SparseLinearRegression(_Support, PrivateLinearRegressor):
     def __init__(
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        initial_features=None, refit_share=None, difference_clip=None, snapshot_probability=None, inner_steps=None,
-        peeling=None, l1_norm=None, refresh_every=None,
-        regularization=None, steps=None, learning_rate=None, clip_norm=None, momentum=None, sampling_probability=None,
-        insecure_seed=None,
+        insecure_seed=None, **options: Unpack[SparseOptions],
     ):  # fmt: skip
         keep(self, locals())
 

@@ -23,7 +23,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import PrivateEstimator, keep, stage
+from ._base import PrivateEstimator, stage
+from ._options import keep
 from ._plan import Privacy
 from ._reading import (
     array,
