@@ -40,7 +40,8 @@ pub(crate) struct TableFlags {
     /// What to do with a cell or row that cannot be read, or a row of the wrong width
     #[arg(long, value_enum, default_value_t)]
     bad_cells: BadCellsFlag,
-    /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, and noisy-sgd reads them in batches.
+    /// Most memory, e.g. 512M or 2G. fit: further encoded rows go to an unnamed temporary file, for methods that read rows from disk (by
+    /// default noisy-sgd).
     /// Any command: a gzipped Parquet file may not unzip to more (by default 2G)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<u64>,
