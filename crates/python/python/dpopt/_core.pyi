@@ -34,6 +34,7 @@ __all__ = [
     "gdp_estimate",
     "histogram",
     "laplace_sum",
+    "method_options",
     "parse",
     "plan",
     "privacy_curve",
