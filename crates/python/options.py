@@ -6,6 +6,8 @@ from dpopt import _options
 
 TARGET = Path(__file__).parent / "python" / "dpopt" / "_keywords.py"
 TYPES = {"real": "float | None", "whole": "int | None", "flag": "bool", "reals": "ArrayLike | None"}
+#: A parameter of its own, which sparse models cannot do without.
+REQUIRED = "max_features"
 FAMILIES = {
     "LinearOptions": (_options.LINEAR_OPTIONS, "methods that use all features"),
     "SparseOptions": (_options.SPARSE_OPTIONS, "methods that keep few features"),
@@ -32,7 +34,7 @@ def text():
     by_name = {option["name"]: option for option in _options.CATALOGUE}
     for family, (names, whose) in FAMILIES.items():
         lines += ["", "", f"class {family}(TypedDict, total=False):", f'    """Options of {whose}."""', ""]
-        lines += [f"    {name}: {kind(by_name[name])}" for name in names]
+        lines += [f"    {name}: {kind(by_name[name])}" for name in names if name != REQUIRED]
     return "\n".join(lines) + "\n"
 
 

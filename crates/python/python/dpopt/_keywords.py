@@ -47,7 +47,6 @@ class SparseOptions(TypedDict, total=False):
     sampling_probability: float | None
     initial_features: int | None
     refit_share: float | None
-    max_features: int | None
     difference_clip: float | None
     inner_steps: Literal["fixed", "geometric"] | None
     snapshot_probability: float | None
