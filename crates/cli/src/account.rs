@@ -12,7 +12,7 @@ use dpopt::report::{number, probability};
 use dpopt_privacy::accountant::{self, AccountingError, Bound};
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::expression::{self, Free};
-use dpopt_privacy::{Budget, Event, Relation, calibrate};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -253,13 +253,15 @@ fn find(
     event_of(Some(1.0))?.check(relation).map_err(usage)?; // any other mistake in the text is reported here
     let mechanism = |x: f64| event_of(Some(x)).unwrap_or(Event::NonPrivate);
     let counted = |n: u64| mechanism(n as f64);
+    // a price is a price whoever is protected
+    let terms = Neighbours::of_records(relation).within(budget);
     // each search ends with a certificate of the value that it returns
     let found = match first {
-        Free::Noise => calibrate::noise(mechanism, relation, budget).map(|f| f.0),
-        Free::Cost => calibrate::cost(mechanism, relation, budget).map(|f| f.0),
-        Free::SamplingProbability => calibrate::sampling_probability(mechanism, relation, budget).map(|f| f.0),
-        Free::Steps => calibrate::steps(counted, relation, budget).map(|f| f.0 as f64),
-        Free::SampleSize { of } => calibrate::count(counted, of, relation, budget).map(|f| f.0 as f64),
+        Free::Noise => calibrate::noise(mechanism, terms).map(|f| f.0),
+        Free::Cost => calibrate::cost(mechanism, terms).map(|f| f.0),
+        Free::SamplingProbability => calibrate::sampling_probability(mechanism, terms).map(|f| f.0),
+        Free::Steps => calibrate::steps(counted, terms).map(|f| f.0 as f64),
+        Free::SampleSize { of } => calibrate::count(counted, of, terms).map(|f| f.0 as f64),
     };
     found.map(|value| (value, what)).map_err(|e| not_found(what, e))
 }

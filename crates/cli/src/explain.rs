@@ -11,7 +11,7 @@ use dpopt::loss::embedding::Embedding;
 use dpopt::optimize::{Regime, Regimes, candidates};
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
-use dpopt_privacy::{Budget, Relation, Shown};
+use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -102,7 +102,8 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     };
     let relation = Relation::from(common.relation);
     let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
-    let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, relation };
+    let problem =
+        Problem { rows, features, nonzeros, row_norm: 1.0, loss, neighbours: Neighbours::of_records(relation) };
     let mut method = common.method()?;
     method.embedding = match common.embedding()? {
         Some(asked) if asked.towers.is_some() => {
@@ -131,7 +132,7 @@ fn shown(e: &Explained, read: &str) -> String {
         p.rows,
         p.features,
         e.weights,
-        p.relation,
+        p.relation(),
         Shown(e.epsilon),
         probability(e.delta)
     );

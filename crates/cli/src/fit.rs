@@ -58,7 +58,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let run = &arguments.run;
     let common = &run.common;
     run.paths().check()?;
-    let ledger = run.budget_file.open(common.epsilon, common.delta, common.relation.into(), arguments.quiet)?;
+    let ledger = run.budget_file.open(common.epsilon, common.delta, common.relation.of_rows(), arguments.quiet)?;
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
     outputs.check()?;
     let fit = common.fit(&run.data, ledger, run.insecure_seed)?;

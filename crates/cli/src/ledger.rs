@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return verify(arguments, &status);
     }
     // what the next run may have is told for the δ that the last one asked for
-    let delta = status.charges.last().map_or(status.terms.total.delta(), |c| c.requested.delta());
+    let delta = status.charges.last().map_or(status.purpose.terms.budget.delta(), |c| c.requested.delta());
     let room = ledger.room(delta).map_err(usage)?;
     if arguments.json {
         return print_json(&document(&status, delta, room));
@@ -84,11 +84,11 @@ fn verdict(claim: &Claim, status: &Status) -> Result<String, String> {
     match (status.find(receipt), number.checked_sub(1).and_then(|at| status.charges.get(at))) {
         (Found::There, Some(entry)) => {
             if guarantee.epsilon > entry.requested.epsilon()
-                || guarantee.relation != status.terms.relation
+                || guarantee.neighbours() != status.purpose.terms.neighbours
                 || !pays(entry, guarantee)
             {
                 return Err(format!(
-                    "its charge {number} is another run's: event, epsilon or relation differ from what the file states"
+                    "its charge {number} is another run's: event, epsilon or neighbours differ from what the file states"
                 ));
             }
             Ok(format!("its charge {number} of {} is there", entry.time))
@@ -133,8 +133,8 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
         })
         .collect();
     serde_json::json!({
-        "total": { "epsilon": status.terms.total.epsilon(), "delta": status.terms.total.delta() },
-        "relation": status.terms.relation,
+        "total": { "epsilon": status.purpose.terms.budget.epsilon(), "delta": status.purpose.terms.budget.delta() },
+        "relation": status.purpose.terms.neighbours.relation,
         "rule": status.rule.map(|r| r.name()),
         "spent_share": status.share,
         "spent_epsilon": status.epsilon,
@@ -145,8 +145,8 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
 }
 
 fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
-    let total = status.terms.total;
-    let unit = match status.terms.unit {
+    let total = status.purpose.terms.budget;
+    let unit = match status.purpose.terms.neighbours.unit {
         Unit::Record => "row",
         Unit::User => "user",
     };
@@ -154,7 +154,7 @@ fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
         "{file}: total epsilon {}, delta {}, per {unit}, {}\n",
         number(total.epsilon()),
         probability(total.delta()),
-        status.terms.relation
+        status.purpose.terms.neighbours.relation
     );
     const WIDTH: usize = 40;
     // a spent sliver is shown, and a full bar means full

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         outputs.check()?;
     }
     let budget_file = &arguments.budget_file;
-    let ledger = budget_file.open(arguments.epsilon, arguments.delta, arguments.relation.into(), arguments.quiet)?;
+    let ledger = budget_file.open(arguments.epsilon, arguments.delta, arguments.relation.of_rows(), arguments.quiet)?;
     let options = MeanOptions {
         delta: arguments.delta,
         norm: Some(arguments.norm),
@@ -203,7 +203,7 @@ fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]
         problem.dimension,
         Shown(problem.sparsity),
         Shown(problem.norm),
-        problem.relation,
+        problem.neighbours.relation,
         Shown(budget.epsilon()),
         probability(budget.delta()),
         table(&headings, &rows)

@@ -10,7 +10,7 @@ use dpopt::model::{FitError, LedgerFile};
 use dpopt::output::Places;
 use dpopt::report::Report;
 use dpopt_privacy::ledger::Access;
-use dpopt_privacy::{Budget, Relation};
+use dpopt_privacy::{Budget, Neighbours};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl BudgetFile {
         &self,
         epsilon: f64,
         delta: Option<f64>,
-        relation: Relation,
+        neighbours: Neighbours,
         quiet: bool,
     ) -> Result<Option<LedgerFile>, Failure> {
         let (Some(path), Some(total)) = (&self.ledger, self.total_epsilon) else { return Ok(None) };
@@ -55,7 +55,7 @@ impl BudgetFile {
         let access = Access { patience: Duration::from_secs(self.ledger_wait.into()), tell };
         let file = LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)?, access };
         let budget = Budget::new(epsilon, delta.unwrap_or(file.total.delta())).map_err(usage)?;
-        file.refuse_hopeless(relation, budget).map_err(failed)?;
+        file.refuse_hopeless(neighbours.within(budget)).map_err(failed)?;
         Ok(Some(file))
     }
 }

@@ -6,13 +6,19 @@ use dpopt::estimate::{MeanProblem, mean_candidates};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::optimize::RunError;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use std::error::Error;
 use std::time::Instant;
 
 /// Seconds for `records` vectors of `sparsity` entries at skewed places, and entries of the answer.
 fn timed(records: u64, dimension: u64, sparsity: u64) -> Result<(f64, usize), Box<dyn Error>> {
-    let problem = MeanProblem { records, dimension, sparsity: sparsity as f64, norm: 1.0, relation: Relation::ZeroOut };
+    let problem = MeanProblem {
+        records,
+        dimension,
+        sparsity: sparsity as f64,
+        norm: 1.0,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
+    };
     let candidates = mean_candidates(&problem, Budget::new(1.0, 1e-6)?);
     let plan = candidates.into_iter().next().ok_or("no method")?.plan?;
     let mut curator = Curator::open(&plan.certificate, NoiseSource::secure()?);

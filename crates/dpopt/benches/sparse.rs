@@ -11,7 +11,7 @@ use dpopt::noise::{
 };
 use dpopt::optimize::{self, Algorithm, Average, DescentOptions, NoisySgd};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use std::hint::black_box;
@@ -191,7 +191,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
         nonzeros: NONZEROS,
         row_norm: 1.0,
         loss: Loss::Logistic { shift: 0.0 },
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let q = BATCH / n as f64;
     let descent = DescentOptions {

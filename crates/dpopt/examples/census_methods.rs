@@ -9,7 +9,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
 use dpopt::optimize::{MethodOptions, Run, candidates};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 nonzeros: encoder.max_nonzeros(),
                 row_norm: encoder.row_norm(),
                 loss: Loss::Logistic { shift: 0.0 },
-                relation: Relation::ZeroOut,
+                neighbours: Neighbours::of_records(Relation::ZeroOut),
             };
             let train = Sensitive::new(train);
             let options = only.clone().map_or(MethodOptions::default(), MethodOptions::of);

@@ -12,7 +12,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use plotters::prelude::*;
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         nonzeros: 3,
         row_norm: 1.0,
         loss: Loss::Logistic { shift: 0.0 },
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let train = Sensitive::new(train);
     let towers = Towers { users: vec![(1, 1 + USERS)], items: vec![(1 + USERS, 1 + USERS + ITEMS)] };

@@ -11,7 +11,7 @@ use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::optimize::gibbs_parameters::{Facts, empirical, shares};
 use dpopt::optimize::{METHODS, MethodOptions, Prepared, Run, candidates, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use plotters::prelude::*;
@@ -48,7 +48,14 @@ fn main() -> Fallible<()> {
 }
 
 fn problem(rows: usize, features: usize, loss: Loss, relation: Relation) -> Problem {
-    Problem { rows: rows as u64, features, nonzeros: features, row_norm: 1.0, loss, relation }
+    Problem {
+        rows: rows as u64,
+        features,
+        nonzeros: features,
+        row_norm: 1.0,
+        loss,
+        neighbours: Neighbours::of_records(relation),
+    }
 }
 
 /// Rows with directions of falling size, a linear truth, and labels or numbers with noise.
@@ -284,7 +291,7 @@ fn measured_map(folder: &Path) -> Fallible<()> {
             sums.iter().map(|(mean, square)| format!("{mean:.4} ± {:.4}", square.sqrt())).collect();
         println!(
             "{:?} n {} ε {epsilon:.3}: {} | {}",
-            facts.relation,
+            facts.relation(),
             facts.rows,
             cells[methods.len()],
             cells[..methods.len()].join(", ")
@@ -378,7 +385,7 @@ fn worst_case(facts: &Problem, epsilon: f64) -> Fallible<f64> {
         rows: facts.rows as f64,
         dimension: facts.features as f64,
         radius: 1.0,
-        difference_lipschitz: facts.relation.sum_sensitivity(),
+        difference_lipschitz: facts.relation().sum_sensitivity(),
     };
     Ok(public.rows * empirical(public, shares(Budget::new(epsilon, DELTA)?).mu).modulus)
 }

@@ -11,7 +11,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use std::error::Error;
@@ -99,7 +99,7 @@ fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examp
         nonzeros,
         row_norm: 1.0,
         loss: LOGISTIC,
-        relation: Relation::ReplaceOne,
+        neighbours: Neighbours::of_records(Relation::ReplaceOne),
     };
     Table { name, train: Sensitive::new(train), test: make(4000, 2), problem }
 }

@@ -9,7 +9,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::optimize::{Algorithm, DpSgdHt, FrankWolfe, Run, SparseOptions, run_sparse, run_vertices};
 use dpopt::plan::{Plan, Problem};
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use std::error::Error;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             nonzeros: NONZEROS,
             row_norm: 1.0,
             loss: Loss::Logistic { shift: 0.0 },
-            relation: Relation::ZeroOut,
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
         };
         let budget = Budget::new(4.0, 1e-6)?;
         let examples = Sensitive::new(examples(features));

@@ -12,7 +12,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
 use dpopt::optimize::{METHODS, MethodOptions, Run, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::problems;
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
@@ -120,7 +120,7 @@ fn features() -> Task {
             nonzeros: 12,
             row_norm: 1.0,
             loss: Loss::Logistic { shift: 0.0 },
-            relation: Relation::ZeroOut,
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
         },
         train: Sensitive::new(all.select(&train)),
         test: all.select(&test),
@@ -166,7 +166,7 @@ fn problem(encoder: &Encoder, rows: usize, loss: Loss) -> Problem {
         nonzeros: encoder.max_nonzeros(),
         row_norm: encoder.row_norm(),
         loss,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 

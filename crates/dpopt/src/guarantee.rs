@@ -1,8 +1,9 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
 use crate::plan::Grade;
-use dpopt_privacy::{Bound, Budget, Certificate, Event, Relation, Unit};
+use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Terms, Unit};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// The (ε, δ) guarantee of everything a run released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,9 +56,23 @@ pub struct Recomputed {
     pub faults: Vec<String>,
 }
 
+/// A stage that was certified for other neighbours than the run promises: two relations, or two units, never add up.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error(
+    "stage {stage} is certified for {certified}, and the run promises {promised}; plan all stages for the same neighbours"
+)]
+pub struct OtherNeighbours {
+    /// Its name.
+    pub stage: String,
+    /// Of its certificate.
+    pub certified: Neighbours,
+    /// Of the run.
+    pub promised: Neighbours,
+}
+
 impl Stage {
     /// Describes a certified stage.
-    pub fn new(name: &str, certificate: &Certificate) -> Self {
+    fn new(name: &str, certificate: &Certificate) -> Self {
         Self {
             name: name.into(),
             epsilon: certificate.budget().epsilon(),
@@ -69,6 +84,43 @@ impl Stage {
 }
 
 impl Guarantee {
+    /// Of a run that has not released anything.
+    pub fn new(terms: Terms, insecure_seed: bool) -> Self {
+        let Terms { budget, neighbours: Neighbours { unit, relation } } = terms;
+        Self {
+            unit,
+            relation,
+            epsilon: budget.epsilon(),
+            delta: budget.delta(),
+            certified_epsilon: 0.0,
+            grade: Grade::Certified,
+            insecure_seed,
+            stages: Vec::new(),
+        }
+    }
+
+    /// With one more stage.
+    ///
+    /// # Errors
+    /// If its certificate is for other neighbours.
+    pub fn and(mut self, name: &str, grade: Grade, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
+        let (certified, promised) = (certificate.neighbours(), self.neighbours());
+        if certified != promised {
+            return Err(OtherNeighbours { stage: name.into(), certified, promised });
+        }
+        if grade == Grade::Research {
+            self.grade = grade;
+        }
+        self.stages.push(Stage::new(name, certificate));
+        self.certified_epsilon = self.epsilon_of_first(self.stages.len());
+        Ok(self)
+    }
+
+    /// Which data sets are neighbours.
+    pub fn neighbours(&self) -> Neighbours {
+        Neighbours { unit: self.unit, relation: self.relation }
+    }
+
     /// Certified ε of the first `count` stages, added up and rounded up.
     pub fn epsilon_of_first(&self, count: usize) -> f64 {
         self.stages
@@ -85,8 +137,8 @@ impl Guarantee {
             .iter()
             .map(|stage| {
                 let budget = Budget::new(stage.epsilon, stage.delta).map_err(|e| e.to_string())?;
-                let certificate =
-                    dpopt_privacy::certify(&stage.event, self.relation, budget).map_err(|e| e.to_string())?;
+                let certificate = dpopt_privacy::certify(&stage.event, self.neighbours().within(budget))
+                    .map_err(|e| e.to_string())?;
                 Ok(certificate.bound().clone())
             })
             .collect();
@@ -141,5 +193,31 @@ impl Guarantee {
         }
         let bound = dpopt_privacy::accountant::delta(&last.event, self.relation, left).ok()?;
         Some((bound.upper + delta_spent).min(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_for_other_neighbours_are_refused_and_the_weakest_grade_counts() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let records = Neighbours::of_records(Relation::ZeroOut);
+        let certified = |neighbours: Neighbours| {
+            dpopt_privacy::certify(&Event::gaussian(10.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
+        };
+        let one = Guarantee::new(records.within(budget), false).and("labels", Grade::Certified, &certified(records));
+        let one = one.unwrap();
+        assert_eq!((one.grade, one.neighbours(), one.stages.len()), (Grade::Certified, records, 1));
+        assert!(one.certified_epsilon > 0.0 && one.recompute().faults.is_empty());
+        for other in [Neighbours::of_users(Relation::ZeroOut), Neighbours::of_records(Relation::ReplaceOne)] {
+            let refused = one.clone().and("model", Grade::Certified, &certified(other)).unwrap_err();
+            assert_eq!((refused.certified, refused.promised), (other, records));
+            assert!(refused.to_string().contains("zero-out of one record"), "{refused}");
+        }
+        let two = one.clone().and("model", Grade::Research, &certified(records)).unwrap();
+        assert_eq!(two.grade, Grade::Research);
+        assert!(two.certified_epsilon > one.certified_epsilon && two.recompute().faults.is_empty());
     }
 }

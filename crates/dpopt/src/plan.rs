@@ -5,7 +5,7 @@
 
 use crate::loss::Loss;
 use dpopt_privacy::certify::CertifyError;
-use dpopt_privacy::{Budget, Certificate, Event, Relation};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -23,13 +23,19 @@ pub struct Problem {
     /// The per-record loss; its `outputs()` times `features` is the number of weights.
     pub loss: Loss,
     /// Which data sets are neighbours.
-    pub relation: Relation,
+    #[serde(flatten)]
+    pub neighbours: Neighbours,
 }
 
 impl Problem {
     /// The same records with `features` of the features only.
     pub(crate) fn with_features(&self, features: usize) -> Self {
         Self { features, nonzeros: self.nonzeros.min(features), ..self.clone() }
+    }
+
+    /// How neighbours differ in one unit.
+    pub fn relation(&self) -> Relation {
+        self.neighbours.relation
     }
 
     /// Number of weights: outputs × features.
@@ -112,9 +118,9 @@ impl NotApplicable {
     }
 }
 
-/// Accounts `event` under the problem's relation against `budget` (the one generic check).
+/// Accounts `event` between the problem's neighbours against `budget` (the one generic check).
 pub fn certify(event: &Event, problem: &Problem, budget: Budget) -> Result<Certificate, NotApplicable> {
-    Ok(dpopt_privacy::certify(event, problem.relation, budget)?)
+    Ok(dpopt_privacy::certify(event, problem.neighbours.within(budget))?)
 }
 
 /// Total-variation distance of one rounded-Gaussian sample (or one exact choice) from its exact law (spec 19 §1.6).

@@ -4,7 +4,7 @@
 //! an unknown, the noise is calibrated.
 
 use dpopt_privacy::accountant::{self, Accountant};
-use dpopt_privacy::{Budget, Event, Relation, calibrate};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use std::io::BufRead;
 use std::time::Instant;
 
@@ -56,7 +56,8 @@ fn calibrated(text: &str, epsilon: f64, delta: f64, task: &serde_json::Value) ->
     // parsed once above, so that the closure cannot fail
     let event = |x: f64| dpopt_privacy::expression::parse(text, Some(x)).unwrap_or(Event::Unsupported);
     let clock = Instant::now();
-    let (noise, certificate) = calibrate::noise(event, relation, budget).map_err(|e| e.to_string())?;
+    let (noise, certificate) =
+        calibrate::noise(event, Neighbours::of_records(relation).within(budget)).map_err(|e| e.to_string())?;
     let seconds = clock.elapsed().as_secs_f64();
     Ok(serde_json::json!({ "noise": noise, "upper": certificate.bound().upper, "seconds": seconds }))
 }

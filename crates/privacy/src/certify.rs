@@ -2,15 +2,14 @@
 
 use crate::accountant::pld::Quality;
 use crate::accountant::{self, AccountingError, Bound};
-use crate::{Budget, Event, Relation};
+use crate::{Budget, Event, Neighbours, Relation, Terms};
 use thiserror::Error;
 
 /// Proof that `event` fits `budget`: what a run is allowed to release.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     event: Event,
-    relation: Relation,
-    budget: Budget,
+    terms: Terms,
     bound: Bound,
 }
 
@@ -34,9 +33,10 @@ pub enum CertifyError {
     Accounting(#[from] AccountingError),
 }
 
-/// Accounts `event` and refuses it when it exceeds `budget`. A closed form that already fits the budget is proof enough;
+/// Accounts `event` under the relation of `terms` and refuses it when it exceeds their budget. A closed form that already fits the budget is proof enough;
 /// otherwise the tightest accountant that is valid for the event decides.
-pub fn certify(event: &Event, relation: Relation, budget: Budget) -> Result<Certificate, CertifyError> {
+pub fn certify(event: &Event, terms: Terms) -> Result<Certificate, CertifyError> {
+    let Terms { budget, neighbours: Neighbours { relation, .. } } = terms;
     let bound = match accountant::closed_form(event, relation, budget) {
         Some(bound) => bound,
         None => accountant::epsilon_at(event, relation, budget.delta(), Quality::BRACKET)?,
@@ -44,7 +44,7 @@ pub fn certify(event: &Event, relation: Relation, budget: Budget) -> Result<Cert
     if bound.upper > budget.epsilon() {
         return Err(CertifyError::OverBudget { needed: bound.upper, allowed: budget.epsilon(), delta: budget.delta() });
     }
-    Ok(Certificate { event: event.clone(), relation, budget, bound })
+    Ok(Certificate { event: event.clone(), terms, bound })
 }
 
 impl Certificate {
@@ -52,13 +52,21 @@ impl Certificate {
     pub fn event(&self) -> &Event {
         &self.event
     }
+    /// What was allowed, and between which neighbours.
+    pub fn terms(&self) -> Terms {
+        self.terms
+    }
+    /// Between which data sets the bound holds.
+    pub fn neighbours(&self) -> Neighbours {
+        self.terms.neighbours
+    }
     /// Under which relation the bound holds.
     pub fn relation(&self) -> Relation {
-        self.relation
+        self.terms.neighbours.relation
     }
     /// What was allowed.
     pub fn budget(&self) -> Budget {
-        self.budget
+        self.terms.budget
     }
     /// The certified ε at the budget's δ, and by which accountant.
     pub fn bound(&self) -> &Bound {

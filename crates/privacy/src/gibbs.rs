@@ -54,8 +54,8 @@ pub fn event(difference_lipschitz: f64, strong_convexity: f64) -> Event {
 /// around 0, so the draw is `range`-DP and of `range`-bounded range. The factor can't be halved in general.
 ///
 /// ```
-/// use dpopt_privacy::{Budget, Relation, certify, gibbs};
-/// let certificate = certify(&gibbs::bounded_event(1.0), Relation::ZeroOut, Budget::new(1.0, 0.0)?)?;
+/// use dpopt_privacy::{Budget, Neighbours, Relation, certify, gibbs};
+/// let certificate = certify(&gibbs::bounded_event(1.0), Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 0.0)?))?;
 /// assert_eq!(certificate.bound().upper, 1.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -67,7 +67,7 @@ pub fn bounded_event(range: f64) -> Event {
 mod tests {
     use super::*;
     use crate::special::{gaussian_ln_delta, gaussian_mu};
-    use crate::{Budget, certify};
+    use crate::{Budget, Neighbours, certify};
     use proptest::prelude::*;
 
     fn delta(epsilon: f64, mu: f64) -> f64 {
@@ -154,9 +154,14 @@ mod tests {
         // the split 2δ/3 + δ/3 of the source does not certify
         let (epsilon, d) = (2.0, 1e-6);
         let ideal = event(0.0);
-        assert!(certify(&ideal, Relation::ZeroOut, Budget::new(5.0, d).unwrap()).is_ok());
+        assert!(
+            certify(&ideal, Neighbours::of_records(Relation::ZeroOut).within(Budget::new(5.0, d).unwrap())).is_ok()
+        );
         let source = Event::Gdp { mu: gaussian_mu(epsilon, 2.0 * d / 3.0) }.approximate(d / 3.0);
-        assert!(certify(&source, Relation::ZeroOut, Budget::new(epsilon, d).unwrap()).is_err());
+        assert!(
+            certify(&source, Neighbours::of_records(Relation::ZeroOut).within(Budget::new(epsilon, d).unwrap()))
+                .is_err()
+        );
     }
 
     #[test]

@@ -6,17 +6,17 @@
 //! lock. What was spent is recomputed from the recorded events, never read from recorded numbers.
 //!
 //! Runs are chosen after seeing the results of earlier ones, so that only a [filter](crate::filter) is valid; the rule
-//! is fixed by the totals and, under [`Terms::rule`] = `None`, by the first charge. `docs/proofs/ledger-filter.md` has
+//! is fixed by the totals and, under [`Purpose::rule`] = `None`, by the first charge. `docs/proofs/ledger-filter.md` has
 //! the argument.
 //!
 //! ```
-//! use dpopt_privacy::{Budget, Event, Relation, Unit, certify, ledger::{Ledger, Terms}};
+//! use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify, ledger::{Ledger, Purpose}};
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("budget.jsonl");
-//! let total = Budget::new(4.0, 1e-5)?;
-//! let terms = Terms { label: "census".into(), relation: Relation::ZeroOut, unit: Unit::Record, total, rule: None };
-//! let mut ledger = Ledger::open_or_create(&path, &terms)?;
-//! let certificate = certify(&Event::gaussian(5.0), Relation::ZeroOut, Budget::new(1.0, 1e-6)?)?;
+//! let neighbours = Neighbours::of_records(Relation::ZeroOut);
+//! let terms = neighbours.within(Budget::new(4.0, 1e-5)?);
+//! let mut ledger = Ledger::open_or_create(&path, &Purpose { label: "census".into(), terms, rule: None })?;
+//! let certificate = certify(&Event::gaussian(5.0), neighbours.within(Budget::new(1.0, 1e-6)?))?;
 //! let receipt = ledger.charge("logistic regression", &certificate)?; // only now may the run release
 //! assert_eq!(receipt.number, 1);
 //! assert!(ledger.status()?.share < 0.1);
@@ -28,7 +28,7 @@ mod file;
 mod record;
 
 use crate::filter::{Filter, Price, Refusal, Rule};
-use crate::{Budget, Certificate, Relation, Unit};
+use crate::{Budget, Certificate, Terms};
 use file::{lock_and_scan, not_a_ledger};
 use record::{Charge, Header, Record, Scan, hex};
 use serde::{Deserialize, Serialize};
@@ -41,17 +41,13 @@ use thiserror::Error;
 pub use file::Access;
 pub use record::{Cut, Damage};
 
-/// What a ledger is for. A file belongs to one set of terms for ever.
+/// What a ledger is for. A file serves one purpose for ever.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Terms {
+pub struct Purpose {
     /// Name of the data set, public.
     pub label: String,
-    /// Neighbouring relation of every charge.
-    pub relation: Relation,
-    /// Who is protected by every charge.
-    pub unit: Unit,
-    /// Total (ε, δ) over all runs.
-    pub total: Budget,
+    /// Total (ε, δ) over all runs, and the neighbours of every charge.
+    pub terms: Terms,
     /// How charges add up; `None`: [`Rule::Renyi`] if the first charge fits it, else [`Rule::Basic`].
     pub rule: Option<Rule>,
 }
@@ -116,8 +112,8 @@ pub struct Entry {
 /// What a ledger holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// Terms in the header.
-    pub terms: Terms,
+    /// Stated in the header.
+    pub purpose: Purpose,
     /// Rule in force; `None` before the first charge decides it.
     pub rule: Option<Rule>,
     /// Share of the rule's budget spent, in [0, 1].
@@ -217,7 +213,7 @@ pub enum LedgerError {
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
-    terms: Terms,
+    purpose: Purpose,
     access: Access,
     /// Checksum and number of the last record seen: the file may only grow from there.
     seen: (usize, [u8; 8]),
@@ -238,8 +234,8 @@ struct Locked {
 
 impl Ledger {
     /// Opens the file at `path`, whose terms must be the same, or creates it for `terms`.
-    pub fn open_or_create(path: impl AsRef<Path>, terms: &Terms) -> Result<Self, LedgerError> {
-        let mut ledger = Self::prepare(path, terms, Access::default())?;
+    pub fn open_or_create(path: impl AsRef<Path>, purpose: &Purpose) -> Result<Self, LedgerError> {
+        let mut ledger = Self::prepare(path, purpose, Access::default())?;
         let mut locked = ledger.lock(true)?;
         if locked.scan.records.is_empty() {
             let mut bytes = Vec::new();
@@ -251,18 +247,18 @@ impl Ledger {
 
     /// Opens the file at `path`, whose terms must be the same, waiting and telling as `access` says. If there is none, the
     /// first charge creates it, so that a run which is refused leaves nothing behind.
-    pub fn prepare(path: impl AsRef<Path>, terms: &Terms, access: Access) -> Result<Self, LedgerError> {
+    pub fn prepare(path: impl AsRef<Path>, purpose: &Purpose, access: Access) -> Result<Self, LedgerError> {
         let mut ledger = Self {
             path: path.as_ref().to_owned(),
-            terms: terms.clone(),
+            purpose: purpose.clone(),
             access,
             seen: (0, [0; 8]),
             prices: HashMap::new(),
             append: |file, bytes| file.write_all(bytes),
         };
-        if let Some(rule) = terms.rule {
+        if let Some(rule) = purpose.rule {
             // totals that the rule cannot hold are an error now, not at the first run
-            Filter::new(rule, terms.relation, terms.total).map_err(|refusal| ledger.refused(refusal))?;
+            unspent(rule, purpose.terms).map_err(|refusal| ledger.refused(refusal))?;
         }
         let locked = ledger.lock(false)?;
         ledger.filter(&locked)?;
@@ -273,14 +269,14 @@ impl Ledger {
     /// Opens an existing file with the terms it was started with.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
         let path = path.as_ref();
-        let terms = match lock_and_scan(path, false, &Access::default())? {
+        let purpose = match lock_and_scan(path, false, &Access::default())? {
             Some((_, scan)) => match scan.records.first() {
-                Some(Record::Header(header)) => header.terms(),
+                Some(Record::Header(header)) => header.purpose(),
                 _ => return Err(not_a_ledger(path, "it has no header")),
             },
             None => return Err(io_error(path, "open", io::ErrorKind::NotFound.into())),
         };
-        Self::open_or_create(path, &terms)
+        Self::open_or_create(path, &purpose)
     }
 
     /// What [`charge`](Self::charge) would do now, or why it would refuse. Another process may charge in between.
@@ -348,7 +344,7 @@ impl Ledger {
             check: hex(check),
         });
         Ok(Status {
-            terms: locked.header.terms(),
+            purpose: locked.header.purpose(),
             rule: filter.as_ref().map(Filter::rule),
             share: filter.as_ref().map_or(0.0, Filter::spent_share),
             epsilon: filter.as_ref().map_or(0.0, Filter::spent_epsilon),
@@ -363,14 +359,13 @@ impl Ledger {
         let locked = self.lock(false)?;
         let filter = match self.filter(&locked)? {
             Some(filter) => filter,
-            None => Filter::new(Rule::Renyi, self.terms.relation, self.terms.total)
-                .map_err(|refusal| self.refused(refusal))?,
+            None => unspent(Rule::Renyi, self.purpose.terms).map_err(|refusal| self.refused(refusal))?,
         };
         let fits = |epsilon: f64| {
             let event = crate::Event::Gdp { mu: crate::special::gaussian_mu(epsilon, delta) };
             filter.price(&event, delta).and_then(|price| filter.fits(price)).is_ok()
         };
-        let total = self.terms.total.epsilon();
+        let total = self.purpose.terms.budget.epsilon();
         let (mut low, mut high) = (0.0, total);
         while high - low > 1e-4 * total {
             let middle = 0.5 * (low + high);
@@ -382,8 +377,12 @@ impl Ledger {
 
     /// The filter after `certificate`, if it fits.
     fn admit(&mut self, locked: &Locked, certificate: &Certificate) -> Result<Filter, LedgerError> {
-        if certificate.relation() != self.terms.relation {
-            return Err(self.differs("relation", self.terms.relation, certificate.relation()));
+        let (kept, given) = (self.purpose.terms.neighbours, certificate.neighbours());
+        if given.relation != kept.relation {
+            return Err(self.differs("relation", kept.relation, given.relation));
+        }
+        if given.unit != kept.unit {
+            return Err(self.differs("unit", kept.unit, given.unit));
         }
         if let Some(mut filter) = self.filter(locked)? {
             let price = self.price(&filter, certificate.event(), certificate.budget().delta())?;
@@ -392,8 +391,7 @@ impl Ledger {
         }
         // the first charge decides the rule: from its event and the totals, which are public
         let attempt = |rule: Rule, ledger: &mut Self| {
-            let mut filter = Filter::new(rule, ledger.terms.relation, ledger.terms.total)
-                .map_err(|refusal| ledger.refused(refusal))?;
+            let mut filter = unspent(rule, ledger.purpose.terms).map_err(|refusal| ledger.refused(refusal))?;
             let price = ledger.price(&filter, certificate.event(), certificate.budget().delta())?;
             filter.spend(price).map_err(|refusal| ledger.refused(refusal))?;
             Ok(filter)
@@ -408,7 +406,7 @@ impl Ledger {
             return Ok(None);
         };
         let header = &locked.header;
-        let mut filter = Filter::new(rule, header.relation, header.total).map_err(|refusal| self.refused(refusal))?;
+        let mut filter = unspent(rule, header.purpose().terms).map_err(|refusal| self.refused(refusal))?;
         for (line, charge) in locked.scan.numbered_charges() {
             let damaged = |damage| LedgerError::Damaged { path: self.name(), line, damage };
             if charge.rule != rule {
@@ -445,9 +443,9 @@ impl Ledger {
         self.remember(&scan);
         let header = match scan.records.first() {
             Some(Record::Header(header)) => header.clone(),
-            _ => Header::of(&self.terms),
+            _ => Header::of(&self.purpose),
         };
-        self.same_terms(&header)?;
+        self.same_purpose(&header)?;
         Ok(Locked { file, scan, header })
     }
 
@@ -490,8 +488,8 @@ impl Ledger {
         self.seen = (scan.checks.len(), scan.checks.last().copied().unwrap_or([0; 8]));
     }
 
-    fn same_terms(&self, header: &Header) -> Result<(), LedgerError> {
-        let asked = &self.terms;
+    fn same_purpose(&self, header: &Header) -> Result<(), LedgerError> {
+        let asked = Header::of(&self.purpose);
         if header.label != asked.label {
             return Err(self.differs("data set", &header.label, &asked.label));
         }
@@ -499,7 +497,7 @@ impl Ledger {
             return Err(self.differs("relation", header.relation, asked.relation));
         }
         if header.unit != asked.unit {
-            return Err(self.differs("unit", format!("{:?}", header.unit), format!("{:?}", asked.unit)));
+            return Err(self.differs("unit", header.unit, asked.unit));
         }
         if header.total != asked.total {
             let show = |b: Budget| format!("(epsilon {}, delta {:e})", b.epsilon(), b.delta());
@@ -527,6 +525,11 @@ impl Ledger {
     fn name(&self) -> String {
         self.path.display().to_string()
     }
+}
+
+/// The filter of a rule before the first charge.
+fn unspent(rule: Rule, terms: Terms) -> Result<Filter, Refusal> {
+    Filter::new(rule, terms.neighbours.relation, terms.budget)
 }
 
 fn io_error(path: &Path, action: &'static str, source: io::Error) -> LedgerError {

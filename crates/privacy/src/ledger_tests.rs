@@ -1,22 +1,22 @@
 //! Terms, rules, torn writes at every byte, damage, full disks.
 
 use super::*;
-use crate::{Event, certify};
+use crate::{Event, Neighbours, Relation, certify};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-fn terms() -> Terms {
-    Terms {
-        label: "census".into(),
-        relation: Relation::ZeroOut,
-        unit: Unit::Record,
-        total: Budget::new(4.0, 1e-5).unwrap(),
-        rule: None,
-    }
+const RECORDS: Neighbours = Neighbours::of_records(Relation::ZeroOut);
+
+fn total(epsilon: f64, delta: f64) -> Terms {
+    RECORDS.within(Budget::new(epsilon, delta).unwrap())
+}
+
+fn purpose() -> Purpose {
+    Purpose { label: "census".into(), terms: total(4.0, 1e-5), rule: None }
 }
 
 fn certificate(event: Event, epsilon: f64, delta: f64) -> Certificate {
-    certify(&event, Relation::ZeroOut, Budget::new(epsilon, delta).unwrap()).unwrap()
+    certify(&event, Neighbours::of_records(Relation::ZeroOut).within(Budget::new(epsilon, delta).unwrap())).unwrap()
 }
 
 fn gaussian() -> Certificate {
@@ -31,7 +31,7 @@ fn directory() -> tempfile::TempDir {
 fn new_ledger() -> (tempfile::TempDir, PathBuf, Ledger) {
     let directory = directory();
     let path = directory.path().join("budget.jsonl");
-    let ledger = Ledger::open_or_create(&path, &terms()).unwrap();
+    let ledger = Ledger::open_or_create(&path, &purpose()).unwrap();
     (directory, path, ledger)
 }
 
@@ -45,7 +45,7 @@ fn charges_add_up_over_reopening_and_end() {
     let mut count = 0;
     let refusal = loop {
         // another process each time
-        let mut ledger = Ledger::open_or_create(&path, &terms()).unwrap();
+        let mut ledger = Ledger::open_or_create(&path, &purpose()).unwrap();
         match ledger.charge("run", &gaussian()) {
             Ok(receipt) => {
                 count += 1;
@@ -92,7 +92,7 @@ fn first_charge_decides_between_renyi_and_basic() {
 fn a_rule_can_be_fixed_from_the_start() {
     let directory = directory();
     let path = directory.path().join("gdp.jsonl");
-    let gdp = Terms { rule: Some(Rule::Gdp), ..terms() };
+    let gdp = Purpose { rule: Some(Rule::Gdp), ..purpose() };
     let mut ledger = Ledger::open_or_create(&path, &gdp).unwrap();
     ledger.charge("newton", &gaussian()).unwrap();
     let sampled = Event::gaussian(5.0).poisson_sampled(0.1).self_composed(10);
@@ -101,10 +101,10 @@ fn a_rule_can_be_fixed_from_the_start() {
         Err(LedgerError::Refused { refusal: Refusal::Unsupported { .. }, .. })
     ));
     // who does not care about the rule may use it, who asks for another may not
-    Ledger::open_or_create(&path, &terms()).unwrap();
-    let other = Terms { rule: Some(Rule::Basic), ..terms() };
+    Ledger::open_or_create(&path, &purpose()).unwrap();
+    let other = Purpose { rule: Some(Rule::Basic), ..purpose() };
     assert!(matches!(Ledger::open_or_create(&path, &other), Err(LedgerError::Terms { field: "rule", .. })));
-    let hopeless = Terms { rule: Some(Rule::Renyi), total: Budget::new(1.0, 0.0).unwrap(), ..terms() };
+    let hopeless = Purpose { rule: Some(Rule::Renyi), terms: total(1.0, 0.0), ..purpose() };
     assert!(Ledger::open_or_create(directory.path().join("pure.jsonl"), &hopeless).is_err());
 }
 
@@ -138,23 +138,38 @@ fn every_kind_of_plan_has_a_price() {
 fn other_terms_are_refused_and_both_are_told() {
     let (_directory, path, mut ledger) = new_ledger();
     ledger.charge("run", &gaussian()).unwrap();
+    let replaced = Neighbours::of_records(Relation::ReplaceOne).within(purpose().terms.budget);
+    let users = Neighbours::of_users(Relation::ZeroOut).within(purpose().terms.budget);
     for (other, field) in [
-        (Terms { total: Budget::new(5.0, 1e-5).unwrap(), ..terms() }, "total budget"),
-        (Terms { relation: Relation::ReplaceOne, ..terms() }, "relation"),
-        (Terms { unit: Unit::User, ..terms() }, "unit"),
-        (Terms { label: "other".into(), ..terms() }, "data set"),
+        (Purpose { terms: total(5.0, 1e-5), ..purpose() }, "total budget"),
+        (Purpose { terms: replaced, ..purpose() }, "relation"),
+        (Purpose { terms: users, ..purpose() }, "unit"),
+        (Purpose { label: "other".into(), ..purpose() }, "data set"),
     ] {
         let error = Ledger::open_or_create(&path, &other).unwrap_err();
         assert!(matches!(&error, LedgerError::Terms { field: f, .. } if *f == field), "{error}");
     }
-    let error = Ledger::open_or_create(&path, &Terms { total: Budget::new(5.0, 1e-5).unwrap(), ..terms() });
+    let error = Ledger::open_or_create(&path, &Purpose { terms: total(5.0, 1e-5), ..purpose() });
     let text = error.unwrap_err().to_string();
     assert!(text.contains("epsilon 4,") && text.contains("epsilon 5,"), "{text}");
-    // a certificate for another relation
-    let mut ledger = Ledger::open_or_create(&path, &terms()).unwrap();
-    let budget = Budget::new(1.0, 1e-6).unwrap();
-    let replaced = certify(&Event::gaussian(10.0), Relation::ReplaceOne, budget).unwrap();
-    assert!(matches!(ledger.charge("run", &replaced), Err(LedgerError::Terms { field: "relation", .. })));
+    // a certificate for other neighbours: of another relation, or of another unit, in both directions
+    let mut records = Ledger::open_or_create(&path, &purpose()).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let certified = |neighbours: Neighbours| {
+        certify(&Event::gaussian(10.0), neighbours.within(Budget::new(1.0, 1e-6).unwrap())).unwrap()
+    };
+    let replaced = certified(replaced.neighbours);
+    assert!(matches!(records.charge("run", &replaced), Err(LedgerError::Terms { field: "relation", .. })));
+    assert!(matches!(records.quote(&certified(users.neighbours)), Err(LedgerError::Terms { field: "unit", .. })));
+    let refused = records.charge("run", &certified(users.neighbours)).unwrap_err();
+    assert!(refused.to_string().contains("started with unit record, this run asks for user"), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let place = directory();
+    let mut of_users =
+        Ledger::open_or_create(place.path().join("users.jsonl"), &Purpose { terms: users, ..purpose() }).unwrap();
+    let refused = of_users.charge("run", &certified(RECORDS)).unwrap_err();
+    assert!(matches!(refused, LedgerError::Terms { field: "unit", .. }), "{refused}");
+    of_users.charge("run", &certified(users.neighbours)).unwrap();
 }
 
 /// A file cut as by kill -9 or a power cut: it opens, complete charges count, the cut one counts only if all of it but the
@@ -173,13 +188,13 @@ fn torn_files_go_on() {
         std::fs::write(&torn, &whole[..cut]).unwrap();
         // charges whose closing brace is there
         let complete = ends[1..].iter().filter(|end| cut >= **end).count();
-        let mut ledger = Ledger::open_or_create(&torn, &terms()).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+        let mut ledger = Ledger::open_or_create(&torn, &purpose()).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
         assert_eq!(ledger.status().unwrap().charges.len(), complete, "cut at {cut}");
         let receipt = ledger.charge("after", &gaussian()).unwrap();
         assert_eq!(receipt.number, complete + 1, "cut at {cut}");
         // what was on disk is still there, byte by byte
         assert_eq!(&std::fs::read(&torn).unwrap()[..cut], &whole[..cut]);
-        let status = Ledger::open_or_create(&torn, &terms()).unwrap().status().unwrap();
+        let status = Ledger::open_or_create(&torn, &purpose()).unwrap().status().unwrap();
         assert_eq!(status.charges.last().unwrap().label, "after");
     }
 }
@@ -194,7 +209,7 @@ fn damage_is_found_and_its_line_named() {
     let whole = std::fs::read_to_string(&path).unwrap();
     let line_of = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        match Ledger::open_or_create(&path, &terms()) {
+        match Ledger::open_or_create(&path, &purpose()) {
             Err(LedgerError::Damaged { line, .. }) => Some(line),
             Err(error) => panic!("{error}"),
             Ok(_) => None,
@@ -213,7 +228,7 @@ fn damage_is_found_and_its_line_named() {
         let mut bytes = whole.clone().into_bytes();
         bytes[place] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        match Ledger::open_or_create(&path, &terms()) {
+        match Ledger::open_or_create(&path, &purpose()) {
             Err(LedgerError::Damaged { .. }) => {}
             // no longer known for a ledger, and as little written to
             Err(LedgerError::NotALedger { .. }) if place < record::FORMAT_START.len() => {}
@@ -271,11 +286,11 @@ fn a_full_disk_is_an_error_and_nothing_is_charged() {
     for free in [10, 260] {
         let path = directory.path().join(format!("new-{free}.jsonl"));
         FREE.store(free, Ordering::SeqCst);
-        let mut first = Ledger::prepare(&path, &terms(), Access::default()).unwrap();
+        let mut first = Ledger::prepare(&path, &purpose(), Access::default()).unwrap();
         first.append = full_disk;
         first.charge("run", &gaussian()).unwrap_err();
         FREE.store(usize::MAX, Ordering::SeqCst);
-        let mut ledger = Ledger::prepare(&path, &terms(), Access::default()).unwrap();
+        let mut ledger = Ledger::prepare(&path, &purpose(), Access::default()).unwrap();
         assert_eq!(ledger.status().unwrap().cuts.len(), 1);
         assert_eq!(ledger.charge("run", &gaussian()).unwrap().number, 1);
         assert_eq!(Ledger::open(&path).unwrap().status().unwrap().charges.len(), 1);
@@ -283,14 +298,14 @@ fn a_full_disk_is_an_error_and_nothing_is_charged() {
 }
 
 fn on_a_full_disk(path: &Path) -> Ledger {
-    Ledger { append: full_disk, ..Ledger::open_or_create(path, &terms()).unwrap() }
+    Ledger { append: full_disk, ..Ledger::open_or_create(path, &purpose()).unwrap() }
 }
 
 #[test]
 fn a_refused_first_charge_leaves_no_file() {
     let directory = directory();
     let path = directory.path().join("budget.jsonl");
-    let mut ledger = Ledger::prepare(&path, &terms(), Access::default()).unwrap();
+    let mut ledger = Ledger::prepare(&path, &purpose(), Access::default()).unwrap();
     ledger.quote(&gaussian()).unwrap();
     let dear = certificate(Event::gaussian(0.5), 60.0, 1e-6);
     assert!(matches!(ledger.charge("run", &dear), Err(LedgerError::Refused { .. })));
@@ -321,7 +336,7 @@ fn receipts_find_a_ledger_that_lost_their_charge() {
     restored.charge("another run", &gaussian()).unwrap();
     assert_eq!(restored.status().unwrap().find(&receipts[2]), Found::Other);
     // a ledger of its own
-    let mut other = Ledger::open_or_create(directory.path().join("other.jsonl"), &terms()).unwrap();
+    let mut other = Ledger::open_or_create(directory.path().join("other.jsonl"), &purpose()).unwrap();
     other.charge("other", &gaussian()).unwrap();
     assert_eq!(other.status().unwrap().find(&receipts[0]), Found::Other);
     let none = Receipt { number: 0, ..receipts[0].clone() };
@@ -334,20 +349,20 @@ fn what_is_not_a_ledger_is_not_written_to() {
     let path = directory.path().join("note");
     for text in ["hello", "hello\n", "{}", "{\n  \"format\": \"dpopt-model\"", "\0\0\0\0"] {
         std::fs::write(&path, text).unwrap();
-        for opened in [Ledger::open_or_create(&path, &terms()), Ledger::open(&path)] {
+        for opened in [Ledger::open_or_create(&path, &purpose()), Ledger::open(&path)] {
             assert!(matches!(opened, Err(LedgerError::NotALedger { .. })), "{text:?}");
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
-    assert!(matches!(Ledger::open_or_create(directory.path(), &terms()), Err(LedgerError::NotALedger { .. })));
+    assert!(matches!(Ledger::open_or_create(directory.path(), &purpose()), Err(LedgerError::NotALedger { .. })));
     if cfg!(unix) {
-        assert!(matches!(Ledger::open_or_create("/dev/zero", &terms()), Err(LedgerError::NotALedger { .. })));
+        assert!(matches!(Ledger::open_or_create("/dev/zero", &purpose()), Err(LedgerError::NotALedger { .. })));
         assert!(matches!(Ledger::open("/dev/null"), Err(LedgerError::NotALedger { .. })));
     }
     // an empty file may become one, but is none
     std::fs::write(&path, "").unwrap();
     assert!(matches!(Ledger::open(&path), Err(LedgerError::NotALedger { .. })));
-    Ledger::open_or_create(&path, &terms()).unwrap().charge("run", &gaussian()).unwrap();
+    Ledger::open_or_create(&path, &purpose()).unwrap().charge("run", &gaussian()).unwrap();
 }
 
 static TOLD: AtomicUsize = AtomicUsize::new(0);
@@ -364,14 +379,14 @@ fn a_held_file_is_waited_for_but_not_for_ever() {
     };
     let access = Access { patience: Duration::from_millis(900), tell };
     let started = Instant::now();
-    let refused = Ledger::prepare(&path, &terms(), access);
+    let refused = Ledger::prepare(&path, &purpose(), access);
     assert!(matches!(refused, Err(LedgerError::Held { .. })));
     assert!(started.elapsed() >= access.patience && TOLD.load(Ordering::SeqCst) == 1);
     let free = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         drop(held);
     });
-    Ledger::prepare(&path, &terms(), access).unwrap();
+    Ledger::prepare(&path, &purpose(), access).unwrap();
     free.join().unwrap();
 }
 
@@ -398,7 +413,7 @@ fn labels_cannot_forge_lines() {
     let (_directory, path, mut ledger) = new_ledger();
     let label = "x\n{\"charge\":2}\u{1e}\",\"check\":\"0123456789abcdef\"}";
     ledger.charge(label, &gaussian()).unwrap();
-    let status = Ledger::open_or_create(&path, &terms()).unwrap().status().unwrap();
+    let status = Ledger::open_or_create(&path, &purpose()).unwrap().status().unwrap();
     assert_eq!(status.charges.len(), 1);
     assert_eq!(status.charges[0].label, label);
 }

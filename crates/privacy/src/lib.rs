@@ -28,5 +28,5 @@ pub use certify::{Certificate, certify};
 pub use event::Event;
 pub use filter::Filter;
 pub use ledger::Ledger;
-pub use neighbours::{Relation, Unit};
+pub use neighbours::{Neighbours, Relation, Terms, Unit};
 pub use shown::Shown;

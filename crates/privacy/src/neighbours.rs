@@ -1,5 +1,6 @@
-//! Which data sets are neighbours: the relation and the unit of a guarantee.
+//! Which data sets are neighbours: the relation and the unit of a guarantee, and what is promised between them.
 
+use crate::Budget;
 use serde::{Deserialize, Serialize};
 
 /// When two data sets are neighbours. Never mix two relations in one number.
@@ -42,12 +43,70 @@ impl std::fmt::Display for Relation {
 }
 
 /// Who is protected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// One row of the table.
-    #[default]
     Record,
     /// All rows of one user.
     User,
+}
+
+impl Unit {
+    /// The name used on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::User => "user",
+        }
+    }
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which data sets are neighbours: they differ in one unit, in the way of the relation. Whoever knows what a unit of the data
+/// is says so ([`of_records`](Self::of_records), [`of_users`](Self::of_users)); everybody else hands it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbours {
+    /// Who is protected.
+    pub unit: Unit,
+    /// How they differ in one unit.
+    pub relation: Relation,
+}
+
+impl Neighbours {
+    /// Of data whose unit is one record.
+    pub const fn of_records(relation: Relation) -> Self {
+        Self { unit: Unit::Record, relation }
+    }
+
+    /// Of data whose unit is all that one user has.
+    pub const fn of_users(relation: Relation) -> Self {
+        Self { unit: Unit::User, relation }
+    }
+
+    /// These neighbours and what may be spent between them.
+    pub const fn within(self, budget: Budget) -> Terms {
+        Terms { budget, neighbours: self }
+    }
+}
+
+impl std::fmt::Display for Neighbours {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of one {}", self.relation, self.unit)
+    }
+}
+
+/// What is promised: a budget, between neighbours. Every certificate has its terms, and is worth nothing under others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms {
+    /// (ε, δ).
+    pub budget: Budget,
+    /// Between which data sets it holds.
+    pub neighbours: Neighbours,
 }

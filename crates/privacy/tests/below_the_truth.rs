@@ -3,7 +3,7 @@
 use dpopt_privacy::accountant::pld::{Pld, Quality};
 use dpopt_privacy::accountant::{self, Accountant};
 use dpopt_privacy::filter::{Filter, Rule};
-use dpopt_privacy::{Budget, Event, Relation, calibrate, certify};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate, certify};
 
 const ZERO_OUT: Relation = Relation::ZeroOut;
 
@@ -18,7 +18,7 @@ fn losses_beyond_the_exponential_are_not_lost() {
         (integers(0.2, 8.0).self_composed(3), ZERO_OUT, 1e-3, 2000.0),
         (integers(0.2051, 4.0).self_composed(7), Relation::ReplaceOne, 1e-3, 4000.0),
     ] {
-        assert!(certify(&event, relation, Budget::new(least, delta).unwrap()).is_err());
+        assert!(certify(&event, Neighbours::of_records(relation).within(Budget::new(least, delta).unwrap())).is_err());
         if let Ok(bound) = accountant::epsilon(&event, relation, delta) {
             assert!(bound.upper > least, "{event}: {bound:?}");
         }
@@ -58,9 +58,9 @@ fn a_hundred_million_steps_cost_more_than_one() {
 #[test]
 fn delta_zero_is_for_pure_privacy() {
     let budget = Budget::new(1.0, 0.0).unwrap();
-    assert!(calibrate::noise(Event::gaussian, ZERO_OUT, budget).is_err());
-    assert!(certify(&Event::gaussian(100.0), ZERO_OUT, budget).is_err());
-    assert!(certify(&Event::laplace(1.01), ZERO_OUT, budget).is_ok());
+    assert!(calibrate::noise(Event::gaussian, Neighbours::of_records(ZERO_OUT).within(budget)).is_err());
+    assert!(certify(&Event::gaussian(100.0), Neighbours::of_records(ZERO_OUT).within(budget)).is_err());
+    assert!(certify(&Event::laplace(1.01), Neighbours::of_records(ZERO_OUT).within(budget)).is_ok());
     let filter = Filter::new(Rule::Basic, ZERO_OUT, budget).unwrap();
     assert!(filter.price(&Event::gaussian(100.0), 0.0).is_err());
     assert!((filter.price(&Event::laplace(2.0), 0.0).unwrap().amount - 0.5).abs() < 1e-14);

@@ -1,7 +1,7 @@
 //! Extreme public numbers: a bound or a clear refusal, never NaN, a panic or a long wait.
 
 use dpopt_privacy::accountant::{self, Accountant, AccountingError};
-use dpopt_privacy::{Budget, Event, Relation, calibrate};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -176,7 +176,11 @@ fn calibration_at_tiny_and_huge_targets() {
     let event = |noise: f64| Event::gaussian(noise).poisson_sampled(0.01).self_composed(1000);
     let mut last = f64::INFINITY;
     for (epsilon, delta) in [(1e-6, 1e-6), (1e-2, 1e-6), (10.0, 1e-5), (100.0, 1e-30), (1000.0, 1e-6)] {
-        let (noise, found) = calibrate::noise(event, Relation::ZeroOut, Budget::new(epsilon, delta).unwrap()).unwrap();
+        let (noise, found) = calibrate::noise(
+            event,
+            Neighbours::of_records(Relation::ZeroOut).within(Budget::new(epsilon, delta).unwrap()),
+        )
+        .unwrap();
         assert!(found.bound().upper <= epsilon && found.bound().upper > 0.99 * epsilon, "{epsilon}: {found:?}");
         assert!(noise < last && noise > 0.05, "{epsilon}: {noise}");
         last = noise;

@@ -1,27 +1,23 @@
 //! Several processes, each with several threads, charge one ledger: never more than the total, and every receipt that
 //! a killed process had printed is in the file. Own `main`: the same program is parent and child.
 
-use dpopt_privacy::ledger::{Ledger, LedgerError, Terms};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit, certify};
+use dpopt_privacy::ledger::{Ledger, LedgerError, Purpose};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, certify};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-fn terms() -> Terms {
-    Terms {
-        label: "shared".into(),
-        relation: Relation::ZeroOut,
-        unit: Unit::Record,
-        total: Budget::new(2.0, 1e-5).expect("a budget"),
-        rule: None,
-    }
+fn purpose() -> Purpose {
+    let total = Budget::new(2.0, 1e-5).expect("a budget");
+    Purpose { label: "shared".into(), terms: Neighbours::of_records(Relation::ZeroOut).within(total), rule: None }
 }
 
 fn certificate(noise_multiplier: f64) -> Certificate {
     let budget = Budget::new(1.0, 1e-6).expect("a budget");
-    certify(&Event::gaussian(noise_multiplier), Relation::ZeroOut, budget).expect("within budget")
+    certify(&Event::gaussian(noise_multiplier), Neighbours::of_records(Relation::ZeroOut).within(budget))
+        .expect("within budget")
 }
 
 /// Charges until refused, from two threads; prints each receipt once it may be relied on.
@@ -29,7 +25,7 @@ fn child(path: &Path, noise_multiplier: f64) {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut ledger = Ledger::open_or_create(path, &terms()).expect("opens");
+                let mut ledger = Ledger::open_or_create(path, &purpose()).expect("opens");
                 loop {
                     match ledger.charge("race", &certificate(noise_multiplier)) {
                         Ok(receipt) => {
@@ -69,7 +65,7 @@ fn race_never_exceeds() {
         ids.extend(receipts(child));
         assert!(child.wait().expect("ends").success());
     }
-    let status = Ledger::open_or_create(&path, &terms()).expect("opens").status().expect("reads");
+    let status = Ledger::open_or_create(&path, &purpose()).expect("opens").status().expect("reads");
     let distinct: HashSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "two charges share an identity");
     assert_eq!(ids.len(), status.charges.len());
@@ -94,7 +90,7 @@ fn killed_processes_forget_nothing() {
         victim.kill().expect("SIGKILL");
         promised.extend(receipts(&mut victim));
         victim.wait().expect("ends");
-        let status = Ledger::open_or_create(&path, &terms()).expect("opens").status().expect("reads");
+        let status = Ledger::open_or_create(&path, &purpose()).expect("opens").status().expect("reads");
         let recorded: HashSet<&str> = status.charges.iter().map(|charge| charge.id.as_str()).collect();
         for id in &promised {
             // the last line of a killed process may be cut

@@ -6,8 +6,8 @@ mod corners;
 
 use corners::Corners;
 use dpopt_privacy::accountant::{self, AccountingError, pld};
-use dpopt_privacy::ledger::{Ledger, Terms};
-use dpopt_privacy::{Budget, Event, Relation, Unit, certify, expression};
+use dpopt_privacy::ledger::{Ledger, Purpose};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify, expression};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::time::{Duration, Instant};
@@ -166,9 +166,10 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("budget.jsonl");
         let total = Budget::new(4.0, 1e-5).unwrap();
-        let terms = Terms { label: "census".into(), relation: Relation::ZeroOut, unit: Unit::Record, total, rule: None };
-        let own = certify(&Event::gaussian(20.0), Relation::ZeroOut, Budget::new(1.0, 1e-6).unwrap()).unwrap();
-        let mut ledger = Ledger::open_or_create(&path, &terms).unwrap();
+        let terms = Neighbours::of_records(Relation::ZeroOut).within(total);
+        let purpose = Purpose { label: "census".into(), terms, rule: None };
+        let own = certify(&Event::gaussian(20.0), Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6).unwrap())).unwrap();
+        let mut ledger = Ledger::open_or_create(&path, &purpose).unwrap();
         for _ in 0..3 {
             ledger.charge("run", &own).unwrap();
         }

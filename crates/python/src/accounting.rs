@@ -4,7 +4,7 @@ use crate::errors::{BudgetExceeded, invalid, refused};
 use dpopt::privacy::accountant::pld::Quality;
 use dpopt::privacy::accountant::{self, AccountingError};
 use dpopt::privacy::certify::CertifyError;
-use dpopt::privacy::{Bound, Budget, Event, Relation, calibrate as search};
+use dpopt::privacy::{Bound, Budget, Event, Neighbours, Relation, calibrate as search};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 
@@ -13,6 +13,11 @@ pub(crate) fn relation(name: &str) -> PyResult<Relation> {
         .into_iter()
         .find(|r| r.name() == name)
         .ok_or_else(|| invalid(format!("there is no relation `{name}`; choose zero-out, add-or-remove or replace-one")))
+}
+
+/// Everything that Python releases protects one record: a row of what it is given.
+pub(crate) fn of_records(name: &str) -> PyResult<Neighbours> {
+    relation(name).map(Neighbours::of_records)
 }
 
 pub(crate) fn event(json: &str) -> PyResult<Event> {
@@ -125,9 +130,9 @@ pub(crate) fn compare(
 /// Certifies an event against (ε, δ); the bound as JSON.
 #[pyfunction]
 pub(crate) fn certified(py: Python<'_>, event_json: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
-    let (event, relation) = (event(event_json)?, relation(under)?);
-    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
-    let certificate = py.detach(|| dpopt::privacy::certify(&event, relation, budget)).map_err(certify_error)?;
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
+    let event = event(event_json)?;
+    let certificate = py.detach(|| dpopt::privacy::certify(&event, terms)).map_err(certify_error)?;
     json(certificate.bound())
 }
 
@@ -142,8 +147,7 @@ pub(crate) fn calibrate(
     delta: f64,
     under: &str,
 ) -> PyResult<(f64, String, String)> {
-    let relation = relation(under)?;
-    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
     // the first exception of the callable; the search then ends on an event that every accountant refuses
     let failure: RefCell<Option<PyErr>> = RefCell::new(None);
     let build = |call: &dyn Fn(&Bound_<'_>) -> PyResult<Py<PyAny>>| -> Event {
@@ -156,10 +160,10 @@ pub(crate) fn calibrate(
     let real = |x: f64| build(&|f| f.call1((x,)).map(Bound_::unbind));
     let whole = |x: u64| build(&|f| f.call1((x,)).map(Bound_::unbind));
     let found = match what {
-        "noise" => search::noise(real, relation, budget),
-        "sampling_probability" => search::sampling_probability(real, relation, budget),
-        "steps" => search::steps(whole, relation, budget).map(|(t, c)| (t as f64, c)),
-        "cost" => search::cost(real, relation, budget),
+        "noise" => search::noise(real, terms),
+        "sampling_probability" => search::sampling_probability(real, terms),
+        "steps" => search::steps(whole, terms).map(|(t, c)| (t as f64, c)),
+        "cost" => search::cost(real, terms),
         other => {
             return Err(invalid(format!(
                 "cannot search for `{other}`; choose noise, sampling_probability, steps or cost"

@@ -8,7 +8,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
 use dpopt::optimize::{MethodOptions, Prepared, Run, candidates, named};
 use dpopt::plan::{Grade, Problem, Summary};
-use dpopt::privacy::Budget;
+use dpopt::privacy::{Budget, Neighbours};
 use dpopt::progress::Silent;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
@@ -83,7 +83,7 @@ pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
         nonzeros: r.nonzeros,
         row_norm: r.row_norm,
         loss: r.loss,
-        relation: relation(&r.relation)?,
+        neighbours: Neighbours::of_records(relation(&r.relation)?),
     };
     let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
     r.options.check().map_err(invalid)?;

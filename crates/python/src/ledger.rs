@@ -1,9 +1,9 @@
 //! The library's ledger file for `dpopt.Ledger(path=…)`.
 
-use crate::accounting::{certify_error, event, relation};
+use crate::accounting::{certify_error, event, of_records};
 use crate::errors::{BudgetExceeded, invalid, refused};
-use dpopt::privacy::ledger::{Ledger, LedgerError, Terms};
-use dpopt::privacy::{Budget, Unit, certify};
+use dpopt::privacy::ledger::{Ledger, LedgerError, Purpose};
+use dpopt::privacy::{Budget, Terms, certify};
 use pyo3::prelude::*;
 use serde_json::{Value, json as value};
 use std::sync::Mutex;
@@ -27,8 +27,8 @@ impl FileLedger {
     #[new]
     fn new(path: &str, label: &str, under: &str, epsilon: f64, delta: f64) -> PyResult<Self> {
         let total = Budget::new(epsilon, delta).map_err(invalid)?;
-        let terms = Terms { label: label.into(), relation: relation(under)?, unit: Unit::Record, total, rule: None };
-        Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &terms).map_err(ledger_error)?) })
+        let purpose = Purpose { label: label.into(), terms: of_records(under)?.within(total), rule: None };
+        Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &purpose).map_err(ledger_error)?) })
     }
 
     /// Opens a file that exists, with the terms it was started with; never makes one.
@@ -47,10 +47,10 @@ impl FileLedger {
         delta: f64,
         under: &str,
     ) -> PyResult<()> {
-        let (event, relation) = (event(event_json)?, relation(under)?);
+        let (event, neighbours) = (event(event_json)?, of_records(under)?);
         let budget = Budget::new(epsilon, delta).map_err(invalid)?;
         py.detach(|| {
-            let certificate = certify(&event, relation, budget).map_err(certify_error)?;
+            let certificate = certify(&event, neighbours.within(budget)).map_err(certify_error)?;
             let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             ledger.charge(label, &certificate).map(drop).map_err(ledger_error)
         })
@@ -70,9 +70,10 @@ impl FileLedger {
             })
             .collect();
         let rule = status.rule.map(|r| r.name());
-        let (total, terms) = (status.terms.total, &status.terms);
+        let Terms { budget: total, neighbours } = status.purpose.terms;
         let terms = value!({
-            "name": terms.label, "relation": terms.relation.name(), "unit": terms.unit, "epsilon": total.epsilon(), "delta": total.delta(),
+            "name": status.purpose.label, "relation": neighbours.relation.name(), "unit": neighbours.unit,
+            "epsilon": total.epsilon(), "delta": total.delta(),
         });
         Ok(value!({ "terms": terms, "rule": rule, "share": status.share, "epsilon": status.epsilon, "charges": charges }).to_string())
     }

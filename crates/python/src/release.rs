@@ -3,7 +3,7 @@
 //! Each is certified against its (ε, δ), goes through a curator that was opened for that certificate, and returns its
 //! value with the certified bound and the curator's record of it, as JSON.
 
-use crate::accounting::{certify_error, event, json, relation};
+use crate::accounting::{certify_error, event, json, of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use dpopt::Sensitive;
@@ -29,7 +29,7 @@ pub(crate) struct Price(String, f64, f64, String);
 impl Price {
     pub(crate) fn certificate(&self) -> PyResult<Certificate> {
         let budget = Budget::new(self.1, self.2).map_err(invalid)?;
-        certify(&event(&self.0)?, relation(&self.3)?, budget).map_err(certify_error)
+        certify(&event(&self.0)?, of_records(&self.3)?.within(budget)).map_err(certify_error)
     }
 
     pub(crate) fn relation(&self) -> PyResult<Relation> {
@@ -253,10 +253,10 @@ pub(crate) fn private_bounds(
     under: &str,
     seed: Option<u64>,
 ) -> PyResult<(Vec<Option<(f64, f64)>>, String, Paper)> {
-    let (x, source, relation) = (x.as_array(), noise(seed)?, relation(under)?);
+    let (x, source, neighbours) = (x.as_array(), noise(seed)?, of_records(under)?);
     let budget = Budget::new(epsilon, delta).map_err(invalid)?;
     py.detach(|| {
-        let plan = PrivateBounds::plan(x.ncols(), records, relation, budget).map_err(refused)?;
+        let plan = PrivateBounds::plan(x.ncols(), records, neighbours.within(budget)).map_err(refused)?;
         let certificate = plan.certificate();
         let mut curator = Curator::open(certificate, source);
         let found = plan.run(&below(x), &mut curator).map_err(refused)?.into_inner();
@@ -275,10 +275,10 @@ pub(crate) fn select_labels(
     under: &str,
     seed: Option<u64>,
 ) -> PyResult<(Vec<String>, String, Paper)> {
-    let (relation, source) = (relation(under)?, noise(seed)?);
+    let (neighbours, source) = (of_records(under)?, noise(seed)?);
     let budget = Budget::new(epsilon, delta).map_err(invalid)?;
     py.detach(|| {
-        let mechanism = LabelSelection::plan(relation, budget).map_err(refused)?;
+        let mechanism = LabelSelection::plan(neighbours.within(budget)).map_err(refused)?;
         let certificate = mechanism.certificate().clone();
         let (found, paper) = release(&certificate, source, &mechanism, &Sensitive::new(counts))?;
         Ok((found, certificate.event().to_json().map_err(invalid)?, paper))

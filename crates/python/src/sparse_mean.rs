@@ -6,7 +6,7 @@ use crate::fit::noise;
 use dpopt::estimate::{MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
 use dpopt::mechanism::Curator;
 use dpopt::optimize::RunError;
-use dpopt::privacy::Budget;
+use dpopt::privacy::{Budget, Neighbours};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use serde_json::json as value;
@@ -18,7 +18,8 @@ pub(crate) struct Facts(u64, u64, f64, f64, String, f64, f64);
 impl Facts {
     fn candidates(&self) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
         let &Self(records, dimension, sparsity, norm, ref name, epsilon, delta) = self;
-        let problem = MeanProblem { records, dimension, sparsity, norm, relation: relation(name)? };
+        let problem =
+            MeanProblem { records, dimension, sparsity, norm, neighbours: Neighbours::of_records(relation(name)?) };
         let candidates = mean_candidates(&problem, Budget::new(epsilon, delta).map_err(invalid)?);
         Ok((problem, candidates))
     }

@@ -5,13 +5,13 @@ use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
 use crate::data::{BadCells, TableReader};
 use crate::mechanism::Curator;
-use crate::model::{FitError, Guarantee, LedgerFile, Stage, charges_noise, same_count};
+use crate::model::{FitError, Guarantee, LedgerFile, charges_noise, same_count};
 use crate::noise::NoiseSource;
 use crate::plan::{Grade, NotApplicable};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
 use dpopt_privacy::ledger::Receipt;
-use dpopt_privacy::{Budget, Relation, Shown, Unit};
+use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
 use std::time::Instant;
 
 /// Everything a mean can be told besides ε and s.
@@ -43,6 +43,13 @@ pub struct MeanOptions {
     pub insecure_seed: Option<u64>,
     /// For the report: how the run was started.
     pub command: Option<String>,
+}
+
+impl MeanOptions {
+    /// Which data sets are neighbours: a row of the table is a record, and a record is the unit.
+    pub fn neighbours(&self) -> Neighbours {
+        Neighbours::of_records(self.relation)
+    }
 }
 
 /// A mean to be explained or estimated.
@@ -158,7 +165,7 @@ impl MeanEstimate {
         let records = public_rows(&*table, &options)?;
         let budget = Budget::new(epsilon, options.delta.unwrap_or((records as f64).powf(-1.1).min(0.01)))?;
         let problem =
-            MeanProblem { records, dimension: vectors.dimension(), sparsity, norm, relation: options.relation };
+            MeanProblem { records, dimension: vectors.dimension(), sparsity, norm, neighbours: options.neighbours() };
         Ok(Self { table, vectors, problem, budget, options })
     }
 
@@ -200,8 +207,7 @@ impl MeanEstimate {
             None => NoiseSource::secure()?,
         };
         let run = format!("mean of {}", self.table.name());
-        let charge =
-            self.options.ledger.as_ref().map(|file| file.charge(self.options.relation, &run, &plan.certificate));
+        let charge = self.options.ledger.as_ref().map(|file| file.charge(&run, &plan.certificate));
         let receipt = charge.transpose()?;
         let outcome =
             self.release(&plan, noise, progress, rows, chosen, planning).map(|estimated| estimated.paid(receipt));
@@ -219,7 +225,7 @@ impl MeanEstimate {
         planning_seconds: f64,
     ) -> Result<Estimated, FitError> {
         // under add-or-remove the number of records is protected: a bar that counts them would tell it
-        let counted = self.problem.relation != Relation::AddOrRemove;
+        let counted = self.problem.neighbours.relation != Relation::AddOrRemove;
         progress.start("sum of vectors", if counted { self.problem.records } else { 1 });
         let mut curator = Curator::open(&plan.certificate, noise);
         let released = plan.run(&self.problem, &mut curator, |summer| -> Result<(), FitError> {
@@ -233,17 +239,9 @@ impl MeanEstimate {
         })?;
         progress.finish();
         let entries = released.into_inner();
-        let mut guarantee = Guarantee {
-            unit: Unit::Record,
-            relation: self.problem.relation,
-            epsilon: self.budget.epsilon(),
-            delta: self.budget.delta(),
-            certified_epsilon: 0.0,
-            grade: Grade::Certified,
-            insecure_seed: self.options.insecure_seed.is_some(),
-            stages: vec![Stage::new("mean", &plan.certificate)],
-        };
-        guarantee.certified_epsilon = guarantee.epsilon_of_first(1);
+        let promised =
+            Guarantee::new(self.problem.neighbours.within(self.budget), self.options.insecure_seed.is_some());
+        let guarantee = promised.and("mean", Grade::Certified, &plan.certificate)?;
         let report = Report {
             answer: Answer::Mean { error_bound: plan.error_bound },
             software: env!("CARGO_PKG_VERSION").into(),

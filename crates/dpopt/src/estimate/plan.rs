@@ -77,7 +77,7 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
     let event = |z: f64| approximate(Event::gaussian(z), d);
-    let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
+    let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
     let grid = grid(problem, problem.norm, sum_std);
@@ -127,7 +127,7 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
         // the sampler is within 2^-170 per sample: where there is no δ to pay that from, the claim is up to it
         if budget.delta() > 0.0 { approximate(event, d) } else { event }
     };
-    let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
+    let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let scale = noise_multiplier * problem.l1_norm();
     let b = scale / n;
     let grid = grid(problem, problem.l1_norm(), scale);
@@ -221,10 +221,16 @@ impl MeanPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dpopt_privacy::Relation;
+    use dpopt_privacy::{Neighbours, Relation};
 
     fn problem(records: u64, dimension: u64, sparsity: f64) -> MeanProblem {
-        MeanProblem { records, dimension, sparsity, norm: 1.0, relation: Relation::ReplaceOne }
+        MeanProblem {
+            records,
+            dimension,
+            sparsity,
+            norm: 1.0,
+            neighbours: Neighbours::of_records(Relation::ReplaceOne),
+        }
     }
 
     #[test]
@@ -239,7 +245,7 @@ mod tests {
         let scale = laplace.schedule.noise_scale / 1000.0;
         assert!((0.004..0.004 * (1.0 + 1e-6)).contains(&scale), "{scale}");
         // half of both where a record only vanishes
-        let zero_out = MeanProblem { relation: Relation::ZeroOut, ..problem };
+        let zero_out = MeanProblem { neighbours: Neighbours::of_records(Relation::ZeroOut), ..problem };
         let half = super::gaussian(&zero_out, budget).unwrap();
         assert!((half.noise_std - 0.5 * gaussian.noise_std).abs() < 2e-8);
     }

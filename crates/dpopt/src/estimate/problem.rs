@@ -2,7 +2,7 @@
 
 use crate::mechanism::Projection;
 use crate::plan::NotApplicable;
-use dpopt_privacy::{Certificate, Relation, Shown};
+use dpopt_privacy::{Certificate, Neighbours, Shown};
 use serde::Serialize;
 
 /// Public facts about vectors whose mean is wanted.
@@ -18,7 +18,8 @@ pub struct MeanProblem {
     /// L: longer records are shrunk to this l2 norm.
     pub norm: f64,
     /// Which data sets are neighbours.
-    pub relation: Relation,
+    #[serde(flatten)]
+    pub neighbours: Neighbours,
 }
 
 /// Probability with which the stated error may be exceeded.

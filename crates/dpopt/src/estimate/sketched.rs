@@ -68,7 +68,7 @@ pub(super) fn l1_recovery(problem: &MeanProblem, budget: Budget) -> Result<MeanP
     // samples of the matrix and of the noise, and matrices so short that the rounding of their entries counts
     let apart = (m * d + m) * SAMPLER_ERROR + too_short(rows);
     let event = |z: f64| crate::mechanism::Mechanism::event(&mechanism(z, Grid::new(0))).approximate(apart);
-    let (noise_multiplier, certificate) = calibrate::noise(event, problem.relation, budget)?;
+    let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
     // entries of the projected sum are normal with standard deviation ‖S‖ ≤ nL: 16 of them and of the noise's fit 2^61 steps
@@ -115,10 +115,16 @@ mod tests {
     use crate::mechanism::{Curator, Mechanism};
     use crate::optimize::RunError;
     use dpopt_noise::NoiseSource;
-    use dpopt_privacy::{Event, Relation};
+    use dpopt_privacy::{Event, Neighbours, Relation};
 
     fn problem(records: u64, dimension: u64, sparsity: f64) -> MeanProblem {
-        MeanProblem { records, dimension, sparsity, norm: 1.0, relation: Relation::ReplaceOne }
+        MeanProblem {
+            records,
+            dimension,
+            sparsity,
+            norm: 1.0,
+            neighbours: Neighbours::of_records(Relation::ReplaceOne),
+        }
     }
 
     fn budget() -> Budget {
@@ -130,7 +136,8 @@ mod tests {
     fn the_exact_calibration() {
         for (m, sigma) in [(20u64, 4.9183), (50, 4.5391), (100, 4.3908), (400, 4.2683), (2000, 4.2335)] {
             let event = |z: f64| Event::ChiSquareGaussian { degrees_of_freedom: m, mu: 1.0 / z };
-            let (z, _) = calibrate::noise(event, Relation::ReplaceOne, budget()).unwrap();
+            let (z, _) =
+                calibrate::noise(event, Neighbours::of_records(Relation::ReplaceOne).within(budget())).unwrap();
             // the calibration of the record's norm L; the accountant doubles it
             assert!((0.5 * z / sigma - 1.0).abs() < 2e-4, "{m}: {z}");
         }
@@ -157,8 +164,7 @@ mod tests {
         let m = plan.schedule.sketch_rows.unwrap();
         let (exact, _) = calibrate::noise(
             |z| Event::ChiSquareGaussian { degrees_of_freedom: m, mu: 1.0 / z },
-            Relation::ReplaceOne,
-            budget(),
+            Neighbours::of_records(Relation::ReplaceOne).within(budget()),
         )
         .unwrap();
         assert!((plan.noise_multiplier / exact - 1.0).abs() < 2e-5, "{} {exact}", plan.noise_multiplier);

@@ -8,7 +8,7 @@ use super::door::{Mechanism, sealed};
 use crate::plan::NotApplicable;
 use crate::refused::CuratorError;
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, certify};
+use dpopt_privacy::{Certificate, Event, Neighbours, Relation, Terms, certify};
 use std::collections::BTreeMap;
 
 /// Total variation of all draws together: below 2^-110 each, and a table has fewer than 2^40 labels. A public bound: the
@@ -31,7 +31,8 @@ pub struct LabelSelection {
 
 impl LabelSelection {
     /// Scale and threshold that meet `budget`; half of δ pays for labels of a single record.
-    pub fn plan(relation: Relation, budget: Budget) -> Result<Self, NotApplicable> {
+    pub fn plan(terms: Terms) -> Result<Self, NotApplicable> {
+        let Terms { budget, neighbours: Neighbours { relation, .. } } = terms;
         if budget.delta() <= 0.0 {
             return Err(NotApplicable::Problem(
                 "selecting labels from the data needs delta > 0; declare the labels in the schema instead".into(),
@@ -53,9 +54,9 @@ impl LabelSelection {
             threshold,
             single_label_probability: single,
             relation,
-            certificate: certify(&Event::NoOp, relation, budget)?,
+            certificate: certify(&Event::NoOp, terms)?,
         };
-        plan.certificate = certify(&plan.event(), relation, budget)?;
+        plan.certificate = certify(&plan.event(), terms)?;
         Ok(plan)
     }
 
@@ -123,6 +124,7 @@ mod tests {
     use super::*;
     use crate::Sensitive;
     use crate::mechanism::Curator;
+    use dpopt_privacy::Budget;
 
     fn budget(epsilon: f64, delta: f64) -> Budget {
         Budget::new(epsilon, delta).unwrap()
@@ -131,7 +133,8 @@ mod tests {
     #[test]
     fn a_single_record_is_shown_with_probability_at_most_delta_zero() {
         for (epsilon, delta) in [(0.05, 1e-7), (1.0, 1e-6), (5.0, 1e-9)] {
-            let plan = LabelSelection::plan(Relation::ZeroOut, budget(epsilon, delta)).unwrap();
+            let plan =
+                LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(epsilon, delta))).unwrap();
             let h = 1.0 / plan.scale;
             // by summation, not by the closed form
             let tail: f64 =
@@ -145,8 +148,9 @@ mod tests {
 
     #[test]
     fn replace_one_doubles_scale_and_halves_the_single_label_probability() {
-        let zero = LabelSelection::plan(Relation::ZeroOut, budget(0.1, 1e-6)).unwrap();
-        let replace = LabelSelection::plan(Relation::ReplaceOne, budget(0.1, 1e-6)).unwrap();
+        let zero = LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(0.1, 1e-6))).unwrap();
+        let replace =
+            LabelSelection::plan(Neighbours::of_records(Relation::ReplaceOne).within(budget(0.1, 1e-6))).unwrap();
         assert!((zero.scale / 10.0 - 1.0).abs() < 1e-8 && zero.scale >= 10.0, "{}", zero.scale);
         assert_eq!(replace.scale, 2.0 * zero.scale);
         assert_eq!(replace.single_label_probability, 0.5 * zero.single_label_probability);
@@ -157,7 +161,9 @@ mod tests {
     fn scales_need_not_be_whole() {
         let thresholds: Vec<i64> = [1.0, 2.0, 4.0]
             .map(|epsilon| {
-                let plan = LabelSelection::plan(Relation::ZeroOut, budget(epsilon, 1e-6)).unwrap();
+                let plan =
+                    LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(epsilon, 1e-6)))
+                        .unwrap();
                 assert!((plan.scale * epsilon - 1.0).abs() < 1e-8);
                 plan.threshold
             })
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn frequent_labels_come_out_sorted_and_rare_ones_do_not() {
-        let plan = LabelSelection::plan(Relation::ZeroOut, budget(0.5, 1e-6)).unwrap();
+        let plan = LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(0.5, 1e-6))).unwrap();
         let counts: BTreeMap<String, u64> =
             [("spam", 700u64), ("ham", 4000), ("typo", 1)].map(|(l, c)| (l.to_string(), c)).into();
         let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(1));
@@ -179,7 +185,7 @@ mod tests {
 
     #[test]
     fn too_few_labels_say_what_to_do() {
-        let plan = LabelSelection::plan(Relation::ZeroOut, budget(0.5, 1e-6)).unwrap();
+        let plan = LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(0.5, 1e-6))).unwrap();
         let counts = BTreeMap::from([("only".to_string(), 5000u64)]);
         let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(1));
         let error = curator.release(&plan, &Sensitive::new(counts)).unwrap_err();

@@ -13,7 +13,7 @@ use crate::records::{BelowCounts, quantile_grid};
 use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
+use dpopt_privacy::{Certificate, Event, Terms, calibrate};
 
 /// Chooses the grid cell in which the share of smaller values crosses a level. Event: `ExponentialMechanism(ε)` under
 /// every relation: one record moves each count and the number of values by at most 1.
@@ -92,10 +92,10 @@ const MISS_PROBABILITY: f64 = 1e-3;
 
 impl PrivateBounds {
     /// Two choices per column within `budget`, for about `rows` values (public).
-    pub fn plan(columns: usize, rows: u64, relation: Relation, budget: Budget) -> Result<Self, NotApplicable> {
+    pub fn plan(columns: usize, rows: u64, terms: Terms) -> Result<Self, NotApplicable> {
         let count = 2 * columns as u64;
         let event = |noise: f64| Event::ExponentialMechanism { epsilon: 1.0 / noise }.self_composed(count);
-        let (noise, certificate) = calibrate::noise(event, relation, budget)?;
+        let (noise, certificate) = calibrate::noise(event, terms)?;
         let epsilon = 1.0 / noise;
         let rank = 2.0 / epsilon * ((quantile_grid().len() + 1) as f64 / MISS_PROBABILITY).ln();
         let tail = (Level::OF as f64 * rank / rows as f64).ceil().max(10.0);
@@ -143,6 +143,9 @@ impl PrivateBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dpopt_privacy::Budget;
+    use dpopt_privacy::Neighbours;
+    use dpopt_privacy::Relation;
 
     fn counts(values: &[f64]) -> Sensitive<BelowCounts> {
         let below = quantile_grid().iter().map(|g| values.iter().filter(|v| *v < g).count() as u64).collect();
@@ -225,7 +228,12 @@ mod tests {
         {
             let counts = counts(&values);
             for epsilon in [0.4, 4.0] {
-                let plan = PrivateBounds::plan(1, 4000, Relation::ZeroOut, Budget::new(epsilon, 0.0).unwrap()).unwrap();
+                let plan = PrivateBounds::plan(
+                    1,
+                    4000,
+                    Neighbours::of_records(Relation::ZeroOut).within(Budget::new(epsilon, 0.0).unwrap()),
+                )
+                .unwrap();
                 for seed in 0..50 {
                     let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(seed));
                     let found = plan.run(&counts, &mut curator).unwrap();
@@ -236,7 +244,12 @@ mod tests {
                 }
             }
         }
-        let few = PrivateBounds::plan(1, 400, Relation::ZeroOut, Budget::new(0.4, 0.0).unwrap()).unwrap_err();
+        let few = PrivateBounds::plan(
+            1,
+            400,
+            Neighbours::of_records(Relation::ZeroOut).within(Budget::new(0.4, 0.0).unwrap()),
+        )
+        .unwrap_err();
         assert!(few.to_string().contains("declare their ranges"), "{few}");
     }
 }

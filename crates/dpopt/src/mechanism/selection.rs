@@ -13,7 +13,7 @@ use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{Purpose, Repetitions};
 use dpopt_privacy::certify::CertifyError;
-use dpopt_privacy::{Budget, Certificate, Event, Relation, certify};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, certify};
 
 /// What one run gives: a noisy score, larger is better, and the output that goes with it. Nothing here can check that both come
 /// from a mechanism with the event that the search was charged for: whoever makes one vouches for that, and the guarantee
@@ -75,7 +75,8 @@ impl RandomStopping {
     ///
     /// # Errors
     /// If the mean is not in 1..=10000 or δ is 0 (the number of runs is sampled with a small error).
-    pub fn plan(mean: f64, budget: Budget, relation: Relation) -> Result<Self, CuratorError> {
+    pub fn plan(mean: f64, terms: Terms) -> Result<Self, CuratorError> {
+        let budget = terms.budget;
         let law = Repetitions::negative_binomial(1.0, mean).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let unusable = |e: &dyn std::fmt::Display| CuratorError::Noise(e.to_string());
         // rounding of the two products below; the sampler of K takes (1 + e^ε)·TV of δ
@@ -89,8 +90,8 @@ impl RandomStopping {
             ));
         }
         let whole = Event::ApproxDp { epsilon: 3.0 * run.epsilon(), delta: run.delta() * law.mean() };
-        let certificate = certify(&whole.approximate(law.total_variation()), relation, budget)
-            .map_err(|e: CertifyError| unusable(&e))?;
+        let certificate =
+            certify(&whole.approximate(law.total_variation()), terms).map_err(|e: CertifyError| unusable(&e))?;
         Ok(Self { law, run, certificate })
     }
 
@@ -127,7 +128,8 @@ impl FixedRuns {
     ///
     /// # Errors
     /// If K is 0 or the budget can't be split.
-    pub fn plan(runs: u64, sensitivity: u64, budget: Budget, relation: Relation) -> Result<Self, CuratorError> {
+    pub fn plan(runs: u64, sensitivity: u64, terms: Terms) -> Result<Self, CuratorError> {
+        let Terms { budget, neighbours: Neighbours { relation, .. } } = terms;
         let unusable = |e: &dyn std::fmt::Display| CuratorError::Noise(e.to_string());
         let share = (runs + 1) as f64 * (1.0 + 1e-12);
         let run = Budget::new(budget.epsilon() / share, budget.delta() / share).map_err(|e| unusable(&e))?;
@@ -137,7 +139,7 @@ impl FixedRuns {
         let choice = Choice::new(ChoiceLaw::NoisyMaximum, run.epsilon(), sensitivity, false, relation)?;
         let one = Event::ApproxDp { epsilon: run.epsilon(), delta: run.delta() };
         let event = Event::composed(vec![one.self_composed(runs), super::Mechanism::event(&choice)]);
-        let certificate = certify(&event, relation, budget).map_err(|e: CertifyError| unusable(&e))?;
+        let certificate = certify(&event, terms).map_err(|e: CertifyError| unusable(&e))?;
         Ok(Self { runs, run, choice, certificate })
     }
 
@@ -159,6 +161,7 @@ mod tests {
     use super::*;
     use crate::mechanism::Counts;
     use dpopt_noise::NoiseSource;
+    use dpopt_privacy::Relation;
 
     fn budget() -> Budget {
         Budget::new(1.0, 1e-6).unwrap()
@@ -167,14 +170,20 @@ mod tests {
     #[test]
     fn a_third_of_epsilon_and_gamma_times_delta_for_each_run() {
         // γ = .025: δ1 = 2.5e-8 (the published constants give ε1 = ε/6 and δ1 = 3.37e-19)
-        let plan = RandomStopping::plan(40.0, budget(), Relation::ZeroOut).unwrap();
+        let plan = RandomStopping::plan(40.0, Neighbours::of_records(Relation::ZeroOut).within(budget())).unwrap();
         assert!((plan.run.epsilon() - 1.0 / 3.0).abs() < 1e-9);
         assert!((plan.run.delta() / 2.5e-8 - 1.0).abs() < 1e-5, "{}", plan.run.delta());
         assert!(plan.certificate.bound().upper <= 1.0);
         let t: f64 = 609.0;
         assert!((1e-12 / (8.0 * t * t) / 3.37e-19 - 1.0).abs() < 1e-3);
-        assert!(RandomStopping::plan(40.0, Budget::new(1.0, 0.0).unwrap(), Relation::ZeroOut).is_err());
-        assert!(RandomStopping::plan(0.5, budget(), Relation::ZeroOut).is_err());
+        assert!(
+            RandomStopping::plan(
+                40.0,
+                Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 0.0).unwrap())
+            )
+            .is_err()
+        );
+        assert!(RandomStopping::plan(0.5, Neighbours::of_records(Relation::ZeroOut).within(budget())).is_err());
     }
 
     /// The theorem's exact output law on the canonical (ε₁, δ₁) pair: δ(3ε₁) is the bound δ₁/(δ₁ + γ(1−δ₁)).
@@ -211,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_best_run_leaves_once_and_is_charged_before_the_first() {
-        let plan = RandomStopping::plan(5.0, budget(), Relation::ZeroOut).unwrap();
+        let plan = RandomStopping::plan(5.0, Neighbours::of_records(Relation::ZeroOut).within(budget())).unwrap();
         let mut made = Vec::new();
         for seed in 0..200 {
             let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(seed));
@@ -241,13 +250,13 @@ mod tests {
 
     #[test]
     fn fixed_runs_share_the_budget_and_choose_with_twice_the_published_noise() {
-        let plan = FixedRuns::plan(4, 10, budget(), Relation::ReplaceOne).unwrap();
+        let plan = FixedRuns::plan(4, 10, Neighbours::of_records(Relation::ReplaceOne).within(budget())).unwrap();
         assert!((plan.run.epsilon() - 0.2).abs() < 1e-9 && (plan.run.delta() - 2e-7).abs() < 1e-15);
         assert!(plan.certificate.bound().upper <= 1.0);
         let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(1));
         let scores = Counts::declared(vec![0, 4000, 10], 10.0);
         assert_eq!(*plan.choose(&mut curator, &scores).unwrap().get(), 1);
-        assert!(FixedRuns::plan(0, 1, budget(), Relation::ZeroOut).is_err());
+        assert!(FixedRuns::plan(0, 1, Neighbours::of_records(Relation::ZeroOut).within(budget())).is_err());
     }
 
     /// Two candidates whose scores move by Δ = 1 in opposite directions: log-ratio of the probabilities that the one

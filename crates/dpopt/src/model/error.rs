@@ -1,6 +1,7 @@
 //! Why a fit stops.
 
 use crate::data::DataError;
+use crate::guarantee::OtherNeighbours;
 use crate::noise::EntropyError;
 use crate::optimize::RunError;
 use crate::plan::NotApplicable;
@@ -21,6 +22,9 @@ pub enum FitError {
     /// No method applies.
     #[error(transparent)]
     NotApplicable(#[from] NotApplicable),
+    /// A stage was planned for other neighbours (a bug of the caller).
+    #[error(transparent)]
+    OtherNeighbours(#[from] OtherNeighbours),
     /// The ledger refuses, or its file can't be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),

@@ -11,7 +11,7 @@ use crate::Sensitive;
 use crate::data::{
     BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
 };
-use crate::guarantee::{Guarantee, Stage};
+use crate::guarantee::Guarantee;
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
@@ -20,12 +20,12 @@ use crate::optimize::{
     self, Candidate, METHODS, RowAccess, Run, RunError, candidates, check_options, first_applicable, first_from_disk,
     row_access,
 };
-use crate::plan::{NotApplicable, Problem};
+use crate::plan::{Grade, NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
 use dpopt_privacy::ledger::{Quote, Receipt};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, Unit};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown};
 use std::time::{Duration, Instant};
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
@@ -177,7 +177,8 @@ impl Fit {
     /// The problem's public facts for a target of `loss`.
     fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
         let (features, nonzeros, row_norm) = shape(&self.layout)?;
-        let problem = Problem { rows: self.rows, features, nonzeros, row_norm, loss, relation: self.options.relation };
+        let problem =
+            Problem { rows: self.rows, features, nonzeros, row_norm, loss, neighbours: self.options.neighbours() };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
             Some(weights) if weights <= MOST_WEIGHTS => Ok(problem),
@@ -247,7 +248,7 @@ impl Fit {
     pub fn quote(&self) -> Result<Option<Quote>, FitError> {
         let whole = self.scheme()?.whole;
         Ok(match &self.options.ledger {
-            Some(file) => Some(file.quote(self.options.relation, &whole)?),
+            Some(file) => Some(file.quote(&whole)?),
             None => None,
         })
     }
@@ -263,7 +264,7 @@ impl Fit {
 
     /// All that can be planned before the first record is read.
     fn scheme(&self) -> Result<Scheme, FitError> {
-        let relation = self.options.relation;
+        let neighbours = self.options.neighbours();
         // with a declared target everything is planned, and so refused, before anything is charged or read
         let early = match self.declared_loss() {
             Some(loss) => Some(self.plan(loss)?),
@@ -271,11 +272,11 @@ impl Fit {
             None if self.options.memory.is_some() => self.plan(loss_of_classes(2)).map(|_| None)?,
             None => None,
         };
-        let labels = self.division.labels.map(|b| LabelSelection::plan(relation, b)).transpose()?;
+        let labels = self.division.labels.map(|b| LabelSelection::plan(neighbours.within(b))).transpose()?;
         let bounds = self
             .division
             .bounds
-            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, relation, b))
+            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, neighbours.within(b)))
             .transpose()?;
         // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
         let model = match &early {
@@ -309,7 +310,7 @@ impl Fit {
         let receipt = match &self.options.ledger {
             Some(file) => {
                 let run = format!("fit {} of {}", self.target, self.table.name());
-                Some(file.charge(self.options.relation, &run, &scheme.whole)?)
+                Some(file.charge(&run, &scheme.whole)?)
             }
             None => None,
         };
@@ -318,18 +319,18 @@ impl Fit {
 
     /// Everything that reads records.
     fn stages(&mut self, charged: Charged, progress: &dyn Progress) -> Result<Fitted, FitError> {
-        let relation = self.options.relation;
         let Charged { scheme: Scheme { early, labels, bounds, .. }, mut planning, mut noise, receipt } = charged;
         let mut next_noise = || noise.next().map_or_else(NoiseSource::secure, Ok);
         let model_noise = next_noise()?;
 
         // from here on records are read
-        let mut stages = Vec::new();
+        let insecure = self.options.insecure_seed.is_some();
+        let mut guarantee = Guarantee::new(self.options.neighbours().within(self.budget), insecure);
         let mut releases: Vec<Vec<ReleaseRecord>> = Vec::new();
         let mut notes = self.declarations();
         if let Some(plan) = labels {
             let found = prepare::find_labels(&plan, &*self.table, &self.target, next_noise()?)?;
-            stages.push(Stage::new("labels", plan.certificate()));
+            guarantee = guarantee.and("labels", Grade::Certified, plan.certificate())?;
             releases.push(found.records);
             notes.push(format!(
                 "The labels {}, found privately (those that are frequent enough).",
@@ -340,7 +341,7 @@ impl Fit {
         if let Some(plan) = bounds {
             let found =
                 prepare::find_bounds(&plan, &*self.table, &self.unbounded, self.options.bad_cells, next_noise()?)?;
-            stages.push(Stage::new("bounds", plan.certificate()));
+            guarantee = guarantee.and("bounds", Grade::Certified, plan.certificate())?;
             releases.push(found.records);
             for (column, lower, upper) in &found.value {
                 notes.push(format!("The range {} to {} of {column}, found privately.", Shown(*lower), Shown(*upper)));
@@ -374,20 +375,9 @@ impl Fit {
             }
         }
         .into_inner();
-        stages.push(Stage::new("model", &chosen.summary().certificate));
+        guarantee = guarantee.and("model", chosen.summary().grade, &chosen.summary().certificate)?;
         releases.push(curator.records().to_vec());
 
-        let mut guarantee = Guarantee {
-            unit: Unit::Record,
-            relation,
-            epsilon: self.budget.epsilon(),
-            delta: self.budget.delta(),
-            certified_epsilon: 0.0,
-            grade: chosen.summary().grade,
-            insecure_seed: self.options.insecure_seed.is_some(),
-            stages,
-        };
-        guarantee.certified_epsilon = guarantee.epsilon_of_first(guarantee.stages.len());
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
@@ -407,7 +397,7 @@ impl Fit {
     }
 
     fn certified(&self, event: &Event) -> Result<Certificate, FitError> {
-        Ok(dpopt_privacy::certify(event, self.options.relation, self.budget).map_err(NotApplicable::from)?)
+        Ok(dpopt_privacy::certify(event, self.options.neighbours().within(self.budget)).map_err(NotApplicable::from)?)
     }
 
     /// The certificate of all stages together. Their parameters are fixed now (a stage that is not planned yet is there

@@ -3,8 +3,8 @@
 use super::error::FitError;
 use crate::plan::NotApplicable;
 use dpopt_privacy::filter::Refusal;
-use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Quote, Receipt, Terms};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, Unit};
+use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Purpose, Quote, Receipt};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms};
 use std::path::PathBuf;
 
 /// A budget kept in a file across runs on the same data.
@@ -19,20 +19,20 @@ pub struct LedgerFile {
 }
 
 impl LedgerFile {
-    fn open(&self, relation: Relation) -> Result<Ledger, LedgerError> {
+    fn open(&self, neighbours: Neighbours) -> Result<Ledger, LedgerError> {
         // one file, one data set: the file's name says which, and may change
-        let terms = Terms { label: "records".into(), relation, unit: Unit::Record, total: self.total, rule: None };
-        Ledger::prepare(&self.path, &terms, self.access)
+        let purpose = Purpose { label: "records".into(), terms: neighbours.within(self.total), rule: None };
+        Ledger::prepare(&self.path, &purpose, self.access)
     }
 
     /// What charging `whole` would do now.
-    pub(crate) fn quote(&self, relation: Relation, whole: &Certificate) -> Result<Quote, LedgerError> {
-        self.open(relation)?.quote(whole)
+    pub(crate) fn quote(&self, whole: &Certificate) -> Result<Quote, LedgerError> {
+        self.open(whole.neighbours())?.quote(whole)
     }
 
     /// Tells the rule and the cost, then appends a run to the file, synced, or refuses.
-    pub(crate) fn charge(&self, relation: Relation, run: &str, whole: &Certificate) -> Result<Receipt, LedgerError> {
-        let mut ledger = self.open(relation)?;
+    pub(crate) fn charge(&self, run: &str, whole: &Certificate) -> Result<Receipt, LedgerError> {
+        let mut ledger = self.open(whole.neighbours())?;
         let quote = ledger.quote(whole)?;
         (self.access.tell)(&self.told(&quote));
         ledger.charge(run, whole)
@@ -53,15 +53,16 @@ impl LedgerFile {
         )
     }
 
-    /// Refuses when not even half of the noise cost of a run within `budget` would be accepted. So a spent ledger is
+    /// Refuses when not even half of the noise cost of a run within `terms` would be accepted. So a spent ledger is
     /// noticed before the table is so much as opened; what passes here is checked again when it is charged.
-    pub fn refuse_hopeless(&self, relation: Relation, budget: Budget) -> Result<(), FitError> {
-        let mut ledger = self.open(relation)?;
+    pub fn refuse_hopeless(&self, terms: Terms) -> Result<(), FitError> {
+        let budget = terms.budget;
+        let mut ledger = self.open(terms.neighbours)?;
         if budget.delta() == 0.0 {
             return Ok(());
         }
         let mu = 0.5 * dpopt_privacy::special::gaussian_mu(budget.epsilon(), budget.delta());
-        let certificate = dpopt_privacy::certify(&Event::Gdp { mu }, relation, budget).map_err(NotApplicable::from)?;
+        let certificate = dpopt_privacy::certify(&Event::Gdp { mu }, terms).map_err(NotApplicable::from)?;
         match ledger.quote(&certificate) {
             Ok(_) => Ok(()),
             Err(LedgerError::Refused { path, refusal: Refusal::Exceeded { rule, needed, left, .. } }) => {

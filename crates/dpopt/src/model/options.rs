@@ -5,7 +5,7 @@ use super::embedding::EmbeddingRequest;
 use super::ledger_file::LedgerFile;
 use crate::data::{BadCells, Schema};
 use crate::optimize::MethodOptions;
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 /// Everything a fit can be told. The defaults need no tuning.
 ///
@@ -54,4 +54,11 @@ pub struct FitOptions {
     pub command: Option<String>,
     /// For the report: where the public declarations come from.
     pub schema_source: Option<String>,
+}
+
+impl FitOptions {
+    /// Which data sets are neighbours: a row of the table is a record, and a record is the unit.
+    pub fn neighbours(&self) -> Neighbours {
+        Neighbours::of_records(self.relation)
+    }
 }

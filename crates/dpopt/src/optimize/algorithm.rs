@@ -109,7 +109,7 @@ impl<'a, R: Records> Run<'a, R> {
         progress: &'a dyn Progress,
     ) -> Result<Self, RunError> {
         let rows = examples.expose();
-        let fixed_count = problem.relation != dpopt_privacy::Relation::AddOrRemove;
+        let fixed_count = problem.relation() != dpopt_privacy::Relation::AddOrRemove;
         let fits = rows.columns() == problem.features
             && rows.norm_bound() <= problem.row_norm
             && (!fixed_count || rows.len() as u64 == problem.rows);

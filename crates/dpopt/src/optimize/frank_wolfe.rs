@@ -72,7 +72,7 @@ fn rough_scale(problem: &Problem, budget: Budget, steps: u64, clip_norm: f64) ->
     Ok(if budget.delta() > 0.0 {
         clip_norm * t.sqrt() / gaussian_mu(problem, budget)?
     } else {
-        2.0 * clip_norm * problem.relation.sum_sensitivity() * t / budget.epsilon()
+        2.0 * clip_norm * problem.relation().sum_sensitivity() * t / budget.epsilon()
     })
 }
 
@@ -155,9 +155,9 @@ impl Algorithm for FrankWolfe {
         };
         let (m, certificate) = noise(problem, budget, event)?;
         let n = problem.rows as f64;
-        let noise_multiplier = 2.0 * problem.relation.sum_sensitivity() * m;
+        let noise_multiplier = 2.0 * problem.relation().sum_sensitivity() * m;
         let mut warnings = Vec::new();
-        if problem.relation == Relation::AddOrRemove {
+        if problem.relation() == Relation::AddOrRemove {
             warnings.push(
                 "the number of rows entered the choice of steps and radius: it is taken to be a public guess".into(),
             );
@@ -204,7 +204,7 @@ pub fn run_vertices(plan: &Plan<VertexSchedule>, run: Run<'_>) -> Result<Release
     let Run { problem, examples, curator, progress } = run;
     let s = &plan.schedule;
     let facts =
-        VertexFacts { loss: s.loss, clip_norm: s.clip_norm, epsilon: s.step_epsilon, relation: problem.relation };
+        VertexFacts { loss: s.loss, clip_norm: s.clip_norm, epsilon: s.step_epsilon, relation: problem.relation() };
     let mechanism = VertexChoice { facts, dimension: problem.features as u64 };
     progress.start(plan.summary.method, s.steps);
     let mut scores = VertexScores::new(examples, facts)?;

@@ -9,6 +9,7 @@ use crate::optimize::{candidates, choose};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
+use dpopt_privacy::Neighbours;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -38,7 +39,7 @@ fn facts(examples: &Examples, nonzeros: usize) -> Problem {
         nonzeros,
         row_norm: 1.0,
         loss: LOGISTIC,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 
@@ -216,7 +217,7 @@ fn features_are_found_among_many() {
 fn budgets_pure_ones_too_are_met_and_not_wasted() {
     let examples = table(50, 20, 5, 1);
     for relation in [Relation::ZeroOut, Relation::ReplaceOne, Relation::AddOrRemove] {
-        let problem = Problem { rows: 100_000, relation, ..facts(&examples, 5) };
+        let problem = Problem { rows: 100_000, neighbours: Neighbours::of_records(relation), ..facts(&examples, 5) };
         let options =
             FrankWolfe { steps: Some(400), l1_norm: Some(10.0), clip_norm: Some(1.0), ..FrankWolfe::default() };
         let plan = options.plan(&problem, Budget::new(1.0, 1e-6).unwrap()).unwrap();

@@ -199,7 +199,7 @@ impl NoisyNewton {
     pub(super) fn sensitivity(&self, problem: &Problem, lambda: f64) -> (f64, f64) {
         let beta = 0.25 * problem.row_norm * problem.row_norm;
         let matrix_error = matrix_error(problem, lambda);
-        match (self.inverse, problem.relation) {
+        match (self.inverse, problem.relation()) {
             (Inverse::Clip, relation) => {
                 let pair = if relation == Relation::ReplaceOne { std::f64::consts::SQRT_2 } else { 1.0 };
                 let change = (pair * beta + 2.0 * matrix_error) / (lambda * lambda);

@@ -86,7 +86,7 @@ impl ObjectivePerturbation {
         let (epsilon, delta) = (budget.epsilon(), budget.delta());
         let (closing_epsilon, closing_delta) = (CLOSING_SHARE * epsilon.min(1.0), CLOSING_SHARE * delta);
         let (main_epsilon, main_delta) = (epsilon - closing_epsilon, delta - closing_delta);
-        let neighbours = problem.relation.sum_sensitivity();
+        let neighbours = problem.relation().sum_sensitivity();
         let closing_multiplier = special::gaussian_noise_multiplier(closing_epsilon, closing_delta) * neighbours;
         let mu = special::gaussian_mu(main_epsilon, main_delta) / neighbours;
         let score = super::descent::tolerable_noise(problem.loss);
@@ -109,7 +109,7 @@ impl ObjectivePerturbation {
             }
         } / (c * r * r);
         // λ/(C·R²) as a function of the multiplier
-        let regularization = |z: f64| match (link, problem.relation) {
+        let regularization = |z: f64| match (link, problem.relation()) {
             (GlmLink::Monotone, Relation::ZeroOut | Relation::AddOrRemove) => {
                 wanted.max(1.0 / (main_epsilon + 0.5 / (z * z)))
             }
@@ -125,7 +125,7 @@ impl ObjectivePerturbation {
         };
         // One Gaussian's noise at (ε, δ) less the closing share is proved without a search where the determinant is free
         // (Corollary A1), and within 0.1% of the smallest that a search finds.
-        let known = match (link, problem.relation) {
+        let known = match (link, problem.relation()) {
             (GlmLink::Monotone, Relation::ZeroOut | Relation::AddOrRemove) => {
                 let multiplier = (1e9 / mu).ceil() * 1e-9;
                 certify(&event(multiplier), problem, budget).ok().map(|certificate| (multiplier, certificate))

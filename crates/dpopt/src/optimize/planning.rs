@@ -12,7 +12,7 @@ pub(crate) const TARGET_BOUND: f64 = 1.0;
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
 pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
     require_delta(budget)?;
-    Ok(special::gaussian_mu(budget.epsilon(), budget.delta()) / problem.relation.sum_sensitivity())
+    Ok(special::gaussian_mu(budget.epsilon(), budget.delta()) / problem.relation().sum_sensitivity())
 }
 
 /// Gaussian noise has no pure guarantee.
@@ -39,7 +39,7 @@ pub(crate) fn noise(
     budget: Budget,
     event_of: impl Fn(f64) -> Event,
 ) -> Result<(f64, Certificate), NotApplicable> {
-    Ok(calibrate::noise(event_of, problem.relation, budget)?)
+    Ok(calibrate::noise(event_of, problem.neighbours.within(budget))?)
 }
 
 /// `value` if it lies in [low, high].
@@ -63,7 +63,7 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
 /// At least the number of records. Under add-or-remove it is protected and `rows` is a guess: sixteen times as many, and at
 /// least sixteen million, is what a plan is made for and says it is made for ([`most_rows_assumption`]).
 pub(crate) fn most_rows(problem: &Problem) -> u64 {
-    match problem.relation {
+    match problem.relation() {
         Relation::AddOrRemove => problem.rows.max(1_000_000).saturating_mul(16),
         Relation::ZeroOut | Relation::ReplaceOne => problem.rows,
     }
@@ -72,7 +72,7 @@ pub(crate) fn most_rows(problem: &Problem) -> u64 {
 /// What a report must say about [`most_rows`] where the number of records is protected.
 pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<String> {
     let most = most_rows(problem);
-    (problem.relation == Relation::AddOrRemove).then(|| {
+    (problem.relation() == Relation::AddOrRemove).then(|| {
         format!(
             "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"
         )

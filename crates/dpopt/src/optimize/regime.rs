@@ -36,7 +36,7 @@ impl Regimes {
     pub fn of(problem: &Problem, budget: Budget) -> Self {
         let d = problem.weights() as f64;
         let s = (problem.nonzeros.max(1) * problem.loss.outputs()) as f64;
-        let moves = problem.relation.sum_sensitivity();
+        let moves = problem.relation().sum_sensitivity();
         let (enough, dense) = if budget.delta() > 0.0 {
             // z: noise over the sensitivity; the sparse bound √(4√s·z·q/n), the dense one √d·z/n
             let z = moves / special::gaussian_mu(budget.epsilon(), budget.delta());
@@ -67,11 +67,18 @@ mod tests {
     use super::*;
     use crate::loss::Loss;
     use crate::optimize::{MethodOptions, candidates, choose};
-    use dpopt_privacy::Relation;
+    use dpopt_privacy::{Neighbours, Relation};
 
     fn problem(features: usize, nonzeros: usize) -> Problem {
         let loss = Loss::Logistic { shift: 0.0 };
-        Problem { rows: 1, features, nonzeros, row_norm: 1.0, loss, relation: Relation::ZeroOut }
+        Problem {
+            rows: 1,
+            features,
+            nonzeros,
+            row_norm: 1.0,
+            loss,
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
+        }
     }
 
     #[test]

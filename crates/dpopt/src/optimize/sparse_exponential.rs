@@ -176,7 +176,7 @@ impl Algorithm for SparseExponential {
         let (inverse, certificate) = noise(problem, budget, event)?;
         let choice_epsilon = 1.0 / inverse;
         // expected score lost to randomness: ln|N| units of 2·sensitivity/ε; truncation L√s·τ; rounding L·√k·spacing/2
-        let random = 2.0 * problem.relation.sum_sensitivity() * loss_range / choice_epsilon * points.ln() / n;
+        let random = 2.0 * problem.relation().sum_sensitivity() * loss_range / choice_epsilon * points.ln() / n;
         let rounding = lipschitz * 0.5 * spacing * (support as f64).sqrt();
         let kept = radius / (support as f64).sqrt();
         let lost = if support >= dimension { 0.0 } else { lipschitz * sparsity.sqrt() * kept };
@@ -218,7 +218,7 @@ impl Algorithm for SparseExponential {
         let points = net(problem.features, s.support, s.spacing, s.radius);
         let units = scores(examples.expose(), s.loss, s.loss_range, &points);
         // under replace-one one record may raise one score by UNITS and lower another by as much: the choice doubles
-        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, UNITS, false, problem.relation)?;
+        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, UNITS, false, problem.relation())?;
         let chosen = curator.release(&choice, &Counts::declared(units, UNITS as f64))?;
         progress.tick();
         progress.finish();
@@ -239,7 +239,7 @@ mod tests {
     use crate::plan::certify;
     use crate::progress::Silent;
     use dpopt_noise::NoiseSource;
-    use dpopt_privacy::Relation;
+    use dpopt_privacy::{Neighbours, Relation};
 
     #[test]
     fn nets_are_complete_and_counted() {
@@ -311,7 +311,7 @@ mod tests {
         let at = |w: &[f64]| mean_loss(&examples, LOGISTIC, w);
         assert!(at(&weights) < at(&[0.0; 4]) - 0.01, "{weights:?}");
         // replace-one doubles the sensitivity, so the answer is noisier but still certified
-        let replaced = Problem { relation: Relation::ReplaceOne, ..p };
+        let replaced = Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..p };
         let plan = options.plan(&replaced, pure).unwrap();
         assert!(certify(plan.summary.certificate.event(), &replaced, pure).is_ok());
     }

@@ -168,7 +168,7 @@ impl Algorithm for SparseOutputPerturbation {
             smoothness: facts.smoothness.unwrap_or(1.0) * problem.row_norm * problem.row_norm,
             sparsity: sparsity as f64,
             dimension: dimension as f64,
-            common: if problem.relation == Relation::AddOrRemove { f64::INFINITY } else { n - 1.0 },
+            common: if problem.relation() == Relation::AddOrRemove { f64::INFINITY } else { n - 1.0 },
         };
         let law = if budget.delta() > 0.0 { NoiseLaw::Gaussian } else { NoiseLaw::Laplace };
         let (noise_multiplier, certificate) = noise(problem, budget, |z| match law {

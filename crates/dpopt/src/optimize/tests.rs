@@ -10,12 +10,19 @@ use crate::progress::Silent;
 use crate::records::Examples;
 use crate::solver;
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Budget, Relation, special};
+use dpopt_privacy::{Budget, Neighbours, Relation, special};
 
 pub(super) const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
 pub(super) fn problem(loss: Loss, relation: Relation) -> Problem {
-    Problem { rows: 26_048, features: 133, nonzeros: 21, row_norm: 1.0, loss, relation }
+    Problem {
+        rows: 26_048,
+        features: 133,
+        nonzeros: 21,
+        row_norm: 1.0,
+        loss,
+        neighbours: Neighbours::of_records(relation),
+    }
 }
 
 pub(super) fn budget(epsilon: f64) -> Budget {
@@ -29,7 +36,7 @@ pub(super) fn facts(examples: &Examples, loss: Loss) -> Problem {
         nonzeros: 20,
         row_norm: 1.0,
         loss,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 
@@ -227,7 +234,7 @@ fn data_of_another_shape_are_refused() {
         assert!(curator.records().is_empty());
     }
     // under add-or-remove the true number of rows may differ, and is not shown
-    let other = Problem { rows: 310, relation: Relation::AddOrRemove, ..right };
+    let other = Problem { rows: 310, neighbours: Neighbours::of_records(Relation::AddOrRemove), ..right };
     assert_eq!(fit(&options, &examples, &other, budget(1.0), 1).len(), 7);
 }
 

@@ -230,7 +230,7 @@ mod tests {
     use crate::loss::Loss;
     use crate::optimize::{MethodOptions, Regime, Regimes, candidates, first_applicable};
     use crate::plan::Problem;
-    use dpopt_privacy::{Budget, Relation};
+    use dpopt_privacy::{Budget, Neighbours, Relation};
 
     #[test]
     fn reasons_are_given_only_where_they_hold() {
@@ -240,7 +240,14 @@ mod tests {
             [(10_000, 30, 30), (300, 5, 5), (100_000, 200, 20), (2_000, 100_000, 10), (50, 100_000, 10)]
         {
             for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
-                let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, relation: Relation::ZeroOut };
+                let problem = Problem {
+                    rows,
+                    features,
+                    nonzeros,
+                    row_norm: 1.0,
+                    loss,
+                    neighbours: Neighbours::of_records(Relation::ZeroOut),
+                };
                 let all = candidates(&problem, budget, &MethodOptions::default());
                 let table: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
                 let risks: Vec<f64> =

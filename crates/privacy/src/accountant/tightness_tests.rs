@@ -2,7 +2,7 @@
 
 use super::{Accountant, all, compare, delta, epsilon, gdp, pld::Pld, rdp, zcdp};
 use crate::expression::parse;
-use crate::{Event, Relation};
+use crate::{Event, Neighbours, Relation};
 use std::time::Instant;
 
 fn event(text: &str) -> Event {
@@ -84,8 +84,10 @@ fn more_integer_noise_never_costs_more() {
     }
     let budget = crate::Budget::new(0.5, 1e-6).unwrap();
     let counts = |sigma| Event::DiscreteGaussian { sigma, sensitivity: 5.0, dimension: None };
-    let (sigma, _) = crate::calibrate::noise(counts, Relation::ZeroOut, budget).unwrap();
-    let (real, _) = crate::calibrate::noise(|z| Event::gaussian(z / 5.0), Relation::ZeroOut, budget).unwrap();
+    let (sigma, _) = crate::calibrate::noise(counts, Neighbours::of_records(Relation::ZeroOut).within(budget)).unwrap();
+    let (real, _) =
+        crate::calibrate::noise(|z| Event::gaussian(z / 5.0), Neighbours::of_records(Relation::ZeroOut).within(budget))
+            .unwrap();
     assert!(sigma < real * 1.001, "{sigma} {real}");
 }
 
@@ -223,7 +225,7 @@ fn the_ends_of_the_scale() {
         assert_eq!((bound.upper, bound.accountant.as_str()), (f64::INFINITY, "none"), "{text}");
         assert_eq!(delta(&event(text), Relation::ZeroOut, 5.0).unwrap().upper, 1.0);
         let budget = crate::Budget::new(100.0, 0.5).unwrap();
-        assert!(crate::certify(&event(text), Relation::ZeroOut, budget).is_err());
+        assert!(crate::certify(&event(text), Neighbours::of_records(Relation::ZeroOut).within(budget)).is_err());
         let written = serde_json::to_string(&bound).unwrap();
         assert!(written.contains(r#""upper":"inf""#), "{written}");
         assert_eq!(serde_json::from_str::<super::Bound>(&written).unwrap(), bound);

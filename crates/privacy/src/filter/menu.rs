@@ -5,14 +5,15 @@
 
 use super::{Refusal, Rule};
 use crate::certify::CertifyError;
-use crate::{Budget, Certificate, Event, Relation, certify};
+use crate::{Certificate, Event, Terms, certify};
 
 /// A list of events that was certified as a whole.
 ///
 /// ```
-/// use dpopt_privacy::{Budget, Event, Relation, filter::Menu};
+/// use dpopt_privacy::{Budget, Event, Neighbours, Relation, filter::Menu};
 /// let events = vec![Event::gaussian(6.0), Event::gaussian(6.0), Event::laplace(20.0)];
-/// let mut menu = Menu::new(events, Relation::ZeroOut, Budget::new(2.0, 1e-5)?)?;
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(2.0, 1e-5)?);
+/// let mut menu = Menu::new(events, terms)?;
 /// assert_eq!(menu.take(2)?, Event::laplace(20.0)); // whichever is useful first…
 /// assert!(menu.take(2).is_err()); // …but each once
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -24,9 +25,9 @@ pub struct Menu {
 }
 
 impl Menu {
-    /// Certifies the composition of all `events` against `budget`.
-    pub fn new(events: Vec<Event>, relation: Relation, budget: Budget) -> Result<Self, CertifyError> {
-        let certificate = certify(&Event::composed(events.clone()), relation, budget)?;
+    /// Certifies the composition of all `events` within `terms`.
+    pub fn new(events: Vec<Event>, terms: Terms) -> Result<Self, CertifyError> {
+        let certificate = certify(&Event::composed(events.clone()), terms)?;
         Ok(Self { certificate, items: events.into_iter().map(Some).collect() })
     }
 

@@ -6,9 +6,9 @@
 //! newline; the next append puts the separator 0x1E behind the fragment and its own line after it, and readers take what
 //! follows the last separator of a line. Nothing is ever truncated or overwritten. JSON never contains 0x1E.
 
-use super::Terms;
+use super::Purpose;
 use crate::filter::Rule;
-use crate::{Budget, Event, Relation, Unit};
+use crate::{Budget, Event, Neighbours, Relation, Unit};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -61,26 +61,22 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn of(terms: &Terms) -> Self {
+    pub(super) fn of(purpose: &Purpose) -> Self {
+        let Neighbours { unit, relation } = purpose.terms.neighbours;
         Self {
             format: FORMAT.into(),
             version: VERSION,
-            label: terms.label.clone(),
-            relation: terms.relation,
-            unit: terms.unit,
-            total: terms.total,
-            rule: terms.rule,
+            label: purpose.label.clone(),
+            relation,
+            unit,
+            total: purpose.terms.budget,
+            rule: purpose.rule,
         }
     }
 
-    pub(super) fn terms(&self) -> Terms {
-        Terms {
-            label: self.label.clone(),
-            relation: self.relation,
-            unit: self.unit,
-            total: self.total,
-            rule: self.rule,
-        }
+    pub(super) fn purpose(&self) -> Purpose {
+        let neighbours = Neighbours { unit: self.unit, relation: self.relation };
+        Purpose { label: self.label.clone(), terms: neighbours.within(self.total), rule: self.rule }
     }
 }
 
@@ -282,11 +278,9 @@ mod tests {
     use super::*;
 
     fn header() -> Record {
-        Record::Header(Header::of(&Terms {
+        Record::Header(Header::of(&Purpose {
             label: "census".into(),
-            relation: Relation::ZeroOut,
-            unit: Unit::Record,
-            total: Budget::new(4.0, 1e-5).unwrap(),
+            terms: Neighbours::of_records(Relation::ZeroOut).within(Budget::new(4.0, 1e-5).unwrap()),
             rule: None,
         }))
     }

@@ -9,7 +9,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::{Grid, RoundedGaussian, project_l1_l2};
 use dpopt::optimize::{Algorithm, BiasReducedSgd, MethodOptions, Output, Run, Stopping, choose, has_option};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::problems::one_hot;
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
@@ -44,7 +44,14 @@ struct Stopped {
 }
 
 fn problem(records: u64, features: usize, nonzeros: usize, loss: Loss) -> Problem {
-    Problem { rows: records, features, nonzeros, row_norm: 1.0, loss, relation: Relation::ReplaceOne }
+    Problem {
+        rows: records,
+        features,
+        nonzeros,
+        row_norm: 1.0,
+        loss,
+        neighbours: Neighbours::of_records(Relation::ReplaceOne),
+    }
 }
 
 /// Steps of the published rule for one public sequence of batch sizes, and what they cost by plain composition.
@@ -245,7 +252,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let loss = loss_of(setting.convex);
     let examples = one_hot(setting.records, setting.dimension, setting.sparsity, RADIUS, 4, trial.shared_seed);
     let problem = Problem {
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
         ..problem(setting.records as u64, setting.dimension, setting.sparsity, loss)
     };
     let budget = Budget::new(setting.epsilon, 1e-6).map_err(Failure::of)?;

@@ -8,7 +8,7 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
@@ -61,7 +61,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
         nonzeros: encoder.max_nonzeros(),
         row_norm: encoder.row_norm(),
         loss: Loss::Logistic { shift: 0.0 },
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let options = MethodOptions::of(setting.method).with_if("shift", setting.shift);
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;

@@ -5,7 +5,7 @@ use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Tr
 use dpopt::Public;
 use dpopt::noise::{Purpose, Stream};
 use dpopt::optimize::restricted_lipschitz::measure::from_gradients;
-use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -193,7 +193,8 @@ fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Traine
     let budget = Budget::new(EPSILON, (training.len() as f64).powf(-1.1)).map_err(Failure::of)?;
     let made = |steps: usize| -> Result<Training, Failure> {
         let event = |z: f64| Event::gaussian(z).poisson_sampled(setting.sampling).self_composed(steps as u64);
-        let (noise_multiplier, _) = calibrate::noise(event, Relation::ZeroOut, budget).map_err(Failure::of)?;
+        let (noise_multiplier, _) =
+            calibrate::noise(event, Neighbours::of_records(Relation::ZeroOut).within(budget)).map_err(Failure::of)?;
         Ok(Training { steps, rate: setting.rate, sampling: setting.sampling, noise_multiplier })
     };
     let (long, short) = (made(setting.long)?, made(setting.short)?);

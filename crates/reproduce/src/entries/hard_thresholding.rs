@@ -13,7 +13,7 @@ use dpopt::mechanism::Curator;
 use dpopt::noise::NoiseSource;
 use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
@@ -100,7 +100,7 @@ fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, see
         nonzeros: data.nonzeros,
         row_norm: 1.0,
         loss: LOGISTIC,
-        relation: Relation::ReplaceOne,
+        neighbours: Neighbours::of_records(Relation::ReplaceOne),
     };
     let mut options = options.with("max_features", data.features_kept);
     options.intercept = data.intercept;

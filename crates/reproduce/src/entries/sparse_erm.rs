@@ -8,7 +8,7 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Run, choose, has_option};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::problems::one_hot;
 use dpopt::progress::Silent;
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
@@ -66,7 +66,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
         nonzeros: setting.sparsity,
         row_norm: 1.0,
         loss: LOGISTIC,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let budget = Budget::new(1.0, setting.delta).map_err(Failure::of)?;
     let options = MethodOptions::of(setting.method)

@@ -5,7 +5,7 @@ use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Tr
 use dpopt::estimate::{MeanProblem, mean_candidates};
 use dpopt::mechanism::Curator;
 use dpopt::optimize::RunError;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, Slope};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
         dimension: setting.dimension,
         sparsity: f64::from(SPARSITY),
         norm: 1.0,
-        relation: Relation::ReplaceOne,
+        neighbours: Neighbours::of_records(Relation::ReplaceOne),
     };
     let candidate = mean_candidates(&problem, budget).into_iter().find(|c| c.method == setting.method);
     let plan = candidate.ok_or_else(|| Failure::of("no such method"))?.plan.map_err(Failure::of)?;

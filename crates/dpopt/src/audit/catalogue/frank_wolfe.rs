@@ -12,7 +12,7 @@ use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
 use crate::plan::Problem;
 use crate::records::{Examples, Rows};
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 /// Two records of label −1 and one of label `first`, all of the same row.
 fn against_two(first: f32) -> Sensitive<Examples> {
@@ -32,7 +32,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let wide_claim =
         wide.event().and_then(|event| Claim::reported(&event, Relation::ZeroOut, DELTA).map_err(|e| e.to_string()));
     let under = |relation| {
-        let public = Problem { relation, ..problem(3, 1, Loss::Absolute) };
+        let public = Problem { neighbours: Neighbours::of_records(relation), ..problem(3, 1, Loss::Absolute) };
         Subject::new(vertices(1), public, (1.0, DELTA), [-1.0, 1.0].map(against_two))
     };
     let (correct, planted) = (under(Relation::ReplaceOne), under(Relation::ZeroOut));

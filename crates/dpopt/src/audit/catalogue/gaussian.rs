@@ -8,7 +8,7 @@ use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::noise::tree;
 use crate::audit::worst_cases::sums::{GradientSums, SumDoor, canaries};
 use crate::mechanism::LabelSelection;
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = vec![PlantedBug::counting(
@@ -114,7 +114,9 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
 
     let plan = Budget::new(1.0, 1e-8)
         .map_err(|e| e.to_string())
-        .and_then(|b| LabelSelection::plan(Relation::ZeroOut, b).map_err(|e| e.to_string()))
+        .and_then(|b| {
+            LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(b)).map_err(|e| e.to_string())
+        })
         .map(RareLabel::new);
     let claim = plan
         .as_ref()

@@ -13,7 +13,7 @@ use crate::plan::Problem;
 use crate::sampler::{Chain, Contraction, Convexity, Domain, Oracle, Potential};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::special::{gaussian_mu, normal_cdf};
-use dpopt_privacy::{Budget, Event, Relation, certify};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
 
 const BUDGET: (f64, f64) = (4.377, 1e-5);
 
@@ -25,7 +25,8 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = Vec::new();
 
     let replaced = || {
-        let facts = Problem { relation: Relation::ReplaceOne, ..problem(2, 1, Loss::Absolute) };
+        let facts =
+            Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(2, 1, Loss::Absolute) };
         Subject::new(stiff(), facts, BUDGET, [-1.0, 1.0].map(|t| canaries(2, 1, &[t])))
     };
     // G_Δ := G: four times the temperature that 2G allows
@@ -113,7 +114,7 @@ fn samplers_error(code: Code) -> Result<(), String> {
     let tau = code.pick(0.1 * delta / (1.0 + epsilon.exp()), 0.1 * delta);
     let event = Event::Gdp { mu: gaussian_mu(epsilon, 0.89 * delta) }.approximate(tau);
     let budget = Budget::new(epsilon, delta).map_err(|e| e.to_string())?;
-    certify(&event, Relation::ZeroOut, budget).map(drop).map_err(|e| e.to_string())
+    certify(&event, Neighbours::of_records(Relation::ZeroOut).within(budget)).map(drop).map_err(|e| e.to_string())
 }
 
 /// F(x) = slope·x.

@@ -10,7 +10,7 @@ use crate::audit::worst_cases::comparisons::{self, answers, only_the_last, then_
 use crate::audit::worst_cases::indicator;
 use crate::mechanism::{Choice, ChoiceLaw, Counts, Curator, LabelSelection, Mechanism};
 use dpopt_noise::{ExponentialChoice, NoiseSource};
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 fn exponential(epsilon: f64) -> Result<Event, String> {
     Ok(Event::ExponentialMechanism { epsilon })
@@ -153,7 +153,9 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
 
     let label = Budget::new(1.0, 1e-8)
         .map_err(|e| e.to_string())
-        .and_then(|b| LabelSelection::plan(Relation::ZeroOut, b).map_err(|e| e.to_string()))
+        .and_then(|b| {
+            LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(b)).map_err(|e| e.to_string())
+        })
         .map(RareLabel::new);
     let event = label.as_ref().map(RareLabel::event).map_err(Clone::clone);
     rows.push(

@@ -11,7 +11,7 @@ use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
 use crate::optimize::FrankWolfe;
 use crate::plan::Problem;
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 /// Steps of the rows that see all of them.
 const STEPS: u64 = 4;
@@ -36,7 +36,8 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let bound = (BUDGET.1, TIGHT_RUNS);
     let subject = Subject::new(vertices(STEPS), problem(3, 1, Loss::Absolute), BUDGET, crowd(3, 1.0));
     let reach = subject.schedule().map_or(Reach::Unknown, |s| Reach::Epsilon(all_positive(2.0, s.step_epsilon)));
-    let replaced = Problem { relation: Relation::ReplaceOne, ..problem(3, 1, Loss::Absolute) };
+    let replaced =
+        Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(3, 1, Loss::Absolute) };
     vec![
         row(
             (

@@ -8,7 +8,7 @@ use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
 use crate::optimize::ExponentialMechanism;
 use crate::plan::Problem;
-use dpopt_privacy::{Event, Relation};
+use dpopt_privacy::{Event, Neighbours, Relation};
 
 /// λ at which all weights stay far from the corners of |s − y| and ½(s − y)²: the loss of the record is linear.
 pub(in crate::audit) const STIFF: f64 = 50.0;
@@ -39,7 +39,8 @@ fn row(
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let tight = (BUDGET.1, TIGHT_RUNS);
     let alone_in = |loss: Loss| Subject::new(stiff(), problem(2, 1, loss), BUDGET, alone(2));
-    let replaced = Problem { relation: Relation::ReplaceOne, ..problem(2, 1, Loss::Absolute) };
+    let replaced =
+        Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(2, 1, Loss::Absolute) };
     let shared = ExponentialMechanism { draws: Some(2), ..stiff() };
     let logistic = ExponentialMechanism { regularization: Some(1.0), ..stiff() };
     vec![

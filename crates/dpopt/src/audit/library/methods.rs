@@ -19,7 +19,7 @@ use crate::optimize::{
 use crate::plan::Problem;
 use crate::records::Examples;
 use crate::solver::{Accuracy, Objective, minimise};
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 /// Records of the small problems; only the first is ever present.
 const ROWS: usize = 4;
@@ -121,7 +121,8 @@ fn newton(
 
 fn descents() -> Vec<LibraryAudit> {
     let tight = (BUDGET.1, TIGHT_RUNS);
-    let replaced = Problem { relation: Relation::ReplaceOne, ..problem(ROWS, 1, Loss::Absolute) };
+    let replaced =
+        Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(ROWS, 1, Loss::Absolute) };
     let softmax = Loss::Softmax { classes: 3 };
     vec![
         single(

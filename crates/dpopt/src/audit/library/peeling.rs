@@ -12,7 +12,7 @@ use crate::loss::Loss;
 use crate::mechanism::PeelingLaw;
 use crate::optimize::{Peeling, SparseOptions, choose};
 use crate::plan::Problem;
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 /// k features of d, almost all of the budget for the picks; the fit has two steps.
 fn peeling(law: PeelingLaw, k: u64) -> Peeling {
@@ -34,7 +34,8 @@ fn first(weights: &[f64], k: usize) -> f64 {
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let bound = (BUDGET.1, TIGHT_RUNS);
     let subject = |law, k: u32, relation| {
-        let public = Problem { relation, ..problem(4, 2 * k as usize, Loss::Absolute) };
+        let public =
+            Problem { neighbours: Neighbours::of_records(relation), ..problem(4, 2 * k as usize, Loss::Absolute) };
         Subject::new(peeling(law, u64::from(k)), public, BUDGET, swapped(k))
     };
     let one = subject(PeelingLaw::Gumbel, 1, Relation::ZeroOut);

@@ -13,6 +13,7 @@ use crate::mechanism::{Curator, Mechanism, RandomStopping, Run, VouchedRun};
 use crate::optimize::{BiasReducedSgd, SparseExponential, SparseOutputPerturbation};
 use crate::privacy::{Budget, Relation};
 use dpopt_noise::NoiseSource;
+use dpopt_privacy::Neighbours;
 
 /// Output perturbation whose ball does not touch the answer.
 fn output(regularization: f64, shift: f64) -> SparseOutputPerturbation {
@@ -106,9 +107,9 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     );
 
     // δ below the smallest that audits look at: there the event has a finite ε
-    let plan = Budget::new(3.0, 1e-9)
-        .map_err(|e| e.to_string())
-        .and_then(|b| RandomStopping::plan(5.0, b, Relation::ZeroOut).map_err(|e| e.to_string()));
+    let plan = Budget::new(3.0, 1e-9).map_err(|e| e.to_string()).and_then(|b| {
+        RandomStopping::plan(5.0, Neighbours::of_records(Relation::ZeroOut).within(b)).map_err(|e| e.to_string())
+    });
     let event = plan.as_ref().map(|p| p.certificate.event().clone()).map_err(Clone::clone);
     rows.push(
         LibraryAudit::new(

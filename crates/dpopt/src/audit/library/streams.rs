@@ -10,7 +10,7 @@ use crate::loss::Loss;
 use crate::mechanism::{Correlation, StreamShape};
 use crate::optimize::{DpFtrl, StreamSchedule};
 use crate::plan::Problem;
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 /// One record per batch.
 const BATCHES: usize = 8;
@@ -35,7 +35,7 @@ fn stream(
         correlation: Some(correlation),
         descent: descent(steps as u64).descent,
     };
-    let problem = Problem { relation, ..problem(BATCHES, 1, Loss::Absolute) };
+    let problem = Problem { neighbours: Neighbours::of_records(relation), ..problem(BATCHES, 1, Loss::Absolute) };
     let without = if relation == Relation::ReplaceOne { -1.0 } else { 0.0 };
     let subject =
         Subject::new(algorithm, problem, BUDGET, [without, 1.0].map(|target| canaries(BATCHES, 1, &[target])));

@@ -12,11 +12,18 @@ use crate::plan::{Plan, Problem};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows, SpilledExamples};
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 /// Public facts of a problem with rows of norm 1 under zero-out.
 pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
-    Problem { rows: rows as u64, features, nonzeros: features, row_norm: 1.0, loss, relation: Relation::ZeroOut }
+    Problem {
+        rows: rows as u64,
+        features,
+        nonzeros: features,
+        row_norm: 1.0,
+        loss,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
+    }
 }
 
 /// What an adversary sees of one run.

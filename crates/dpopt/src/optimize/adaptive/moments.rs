@@ -189,11 +189,18 @@ mod tests {
     use crate::optimize::synthetic::Lcg;
     use crate::records::{Examples, Rows};
     use dpopt_noise::NoiseSource;
-    use dpopt_privacy::{Relation, special};
+    use dpopt_privacy::{Neighbours, Relation, special};
 
     fn problem(rows: u64, features: usize, row_norm: f64) -> Problem {
         let loss = Loss::Absolute;
-        Problem { rows, features, nonzeros: features, row_norm, loss, relation: Relation::ZeroOut }
+        Problem {
+            rows,
+            features,
+            nonzeros: features,
+            row_norm,
+            loss,
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::optimize::synthetic::Lcg;
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Relation, calibrate};
+use dpopt_privacy::{Neighbours, Relation, calibrate};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -17,7 +17,9 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 fn reference_noise_multipliers() {
     let z = |q: f64, steps: u64, epsilon: f64, delta: f64, relation: Relation| {
         let event = |z: f64| Event::gaussian(z).poisson_sampled(q).self_composed(steps);
-        calibrate::noise(event, relation, Budget::new(epsilon, delta).unwrap()).unwrap().0
+        calibrate::noise(event, Neighbours::of_records(relation).within(Budget::new(epsilon, delta).unwrap()))
+            .unwrap()
+            .0
     };
     let (small, language) = ((70.0 / 5000.0, 1000), (250.0 / 59_674.0, 1671));
     for ((q, steps), epsilon, delta, relation, expected) in [
@@ -64,7 +66,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
         nonzeros: examples.rows.columns(),
         row_norm: 1.0,
         loss,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 
@@ -313,7 +315,7 @@ fn moments_and_steps_share_the_budget() {
     let problem = problem(&examples, LOGISTIC);
     let plan = |moments: Option<Moments>, relation: Relation| {
         let method = Pagan::new(Some(0.1), AdaptiveOptions { moments, ..AdaptiveOptions::default() }, short(100));
-        method.plan(&Problem { relation, ..problem.clone() }, budget(1.0)).unwrap()
+        method.plan(&Problem { neighbours: Neighbours::of_records(relation), ..problem.clone() }, budget(1.0)).unwrap()
     };
     for relation in [Relation::ZeroOut, Relation::AddOrRemove, Relation::ReplaceOne] {
         let (without, with) = (plan(Some(Moments::None), relation), plan(None, relation));
@@ -361,7 +363,7 @@ fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
         nonzeros: 1000,
         row_norm: 1.0,
         loss: Loss::Softmax { classes: 10 },
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let risk = |name: &str| {
         let options = MethodOptions::of(name);

@@ -166,7 +166,7 @@ impl Algorithm for BiasReducedSgd {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<BiasReducedSchedule>, NotApplicable> {
         check_problem(problem)?;
         require_delta(budget)?;
-        if problem.relation == Relation::AddOrRemove {
+        if problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
                 "it samples batches of fixed size from a public number of rows; use zero-out or replace-one".into(),
             ));

@@ -7,6 +7,7 @@ use super::*;
 use crate::mechanism::Curator;
 use crate::progress::Silent;
 use dpopt_noise::NoiseSource;
+use dpopt_privacy::Neighbours;
 
 fn soft(x: f64) -> f64 {
     x.signum() * (x.abs() - 0.3).max(0.0)
@@ -61,7 +62,14 @@ fn a_random_split_telescopes_and_a_split_by_index_does_not() {
 }
 
 fn problem() -> Problem {
-    Problem { rows: 4096, features: 200, nonzeros: 4, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ReplaceOne }
+    Problem {
+        rows: 4096,
+        features: 200,
+        nonzeros: 4,
+        row_norm: 1.0,
+        loss: LOGISTIC,
+        neighbours: Neighbours::of_records(Relation::ReplaceOne),
+    }
 }
 
 fn budget() -> Budget {
@@ -92,7 +100,7 @@ fn any_sequence_of_batch_sizes_stays_within_the_budget() {
     }
     let greedy = BiasReducedSgd { noise_multiplier: Some(5.0), ..Default::default() };
     assert!(matches!(greedy.plan(&problem(), budget()), Err(NotApplicable::Option(_))));
-    let open = Problem { relation: Relation::AddOrRemove, ..problem() };
+    let open = Problem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem() };
     assert!(BiasReducedSgd::default().plan(&open, budget()).is_err());
 }
 
@@ -132,7 +140,9 @@ fn without_noise_to_speak_of_it_learns() {
 #[test]
 fn zero_out_with_a_power_of_two_of_records_is_planned() {
     for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
-        let plan = BiasReducedSgd::default().plan(&Problem { relation, ..problem() }, budget()).unwrap();
+        let plan = BiasReducedSgd::default()
+            .plan(&Problem { neighbours: Neighbours::of_records(relation), ..problem() }, budget())
+            .unwrap();
         assert!(plan.summary.certificate.bound().upper <= 1.0 && plan.schedule.steps > 1);
     }
 }

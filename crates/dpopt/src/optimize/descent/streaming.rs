@@ -172,7 +172,7 @@ impl Algorithm for DpFtrl {
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<StreamSchedule>, NotApplicable> {
-        if problem.relation == Relation::AddOrRemove {
+        if problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
                 "batches are made by position, and an added record would move all others; use zero-out or replace-one"
                     .into(),

@@ -7,7 +7,7 @@ use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::Relation;
+use dpopt_privacy::{Neighbours, Relation};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -31,7 +31,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
         nonzeros: 3,
         row_norm: 1.0,
         loss,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 
@@ -120,7 +120,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
         nonzeros: 40,
         row_norm: 1.0,
         loss: LOGISTIC,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let sgd = |q: f64, lazy, steps| NoisySgd {
         sampling_probability: Some(q),
@@ -178,8 +178,14 @@ fn rates_fall_in_eight_stages() {
 #[test]
 fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     // few rows: the rate is set by the learning time, not by stability
-    let base =
-        Problem { rows: 5000, features: 100, nonzeros: 40, row_norm: 1.0, loss: LOGISTIC, relation: Relation::ZeroOut };
+    let base = Problem {
+        rows: 5000,
+        features: 100,
+        nonzeros: 40,
+        row_norm: 1.0,
+        loss: LOGISTIC,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
+    };
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let plan = |rate_schedule| {
         let descent = DescentOptions { steps: Some(400), rate_schedule, ..Default::default() };

@@ -9,7 +9,7 @@ use crate::optimize::{Algorithm, Moments, Run};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_privacy::{Event, Relation, accountant};
+use dpopt_privacy::{Event, Neighbours, Relation, accountant};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -54,7 +54,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
         nonzeros: 3,
         row_norm: 1.0,
         loss,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 

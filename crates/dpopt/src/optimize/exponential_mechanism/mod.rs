@@ -97,7 +97,7 @@ impl Algorithm for ExponentialMechanism {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<GibbsSchedule>, NotApplicable> {
         check_problem(problem)?;
         require_delta(budget)?;
-        if problem.relation == Relation::AddOrRemove {
+        if problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
                 "the number of rows enters the sampler's certificate, and add-or-remove protects it; use zero-out"
                     .into(),
@@ -156,7 +156,7 @@ impl Algorithm for ExponentialMechanism {
                 method: Self::NAME,
                 loss,
                 grade: Grade::Certified,
-                noise_multiplier: problem.relation.sum_sensitivity() / all.mu,
+                noise_multiplier: problem.relation().sum_sensitivity() / all.mu,
                 steps: draws * chain.rounds,
                 gradients: draws as f64 * facts.gradients(&chain),
                 weight_noise: Some((draws as f64 * scale * chain.regularization).sqrt().recip()),

@@ -71,7 +71,7 @@ impl Facts<'_> {
 
     /// G_Δ of the sum objective.
     pub(super) fn difference_lipschitz(&self) -> f64 {
-        dpopt_privacy::gibbs::difference_lipschitz(self.slope * self.problem.row_norm, self.problem.relation)
+        dpopt_privacy::gibbs::difference_lipschitz(self.slope * self.problem.row_norm, self.problem.relation())
     }
 
     /// All numbers of the chain at λ; `None` if rounding or the number of rounds has no certificate within τ.

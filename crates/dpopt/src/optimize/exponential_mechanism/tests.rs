@@ -10,12 +10,19 @@ use crate::records::{Examples, Rows};
 use crate::sampler::laws::{Tabulated, kolmogorov, kolmogorov_distance, kolmogorov_limit};
 use crate::sampler::{Domain, Oracle};
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::gibbs;
+use dpopt_privacy::{Neighbours, gibbs};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
 fn problem(rows: u64, features: usize, loss: Loss) -> Problem {
-    Problem { rows, features, nonzeros: features, row_norm: 1.0, loss, relation: Relation::ZeroOut }
+    Problem {
+        rows,
+        features,
+        nonzeros: features,
+        row_norm: 1.0,
+        loss,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
+    }
 }
 
 fn budget(epsilon: f64) -> Budget {
@@ -28,7 +35,7 @@ fn theory(problem: &Problem, budget: Budget, radius: f64) -> f64 {
         rows: problem.rows as f64,
         dimension: problem.weights() as f64,
         radius,
-        difference_lipschitz: problem.relation.sum_sensitivity(),
+        difference_lipschitz: problem.relation().sum_sensitivity(),
     };
     facts.rows * empirical(facts, shares(budget).mu).modulus
 }
@@ -64,7 +71,7 @@ fn plans_keep_their_promises() {
     for loss in [LOGISTIC, Loss::Hinge, Loss::Absolute, Loss::Squared, Loss::Softmax { classes: 3 }] {
         for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
             for (rows, features, epsilon) in [(300, 3, 0.5), (2_000, 20, 4.0)] {
-                let problem = Problem { relation, ..problem(rows, features, loss) };
+                let problem = Problem { neighbours: Neighbours::of_records(relation), ..problem(rows, features, loss) };
                 let Ok(plan) = ExponentialMechanism::default().plan(&problem, budget(epsilon)) else {
                     // corners and many rows: too many rounds
                     assert!(matches!(loss, Loss::Hinge | Loss::Absolute) && rows == 2_000, "{loss:?} {rows}");
@@ -92,7 +99,11 @@ fn what_has_no_proof_is_refused() {
     let refused =
         |problem: &Problem, budget: Budget, options: &ExponentialMechanism| options.plan(problem, budget).is_err();
     assert!(refused(&facts, Budget::new(1.0, 0.0).unwrap(), &options));
-    assert!(refused(&Problem { relation: Relation::AddOrRemove, ..facts.clone() }, budget(1.0), &options));
+    assert!(refused(
+        &Problem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..facts.clone() },
+        budget(1.0),
+        &options
+    ));
     assert!(refused(&facts, budget(1.0), &ExponentialMechanism { draws: Some(0), ..options.clone() }));
     for regularization in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         // a flat density has no certificate
@@ -120,7 +131,7 @@ fn rounds_grow_like_n_for_smooth_losses_and_like_n_squared_with_corners() {
     let corners = slope(Loss::Absolute, 100, 800);
     assert!((corners - 2.0).abs() < 0.15, "{corners}");
     // spec 03 §5.4: about 328 rounds for n = 1000, d = 10 (replace-one, R = 1) without the cost of finite precision
-    let problem = Problem { relation: Relation::ReplaceOne, ..problem(1000, 10, LOGISTIC) };
+    let problem = Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(1000, 10, LOGISTIC) };
     let plan = plan(&problem, 1.0, Some(theory(&problem, budget(1.0), 1.0)));
     let rounds = plan.schedule.chain.rounds;
     assert!((328..345).contains(&rounds), "{rounds}");

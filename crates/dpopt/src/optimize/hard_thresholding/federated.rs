@@ -15,7 +15,7 @@ use crate::plan::{NotApplicable, Problem};
 use crate::records::Examples;
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
-use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, calibrate};
 use serde::Serialize;
 
 /// Public facts of a federation.
@@ -106,6 +106,10 @@ impl Federated {
         budget: Budget,
     ) -> Result<FederatedPlan, NotApplicable> {
         require_delta(budget)?;
+        let neighbours = match self.protects {
+            Protects::Records { .. } => Neighbours::of_records(relation),
+            Protects::Users { .. } => Neighbours::of_users(relation),
+        };
         let total: u64 = problem.records.iter().sum();
         let whole = Problem {
             rows: total,
@@ -113,7 +117,7 @@ impl Federated {
             nonzeros: problem.features,
             row_norm: problem.row_norm,
             loss: problem.loss,
-            relation,
+            neighbours,
         };
         check_problem(&whole)?;
         if problem.loss.outputs() != 1 {
@@ -148,7 +152,7 @@ impl Federated {
         let q = in_range("the sampling probability", q, 1e-9, 1.0)?;
         let samples = count as f64 * (d + members as f64 + 42.0);
         let event = |z: f64| sampled(z, q, count).approximate(samples * SAMPLER_ERROR);
-        let (noise_multiplier, certificate) = calibrate::noise(event, relation, budget)?;
+        let (noise_multiplier, certificate) = calibrate::noise(event, neighbours.within(budget))?;
         let grid = |members: u64| Grid::for_sum(clip, noise_multiplier * clip, members, problem.features).exponent();
         let grid_exponents = match self.protects {
             Protects::Records { .. } => problem.records.iter().map(|&n| grid(n)).collect(),

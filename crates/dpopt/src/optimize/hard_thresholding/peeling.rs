@@ -261,7 +261,7 @@ impl Peeling {
         } else {
             self.pure_parts(problem, budget, (law, k, shares), self.sparse.regularization)?
         };
-        let noise_multiplier = 2.0 * problem.relation.sum_sensitivity() / pick_epsilon;
+        let noise_multiplier = 2.0 * problem.relation().sum_sensitivity() / pick_epsilon;
         let schedule = PeelingSchedule {
             loss: problem.loss,
             max_features: sparsity.max_features,
@@ -382,7 +382,7 @@ pub fn run_peeling<R: Records>(
         point = s.fitted(centre, problem, examples, curator, progress, point)?;
     }
     let facts =
-        VertexFacts { loss: s.loss, clip_norm: s.entry_clip, epsilon: s.pick_epsilon, relation: problem.relation };
+        VertexFacts { loss: s.loss, clip_norm: s.entry_clip, epsilon: s.pick_epsilon, relation: problem.relation() };
     let pick = FeaturePick { law: s.law, facts, dimension: problem.features as u64 };
     let mut scores = FeatureScores::new(examples, facts, &point, s.intercept)?;
     let mut chosen: BTreeMap<u32, f64> = point.iter().collect();

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const LAWS: [PeelingLaw; 2] = [PeelingLaw::Gumbel, PeelingLaw::Laplace];
 
@@ -149,7 +149,7 @@ fn the_event_is_what_is_released() {
         assert!((s.entry_clip - 0.25).abs() < 1e-15 && (centre.clip_norm - s.entry_clip).abs() < 1e-15);
         assert!((s.noise_scale * s.pick_epsilon / s.entry_clip - 2.0).abs() < 1e-12);
     }
-    let replaced = Problem { relation: Relation::ReplaceOne, ..problem.clone() };
+    let replaced = Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem.clone() };
     let s = Peeling { law: Some(PeelingLaw::Gumbel), sparse: sparse(7), fit: Some(choose) }
         .plan(&replaced, budget(2.0))
         .unwrap()

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -39,7 +39,7 @@ pub(super) fn facts(examples: &Examples, nonzeros: usize) -> Problem {
         nonzeros,
         row_norm: 1.0,
         loss: LOGISTIC,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 
@@ -140,7 +140,8 @@ fn the_event_is_what_is_released() {
     let exact = 10.0 / dpopt_privacy::special::gaussian_mu(4.0, 1e-5);
     assert!((plan.schedule.noise_multiplier / exact - 1.0).abs() < 1e-4);
     // under replace-one the noise doubles: 2l/n·√T·multiplier
-    let replaced = Problem { relation: Relation::ReplaceOne, rows: 16_193, ..problem.clone() };
+    let replaced =
+        Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), rows: 16_193, ..problem.clone() };
     let plan = alone.plan(&replaced, Budget::new(4.0, 1e-5).unwrap()).unwrap();
     let of_the_mean = plan.schedule.noise_multiplier / 16_193.0;
     assert!((of_the_mean - 0.001_335_34).abs() < 2e-7, "{of_the_mean}");

@@ -403,7 +403,7 @@ mod tests {
     use crate::progress::Silent;
     use crate::records::{Examples, Rows};
     use dpopt_noise::NoiseSource;
-    use dpopt_privacy::{Relation, calibrate};
+    use dpopt_privacy::{Neighbours, Relation, calibrate};
 
     fn problem() -> Problem {
         Problem {
@@ -412,7 +412,7 @@ mod tests {
             nonzeros: 4,
             row_norm: 1.0,
             loss: Loss::Logistic { shift: 0.0 },
-            relation: Relation::ZeroOut,
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
         }
     }
 
@@ -441,7 +441,7 @@ mod tests {
         let (q1, q2, epochs, inner) = (1.0, 0.2, 6u64, 24u64);
         let variance = |ratio: f64| {
             let claimed = |s: f64| event((s * q1, q1, epochs), (s * ratio * q2 / 0.5, q2, inner));
-            let (s, _) = calibrate::noise(claimed, Relation::ZeroOut, budget()).unwrap();
+            let (s, _) = calibrate::noise(claimed, Neighbours::of_records(Relation::ZeroOut).within(budget())).unwrap();
             s * s * (1.0 + ratio * ratio)
         };
         let rule = split(6.0, 24.0, 1.0, 0.5);

@@ -9,7 +9,7 @@ use crate::plan::Problem;
 use crate::problems::GeometricMedian;
 use crate::progress::Silent;
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_privacy::{Budget, Relation};
+use dpopt_privacy::{Budget, Neighbours, Relation};
 use rayon::prelude::*;
 
 fn close(a: f64, b: f64, relative: f64) {
@@ -253,7 +253,7 @@ fn problem(features: usize) -> Problem {
         nonzeros: features.min(30),
         row_norm: 1.0,
         loss: Loss::Logistic { shift: 0.0 },
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     }
 }
 

@@ -13,7 +13,7 @@ use dpopt::optimize::{
     PasanKind,
 };
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
 use serde::Serialize;
@@ -49,7 +49,7 @@ fn excess<K: Kind>(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         nonzeros: setting.features,
         row_norm: length * (1.0 + 1e-6),
         loss: Loss::Absolute,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let moments = if setting.ellipsoid { Moments::Public { spreads: sigma.clone() } } else { Moments::None };
     let domain = if setting.ball { Domain::Ball { radius: 1.0 } } else { Domain::Box { radius: 1.0 } };
@@ -124,7 +124,10 @@ fn noise_slope(epsilons: &[f64]) -> Result<f64, Failure> {
     let mut points = Vec::new();
     for &epsilon in epsilons {
         let budget = Budget::new(epsilon, DELTA).map_err(Failure::of)?;
-        points.push((epsilon, calibrate::noise(event, Relation::ZeroOut, budget).map_err(Failure::of)?.0));
+        points.push((
+            epsilon,
+            calibrate::noise(event, Neighbours::of_records(Relation::ZeroOut).within(budget)).map_err(Failure::of)?.0,
+        ));
     }
     Ok(log_log_slope(points).ok_or_else(|| Failure::of("no slope"))?.slope)
 }

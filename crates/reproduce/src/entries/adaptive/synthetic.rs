@@ -9,7 +9,7 @@ use dpopt::optimize::{
     AdaptiveOptions, Average, DescentOptions, Domain, Moments, PaganKind, PasanKind, PdpSgdKind, Subspace,
 };
 use dpopt::plan::Problem;
-use dpopt::privacy::Relation;
+use dpopt::privacy::{Neighbours, Relation};
 use dpopt::problems::absolute_regression;
 use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
@@ -145,7 +145,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
         nonzeros: setting.features,
         row_norm: examples.rows.norm_bound(),
         loss: Loss::Absolute,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let none = AdaptiveOptions {
         moments: Some(Moments::None),

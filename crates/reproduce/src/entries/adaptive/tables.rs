@@ -8,7 +8,7 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Run, choose};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
@@ -61,7 +61,7 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
         nonzeros: set.nonzeros,
         row_norm: fold.train.rows.norm_bound().max(1.0),
         loss: LOGISTIC,
-        relation: Relation::ZeroOut,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let (_, method, public) = ROWS[setting.row];
     let options = MethodOptions::of(method)

@@ -5,7 +5,7 @@ use super::{DELTA, LOGISTIC, Score, validation_loss};
 use crate::Failure;
 use dpopt::noise::Stream;
 use dpopt::optimize::SourceProblem;
-use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use dpopt::records::Examples;
 use serde::Serialize;
 
@@ -141,7 +141,8 @@ pub(super) fn run(
             let q = batch as f64 / n as f64;
             let event = |z: f64| Event::gaussian(z).poisson_sampled(q).self_composed(steps as u64);
             let budget = Budget::new(epsilon, DELTA).map_err(Failure::of)?;
-            let (z, _) = calibrate::noise(event, Relation::ReplaceOne, budget).map_err(Failure::of)?;
+            let (z, _) = calibrate::noise(event, Neighbours::of_records(Relation::ReplaceOne).within(budget))
+                .map_err(Failure::of)?;
             (0.0, z * CLIP / batch as f64)
         }
         (PaperMethod::Scsg, _) => {

@@ -6,7 +6,7 @@ use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{Algorithm, DpGdHt, Run, SparseOptions, run_sparse};
 use dpopt::plan::Problem;
-use dpopt::privacy::{Budget, Relation};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::{Examples, Rows};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
@@ -42,7 +42,7 @@ fn squared_error(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         nonzeros: d,
         row_norm: 20.0,
         loss: Loss::Squared,
-        relation: Relation::ReplaceOne,
+        neighbours: Neighbours::of_records(Relation::ReplaceOne),
     };
     let method = DpGdHt {
         sparse: SparseOptions {
@@ -70,8 +70,14 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
     let mut examples = Examples { rows: Rows::new(features), targets: Vec::new() };
     examples.rows.push_clipped(&mut [], 1.0);
     examples.targets.push(0.0);
-    let problem =
-        Problem { rows: 1, features, nonzeros: 1, row_norm: 1.0, loss: Loss::Squared, relation: Relation::ZeroOut };
+    let problem = Problem {
+        rows: 1,
+        features,
+        nonzeros: 1,
+        row_norm: 1.0,
+        loss: Loss::Squared,
+        neighbours: Neighbours::of_records(Relation::ZeroOut),
+    };
     let method = DpGdHt {
         sparse: SparseOptions {
             max_features: Some(keep),

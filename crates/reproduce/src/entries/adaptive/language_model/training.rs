@@ -5,7 +5,7 @@ use super::network::{Network, Scales};
 use crate::{Failure, Trial};
 use dpopt::mechanism::{ClippedVectors, Curator, Gaussian};
 use dpopt::noise::{Grid, NoiseSource, Purpose};
-use dpopt::privacy::{Budget, Event, Relation, calibrate};
+use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -180,7 +180,8 @@ pub(super) fn train(
             .approximate(samples * (-110f64).exp2())
     };
     let budget = Budget::new(s.epsilon, delta).map_err(Failure::of)?;
-    let (z, certificate) = calibrate::noise(event, Relation::AddOrRemove, budget).map_err(Failure::of)?;
+    let (z, certificate) =
+        calibrate::noise(event, Neighbours::of_records(Relation::AddOrRemove).within(budget)).map_err(Failure::of)?;
     let mut curator = Curator::open(&certificate, trial.source());
     let expected = s.sampling_probability * n as f64;
     let grid = Grid::for_sum(s.clip_norm, z * s.clip_norm, (2.0 * expected).ceil() as u64, d);
