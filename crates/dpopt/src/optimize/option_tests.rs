@@ -77,7 +77,7 @@ fn both(mut options: MethodOptions, more: &MethodOptions) -> MethodOptions {
 fn has_effect(method: &'static str, option: &Described) -> Result<(), String> {
     let name = option.info.name;
     let mut effective = false;
-    for loss in [LOGISTIC, Loss::Softmax { classes: 3 }, Loss::Squared, Loss::Huber { threshold: 1.0 }] {
+    for loss in [LOGISTIC, Loss::Softmax { classes: 3 }, Loss::Squared, Loss::Absolute] {
         let problem = small(loss, Relation::ZeroOut);
         for more in beside(method, name) {
             let mut without = both(needed(method), &more);

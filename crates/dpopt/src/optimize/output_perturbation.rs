@@ -52,9 +52,8 @@ pub struct OutputSchedule {
     pub grid_exponent: i32,
 }
 
-/// The convex, smooth loss with bounded slope that a minimising method uses in place of the problem's: a logistic loss has the
-/// asked `shift`, squared error the slope bound `threshold`; other losses have neither.
-pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Result<Loss, NotApplicable> {
+/// Refuses a shift of a loss that is not logistic, and a slope bound of one that has its own.
+pub(crate) fn check_shape(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Result<(), NotApplicable> {
     if shift.is_some() && !matches!(loss, Loss::Logistic { .. }) {
         return Err(NotApplicable::Option("`shift` is of the logistic loss of two labels; leave it out here".into()));
     }
@@ -65,6 +64,13 @@ pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>
                 .into(),
         ));
     }
+    Ok(())
+}
+
+/// The convex, smooth loss with bounded slope that a minimising method uses in place of the problem's: a logistic loss has the
+/// asked `shift`, squared error the slope bound `threshold`; other losses have neither.
+pub(crate) fn smooth_loss(loss: Loss, shift: Option<f64>, threshold: Option<f64>) -> Result<Loss, NotApplicable> {
+    check_shape(loss, shift, threshold)?;
     match loss {
         // an explicit shift of the problem's loss is kept; 2 was best on synthetic tables (spec 17 §5)
         Loss::Logistic { shift: given } => {

@@ -174,6 +174,6 @@ fn hoped_distance(code: Code) -> Result<(), String> {
 /// λ = 0 has no certificate; a planner that would treat it as m = 1e-300 finds none either.
 fn flat_density(code: Code) -> Result<(), String> {
     let budget = Budget::new(1.0, 1e-6).map_err(|e| e.to_string())?;
-    let options = ExponentialMechanism { regularization: Some(code.pick(1.0, 0.0)), ..stiff() };
+    let options = ExponentialMechanism { regularization: Some(code.pick(1.0, 0.0)), shift: Some(0.0), ..stiff() };
     options.plan(&problem(100, 2, Loss::Logistic { shift: 0.0 }), budget).map(drop).map_err(|e| e.to_string())
 }

@@ -14,7 +14,7 @@ use dpopt_privacy::{Event, Neighbours, Relation};
 pub(in crate::audit) const STIFF: f64 = 50.0;
 
 pub(in crate::audit) fn stiff() -> ExponentialMechanism {
-    ExponentialMechanism { regularization: Some(STIFF), shift: Some(0.0), ..ExponentialMechanism::default() }
+    ExponentialMechanism { regularization: Some(STIFF), ..ExponentialMechanism::default() }
 }
 
 /// The exact law's event: a stricter claim than the certified one, whose curve ends where the sampler's 1e-9 begins.
@@ -42,7 +42,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let replaced =
         Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem(2, 1, Loss::Absolute) };
     let shared = ExponentialMechanism { draws: Some(2), ..stiff() };
-    let logistic = ExponentialMechanism { regularization: Some(1.0), ..stiff() };
+    let logistic = ExponentialMechanism { regularization: Some(1.0), shift: Some(0.0), ..stiff() };
     vec![
         row(
             ("exponential-mechanism, linear loss", "record alone, Gaussian laws 1/lambda apart; weight"),

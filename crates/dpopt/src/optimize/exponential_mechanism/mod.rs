@@ -12,7 +12,7 @@ mod tests;
 
 pub use schedule::ChainSchedule;
 
-use super::output_perturbation::smooth_loss;
+use super::output_perturbation::{check_shape, smooth_loss};
 use super::planning::{TARGET_BOUND, check_problem, positive, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
@@ -67,6 +67,7 @@ pub const MAX_EVALUATIONS: f64 = 1e9;
 impl ExponentialMechanism {
     /// The loss of the potential: convex with a bounded slope; corners are allowed.
     fn loss(&self, problem: &Problem) -> Result<(Loss, f64), NotApplicable> {
+        check_shape(problem.loss, self.shift, self.clip_norm)?;
         let loss = match problem.loss {
             Loss::Absolute | Loss::Hinge => problem.loss,
             other => smooth_loss(other, self.shift, self.clip_norm)?,
