@@ -11,6 +11,7 @@ use dpopt::loss::embedding::Embedding;
 use dpopt::optimize::{Regime, Regimes, candidates};
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
+use dpopt::session::default_delta;
 use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
 use std::path::PathBuf;
 
@@ -86,7 +87,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let features = usize::try_from(given).ok().filter(|d| (1..=MAX_FEATURES).contains(&(*d as u64)));
     let features =
         features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
-    let delta = common.delta.unwrap_or_else(|| (rows as f64).powf(-1.1));
+    let delta = common.delta.unwrap_or_else(|| default_delta(rows));
     let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
     let classes = match common.schema.classes.len() {
         0 => arguments.class_count,

@@ -6,9 +6,10 @@ use crate::paths::is_standard_output;
 use crate::refusal::refused;
 use crate::usage;
 use clap::Args;
-use dpopt::model::{FitError, LedgerFile};
+use dpopt::model::FitError;
 use dpopt::output::Places;
 use dpopt::report::Report;
+use dpopt::session::{LedgerFile, SessionError};
 use dpopt_privacy::ledger::Access;
 use dpopt_privacy::{Budget, Neighbours};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ impl BudgetFile {
         let access = Access { patience: Duration::from_secs(self.ledger_wait.into()), tell };
         let file = LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)?, access };
         let budget = Budget::new(epsilon, delta.unwrap_or(file.total.delta())).map_err(usage)?;
-        file.refuse_hopeless(neighbours.within(budget)).map_err(failed)?;
+        file.refuse_hopeless(neighbours.within(budget)).map_err(|e| failed(e.into()))?;
         Ok(Some(file))
     }
 }
@@ -130,8 +131,7 @@ impl Reserved<'_> {
 /// Exit code 1 for the machine's failures, 2 for everything the user can mend.
 pub(crate) fn failed(error: FitError) -> Failure {
     match error {
-        FitError::Entropy(e) => Failure::machine(e),
-        FitError::Spent(inner) if matches!(*inner, FitError::Entropy(_)) => Failure::machine(FitError::Spent(inner)),
+        FitError::Session(SessionError::Entropy(e)) => Failure::machine(e),
         FitError::NotApplicable(why) => refused(&why),
         other => usage(other),
     }

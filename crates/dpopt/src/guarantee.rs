@@ -103,17 +103,18 @@ impl Guarantee {
     ///
     /// # Errors
     /// If its certificate is for other neighbours.
-    pub fn and(mut self, name: &str, grade: Grade, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
+    pub fn with(&self, name: &str, grade: Grade, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
         let (certified, promised) = (certificate.neighbours(), self.neighbours());
         if certified != promised {
             return Err(OtherNeighbours { stage: name.into(), certified, promised });
         }
+        let mut with = self.clone();
         if grade == Grade::Research {
-            self.grade = grade;
+            with.grade = grade;
         }
-        self.stages.push(Stage::new(name, certificate));
-        self.certified_epsilon = self.epsilon_of_first(self.stages.len());
-        Ok(self)
+        with.stages.push(Stage::new(name, certificate));
+        with.certified_epsilon = with.epsilon_of_first(with.stages.len());
+        Ok(with)
     }
 
     /// Which data sets are neighbours.
@@ -207,16 +208,16 @@ mod tests {
         let certified = |neighbours: Neighbours| {
             dpopt_privacy::certify(&Event::gaussian(10.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
         };
-        let one = Guarantee::new(records.within(budget), false).and("labels", Grade::Certified, &certified(records));
+        let one = Guarantee::new(records.within(budget), false).with("labels", Grade::Certified, &certified(records));
         let one = one.unwrap();
         assert_eq!((one.grade, one.neighbours(), one.stages.len()), (Grade::Certified, records, 1));
         assert!(one.certified_epsilon > 0.0 && one.recompute().faults.is_empty());
         for other in [Neighbours::of_users(Relation::ZeroOut), Neighbours::of_records(Relation::ReplaceOne)] {
-            let refused = one.clone().and("model", Grade::Certified, &certified(other)).unwrap_err();
+            let refused = one.clone().with("model", Grade::Certified, &certified(other)).unwrap_err();
             assert_eq!((refused.certified, refused.promised), (other, records));
             assert!(refused.to_string().contains("zero-out of one record"), "{refused}");
         }
-        let two = one.clone().and("model", Grade::Research, &certified(records)).unwrap();
+        let two = one.clone().with("model", Grade::Research, &certified(records)).unwrap();
         assert_eq!(two.grade, Grade::Research);
         assert!(two.certified_epsilon > one.certified_epsilon && two.recompute().faults.is_empty());
     }

@@ -43,6 +43,7 @@ mod refused;
 pub mod report;
 pub mod sampler;
 pub mod sensitive;
+pub mod session;
 mod solver;
 mod words;
 

@@ -15,6 +15,12 @@ pub(crate) fn relation(name: &str) -> PyResult<Relation> {
         .ok_or_else(|| invalid(format!("there is no relation `{name}`; choose zero-out, add-or-remove or replace-one")))
 }
 
+/// δ of a run of `units` records that nobody gave one.
+#[pyfunction]
+pub(crate) fn default_delta(units: u64) -> f64 {
+    dpopt::session::default_delta(units)
+}
+
 /// Everything that Python releases protects one record: a row of what it is given.
 pub(crate) fn of_records(name: &str) -> PyResult<Neighbours> {
     relation(name).map(Neighbours::of_records)

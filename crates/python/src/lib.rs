@@ -21,7 +21,7 @@ mod training;
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
-        calibrate, certified, compare, delta, describe, epsilon, gdp_estimate, parse, privacy_curve, renyi,
+        calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate, parse, privacy_curve, renyi,
         true_positive_rates,
     };
     #[pymodule_export]
@@ -53,6 +53,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("LABEL_SHARE", dpopt::model::StageShares::default().labels)?;
         module.add("METHODS", dpopt::optimize::METHODS.to_vec())
     }
 }

@@ -4,13 +4,11 @@ use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
 use crate::data::{BadCells, TableReader};
-use crate::mechanism::Curator;
-use crate::model::{FitError, Guarantee, LedgerFile, charges_noise, same_count};
-use crate::noise::NoiseSource;
+use crate::model::{FitError, Guarantee, same_count};
 use crate::plan::{Grade, NotApplicable};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
-use dpopt_privacy::ledger::Receipt;
+use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
 use std::time::Instant;
 
@@ -121,14 +119,6 @@ pub struct Estimated {
     pub report: Report,
 }
 
-impl Estimated {
-    /// With the receipt of the charge that paid for it.
-    fn paid(mut self, receipt: Option<Receipt>) -> Self {
-        self.report.receipt = receipt;
-        self
-    }
-}
-
 impl MeanEstimate {
     /// Mean of vectors of which about `sparsity` entries differ from 0. Looks at names, types and the number of rows only.
     pub fn new(
@@ -137,8 +127,8 @@ impl MeanEstimate {
         epsilon: f64,
         options: MeanOptions,
     ) -> Result<Self, FitError> {
-        Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        charges_noise(options.ledger.as_ref(), options.insecure_seed)?;
+        let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        Opening::new(options.neighbours().within(least), options.ledger.clone(), options.insecure_seed)?;
         if let Some(name) = &options.method
             && !MEAN_METHODS.contains(&name.as_str())
         {
@@ -163,7 +153,7 @@ impl MeanEstimate {
         }
         let vectors = Vectors::of(&*table)?;
         let records = public_rows(&*table, &options)?;
-        let budget = Budget::new(epsilon, options.delta.unwrap_or((records as f64).powf(-1.1).min(0.01)))?;
+        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(records)))?;
         let problem =
             MeanProblem { records, dimension: vectors.dimension(), sparsity, norm, neighbours: options.neighbours() };
         Ok(Self { table, vectors, problem, budget, options })
@@ -202,23 +192,19 @@ impl MeanEstimate {
         let plan = candidates.into_iter().nth(chosen).map(|c| c.plan);
         let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
         let planning = started.elapsed().as_secs_f64();
-        let noise = match self.options.insecure_seed {
-            Some(seed) => NoiseSource::insecure(seed),
-            None => NoiseSource::secure()?,
-        };
-        let run = format!("mean of {}", self.table.name());
-        let charge = self.options.ledger.as_ref().map(|file| file.charge(&run, &plan.certificate));
-        let receipt = charge.transpose()?;
-        let outcome =
-            self.release(&plan, noise, progress, rows, chosen, planning).map(|estimated| estimated.paid(receipt));
-        if self.options.ledger.is_some() { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
+        let terms = self.problem.neighbours.within(self.budget);
+        let opening = Opening::new(terms, self.options.ledger.clone(), self.options.insecure_seed)?;
+        let session = opening.charge(&format!("mean of {}", self.table.name()), &plan.certificate, 1)?;
+        let charged = session.is_charged();
+        let outcome = self.release(&plan, session, progress, rows, chosen, planning);
+        if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
     /// From here on records are read.
     fn release(
         &self,
         plan: &MeanPlan,
-        noise: NoiseSource,
+        mut session: Session,
         progress: &dyn Progress,
         candidates: Vec<CandidateRow>,
         chosen: usize,
@@ -227,21 +213,21 @@ impl MeanEstimate {
         // under add-or-remove the number of records is protected: a bar that counts them would tell it
         let counted = self.problem.neighbours.relation != Relation::AddOrRemove;
         progress.start("sum of vectors", if counted { self.problem.records } else { 1 });
-        let mut curator = Curator::open(&plan.certificate, noise);
-        let released = plan.run(&self.problem, &mut curator, |summer| -> Result<(), FitError> {
-            self.vectors.for_each(&*self.table, self.options.bad_cells, |entries| {
-                summer.add(entries);
-                if counted {
-                    progress.tick();
-                }
-            })?;
-            Ok(())
+        let stage = StageFacts { name: "mean", grade: Grade::Certified, stream: 0 };
+        let released = session.stage(stage, &plan.certificate, |curator| {
+            plan.run(&self.problem, curator, |summer| -> Result<(), FitError> {
+                self.vectors.for_each(&*self.table, self.options.bad_cells, |entries| {
+                    summer.add(entries);
+                    if counted {
+                        progress.tick();
+                    }
+                })?;
+                Ok(())
+            })
         })?;
         progress.finish();
         let entries = released.into_inner();
-        let promised =
-            Guarantee::new(self.problem.neighbours.within(self.budget), self.options.insecure_seed.is_some());
-        let guarantee = promised.and("mean", Grade::Certified, &plan.certificate)?;
+        let Closed { guarantee, releases, receipt } = session.close();
         let report = Report {
             answer: Answer::Mean { error_bound: plan.error_bound },
             software: env!("CARGO_PKG_VERSION").into(),
@@ -262,7 +248,7 @@ impl MeanEstimate {
                 ],
             },
             guarantee: guarantee.clone(),
-            releases: vec![curator.records().to_vec()],
+            releases,
             candidates,
             chosen,
             by_name: self.options.method.is_some(),
@@ -272,7 +258,7 @@ impl MeanEstimate {
             warnings: self.warnings(plan),
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
-            receipt: None,
+            receipt,
         };
         Ok(Estimated { dimension: self.problem.dimension, entries, error_bound: plan.error_bound, guarantee, report })
     }

@@ -3,7 +3,6 @@
 use super::describe::{general_assumptions, warnings};
 use super::division::Division;
 use super::error::{FitError, same_count};
-use super::ledger_file::charges_noise;
 use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
@@ -11,11 +10,9 @@ use crate::Sensitive;
 use crate::data::{
     BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
 };
-use crate::guarantee::Guarantee;
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
-use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
-use crate::noise::NoiseSource;
+use crate::mechanism::{LabelSelection, PrivateBounds, ReleaseRecord};
 use crate::optimize::{
     self, Candidate, METHODS, RowAccess, Run, RunError, candidates, check_options, first_applicable, first_from_disk,
     row_access,
@@ -24,8 +21,9 @@ use crate::plan::{Grade, NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
-use dpopt_privacy::ledger::{Quote, Receipt};
-use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown};
+use crate::session::{Closed, Opening, Session, StageFacts, any_within, default_delta, of_all_stages};
+use dpopt_privacy::ledger::Quote;
+use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms, certify};
 use std::time::{Duration, Instant};
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
@@ -95,8 +93,8 @@ impl Fit {
         mut options: FitOptions,
     ) -> Result<Self, FitError> {
         // what can be said without the table comes first
-        Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        charges_noise(options.ledger.as_ref(), options.insecure_seed)?;
+        let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
+        Opening::new(options.neighbours().within(least), options.ledger.clone(), options.insecure_seed)?;
         if let Some(asked) = &options.embedding {
             // what the columns do not settle; the towers follow when the layout is known
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
@@ -226,6 +224,15 @@ impl Fit {
         &self.warnings
     }
 
+    /// What is promised, and between which tables.
+    pub fn terms(&self) -> Terms {
+        self.options.neighbours().within(self.budget)
+    }
+
+    fn opening(&self) -> Result<Opening, FitError> {
+        Ok(Opening::new(self.terms(), self.options.ledger.clone(), self.options.insecure_seed)?)
+    }
+
     /// The budget of the whole run, the default δ filled in.
     pub fn budget(&self) -> Budget {
         self.budget
@@ -239,18 +246,16 @@ impl Fit {
     /// Charges the ledger, prepares, plans, runs. Before the charge no row is read; after a refusal nothing was read.
     pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
         let charge = self.prepare()?;
+        let charged = charge.session.is_charged();
         let outcome = self.stages(charge, progress);
-        if self.options.ledger.is_some() { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
+        if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
     /// What the ledger would do with this run, if there is a ledger; or why the run cannot be planned, or would be refused.
     /// Charges nothing and reads nothing.
     pub fn quote(&self) -> Result<Option<Quote>, FitError> {
         let whole = self.scheme()?.whole;
-        Ok(match &self.options.ledger {
-            Some(file) => Some(file.quote(&whole)?),
-            None => None,
-        })
+        Ok(self.opening()?.quote(&whole)?)
     }
 
     /// Whether the number of rows that was given is the table's; counts them. Under add-or-remove it is a guess, and nothing
@@ -281,7 +286,7 @@ impl Fit {
         // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
         let model = match &early {
             Some(planned) => planned.plan.summary().certificate.clone(),
-            None => self.certified(&approx(self.division.model))?,
+            None => certify(&any_within(self.division.model), self.terms()).map_err(NotApplicable::from)?,
         };
         let parts: Vec<&Certificate> = labels
             .iter()
@@ -289,7 +294,7 @@ impl Fit {
             .chain(bounds.iter().map(|b| b.certificate()))
             .chain([&model])
             .collect();
-        let whole = self.whole(&parts)?;
+        let whole = of_all_stages(self.terms(), &parts).map_err(NotApplicable::from)?;
         Ok(Scheme { early, labels, bounds, whole })
     }
 
@@ -300,50 +305,34 @@ impl Fit {
         let planning = started.elapsed();
         // would otherwise be noticed after the charge
         self.check_rows()?;
-        // one for every stage; a system without randomness is noticed before the charge
-        let noise = (0u64..3).map(|k| match self.options.insecure_seed {
-            // distinct streams per stage
-            Some(seed) => Ok(NoiseSource::insecure(seed.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
-            None => NoiseSource::secure(),
-        });
-        let noise = noise.collect::<Result<Vec<_>, _>>()?;
-        let receipt = match &self.options.ledger {
-            Some(file) => {
-                let run = format!("fit {} of {}", self.target, self.table.name());
-                Some(file.charge(&run, &scheme.whole)?)
-            }
-            None => None,
-        };
-        Ok(Charged { scheme, planning, noise: noise.into_iter(), receipt })
+        let run = format!("fit {} of {}", self.target, self.table.name());
+        let session = self.opening()?.charge(&run, &scheme.whole, STREAMS)?;
+        Ok(Charged { scheme, planning, session })
     }
 
     /// Everything that reads records.
     fn stages(&mut self, charged: Charged, progress: &dyn Progress) -> Result<Fitted, FitError> {
-        let Charged { scheme: Scheme { early, labels, bounds, .. }, mut planning, mut noise, receipt } = charged;
-        let mut next_noise = || noise.next().map_or_else(NoiseSource::secure, Ok);
-        let model_noise = next_noise()?;
-
+        let Charged { scheme: Scheme { early, labels, bounds, .. }, mut planning, mut session } = charged;
+        // preparation has the streams after the model's, in order
+        let mut preparing = 0;
+        let mut preparation = |name| {
+            preparing += 1;
+            StageFacts { name, grade: Grade::Certified, stream: preparing }
+        };
         // from here on records are read
-        let insecure = self.options.insecure_seed.is_some();
-        let mut guarantee = Guarantee::new(self.options.neighbours().within(self.budget), insecure);
-        let mut releases: Vec<Vec<ReleaseRecord>> = Vec::new();
         let mut notes = self.declarations();
         if let Some(plan) = labels {
-            let found = prepare::find_labels(&plan, &*self.table, &self.target, next_noise()?)?;
-            guarantee = guarantee.and("labels", Grade::Certified, plan.certificate())?;
-            releases.push(found.records);
-            notes.push(format!(
-                "The labels {}, found privately (those that are frequent enough).",
-                listed(&found.value)
-            ));
-            self.options.schema.set_levels(&self.target, found.value)?;
+            let found = session.stage(preparation("labels"), plan.certificate(), |curator| {
+                prepare::find_labels(&plan, &*self.table, &self.target, curator)
+            })?;
+            notes.push(format!("The labels {}, found privately (those that are frequent enough).", listed(&found)));
+            self.options.schema.set_levels(&self.target, found)?;
         }
         if let Some(plan) = bounds {
-            let found =
-                prepare::find_bounds(&plan, &*self.table, &self.unbounded, self.options.bad_cells, next_noise()?)?;
-            guarantee = guarantee.and("bounds", Grade::Certified, plan.certificate())?;
-            releases.push(found.records);
-            for (column, lower, upper) in &found.value {
+            let found = session.stage(preparation("bounds"), plan.certificate(), |curator| {
+                prepare::find_bounds(&plan, &*self.table, &self.unbounded, self.options.bad_cells, curator)
+            })?;
+            for (column, lower, upper) in &found {
                 notes.push(format!("The range {} to {} of {column}, found privately.", Shown(*lower), Shown(*upper)));
                 self.options.schema.set_bounds(column, *lower, *upper)?;
             }
@@ -363,21 +352,22 @@ impl Fit {
         let most = self.options.memory.unwrap_or(u64::MAX);
         let examples = encoder.encode_within(&*self.table, self.options.bad_cells, most)?;
         let chosen = &planned.plan;
-        let mut curator = Curator::open(&chosen.summary().certificate, model_noise);
-        let solution = match examples {
-            Encoded::Memory(rows) => {
-                let rows = Sensitive::new(rows);
-                chosen.run(Run::new(&planned.problem, &rows, &mut curator, progress)?)?
-            }
-            Encoded::Disk(rows) => {
-                let rows = Sensitive::new(rows);
-                chosen.run_spilled(Run::new(&planned.problem, &rows, &mut curator, progress)?)?
-            }
-        }
-        .into_inner();
-        guarantee = guarantee.and("model", chosen.summary().grade, &chosen.summary().certificate)?;
-        releases.push(curator.records().to_vec());
-
+        let (summary, grade) = (chosen.summary(), chosen.summary().grade);
+        let fitted = StageFacts { name: "model", grade, stream: 0 };
+        let solution = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
+            let released = match examples {
+                Encoded::Memory(rows) => {
+                    let rows = Sensitive::new(rows);
+                    chosen.run(Run::new(&planned.problem, &rows, curator, progress)?)?
+                }
+                Encoded::Disk(rows) => {
+                    let rows = Sensitive::new(rows);
+                    chosen.run_spilled(Run::new(&planned.problem, &rows, curator, progress)?)?
+                }
+            };
+            Ok(released.into_inner())
+        })?;
+        let Closed { guarantee, releases, receipt } = session.close();
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
@@ -394,22 +384,6 @@ impl Fit {
             return Err(RunError::InMemory { method: plan.summary().method }.into());
         }
         Ok(PlannedModel { problem, candidates: rows, chosen, plan })
-    }
-
-    fn certified(&self, event: &Event) -> Result<Certificate, FitError> {
-        Ok(dpopt_privacy::certify(event, self.options.neighbours().within(self.budget)).map_err(NotApplicable::from)?)
-    }
-
-    /// The certificate of all stages together. Their parameters are fixed now (a stage that is not planned yet is there
-    /// as the (ε, δ) it may spend), so that any valid accountant may compose them; where none has a number, basic
-    /// composition of the stages' budgets holds.
-    fn whole(&self, parts: &[&Certificate]) -> Result<Certificate, FitError> {
-        if let [only] = parts {
-            return Ok((*only).clone());
-        }
-        let exact = Event::composed(parts.iter().map(|c| c.event().clone()).collect());
-        self.certified(&exact)
-            .or_else(|_| self.certified(&Event::composed(parts.iter().map(|c| approx(c.budget())).collect())))
     }
 
     /// One sentence per source of public facts.
@@ -502,12 +476,14 @@ struct Scheme {
     whole: Certificate,
 }
 
+/// Streams of noise of a fit: model, and two of preparation.
+const STREAMS: usize = 3;
+
 /// A scheme that the ledger, if there is one, holds.
 struct Charged {
     scheme: Scheme,
     planning: Duration,
-    noise: std::vec::IntoIter<NoiseSource>,
-    receipt: Option<Receipt>,
+    session: Session,
 }
 
 /// The model stage: the plan that will run, and the table it was chosen from.
@@ -518,22 +494,12 @@ struct PlannedModel {
     plan: Box<dyn optimize::Prepared>,
 }
 
-/// A budget as an event: any mechanism within it.
-fn approx(budget: Budget) -> Event {
-    Event::ApproxDp { epsilon: budget.epsilon(), delta: budget.delta() }
-}
-
 /// Two classes are one margin, more are one score each.
 fn loss_of_classes(classes: usize) -> Loss {
     match classes {
         0..=2 => Loss::Logistic { shift: 0.0 },
         k => Loss::Softmax { classes: u32::try_from(k).unwrap_or(u32::MAX) },
     }
-}
-
-/// 1/n^1.1, so that δ is below 1/n.
-fn default_delta(rows: u64) -> f64 {
-    (rows as f64).powf(-1.1)
 }
 
 /// Features, non-zeros and row norm of a layout.

@@ -3,27 +3,18 @@
 
 use super::error::FitError;
 use crate::data::{BadCells, TableReader, label_counts, quantile_counts};
-use crate::mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord};
-use crate::noise::NoiseSource;
+use crate::mechanism::{Curator, LabelSelection, PrivateBounds};
 use crate::optimize::RunError;
-
-/// Records are kept whatever became of the value: they are part of the report.
-pub(super) struct Prepared<T> {
-    pub(super) value: T,
-    pub(super) records: Vec<ReleaseRecord>,
-}
 
 /// Finds the labels of `target` that are frequent enough.
 pub(super) fn find_labels(
     plan: &LabelSelection,
     table: &dyn TableReader,
     target: &str,
-    noise: NoiseSource,
-) -> Result<Prepared<Vec<String>>, FitError> {
+    curator: &mut Curator,
+) -> Result<Vec<String>, FitError> {
     let counts = label_counts(table, target)?;
-    let mut curator = Curator::open(plan.certificate(), noise);
-    let value = curator.release(plan, &counts).map_err(RunError::from)?.into_inner();
-    Ok(Prepared { value, records: curator.records().to_vec() })
+    Ok(curator.release(plan, &counts).map_err(RunError::from)?.into_inner())
 }
 
 /// Finds ranges that hold nearly all values of `columns`; a column without a range is an error that says so.
@@ -32,11 +23,10 @@ pub(super) fn find_bounds(
     table: &dyn TableReader,
     columns: &[String],
     bad_cells: BadCells,
-    noise: NoiseSource,
-) -> Result<Prepared<Vec<(String, f64, f64)>>, FitError> {
+    curator: &mut Curator,
+) -> Result<Vec<(String, f64, f64)>, FitError> {
     let counts = quantile_counts(table, columns, bad_cells)?;
-    let mut curator = Curator::open(plan.certificate(), noise);
-    let found = plan.run(&counts, &mut curator).map_err(RunError::from)?.into_inner();
+    let found = plan.run(&counts, curator).map_err(RunError::from)?.into_inner();
     let mut value = Vec::with_capacity(columns.len());
     for (column, bounds) in columns.iter().zip(found) {
         // the missing range is itself a released outcome, so it may be told
@@ -48,5 +38,5 @@ pub(super) fn find_bounds(
         })?;
         value.push((column.clone(), lower, upper));
     }
-    Ok(Prepared { value, records: curator.records().to_vec() })
+    Ok(value)
 }

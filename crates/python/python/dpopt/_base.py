@@ -73,7 +73,7 @@ class PrivateEstimator(BaseEstimator):
         return counted
 
     def _delta(self, rows: int) -> float:
-        return float(self.delta) if self.delta is not None else float(max(rows, 2)) ** -1.1
+        return float(self.delta) if self.delta is not None else _core.default_delta(rows)
 
     def _warn_budget(self, rows: int, delta: float) -> None:
         if delta > 1.0 / rows:

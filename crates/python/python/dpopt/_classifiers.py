@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._keywords import LinearOptions
 
 #: Share of (ε, δ) that finding undeclared labels costs (decision 0001).
-LABEL_SHARE = 0.05
+LABEL_SHARE = _core.LABEL_SHARE
 
 
 def _below(x: float) -> float:

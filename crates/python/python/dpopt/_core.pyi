@@ -11,6 +11,7 @@ __all__ = [
     "CertifiedPlan",
     "Examples",
     "FileLedger",
+    "LABEL_SHARE",
     "METHODS",
     "PrivacyError",
     "SequentialAudit",
@@ -21,6 +22,7 @@ __all__ = [
     "certified",
     "choose",
     "compare",
+    "default_delta",
     "delta",
     "describe",
     "discrete_gaussian",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 __version__: str
+LABEL_SHARE: float
 METHODS: list[str]
 
 #: (bound, releases) as JSON.
@@ -156,6 +159,7 @@ def encode_sparse_f64(
     max_nonzeros: int | None = None,
 ) -> Examples: ...
 def epsilon(event_json: str, at_delta: float, under: str, by: str) -> str: ...
+def default_delta(units: int) -> float: ...
 def delta(event_json: str, at_epsilon: float, under: str, by: str) -> str: ...
 def compare(event_json: str, at_delta: float, under: str) -> list[tuple[str, str | None, str | None]]: ...
 def privacy_curve(event_json: str, epsilons: list[float], under: str) -> list[float]: ...

@@ -209,7 +209,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             n_classes: for classifiers.
         """
         inner, prefix, relation, candidates, law = self._checked()
-        delta = number(self.delta, "delta") if self.delta is not None else float(n_rows) ** -1.1
+        delta = number(self.delta, "delta") if self.delta is not None else _core.default_delta(n_rows)
         n_training = n_rows - max(1, int(round(n_rows * self.test_size)))
 
         def train(epsilon: float, run_delta: float) -> list[accounting.DpEvent]:

@@ -1,7 +1,6 @@
 //! A budget kept in a file across runs on the same data, as a run uses it.
 
-use super::error::FitError;
-use crate::plan::NotApplicable;
+use super::error::SessionError;
 use dpopt_privacy::filter::Refusal;
 use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Purpose, Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms};
@@ -55,33 +54,21 @@ impl LedgerFile {
 
     /// Refuses when not even half of the noise cost of a run within `terms` would be accepted. So a spent ledger is
     /// noticed before the table is so much as opened; what passes here is checked again when it is charged.
-    pub fn refuse_hopeless(&self, terms: Terms) -> Result<(), FitError> {
+    pub fn refuse_hopeless(&self, terms: Terms) -> Result<(), SessionError> {
         let budget = terms.budget;
         let mut ledger = self.open(terms.neighbours)?;
         if budget.delta() == 0.0 {
             return Ok(());
         }
         let mu = 0.5 * dpopt_privacy::special::gaussian_mu(budget.epsilon(), budget.delta());
-        let certificate = dpopt_privacy::certify(&Event::Gdp { mu }, terms).map_err(NotApplicable::from)?;
+        let certificate = dpopt_privacy::certify(&Event::Gdp { mu }, terms)?;
         match ledger.quote(&certificate) {
             Ok(_) => Ok(()),
             Err(LedgerError::Refused { path, refusal: Refusal::Exceeded { rule, needed, left, .. } }) => {
                 let (epsilon, delta) = (budget.epsilon(), budget.delta());
-                Err(FitError::Hopeless { path, rule, left, half: needed, epsilon, delta })
+                Err(SessionError::Hopeless { path, rule, left, half: needed, epsilon, delta })
             }
             Err(other) => Err(other.into()),
         }
     }
-}
-
-/// Predictable noise protects nobody: such a run is no charge that others could rely on.
-pub(crate) fn charges_noise(ledger: Option<&LedgerFile>, insecure_seed: Option<u64>) -> Result<(), FitError> {
-    if ledger.is_some() && insecure_seed.is_some() {
-        return Err(FitError::Option(
-            "--insecure-seed and --ledger do not go together: predictable noise keeps no promise, and a ledger that charged it \
-             would count it as one that was kept; leave one of them out"
-                .into(),
-        ));
-    }
-    Ok(())
 }

@@ -1,0 +1,105 @@
+use super::*;
+use crate::Sensitive;
+use crate::mechanism::{ClippedVectors, Gaussian};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Neighbours, Relation};
+
+const RECORDS: Neighbours = Neighbours::of_records(Relation::ZeroOut);
+
+fn budget(epsilon: f64) -> Budget {
+    Budget::new(epsilon, 1e-6).unwrap()
+}
+
+fn part(neighbours: Neighbours) -> Certificate {
+    certify(&Event::gaussian(20.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
+}
+
+fn stage(name: &str, stream: usize) -> StageFacts<'_> {
+    StageFacts { name, grade: Grade::Certified, stream }
+}
+
+/// A noisy sum of three numbers.
+fn sum(curator: &mut Curator) -> Result<Vec<f64>, SessionError> {
+    let grid = Grid::for_sum(1.0, 20.0, 3, 1);
+    let clipped = ClippedVectors::new(1.0, grid).unwrap();
+    let rows = Sensitive::new([0.5, -0.25, 1.0]);
+    let sum = clipped.sum(3, 1, |i, out: &mut Vec<f64>| out.push(rows.expose()[i]));
+    Ok(curator.release(&Gaussian::new(20.0, 1.0, grid, 1, "sum"), &sum).unwrap().into_inner())
+}
+
+fn opened(seed: u64) -> Session {
+    let opening = Opening::new(RECORDS.within(budget(1.0)), None, Some(seed)).unwrap();
+    let whole = of_all_stages(opening.terms(), &[&part(RECORDS), &part(RECORDS)]).unwrap();
+    opening.charge("run", &whole, 2).unwrap()
+}
+
+#[test]
+fn stages_are_written_down_in_order_each_with_noise_of_its_own() {
+    let mut session = opened(3);
+    let first = session.stage(stage("first", 1), &part(RECORDS), sum).unwrap();
+    let second = session.stage(stage("second", 0), &part(RECORDS), sum).unwrap();
+    assert_ne!(first, second);
+    let closed = session.close();
+    let names: Vec<&str> = closed.guarantee.stages.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert_eq!(closed.releases.len(), 2);
+    assert!(closed.releases.iter().all(|stage| stage.len() == 1 && stage[0].label == "sum"));
+    assert!(closed.guarantee.insecure_seed && closed.receipt.is_none());
+    assert!(closed.guarantee.recompute().faults.is_empty());
+    // streams, not the order of stages, decide the noise
+    let mut again = opened(3);
+    assert_eq!(again.stage(stage("second", 0), &part(RECORDS), sum).unwrap(), second);
+}
+
+#[test]
+fn a_stage_for_other_neighbours_or_with_used_noise_does_not_run() {
+    for other in [Neighbours::of_users(Relation::ZeroOut), Neighbours::of_records(Relation::ReplaceOne)] {
+        let mut session = opened(1);
+        let ran = std::cell::Cell::new(false);
+        let refused = session.stage(stage("model", 0), &part(other), |_| {
+            ran.set(true);
+            Ok::<(), SessionError>(())
+        });
+        assert!(matches!(refused, Err(SessionError::OtherNeighbours(_))) && !ran.get());
+    }
+    let mut session = opened(1);
+    session.stage(stage("one", 0), &part(RECORDS), sum).unwrap();
+    for stream in [0, 2] {
+        assert!(matches!(session.stage(stage("two", stream), &part(RECORDS), sum), Err(SessionError::Stream)));
+    }
+    assert_eq!(session.close().guarantee.stages.len(), 1);
+}
+
+#[test]
+fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = LedgerFile {
+        path: directory.path().join("budget.jsonl"),
+        total: Budget::new(2.0, 1e-5).unwrap(),
+        access: dpopt_privacy::ledger::Access::default(),
+    };
+    let terms = RECORDS.within(budget(1.0));
+    assert!(matches!(Opening::new(terms, Some(file.clone()), Some(1)), Err(SessionError::Predictable)));
+    let opening = Opening::new(terms, Some(file.clone()), None).unwrap();
+    assert!(opening.quote(&part(RECORDS)).unwrap().unwrap().first);
+    assert!(!file.path.exists());
+    let mut session = opening.charge("run", &part(RECORDS), 1).unwrap();
+    assert!(session.is_charged() && file.path.exists());
+    session.stage(stage("sum", 0), &part(RECORDS), sum).unwrap();
+    let closed = session.close();
+    assert_eq!(closed.receipt.unwrap().number, 1);
+    assert!(!closed.guarantee.insecure_seed);
+    // another unit has no place in it
+    let users = Neighbours::of_users(Relation::ZeroOut);
+    let opening = Opening::new(users.within(budget(1.0)), Some(file), None).unwrap();
+    assert!(opening.charge("run", &part(users), 1).is_err());
+}
+
+#[test]
+fn the_default_delta_is_below_one_over_n_and_never_large() {
+    for n in [0, 1, 2, 10, 65, 66, 1000, 1_000_000] {
+        let delta = default_delta(n);
+        assert!(delta <= 0.01 && delta < 1.0 / n.max(1) as f64, "{n}: {delta}");
+    }
+    assert_eq!(default_delta(1000), 1000f64.powf(-1.1));
+}
