@@ -206,7 +206,7 @@ mod tests {
         let budget = Budget::new(1.0, 1e-6).unwrap();
         let records = Neighbours::of_records(Relation::ZeroOut);
         let certified = |neighbours: Neighbours| {
-            dpopt_privacy::certify(&Event::gaussian(10.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
+            dpopt_privacy::certify(&Event::gaussian(20.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
         };
         let one = Guarantee::new(records.within(budget), false).with("labels", Grade::Certified, &certified(records));
         let one = one.unwrap();

@@ -21,8 +21,8 @@ mod training;
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
-        calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate, parse, privacy_curve, renyi,
-        true_positive_rates,
+        calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate, parse, privacy_curve,
+        renyi, true_positive_rates,
     };
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};

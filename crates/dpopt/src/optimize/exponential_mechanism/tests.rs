@@ -41,7 +41,9 @@ fn theory(problem: &Problem, budget: Budget, radius: f64) -> f64 {
 }
 
 fn plan(problem: &Problem, epsilon: f64, regularization: Option<f64>) -> Plan<GibbsSchedule> {
-    let options = ExponentialMechanism { regularization, shift: Some(0.0), ..ExponentialMechanism::default() };
+    // other losses have no shift
+    let shift = matches!(problem.loss, Loss::Logistic { .. }).then_some(0.0);
+    let options = ExponentialMechanism { regularization, shift, ..ExponentialMechanism::default() };
     options.plan(problem, budget(epsilon)).unwrap()
 }
 
