@@ -8,7 +8,7 @@ use crate::usage;
 use clap::Args;
 use dpopt::data::MAX_FEATURES;
 use dpopt::loss::embedding::Embedding;
-use dpopt::optimize::{Regime, Regimes, candidates};
+use dpopt::optimize::{Regime, Regimes, candidates, check_options};
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
 use dpopt::session::default_delta;
@@ -113,7 +113,12 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         Some(asked) => Some(Embedding { dimension: asked.dimension, towers: None, seed: asked.seed }),
         None => None,
     };
-    method.check().map_err(|why| refused(&why))?;
+    check_options(&method).map_err(|why| refused(&why))?;
+    if common.reading.memory().is_some() {
+        return Err(usage(
+            "--memory is about rows that are read, and there is no table here; leave it out, or give a table",
+        ));
+    }
     Ok(Explained {
         epsilon: budget.epsilon(),
         delta: budget.delta(),

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// ε of the answer
     #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
-    /// δ of the answer; by default 1/rows^1.1; 0 for a pure guarantee
+    /// δ of the answer; by default 1/rows^1.1, at most 0.01; 0 for a pure guarantee
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
     /// Vectors longer than this are shrunk to it

@@ -8,10 +8,12 @@ use dpopt::plan::NotApplicable;
 
 /// A refusal. The library names an option as Python does (`clip_norm`); here it is a flag (`--clip-norm`).
 pub(crate) fn refused(why: &NotApplicable) -> Failure {
-    match why {
-        NotApplicable::Option(text) => usage(with_flags(text)),
-        other => usage(other),
-    }
+    usage(in_flags(why))
+}
+
+/// The same as text.
+pub(crate) fn in_flags(why: &NotApplicable) -> String {
+    with_flags(&why.to_string())
 }
 
 /// `text` with the names of options as flags: those in backticks, those of several words anywhere, a single word where the text

@@ -3,7 +3,7 @@
 use crate::flags::GUARANTEE;
 use crate::output::{Failure, note, print};
 use crate::paths::is_standard_output;
-use crate::refusal::refused;
+use crate::refusal::{in_flags, refused};
 use crate::usage;
 use clap::Args;
 use dpopt::model::FitError;
@@ -133,6 +133,10 @@ pub(crate) fn failed(error: FitError) -> Failure {
     match error {
         FitError::Session(SessionError::Entropy(e)) => Failure::machine(e),
         FitError::NotApplicable(why) => refused(&why),
+        FitError::Spent(inner) => match *inner {
+            FitError::NotApplicable(why) => usage(FitError::Spent(Box::new(FitError::Option(in_flags(&why))))),
+            other => usage(FitError::Spent(Box::new(other))),
+        },
         other => usage(other),
     }
 }

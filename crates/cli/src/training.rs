@@ -27,7 +27,7 @@ pub(crate) struct Common {
     /// ε of everything that is released
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) epsilon: f64,
-    /// δ of everything that is released; by default 1/rows^1.1
+    /// δ of everything that is released; by default 1/rows^1.1, at most 0.01
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) delta: Option<f64>,
     /// By default: regression if the target has a declared range, else classification

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 import dpopt
+import numpy as np
 import pytest
 from dpopt import _options
 from sklearn.base import clone
@@ -119,3 +120,33 @@ def test_a_method_refuses_what_it_does_not_have():
 def test_wrong_values_are_refused_by_name(options, error, words):
     with pytest.raises(error, match=words):
         dpopt.LogisticRegression(**CLASSIFIER, method="pagan", **options).explain(2000, 3)
+
+
+def test_labels_are_not_paid_for_where_an_option_is_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (500, 2)), rng.integers(0, 2, 500)
+    ledger = dpopt.Ledger(2.0, 1e-5)
+    for options in ({"method": "noisy-newton", "clip_norm": 1.0}, {"rate_schedule": "x"}, {"steps": 2.5}):
+        model = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), budget=ledger, **options)
+        with pytest.raises((ValueError, dpopt.PrivacyError)):
+            model.fit(X, y)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_flag_that_is_not_set_says_nothing():
+    given = {**CLASSIFIER, "select_rows": np.False_, "count_noise": 2.0}
+    with pytest.raises(dpopt.PrivacyError, match="`count_noise` means nothing without `select_rows`"):
+        _ = dpopt.EmbeddingClassifier(**given).explain(2000, 3).chosen
+    plan = dpopt.LogisticRegression(**CLASSIFIER, method="noisy-sgd", constant_time=np.False_).explain(2000, 3)
+    assert plan.method == "noisy-sgd"
+
+
+def test_subclasses_keep_the_options_that_they_hand_on():
+    class Mine(dpopt.LogisticRegression):
+        def __init__(self, epsilon=1.0, **options):
+            super().__init__(epsilon, **options)
+
+    model = Mine(2.0, steps=9)
+    assert model.get_params()["steps"] == 9 and clone(model).steps == 9 and clone(model).epsilon == 2.0
+    with pytest.raises(TypeError, match="no parameter 'clip_nrom'; did you mean clip_norm"):
+        Mine(clip_nrom=1.0)

@@ -12,18 +12,18 @@ pub(super) struct ModelFlags {
     /// What is fitted
     #[arg(long, value_enum, default_value_t)]
     pub(super) model: ModelFlag,
-    /// Numbers per feature of an embedding model
-    #[arg(long, value_name = "K", default_value_t = 16)]
-    pub(super) embedding_dim: usize,
+    /// Numbers per feature of an embedding model [default: 16]
+    #[arg(long, value_name = "K")]
+    pub(super) embedding_dim: Option<usize>,
     /// two-tower: columns that say who (LIBSVM: a range of feature numbers, 1-1000)
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(super) user_columns: Vec<String>,
     /// two-tower: columns that say what
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(super) item_columns: Vec<String>,
-    /// Public seed of the values that embeddings start at
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) embedding_seed: u64,
+    /// Public seed of the values that embeddings start at [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(super) embedding_seed: Option<u64>,
 }
 
 /// `--model`.
@@ -47,9 +47,18 @@ impl ModelFlags {
             }
             ModelFlag::TwoTower => Some((self.user_columns.clone(), self.item_columns.clone())),
             _ if towers => return Err(usage("--user-columns and --item-columns are for --model two-tower")),
+            ModelFlag::Linear if self.embedding_dim.is_some() || self.embedding_seed.is_some() => {
+                return Err(usage(
+                    "--embedding-dim and --embedding-seed are for --model embedding and --model two-tower",
+                ));
+            }
             ModelFlag::Linear => return Ok(None),
             ModelFlag::Embedding => None,
         };
-        Ok(Some(EmbeddingRequest { dimension: self.embedding_dim, towers, seed: self.embedding_seed }))
+        Ok(Some(EmbeddingRequest {
+            dimension: self.embedding_dim.unwrap_or(16),
+            towers,
+            seed: self.embedding_seed.unwrap_or(0),
+        }))
     }
 }

@@ -194,7 +194,7 @@ impl MeanEstimate {
         let planning = started.elapsed().as_secs_f64();
         let terms = self.problem.neighbours.within(self.budget);
         let opening = Opening::new(terms, self.options.ledger.clone(), self.options.insecure_seed)?;
-        let session = opening.charge(&format!("mean of {}", self.table.name()), &plan.certificate, 1)?;
+        let session = opening.charge(&format!("mean of {}", self.table.name()), &[&plan.certificate], 1)?;
         let charged = session.is_charged();
         let outcome = self.release(&plan, session, progress, rows, chosen, planning);
         if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }

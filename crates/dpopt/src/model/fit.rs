@@ -21,7 +21,7 @@ use crate::plan::{Grade, NotApplicable, Problem};
 use crate::progress::{Progress, Silent};
 use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
-use crate::session::{Closed, Opening, Session, StageFacts, any_within, default_delta, of_all_stages};
+use crate::session::{Closed, Opening, Session, StageFacts, any_within, default_delta};
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms, certify};
 use std::time::{Duration, Instant};
@@ -254,8 +254,8 @@ impl Fit {
     /// What the ledger would do with this run, if there is a ledger; or why the run cannot be planned, or would be refused.
     /// Charges nothing and reads nothing.
     pub fn quote(&self) -> Result<Option<Quote>, FitError> {
-        let whole = self.scheme()?.whole;
-        Ok(self.opening()?.quote(&whole)?)
+        let scheme = self.scheme()?;
+        Ok(self.opening()?.quote(&scheme.parts())?)
     }
 
     /// Whether the number of rows that was given is the table's; counts them. Under add-or-remove it is a guess, and nothing
@@ -273,9 +273,8 @@ impl Fit {
         // with a declared target everything is planned, and so refused, before anything is charged or read
         let early = match self.declared_loss() {
             Some(loss) => Some(self.plan(loss)?),
-            // one that cannot run from disk with two classes cannot with more
-            None if self.options.memory.is_some() => self.plan(loss_of_classes(2)).map(|_| None)?,
-            None => None,
+            // what would be refused for any number of labels is refused now, not after they were paid for
+            None => self.plan(loss_of_classes(2)).map(|_| None)?,
         };
         let labels = self.division.labels.map(|b| LabelSelection::plan(neighbours.within(b))).transpose()?;
         let bounds = self
@@ -286,16 +285,10 @@ impl Fit {
         // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
         let model = match &early {
             Some(planned) => planned.plan.summary().certificate.clone(),
-            None => certify(&any_within(self.division.model), self.terms()).map_err(NotApplicable::from)?,
+            None => certify(&any_within(self.division.model), neighbours.within(self.division.model))
+                .map_err(NotApplicable::from)?,
         };
-        let parts: Vec<&Certificate> = labels
-            .iter()
-            .map(|l| l.certificate())
-            .chain(bounds.iter().map(|b| b.certificate()))
-            .chain([&model])
-            .collect();
-        let whole = of_all_stages(self.terms(), &parts).map_err(NotApplicable::from)?;
-        Ok(Scheme { early, labels, bounds, whole })
+        Ok(Scheme { early, labels, bounds, model })
     }
 
     /// Plans, draws the seeds of the noise, and charges the ledger: the last that happens before records are read.
@@ -306,7 +299,7 @@ impl Fit {
         // would otherwise be noticed after the charge
         self.check_rows()?;
         let run = format!("fit {} of {}", self.target, self.table.name());
-        let session = self.opening()?.charge(&run, &scheme.whole, STREAMS)?;
+        let session = self.opening()?.charge(&run, &scheme.parts(), STREAMS)?;
         Ok(Charged { scheme, planning, session })
     }
 
@@ -472,8 +465,16 @@ struct Scheme {
     early: Option<PlannedModel>,
     labels: Option<LabelSelection>,
     bounds: Option<PrivateBounds>,
-    /// The certificate of all stages.
-    whole: Certificate,
+    /// What the model stage may do: its plan's certificate, or its whole budget.
+    model: Certificate,
+}
+
+impl Scheme {
+    /// The certificates of all stages, in order.
+    fn parts(&self) -> Vec<&Certificate> {
+        let labels = self.labels.iter().map(|l| l.certificate());
+        labels.chain(self.bounds.iter().map(|b| b.certificate())).chain([&self.model]).collect()
+    }
 }
 
 /// Streams of noise of a fit: model, and two of preparation.

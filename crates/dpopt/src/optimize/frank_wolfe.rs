@@ -157,6 +157,11 @@ impl Algorithm for FrankWolfe {
         let n = problem.rows as f64;
         let noise_multiplier = 2.0 * problem.relation().sum_sensitivity() * m;
         let mut warnings = Vec::new();
+        if let Some(asked) = self.steps.filter(|asked| *asked > steps) {
+            warnings.push(format!(
+                "steps {asked} were cut to {steps}: a step may bring a feature, and max_features is {steps}"
+            ));
+        }
         if problem.relation() == Relation::AddOrRemove {
             warnings.push(
                 "the number of rows entered the choice of steps and radius: it is taken to be a public guess".into(),

@@ -58,10 +58,10 @@ pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use regime::{Regime, Regimes};
 pub use registry::{
-    Candidate, Described, METHODS, about, candidates, catalogue, choose, first_applicable, has_option, named,
-    row_access,
+    Candidate, Described, METHODS, about, candidates, catalogue, check_options, choose, first_applicable, has_option,
+    named, row_access,
 };
-pub(crate) use registry::{check_options, decade, first_from_disk, logarithmic, octave};
+pub(crate) use registry::{decade, first_from_disk, logarithmic, octave};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
 pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};

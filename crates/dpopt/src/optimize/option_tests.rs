@@ -1,12 +1,21 @@
 //! Nothing that a user says about a method is ignored: every pair of method and option is planned.
 
 use super::options::{Form, Value};
-use super::tests::{LOGISTIC, budget, problem};
-use super::{Described, METHODS, MethodOptions, Prepared, candidates, catalogue, choose, has_option, named};
+use super::synthetic::table;
+use super::tests::{LOGISTIC, budget, facts, problem};
+use super::{
+    Described, METHODS, MethodOptions, Prepared, RowAccess, Run, candidates, catalogue, check_options, choose,
+    has_option, named, row_access,
+};
+use crate::Sensitive;
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
+use crate::mechanism::Curator;
 use crate::plan::Problem;
-use dpopt_privacy::Relation;
+use crate::progress::Silent;
+use crate::records::SpilledExamples;
+use dpopt_noise::NoiseSource;
+use dpopt_privacy::{Budget, Relation};
 use rayon::prelude::*;
 
 const EMBEDDING: &str = "embedding-sgd";
@@ -266,4 +275,59 @@ fn options_are_written_and_read_as_json() {
     let text = serde_json::to_string(&options).unwrap();
     assert_eq!(text, r#"{"method":"pagan","clip_norm":0.5,"moments":"running","steps":9}"#);
     assert_eq!(serde_json::from_str::<MethodOptions>(&text).unwrap(), options);
+}
+
+#[test]
+fn what_no_problem_could_change_is_refused_before_one_is_known() {
+    let refused = |options: &MethodOptions| check_options(options).err().expect("refused").to_string();
+    assert!(refused(&MethodOptions::of("noisy-sgd").with("draws", 3)).starts_with("noisy-sgd has no option `draws`"));
+    assert!(
+        refused(&MethodOptions::default().with("draws", 3).with("correlation", "blt"))
+            .starts_with("no method has all of")
+    );
+    let twice = MethodOptions::default().with("ball_radius", 1.0).with("box_radius", 1.0);
+    assert!(refused(&twice).contains("say the same thing in two ways"));
+    assert!(refused(&MethodOptions::of("nosuch")).contains("there is no method"));
+    let mut vectors = MethodOptions::default().with("select_rows", false).with("count_noise", 2.0);
+    vectors.embedding = Some(Embedding { dimension: 2, towers: None, seed: 0 });
+    assert!(refused(&vectors).contains("means nothing without `select_rows`"));
+    assert_eq!(check_options(&MethodOptions::of("noisy-sgd").with("constant_time", false)), Ok(()));
+    // peeling without delta hands the fit to another method, which has no steps
+    let pure = Budget::new(1.0, 0.0).unwrap();
+    for (name, value) in [("steps", Value::Whole(7)), ("learning_rate", 0.3.into()), ("momentum", 0.5.into())] {
+        let options = MethodOptions::of("peeling").with("max_features", 4).with(name, value);
+        let why = choose(&small(LOGISTIC, Relation::ZeroOut), pure, &options).err().unwrap().to_string();
+        assert!(why.contains(&format!("`{name}`")), "{why}");
+    }
+}
+
+/// A plan that says it can be run with rows on disk can.
+#[test]
+fn what_plans_say_of_rows_on_disk_is_true() {
+    let data = table(5, 300, 3, 3, 1.0, LOGISTIC);
+    let problem = facts(&data, LOGISTIC);
+    let mut from_disk = Vec::new();
+    let variants = [("", Value::Flag(false)), ("sampling_probability", 0.5.into()), ("euclidean_clip", true.into())];
+    for method in METHODS {
+        for (name, value) in &variants {
+            if !name.is_empty() && !has_option(method, name) {
+                continue;
+            }
+            let options = needed(method).with_if("steps", has_option(method, "steps").then_some(3));
+            let options = if name.is_empty() { options } else { options.with(name, value.clone()) };
+            let Ok(plan) = choose(&problem, budget(1.0), &options) else { continue };
+            let mut spilled = SpilledExamples::new(data.rows.columns()).unwrap();
+            spilled.append(&data).unwrap();
+            let spilled = Sensitive::new(spilled);
+            let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(1));
+            let run = Run::new(&problem, &spilled, &mut curator, &Silent).unwrap();
+            let ran = plan.run_spilled(run);
+            assert_eq!(plan.runs_from_disk(), ran.is_ok(), "{method} {name}: {:?}", ran.err());
+            assert!(row_access(method) != Some(RowAccess::Memory) || ran.is_err(), "{method}");
+            from_disk.extend(plan.runs_from_disk().then_some(method));
+        }
+    }
+    for method in ["noisy-sgd", "dp-ftrl", "peeling", "regularized-descent", "pagan"] {
+        assert!(from_disk.contains(&method), "{method} {from_disk:?}");
+    }
 }

@@ -32,6 +32,8 @@ struct Registered {
     about: &'static str,
     traits: Traits,
     options: fn() -> Vec<OptionInfo>,
+    /// Refuses options that it does not have, or that exclude each other.
+    accepts: fn(&MethodOptions) -> Result<(), NotApplicable>,
     plan: Planner,
 }
 
@@ -45,6 +47,7 @@ const fn registered<A: Algorithm>() -> Registered {
                 A::read(said);
             })
         },
+        accepts: |options| asked::<A>(options).map(drop),
         plan: planned::<A>,
     }
 }
@@ -198,13 +201,14 @@ pub fn row_access(method: &str) -> Option<RowAccess> {
 }
 
 /// The method that is taken where rows are on disk and none is named: the first that reads them in batches and has every
-/// option that was said.
+/// option that was said, or else the first such that passes over them.
 pub(crate) fn first_from_disk(options: &MethodOptions) -> Option<&'static str> {
     let has_all = |method: &Registered| {
         let own = (method.options)();
         options.names().all(|name| own.iter().any(|info| info.name == name))
     };
-    LINEAR.iter().find(|m| m.traits.rows == RowAccess::Batches && has_all(m)).map(|m| m.name)
+    let first = |access| LINEAR.iter().find(|m| m.traits.rows == access && has_all(m));
+    first(RowAccess::Batches).or_else(|| first(RowAccess::Passes)).map(|m| m.name)
 }
 
 /// Whether a method's proved error grows with ln d and not with √d.
@@ -310,18 +314,38 @@ pub fn choose(problem: &Problem, budget: Budget, options: &MethodOptions) -> Res
     first_applicable(candidates(problem, budget, options), options).map(|(_, plan)| plan)
 }
 
-/// Refuses numbers that no method could use, and a name that no method has.
-pub(crate) fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
+/// Refuses what can be refused before a problem is known: values that no method could use, a name that no method has, options
+/// that the named method does not have, or that no method has together.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
     options.check()?;
-    match options.method.as_deref() {
-        Some(name) if options.embedding.is_some() && name != EmbeddingSgd::NAME => Err(NotApplicable::Option(format!(
-            "`{name}` fits linear models; embedding models are fitted by {}: leave out the method",
-            EmbeddingSgd::NAME
-        ))),
-        Some(name) if options.embedding.is_none() && !METHODS.contains(&name) => Err(NotApplicable::Option(format!(
+    if options.embedding.is_some() {
+        return match options.method.as_deref() {
+            Some(name) if name != EMBEDDING.name => Err(NotApplicable::Option(format!(
+                "`{name}` fits linear models; embedding models are fitted by {}: leave out the method",
+                EMBEDDING.name
+            ))),
+            _ => (EMBEDDING.accepts)(&options.clone().by(EMBEDDING.name)),
+        };
+    }
+    let Some(name) = options.method.as_deref() else {
+        let refusals: Vec<NotApplicable> = LINEAR.iter().filter_map(|m| (m.accepts)(options).err()).collect();
+        if refusals.len() < LINEAR.len() {
+            return Ok(());
+        }
+        // options that exclude each other are the reason of every method that has them
+        let clash = refusals.into_iter().find(|why| !why.to_string().starts_with("it has no option"));
+        let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
+        let none = || NotApplicable::Option(format!("no method has all of {}; leave one out", said.join(", ")));
+        return Err(clash.unwrap_or_else(none));
+    };
+    match LINEAR.iter().find(|method| method.name == name) {
+        Some(method) => (method.accepts)(options),
+        None => Err(NotApplicable::Option(format!(
             "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
             METHODS.join(", ")
         ))),
-        _ => Ok(()),
     }
 }

@@ -49,6 +49,12 @@ pub enum SessionError {
     /// A stage was planned for other neighbours (a bug of the caller).
     #[error(transparent)]
     OtherNeighbours(#[from] OtherNeighbours),
+    /// A stage that no part of the charge pays for (a bug of the caller).
+    #[error("stage {stage} was not charged for; open the session with the certificates of all stages")]
+    NotCharged {
+        /// Its name.
+        stage: String,
+    },
     /// A stream of noise that was used, or was not asked for (a bug of the caller).
     #[error("a stage asks for a stream of noise that was used or never drawn; give every stage one of its own")]
     Stream,

@@ -7,7 +7,7 @@ mod ledger_file;
 pub use error::SessionError;
 pub use ledger_file::LedgerFile;
 
-use crate::guarantee::Guarantee;
+use crate::guarantee::{Guarantee, OtherNeighbours};
 use crate::mechanism::{Curator, ReleaseRecord};
 use crate::noise::NoiseSource;
 use crate::plan::Grade;
@@ -26,6 +26,8 @@ pub struct Opening {
 pub struct Session {
     /// One source per stream; `None` once it was handed out.
     noise: Vec<Option<NoiseSource>>,
+    /// What was charged for; `None` once a stage has used it.
+    parts: Vec<Option<Certificate>>,
     guarantee: Guarantee,
     releases: Vec<Vec<ReleaseRecord>>,
     receipt: Option<Receipt>,
@@ -67,9 +69,7 @@ pub fn any_within(budget: Budget) -> Event {
 /// may spend), so that any valid accountant may compose them; where none has a number, basic composition of the stages'
 /// budgets holds.
 ///
-/// # Errors
-/// If they cost more than the terms allow.
-pub fn of_all_stages(terms: Terms, parts: &[&Certificate]) -> Result<Certificate, CertifyError> {
+fn of_all_stages(terms: Terms, parts: &[&Certificate]) -> Result<Certificate, CertifyError> {
     if let [only] = parts {
         return Ok((*only).clone());
     }
@@ -92,20 +92,32 @@ impl Opening {
         self.terms
     }
 
-    /// What the ledger would do with `whole`, if there is a ledger; charges nothing.
+    /// The certificate of all stages together: what the ledger is charged for.
+    fn whole(&self, parts: &[&Certificate]) -> Result<Certificate, SessionError> {
+        let promised = self.terms.neighbours;
+        match parts.iter().find(|part| part.neighbours() != promised) {
+            Some(part) => Err(OtherNeighbours { stage: "of it".into(), certified: part.neighbours(), promised }.into()),
+            None => Ok(of_all_stages(self.terms, parts)?),
+        }
+    }
+
+    /// What the ledger would do with a run of these stages, if there is a ledger; charges nothing.
     ///
     /// # Errors
-    /// Why it would refuse.
-    pub fn quote(&self, whole: &Certificate) -> Result<Option<Quote>, SessionError> {
-        self.ledger.as_ref().map(|file| file.quote(whole)).transpose().map_err(SessionError::from)
+    /// Why it would refuse; if the stages cost more than the terms allow.
+    pub fn quote(&self, parts: &[&Certificate]) -> Result<Option<Quote>, SessionError> {
+        let whole = self.whole(parts)?;
+        self.ledger.as_ref().map(|file| file.quote(&whole)).transpose().map_err(SessionError::from)
     }
 
     /// Draws the seeds of `streams` streams of noise, so that a system without randomness is noticed, then charges the ledger
-    /// for all of the `run`: the last that happens before records are read.
+    /// for all `parts` of the `run`: the last that happens before records are read. A part whose stage is not planned yet is
+    /// the budget that it may spend ([`any_within`]).
     ///
     /// # Errors
-    /// If there is no randomness, or the ledger refuses: nothing may be released then.
-    pub fn charge(self, run: &str, whole: &Certificate, streams: usize) -> Result<Session, SessionError> {
+    /// If the parts cost more than the terms allow, there is no randomness, or the ledger refuses: nothing may be released then.
+    pub fn charge(self, run: &str, parts: &[&Certificate], streams: usize) -> Result<Session, SessionError> {
+        let whole = self.whole(parts)?;
         let source = |k: u64| match self.insecure_seed {
             // distinct streams per stage
             Some(seed) => Ok(NoiseSource::insecure(seed.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
@@ -113,8 +125,9 @@ impl Opening {
         };
         let noise = (0..streams as u64).map(|k| source(k).map(Some)).collect::<Result<Vec<_>, _>>()?;
         let guarantee = Guarantee::new(self.terms, self.insecure_seed.is_some());
-        let receipt = self.ledger.as_ref().map(|file| file.charge(run, whole)).transpose()?;
-        Ok(Session { noise, guarantee, releases: Vec::new(), receipt })
+        let receipt = self.ledger.as_ref().map(|file| file.charge(run, &whole)).transpose()?;
+        let parts = parts.iter().map(|part| Some((*part).clone())).collect();
+        Ok(Session { noise, parts, guarantee, releases: Vec::new(), receipt })
     }
 }
 
@@ -124,11 +137,11 @@ impl Session {
         self.receipt.is_some()
     }
 
-    /// Runs one stage through a curator of its own, and writes down what it promised and released. A stage for other neighbours
-    /// is refused before it runs.
+    /// Runs one stage through a curator of its own, and writes down what it promised and released, also where it fails. A stage that
+    /// was not charged for, or is for other neighbours, is refused before it runs.
     ///
     /// # Errors
-    /// As `release`; if the certificate is for other neighbours, or the stream was used.
+    /// As `release`; if the certificate is for other neighbours or of no part of the charge, or the stream was used.
     pub fn stage<T, E: From<SessionError>>(
         &mut self,
         stage: StageFacts<'_>,
@@ -136,18 +149,28 @@ impl Session {
         release: impl FnOnce(&mut Curator) -> Result<T, E>,
     ) -> Result<T, E> {
         let promised = self.guarantee.with(stage.name, stage.grade, certificate).map_err(SessionError::from)?;
+        let part = self.parts.iter_mut().find(|part| part.as_ref().is_some_and(|part| covers(part, certificate)));
+        let part = part.ok_or_else(|| SessionError::NotCharged { stage: stage.name.into() })?;
         let noise = self.noise.get_mut(stage.stream).and_then(Option::take).ok_or(SessionError::Stream)?;
+        *part = None;
         let mut curator = Curator::open(certificate, noise);
-        let released = release(&mut curator)?;
+        let released = release(&mut curator);
         self.guarantee = promised;
         self.releases.push(curator.records().to_vec());
-        Ok(released)
+        released
     }
 
     /// What was promised and released.
     pub fn close(self) -> Closed {
         Closed { guarantee: self.guarantee, releases: self.releases, receipt: self.receipt }
     }
+}
+
+/// Whether a part of a charge pays for a stage: the same event, or a budget that it stays within.
+fn covers(part: &Certificate, stage: &Certificate) -> bool {
+    let (paid, spent) = (part.budget(), stage.budget());
+    let within = spent.epsilon() <= paid.epsilon() && spent.delta() <= paid.delta();
+    part.event() == stage.event() || (*part.event() == any_within(paid) && within)
 }
 
 #[cfg(test)]

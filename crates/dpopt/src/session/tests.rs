@@ -29,8 +29,7 @@ fn sum(curator: &mut Curator) -> Result<Vec<f64>, SessionError> {
 
 fn opened(seed: u64) -> Session {
     let opening = Opening::new(RECORDS.within(budget(1.0)), None, Some(seed)).unwrap();
-    let whole = of_all_stages(opening.terms(), &[&part(RECORDS), &part(RECORDS)]).unwrap();
-    opening.charge("run", &whole, 2).unwrap()
+    opening.charge("run", &[&part(RECORDS), &part(RECORDS)], 2).unwrap()
 }
 
 #[test]
@@ -81,9 +80,9 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
     let terms = RECORDS.within(budget(1.0));
     assert!(matches!(Opening::new(terms, Some(file.clone()), Some(1)), Err(SessionError::Predictable)));
     let opening = Opening::new(terms, Some(file.clone()), None).unwrap();
-    assert!(opening.quote(&part(RECORDS)).unwrap().unwrap().first);
+    assert!(opening.quote(&[&part(RECORDS)]).unwrap().unwrap().first);
     assert!(!file.path.exists());
-    let mut session = opening.charge("run", &part(RECORDS), 1).unwrap();
+    let mut session = opening.charge("run", &[&part(RECORDS)], 1).unwrap();
     assert!(session.is_charged() && file.path.exists());
     session.stage(stage("sum", 0), &part(RECORDS), sum).unwrap();
     let closed = session.close();
@@ -92,7 +91,7 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
     // another unit has no place in it
     let users = Neighbours::of_users(Relation::ZeroOut);
     let opening = Opening::new(users.within(budget(1.0)), Some(file), None).unwrap();
-    assert!(opening.charge("run", &part(users), 1).is_err());
+    assert!(opening.charge("run", &[&part(users)], 1).is_err());
 }
 
 #[test]
@@ -102,4 +101,30 @@ fn the_default_delta_is_below_one_over_n_and_never_large() {
         assert!(delta <= 0.01 && delta < 1.0 / n.max(1) as f64, "{n}: {delta}");
     }
     assert_eq!(default_delta(1000), 1000f64.powf(-1.1));
+}
+
+#[test]
+fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_down() {
+    let small = certify(&Event::gaussian(200.0), RECORDS.within(Budget::new(0.1, 5e-7).unwrap())).unwrap();
+    let opened = |parts: &[&Certificate]| {
+        Opening::new(RECORDS.within(budget(1.0)), None, Some(1)).unwrap().charge("run", parts, 3)
+    };
+    let mut session = opened(&[&small]).unwrap();
+    let refused = session.stage(stage("model", 0), &part(RECORDS), sum);
+    assert!(matches!(refused, Err(SessionError::NotCharged { .. })));
+    // a budget pays for what stays within it, once
+    let own = certify(&any_within(budget(0.6)), RECORDS.within(budget(0.6))).unwrap();
+    let mut session = opened(&[&own]).unwrap();
+    let failed = session.stage(stage("one", 0), &part(RECORDS), |curator| {
+        sum(curator)?;
+        Err::<(), _>(SessionError::Stream)
+    });
+    assert!(failed.is_err());
+    assert!(matches!(session.stage(stage("two", 1), &part(RECORDS), sum), Err(SessionError::NotCharged { .. })));
+    let closed = session.close();
+    assert_eq!((closed.guarantee.stages.len(), closed.releases[0].len()), (1, 1));
+    // parts beyond the terms, or of another unit, are not charged
+    let users = Neighbours::of_users(Relation::ZeroOut);
+    assert!(matches!(opened(&[&part(users)]).err(), Some(SessionError::OtherNeighbours(_))));
+    assert!(matches!(opened(&[&own, &own]).err(), Some(SessionError::Certify(_))));
 }

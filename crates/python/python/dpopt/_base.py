@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from pathlib import Path
@@ -36,6 +37,15 @@ def share_of(epsilon: float, delta: float, parts: int) -> tuple[float, float]:
 
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Also the options of methods that a subclass hands on with ``**``."""
+        names = set(super()._get_param_names())
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+            names.update(getattr(cls, "_keyword_options", ()))
+        return sorted(names)
 
     # --- public facts -------------------------------------------------------------------------------------------
 

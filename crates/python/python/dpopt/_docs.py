@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T", bound=type)
 
 PARAMETERS = """Args:
-        epsilon, delta: what the whole fit may spend. Default δ: 1/n^1.1.
+        epsilon, delta: what the whole fit may spend. Default δ: 1/n^1.1, at most 0.01.
         method: ``"auto"`` takes the best certified candidate of :meth:`explain`; or a name of ``dpopt.METHODS``.
         bounds: public range of the features, ``(lower, upper)``: two numbers or two arrays. Never read off the data:
             without bounds rows are clipped to `row_norm` (1 by default) in the units of X, and a PrivacyWarning says so.

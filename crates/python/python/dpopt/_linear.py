@@ -110,6 +110,13 @@ class PrivateLinear(PrivateEstimator):
         epsilon, delta = (self.epsilon * (1 - share), delta * (1 - share)) if share else (self.epsilon, delta)
         return self._plan(n_rows, facts, loss, relation, *share_of(epsilon, delta, parts), compare=True)[1]
 
+    def _plan_before_labels(self, rows: int, facts: Bounding, relation: str, delta: float) -> None:
+        """Refuses what would be refused for any number of labels, before they are found and paid for."""
+        if getattr(self, "classes", ()) is None:
+            loss, parts, share = self._explained(2)
+            budget = (self.epsilon * (1 - share), delta * (1 - share))
+            _ = self._plan(rows, facts, loss, relation, *share_of(*budget, parts))[1].chosen
+
     def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
         """Loss, number of equal stages and share of labels, for `n_classes`."""
         raise NotImplementedError
@@ -129,6 +136,7 @@ class PrivateLinear(PrivateEstimator):
         same_length(X, y)
         rows, delta = self._facts_of_rows(X, relation)
         facts = self._facts(X, X.shape[1])
+        self._plan_before_labels(rows, facts, relation, delta)
         task = self._task(y, relation, delta)
         whole = (float(self.epsilon), delta)
 

@@ -22,7 +22,7 @@ class MeanEstimator(PrivateEstimator):
     """The private mean of bounded vectors: one clipped sum with Gaussian noise, divided by the public number of rows.
 
     Args:
-        epsilon, delta: what the fit may spend. Default δ: 1/n^1.1.
+        epsilon, delta: what the fit may spend. Default δ: 1/n^1.1, at most 0.01.
         bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning.
         row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box).
         neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.

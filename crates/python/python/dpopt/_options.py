@@ -89,7 +89,7 @@ def keep(estimator: Any, given: dict[str, Any]) -> None:
     for name in getattr(estimator, "_keyword_options", ()):
         setattr(estimator, name, options.pop(name, default(name)))
     for name in options:
-        near = difflib.get_close_matches(name, estimator.get_params(deep=False), n=1)
+        near = difflib.get_close_matches(name, type(estimator)._get_param_names(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise TypeError(f"{type(estimator).__name__} has no parameter {shown(name)}{hint}")
 
@@ -100,7 +100,7 @@ def said(estimator: Any) -> dict[str, Any]:
     for name in estimator._method_options:
         value = getattr(estimator, name, None)
         form = _BY_NAME[name]["form"]
-        if value is None or (form == "flag" and value is False):
+        if value is None or (form == "flag" and isinstance(value, (bool, np.bool_)) and not value):
             continue
         if form == "real":
             result[name] = number(value, name)
@@ -109,7 +109,7 @@ def said(estimator: Any) -> dict[str, Any]:
         elif form == "reals":
             result[name] = array(value, name).astype(np.float64).ravel().tolist()
         elif form == "flag" and isinstance(value, (bool, np.bool_)):
-            result[name] = bool(value)
+            result[name] = True
         elif form == "words" and isinstance(value, str):
             result[name] = value
         else:

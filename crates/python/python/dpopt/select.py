@@ -85,7 +85,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     Args:
         estimator: an estimator of dpopt, or a Pipeline of encoders of dpopt and one.
         param_candidates: a dict for a grid, or a list of dicts: public candidates of hyper-parameters.
-        epsilon, delta: what the whole search may spend. Default δ: 1/n^1.1.
+        epsilon, delta: what the whole search may spend. Default δ: 1/n^1.1, at most 0.01.
         expected_runs: E[K], the mean number of runs, at least 1.
         distribution: law of K. ``"poisson"`` (without zero, mean at most 16) seldom stops early, ``"geometric"`` is cheaper for
             many runs, ``"logarithmic"`` the cheapest and the most likely to stop after few. ``"auto"``: Poisson up to 5

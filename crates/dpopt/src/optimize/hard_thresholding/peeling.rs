@@ -207,6 +207,16 @@ impl Peeling {
         let choose = self.fit.ok_or_else(|| {
             NotApplicable::Problem("with delta = 0 the features are fitted by another method; plan it by name".into())
         })?;
+        let descents = [
+            ("steps", self.sparse.steps.is_some()),
+            ("learning_rate", self.sparse.learning_rate.is_some()),
+            ("momentum", self.sparse.momentum.is_some()),
+        ];
+        if let Some((name, _)) = descents.into_iter().find(|(_, said)| *said) {
+            return Err(NotApplicable::Option(format!(
+                "`{name}` is of the noisy descent that fits the features, and with delta = 0 another method does; leave it out"
+            )));
+        }
         // room for the rounding of the sum
         let epsilon = |share: f64| share * budget.epsilon() * (1.0 - 1e-12);
         let fit = |features: usize, share: f64, regularization| -> Result<FeatureFit, NotApplicable> {

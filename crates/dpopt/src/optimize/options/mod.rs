@@ -44,6 +44,9 @@ pub struct MethodOptions {
     pub(super) said: BTreeMap<String, Value>,
 }
 
+/// A flag that is not set says nothing.
+const NOT_SAID: Value = Value::Flag(false);
+
 impl MethodOptions {
     /// Only this method, as it is by itself.
     pub fn of(method: impl Into<String>) -> Self {
@@ -71,12 +74,12 @@ impl MethodOptions {
 
     /// What is said of an option.
     pub fn said(&self, option: &str) -> Option<&Value> {
-        self.said.get(option)
+        self.said.get(option).filter(|value| **value != NOT_SAID)
     }
 
     /// Names of the options of which something is said.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.said.keys().map(String::as_str)
+        self.said.iter().filter(|(_, value)| **value != NOT_SAID).map(|(name, _)| name.as_str())
     }
 }
 

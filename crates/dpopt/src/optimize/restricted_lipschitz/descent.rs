@@ -232,12 +232,17 @@ impl Algorithm for RegularizedDescent {
         }
     }
 
+    /// Full batches are those of noisy gradient descent, which needs all rows at once.
+    fn runs_from_disk(&self, plan: &Plan<RegularizedSchedule>) -> bool {
+        plan.schedule.descent.sampling_probability < 1.0
+    }
+
     fn run_spilled(
         &self,
         plan: &Plan<RegularizedSchedule>,
         run: Run<'_, SpilledExamples>,
     ) -> Result<Released<Solution>, RunError> {
-        if plan.schedule.descent.sampling_probability == 1.0 {
+        if !self.runs_from_disk(plan) {
             return Err(RunError::InMemory { method: Self::NAME });
         }
         let steps = Plan { schedule: plan.schedule.descent.clone(), summary: plan.summary.clone() };
