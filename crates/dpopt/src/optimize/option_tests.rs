@@ -279,7 +279,7 @@ fn options_are_written_and_read_as_json() {
 
 #[test]
 fn what_no_problem_could_change_is_refused_before_one_is_known() {
-    let refused = |options: &MethodOptions| check_options(options).err().expect("refused").to_string();
+    let refused = |options: &MethodOptions| check_options(options).expect_err("refused").to_string();
     assert!(refused(&MethodOptions::of("noisy-sgd").with("draws", 3)).starts_with("noisy-sgd has no option `draws`"));
     assert!(
         refused(&MethodOptions::default().with("draws", 3).with("correlation", "blt"))
