@@ -12,7 +12,7 @@ use dpopt::optimize::{Regime, Regimes, candidates, check_options};
 use dpopt::plan::Problem;
 use dpopt::report::{CandidateRow, Outcome, number, probability};
 use dpopt::session::default_delta;
-use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
+use dpopt_privacy::{Budget, Shown};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -101,10 +101,8 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         2 => dpopt::loss::Loss::Logistic { shift: 0.0 },
         classes => dpopt::loss::Loss::Softmax { classes },
     };
-    let relation = Relation::from(common.relation);
     let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
-    let problem =
-        Problem { rows, features, nonzeros, row_norm: 1.0, loss, neighbours: Neighbours::of_records(relation) };
+    let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, neighbours: common.relation.of_rows() };
     let mut method = common.method()?;
     method.embedding = match common.embedding()? {
         Some(asked) if asked.towers.is_some() => {

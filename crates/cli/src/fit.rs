@@ -7,7 +7,7 @@ use crate::progress::Bar;
 use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
 use clap::Args;
-use dpopt::report::{CandidateRow, Outcome, number, probability};
+use dpopt::report::{CandidateRow, Outcome, number, probability, protected};
 use dpopt_privacy::Shown;
 use std::path::PathBuf;
 
@@ -91,10 +91,11 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
         out.push_str(&format!("            because {}\n", report.why_chosen()));
     }
     out.push_str(&format!(
-        "guarantee   epsilon {} (certified {:.6}), delta {}, per row, {}\n",
+        "guarantee   epsilon {} (certified {:.6}), delta {}, per {}, {}\n",
         Shown(g.epsilon),
         Shown(g.certified_epsilon),
         probability(g.delta),
+        protected(g.unit),
         g.relation
     ));
     if g.insecure_seed {

@@ -5,9 +5,9 @@ use crate::usage;
 use crate::verify::{Claim, PREDICTABLE};
 use clap::Args;
 use dpopt::model::{Guarantee, Stage};
-use dpopt::report::{number, probability};
+use dpopt::report::{number, probability, protected};
+use dpopt_privacy::Event;
 use dpopt_privacy::ledger::{Entry, Found, Ledger, Status};
-use dpopt_privacy::{Event, Unit};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -146,10 +146,7 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
 
 fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
     let total = status.purpose.terms.budget;
-    let unit = match status.purpose.terms.neighbours.unit {
-        Unit::Record => "row",
-        Unit::User => "user",
-    };
+    let unit = protected(status.purpose.terms.neighbours.unit);
     let mut out = format!(
         "{file}: total epsilon {}, delta {}, per {unit}, {}\n",
         number(total.epsilon()),

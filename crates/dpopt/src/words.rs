@@ -73,6 +73,14 @@ pub fn detection_bound(epsilon: f64, delta: f64, false_alarm: f64) -> f64 {
     one.min(other).clamp(0.0, 1.0)
 }
 
+/// Who is protected, as people who look at a table say it.
+pub fn protected(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Record => "row",
+        Unit::User => "user",
+    }
+}
+
 /// What two neighbouring data sets are, in plain words.
 pub(crate) fn neighbours(relation: Relation, unit: Unit) -> &'static str {
     match (unit, relation) {

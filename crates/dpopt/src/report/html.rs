@@ -5,7 +5,7 @@ use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
 use crate::guarantee::Guarantee;
 use crate::mechanism::ReleaseRecord;
 use crate::plan::Grade;
-use crate::words::{count, detection_bound, neighbours, number, probability, rounded_up};
+use crate::words::{count, detection_bound, neighbours, number, probability, protected, rounded_up};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");
@@ -83,7 +83,7 @@ fn opening(m: &mut Markup, report: &Report) {
     for (term, value) in [
         ("ε, at most", rounded_up(g.epsilon)),
         ("δ, at most", probability(g.delta)),
-        ("protects each", unit(g.unit).into()),
+        ("protects each", protected(g.unit).into()),
         ("neighbours", g.relation.name().into()),
     ] {
         m.raw("<div>").element("dt", term).element("dd", &value).raw("</div>\n");
@@ -122,7 +122,7 @@ fn guarantee(m: &mut Markup, report: &Report) {
              with the other: probabilities differ at most by the factor e^ε = {}, apart from a probability of {}. \
              Someone who knows all other rows and tries to tell which of the two was used, and accepts 5% false \
              alarms, succeeds at most {}% of the time.",
-            unit(g.unit),
+            protected(g.unit),
             neighbours(g.relation, g.unit),
             number(g.epsilon.exp()),
             probability(g.delta),
@@ -472,12 +472,5 @@ fn reproduce(m: &mut Markup, report: &Report) {
             ),
         );
         m.element("pre", &serde_json::to_string(&stage.event).unwrap_or_default());
-    }
-}
-
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Record => "row",
-        Unit::User => "user",
     }
 }
