@@ -35,7 +35,7 @@ RELATIONS = ("zero-out", "add-or-remove", "replace-one")
 LIMIT = 600.0
 ROWS, COLUMNS = 240, 3
 
-#: Options that are allowed and far from anything sensible; a method without the option ignores it.
+#: Options that are allowed and far from anything sensible; a method without the option refuses it, whatever the records are.
 EXTREMES = {
     "plain": {},
     "clip 0.01": {"clip_norm": 0.01},
