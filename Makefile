@@ -132,10 +132,11 @@ audit: corner-hunt ## planted bugs must be caught, the library's claims must sta
 
 .PHONY: corner-hunt
 CASES ?= 100000
+FROM ?= 0
 
-corner-hunt: ## headline numbers by interval arithmetic; is any answer to random corner events below the truth? (CASES=100000)
+corner-hunt: ## headline numbers by interval arithmetic; is any answer to random corner events below the truth? (CASES=100000, FROM=0)
 	$(CARGO) test -q --release -p dpopt-privacy --lib headline_numbers_are_verified -- --nocapture
-	DPOPT_CORNER_CASES=$(CASES) $(CARGO) test -q --release -p dpopt-privacy --test corner_hunt -- --nocapture
+	DPOPT_CORNER_CASES=$(CASES) DPOPT_CORNER_FROM=$(FROM) $(CARGO) test -q --release -p dpopt-privacy --test corner_hunt -- --nocapture
 
 .PHONY: reproduce
 NAME ?= all

@@ -1,7 +1,8 @@
 //! A hunt for answers below the truth: random events that love corners, every accountant against every other one's lower bound and
 //! against one part alone, whose exact profile is worked out here once more.
 //!
-//! `DPOPT_CORNER_CASES` says how many (`make audit` asks for 100,000, a test run for 1,000); the case's number is its seed.
+//! `DPOPT_CORNER_CASES` says how many (`make audit` asks for 100,000, a test run for 1,000); the case's number is its seed, so that a
+//! long hunt can be cut in pieces: `DPOPT_CORNER_FROM` is the first number. Every 5,000 cases it says how far it is.
 
 mod corners;
 
@@ -131,22 +132,31 @@ fn case(number: u64) -> Counts {
     counts
 }
 
-fn hunt(cases: u64) -> Counts {
-    let (next, all) = (AtomicU64::new(0), Mutex::new(Counts::default()));
+/// Cases after which a hunt says how far it is.
+const STRIDE: u64 = 5000;
+
+fn hunt(numbers: std::ops::Range<u64>) -> Counts {
+    let (next, done, all) = (AtomicU64::new(numbers.start), AtomicU64::new(0), Mutex::new(Counts::default()));
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= cases {
+                    if number >= numbers.end {
                         break;
                     }
                     let counts = std::panic::catch_unwind(|| case(number)).unwrap_or_else(|_| Counts {
                         below: vec![format!("case {number} panics")],
                         ..Counts::default()
                     });
-                    all.lock().unwrap().add(counts);
+                    let mut all = all.lock().unwrap();
+                    all.add(counts);
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if done.is_multiple_of(STRIDE) {
+                        let (below, end) = (all.below.len(), numbers.end - numbers.start);
+                        println!("{done} of {end} cases from {} on, below the truth {below}", numbers.start);
+                    }
                 }
             });
         }
@@ -156,13 +166,16 @@ fn hunt(cases: u64) -> Counts {
 
 #[test]
 fn nothing_is_below_the_truth() {
-    let cases = std::env::var("DPOPT_CORNER_CASES").map_or(1000, |n| n.parse().expect("DPOPT_CORNER_CASES is a count"));
-    let counts = hunt(cases);
+    let given = |name: &str, usual: u64| {
+        std::env::var(name).map_or(usual, |n| n.parse().unwrap_or_else(|_| panic!("{name} is a count")))
+    };
+    let (from, cases) = (given("DPOPT_CORNER_FROM", 0), given("DPOPT_CORNER_CASES", 1000));
+    let counts = hunt(from..from + cases);
     counts.below.iter().take(40).for_each(|found| println!("{found}"));
     println!("answers {}, refusals {}, by accountant {:?}", counts.answers, counts.refusals, counts.by_accountant);
     println!("questions with an exact truth {}, with a certified lower bound {}", counts.truths, counts.lower);
     println!("slowest: {:?}, {}", counts.slowest.0, counts.slowest.1);
-    println!("corner hunt: cases {cases}, below the truth {}", counts.below.len());
+    println!("corner hunt: cases {cases} from {from} on, below the truth {}", counts.below.len());
     assert!(counts.below.is_empty());
     // the hunt sees something: truths, lower bounds and answers are not rare
     assert!(counts.truths > cases / 5 && counts.lower > cases / 3 && counts.answers > cases);
