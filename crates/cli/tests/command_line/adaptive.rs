@@ -57,7 +57,7 @@ fn wrong_moments_and_domains_are_refused_with_the_reason() {
         [("noisy-gradient-descent", "--ball-radius", ".001"), ("noisy-newton", "--clip-norm", "1")]
     {
         let asked = ["explain", "--rows", "5000", "--features", "3", "--epsilon", "1", "--method", method, flag, value];
-        let said = succeed(d.path(), &asked);
+        let said = refuse(d.path(), &asked);
         assert!(said.contains(&format!("{method} has no option `{flag}`; it has `--")), "{said}");
     }
 }
