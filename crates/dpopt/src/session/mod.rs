@@ -68,10 +68,10 @@ pub fn any_within(budget: Budget) -> Event {
 /// The certificate of all stages together. Their parameters are fixed (a stage that is not planned yet is there as the (ε, δ) it
 /// may spend), so that any valid accountant may compose them; where none has a number, basic composition of the stages'
 /// budgets holds.
-///
 fn of_all_stages(terms: Terms, parts: &[&Certificate]) -> Result<Certificate, CertifyError> {
-    if let [only] = parts {
-        return Ok((*only).clone());
+    match parts {
+        [only] if within(only.budget(), terms.budget) => return Ok((*only).clone()),
+        _ => {}
     }
     certify(&Event::composed(parts.iter().map(|c| c.event().clone()).collect()), terms)
         .or_else(|_| certify(&Event::composed(parts.iter().map(|c| any_within(c.budget())).collect()), terms))
@@ -166,11 +166,16 @@ impl Session {
     }
 }
 
-/// Whether a part of a charge pays for a stage: the same event, or a budget that it stays within.
+/// Whether nothing is asked beyond what is allowed.
+fn within(asked: Budget, allowed: Budget) -> bool {
+    asked.epsilon() <= allowed.epsilon() && asked.delta() <= allowed.delta()
+}
+
+/// Whether a part of a charge pays for a stage: it stays within the part's budget, and is the same event, or of a part that is
+/// nothing but a budget.
 fn covers(part: &Certificate, stage: &Certificate) -> bool {
-    let (paid, spent) = (part.budget(), stage.budget());
-    let within = spent.epsilon() <= paid.epsilon() && spent.delta() <= paid.delta();
-    part.event() == stage.event() || (*part.event() == any_within(paid) && within)
+    let same = part.event() == stage.event() || *part.event() == any_within(part.budget());
+    same && within(stage.budget(), part.budget())
 }
 
 #[cfg(test)]

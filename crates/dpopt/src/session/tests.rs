@@ -123,7 +123,14 @@ fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_d
     assert!(matches!(session.stage(stage("two", 1), &part(RECORDS), sum), Err(SessionError::NotCharged { .. })));
     let closed = session.close();
     assert_eq!((closed.guarantee.stages.len(), closed.releases[0].len()), (1, 1));
-    // parts beyond the terms, or of another unit, are not charged
+    // the same event at a larger budget would promise more than was charged
+    let wide = certify(&Event::gaussian(20.0), RECORDS.within(budget(5.0))).unwrap();
+    let mut session = opened(&[&part(RECORDS)]).unwrap();
+    assert!(matches!(session.stage(stage("model", 0), &wide, sum), Err(SessionError::NotCharged { .. })));
+    // parts beyond the terms, or of another unit, are not charged; one whose event fits is, as what it costs within the terms
+    let costly = certify(&Event::gaussian(2.0), RECORDS.within(budget(5.0))).unwrap();
+    assert!(matches!(opened(&[&costly]).err(), Some(SessionError::Certify(_))));
+    assert!(opened(&[&wide]).is_ok());
     let users = Neighbours::of_users(Relation::ZeroOut);
     assert!(matches!(opened(&[&part(users)]).err(), Some(SessionError::OtherNeighbours(_))));
     assert!(matches!(opened(&[&own, &own]).err(), Some(SessionError::Certify(_))));
