@@ -35,6 +35,10 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> O
     for i in 0..n - 1 {
         let hi = borders[i + 1];
         let p = (m.p[i + 1] + m.p_error[i + 1]) * (1.0 + 4.0 * U);
+        // no mass, or none that is known
+        if !(p >= 0.0) {
+            return None;
+        }
         let q_top = m.q[i + 1] * hi.exp();
         let slack = m.q_error[i + 1] * hi.exp() + relative(hi) * q_top + 4.0 * U * p;
         // a: the part of the cell's mass at its lower end; rounded down
@@ -46,6 +50,9 @@ pub(crate) fn connect_the_dots(pair: &dyn Pair, step: f64, index: Vec<i64>) -> O
     }
     let top = borders[n - 1];
     let p = (m.p[n] + m.p_error[n]) * (1.0 + 4.0 * U);
+    if !(p >= 0.0) {
+        return None;
+    }
     let finite = ((m.q[n] - m.q_error[n]) * top.exp() * (1.0 - relative(top))).clamp(0.0, p);
     mass[n - 1] += finite;
     let largest = borders[0].abs().max(top.abs());
