@@ -16,14 +16,14 @@ use std::time::Instant;
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1 | δ; 0 for a pure guarantee (Laplace noise) |
+/// | `delta` | 1/n^1.1, at most 0.01 | δ; 0 for a pure guarantee (Laplace noise) |
 /// | `norm` | 1 | longer vectors are shrunk to this l2 norm |
 /// | `relation` | zero-out | which tables are neighbours |
 /// | `rows` | counted | public number of records; required under add-or-remove, a guess there |
 /// | `method` | the smallest proved error | a name of [`MEAN_METHODS`] |
 #[derive(Clone, Debug, Default)]
 pub struct MeanOptions {
-    /// δ. `None`: 1/n^1.1.
+    /// δ. `None`: 1/n^1.1, at most 0.01.
     pub delta: Option<f64>,
     /// L: bound on the l2 norm of a record. `None`: 1.
     pub norm: Option<f64>,

@@ -11,7 +11,7 @@ use dpopt_privacy::{Neighbours, Relation};
 ///
 /// | field | default | meaning |
 /// |---|---|---|
-/// | `delta` | 1/n^1.1 | δ of the whole run |
+/// | `delta` | 1/n^1.1, at most 0.01 | δ of the whole run |
 /// | `relation` | zero-out | which tables are neighbours |
 /// | `schema` | empty | public ranges, levels and kinds of columns |
 /// | `shares` | 5 % for undeclared labels | what private preparation may spend |
@@ -25,7 +25,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `insecure_seed` | none | reproducible noise, no privacy; not together with `ledger` |
 #[derive(Clone, Debug, Default)]
 pub struct FitOptions {
-    /// δ of the whole run. `None`: 1/n^1.1.
+    /// δ of the whole run. `None`: 1/n^1.1, at most 0.01.
     pub delta: Option<f64>,
     /// Which tables are neighbours.
     pub relation: Relation,
