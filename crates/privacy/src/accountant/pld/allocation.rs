@@ -6,7 +6,7 @@
 //! under sums: a mass between two points of a grid is split to them with its mean kept (above), and masses are merged to
 //! their mean (below). Points are geometric in the ratio, so that all masses are sums of positive terms at any δ.
 
-use super::atoms::Atoms;
+use super::atoms::{Atoms, Rest};
 use super::pair::U;
 use super::tree::Sides;
 use crate::special::{gauss_legendre_nodes, log_sum_exp};
@@ -346,11 +346,13 @@ impl Law {
             loss: loss.iter().map(|l| l + shift).collect(),
             p: loss.iter().zip(&q).map(|(l, q)| q * factor * (l + shift).exp()).collect(),
             infinite: keep * missing,
+            rest: Rest::Left,
         };
         let backward = Atoms {
             loss: loss.iter().rev().map(|l| shift - l).collect(),
             p: q.iter().rev().map(|q| q * factor).collect(),
             infinite: keep * lost,
+            rest: Rest::Left,
         };
         Sides { with_to_without: Arc::new(forward), without_to_with: Arc::new(backward) }
     }

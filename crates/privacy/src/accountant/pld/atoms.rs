@@ -8,6 +8,19 @@ pub(crate) struct Atoms {
     pub loss: Vec<f64>,
     pub p: Vec<f64>,
     pub infinite: f64,
+    pub rest: Rest,
+}
+
+/// The mass of Q that has none of P: loss −∞.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Rest {
+    /// What the listed masses leave: as uncertain as their sum.
+    #[default]
+    Left,
+    /// This, to a rounding of 1.
+    Rounded(f64),
+    /// This: no rounding of others may make a mass of it that could be told apart.
+    Exactly(f64),
 }
 
 impl Pair for Atoms {
@@ -28,10 +41,18 @@ impl Pair for Atoms {
         m.p[cells - 1] += self.infinite;
         // what is left of Q has no P-mass: loss −∞. Sampling the pair gives it a finite loss, so it must not be forgotten;
         // a border at −∞ stands for a sampled loss that nothing falls below
-        let rest = 1.0 - m.q.iter().sum::<f64>();
+        let (rest, error) = match self.rest {
+            Rest::Exactly(rest) => (rest, 0.0),
+            Rest::Rounded(rest) => (rest, 4.0 * U),
+            // the sum is off by what its terms are, and by its own rounding
+            Rest::Left => {
+                let errors = m.q_error.iter().sum::<f64>() + (4.0 + cells as f64) * U;
+                (1.0 - m.q.iter().sum::<f64>(), errors)
+            }
+        };
         let lowest = borders.partition_point(|b| *b == f64::NEG_INFINITY);
         m.q[lowest] += rest.max(0.0);
-        m.q_error[lowest] += 4.0 * U;
+        m.q_error[lowest] += error;
         m
     }
 
@@ -83,6 +104,8 @@ impl Atoms {
             slope = steeper;
             height += slope * width * (1.0 + 4.0 * U);
         }
+        // the Q-masses of all losses add up to the last slope
+        atoms.rest = Rest::Rounded((1.0 - slope).max(0.0));
         atoms.loss.reverse();
         atoms.p.reverse();
         let total: f64 = atoms.p.iter().sum::<f64>() + atoms.infinite;
@@ -133,7 +156,8 @@ impl Atoms {
         let start = epsilon[hull[0]];
         let steepest = ((1.0 - height) / (1.0 + start.exp())).max(slope);
         positive.push((start, steepest - slope));
-        let mut atoms = Self { infinite, ..Self::default() };
+        // the mirror image of what P has alone
+        let mut atoms = Self { infinite, rest: Rest::Exactly(infinite), ..Self::default() };
         // loss −l has P-mass e^−l times that of l, which is the Q-mass of l
         for &(l, q) in &positive {
             atoms.loss.push(-l);

@@ -348,6 +348,19 @@ mod tests {
         }
     }
 
+    /// No loss of the event is above 61 · 4.3188e-5 = 0.00263: what is released beyond that is the sampler's error, 1e-66, and
+    /// what Q has alone must not be the rounding of a sum.
+    #[test]
+    fn a_rounded_sum_is_no_floor() {
+        let integers = Event::DiscreteLaplace { noise_parameter: 4.3188e-5, sensitivity: 61 };
+        for event in [integers.clone(), integers.clone().poisson_sampled(1.0), integers.poisson_sampled(0.25)] {
+            for relation in [Relation::ZeroOut, Relation::AddOrRemove] {
+                assert_eq!(delta_floor(&event, relation, 3.804248894504615e-3), 0.0, "{event} {relation:?}");
+                assert!(delta_floor(&event, relation, 1e-4) > 0.0);
+            }
+        }
+    }
+
     /// Of 100,000 coins 60,000 show heads, ± 155: a summed loss above 10,000 needs 62,332 and has a probability below 1e-40.
     #[test]
     fn masses_known_badly_do_not_make_counts_tell_more() {

@@ -12,6 +12,9 @@ use std::sync::Arc;
 
 /// Deviations of R = √(X/m), in units of 1/√(2m), that are resolved finely and at all: P{|R−1| beyond} < 1e-70.
 const FINE: f64 = 9.0;
+/// Length of a fine interval as a part of R, and in deviations at least and at most: the bound is of second order in the former,
+/// the quadrature good up to the latter.
+const SHORT: (f64, f64, f64) = (0.002, 0.08, 1.0);
 const REACH: f64 = 26.0;
 /// Enlargement of all masses: quadrature (10-point Gauss–Legendre, observed below 1e-12).
 const INFLATION: f64 = 1e-10;
@@ -20,11 +23,12 @@ const INFLATION: f64 = 1e-10;
 pub(crate) fn pair(degrees_of_freedom: u64, mu: f64) -> PublicMixture {
     let m = degrees_of_freedom as f64;
     let unit = 1.0 / (2.0 * m).sqrt();
+    let fine = (SHORT.0 / unit).clamp(SHORT.1, SHORT.2);
     let mut ends: Vec<f64> = vec![];
     let mut t = -REACH;
     while t < REACH {
         ends.push(1.0 + t * unit);
-        t += if t.abs() < FINE { 0.08 } else { 0.5 };
+        t += if t.abs() < FINE { fine } else { fine.max(0.5) };
     }
     ends.push(1.0 + REACH * unit);
     // R is positive
@@ -79,6 +83,33 @@ mod tests {
     }
 
     /// With very many degrees of freedom the scale is 1; with one it is |N(0, 1)|, where E v has a closed form.
+    /// Many degrees of freedom take wide intervals: still above the mixture, and hardly.
+    #[test]
+    fn wide_intervals_are_above_the_mixture_and_near_it() {
+        for (m, mu) in [(8_000u64, 0.5), (56_338, 1e-4), (60_000, 3.0)] {
+            for epsilon in [0.0, 0.5 * mu, 3.0 * mu] {
+                let own = pair(m, mu).masses(&[epsilon]);
+                let own = own.p[1] - epsilon.exp() * own.q[1];
+                // the law of R by a rule of its own: a thousand points of a Gaussian would miss its skewness
+                let d = m as f64;
+                let unit = 1.0 / (2.0 * d).sqrt();
+                let (mut sum, mut whole) = (0.0, 0.0);
+                for i in -4000..=4000 {
+                    let r = 1.0 + f64::from(i) * 0.0025 * unit;
+                    let weight = ((d - 1.0) * r.ln() - 0.5 * d * (r - 1.0) * (r + 1.0)).exp();
+                    let one = GaussianPair { mu: mu * r }.masses(&[epsilon]);
+                    sum += weight * (one.p[1] - epsilon.exp() * one.q[1]);
+                    whole += weight;
+                }
+                let truth = sum / whole;
+                assert!(
+                    own >= truth * (1.0 - 1e-9) && own <= truth * (1.0 + 1e-4),
+                    "{m} {mu} {epsilon}: {own} {truth}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn ends_of_the_range() {
         let gaussian = GaussianPair { mu: 0.7 }.masses(&[0.9]);

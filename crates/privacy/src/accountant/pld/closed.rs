@@ -1,6 +1,6 @@
 //! Pairs with closed distribution functions of the loss: Laplace, bounded range, discrete mechanisms (spec 18 §1).
 
-use super::atoms::Atoms;
+use super::atoms::{Atoms, Rest};
 use super::pair::{Masses, Pair, PointLosses, U};
 use crate::Relation;
 
@@ -82,7 +82,8 @@ pub(crate) fn discrete_laplace(a: f64, shift: u64) -> Option<Atoms> {
     let s = shift as f64;
     let edge = 1.0 / (1.0 + (-a).exp());
     let unit = (0.5 * a).tanh();
-    let mut atoms = Atoms { loss: vec![-a * s], p: vec![edge * (-a * s).exp()], infinite: 0.0 };
+    let mut atoms =
+        Atoms { loss: vec![-a * s], p: vec![edge * (-a * s).exp()], infinite: 0.0, rest: Rest::Exactly(0.0) };
     for x in 1..shift {
         atoms.loss.push(a * (2.0 * x as f64 - s));
         atoms.p.push(unit * (-a * (s - x as f64)).exp());
@@ -99,14 +100,19 @@ pub(crate) fn randomized_response(p: f64, k: u64, relation: Relation) -> (Atoms,
     let keep = 1.0 - p + other;
     if relation == Relation::ReplaceOne {
         let loss = (keep / other).ln();
-        let atoms = Atoms { loss: vec![-loss, 0.0, loss], p: vec![other, (k - 2.0) * other, keep], infinite: 0.0 };
+        let atoms = Atoms {
+            loss: vec![-loss, 0.0, loss],
+            p: vec![other, (k - 2.0) * other, keep],
+            infinite: 0.0,
+            rest: Rest::Exactly(0.0),
+        };
         return (atoms.clone(), atoms);
     }
     // an absent record answers uniformly
     let (low, high) = ((k * other).ln(), (k * keep).ln());
     (
-        Atoms { loss: vec![low, high], p: vec![(k - 1.0) * other, keep], infinite: 0.0 },
-        Atoms { loss: vec![-high, -low], p: vec![1.0 / k, 1.0 - 1.0 / k], infinite: 0.0 },
+        Atoms { loss: vec![low, high], p: vec![(k - 1.0) * other, keep], infinite: 0.0, rest: Rest::Exactly(0.0) },
+        Atoms { loss: vec![-high, -low], p: vec![1.0 / k, 1.0 - 1.0 / k], infinite: 0.0, rest: Rest::Exactly(0.0) },
     )
 }
 

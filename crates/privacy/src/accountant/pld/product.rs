@@ -16,6 +16,12 @@ const TAIL: f64 = 1e-32;
 const PER_DEVIATION: f64 = 400.0;
 /// Most lattice points of a composition.
 const MOST_POINTS: f64 = 16_384.0;
+/// More points than this are given up: four times what a sum without a heavy tail needs.
+const TOO_MANY: f64 = 4.0 * MOST_POINTS;
+/// From so many draws on a sum is near a Gaussian …
+const MANY: u64 = 1 << 16;
+/// … of which [`TAIL`] leaves 24 deviations; no fewer than this are kept, however it is skewed.
+const SURELY: f64 = 12.0;
 /// Relative rounding of one convolution, generously: 2^14 additions.
 const ROUNDING: f64 = 1e-11;
 
@@ -58,17 +64,34 @@ impl Dense {
         self
     }
 
-    fn power(&self, mut times: u64) -> Self {
+    /// Variance of the finite part, in lattice points.
+    fn variance(&self) -> f64 {
+        let moment =
+            |f: &dyn Fn(f64) -> f64| -> f64 { self.mass.iter().enumerate().map(|(i, m)| m * f(i as f64)).sum() };
+        let mean = moment(&|i| i);
+        moment(&|i| (i - mean) * (i - mean))
+    }
+
+    /// `times` draws; `None` if that spreads over too many points.
+    fn power(&self, mut times: u64) -> Option<Self> {
+        // a sum that long is not worked out to be thrown away: its tails reach further than SURELY deviations
+        if times > MANY && SURELY * (times as f64 * self.variance()).sqrt() > TOO_MANY {
+            return None;
+        }
+        let short = |dense: Self| (dense.mass.len() as f64 <= TOO_MANY).then_some(dense);
         let (mut base, mut out) = (self.clone(), None::<Self>);
         loop {
             if times & 1 == 1 {
-                out = Some(out.map_or(base.clone(), |o| o.convolved(&base)));
+                out = Some(match out {
+                    None => base.clone(),
+                    Some(out) => short(out.convolved(&base))?,
+                });
             }
             times >>= 1;
             if times == 0 {
-                return out.unwrap_or(base);
+                return out;
             }
-            base = base.convolved(&base);
+            base = short(base.convolved(&base))?;
         }
     }
 }
@@ -98,9 +121,9 @@ pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
         let index: Vec<i64> = (first..=last).collect();
         let lattice = connect_the_dots(pair, step, index)?;
         // losses may be larger than said by `loss_error`: one lattice point at most 2^40 times that
-        let dense = Dense { first, mass: lattice.mass, infinite: lattice.infinite }.trimmed().power(*t);
+        let dense = Dense { first, mass: lattice.mass, infinite: lattice.infinite }.trimmed().power(*t)?;
         let next = total.map_or(dense.clone(), |sum| sum.convolved(&dense));
-        if next.mass.len() as f64 > 4.0 * MOST_POINTS {
+        if next.mass.len() as f64 > TOO_MANY {
             return None;
         }
         total = Some(next);
@@ -138,6 +161,19 @@ mod tests {
             let (a, b) = (profile(&got, e), profile(&exact, e));
             assert!(a >= b && a < b * (1.0 + 1e-3), "{e}: {a} {b}");
         }
+    }
+
+    /// Three thousand million draws of one sample: the sum would spread over ten times the points there are, and working it out
+    /// to see that takes minutes.
+    #[test]
+    fn a_sum_that_spreads_too_far_is_given_up_at_once() {
+        let integers = super::super::closed::discrete_laplace(0.623077, 1).unwrap();
+        let one: Arc<dyn Pair> = Arc::new(integers);
+        let started = std::time::Instant::now();
+        assert!(product(&[(one.clone(), 3_000_000_000)]).is_none());
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+        // so many that just fit are added up
+        assert!(product(&[(one, 1000)]).is_some());
     }
 
     /// Losses so large that no border is below them: nothing is left to multiply.
