@@ -1,6 +1,7 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
 use crate::plan::Grade;
+use dpopt_privacy::accountant::{Accountant, AccountingError};
 use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Terms, Unit};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -115,6 +116,18 @@ impl Guarantee {
         with.stages.push(Stage::new(name, certificate));
         with.certified_epsilon = with.epsilon_of_first(with.stages.len());
         Ok(with)
+    }
+
+    /// The same, every stage accounted by one accountant.
+    ///
+    /// # Errors
+    /// If it has no bound for a stage.
+    pub fn accounted_by(mut self, accountant: &dyn Accountant) -> Result<Self, AccountingError> {
+        for stage in &mut self.stages {
+            stage.bound = accountant.epsilon(&stage.event, self.relation, stage.delta)?;
+        }
+        self.certified_epsilon = self.epsilon_of_first(self.stages.len());
+        Ok(self)
     }
 
     /// Which data sets are neighbours.

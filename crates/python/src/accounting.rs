@@ -1,10 +1,12 @@
 //! Events, accountants and calibration for `dpopt.accounting`. Events come and go as JSON.
 
 use crate::errors::{BudgetExceeded, invalid, refused};
+use dpopt::estimate::{BatchSums, NoiseLaw};
+use dpopt::model::Guarantee;
 use dpopt::privacy::accountant::pld::Quality;
 use dpopt::privacy::accountant::{self, AccountingError};
 use dpopt::privacy::certify::CertifyError;
-use dpopt::privacy::{Bound, Budget, Event, Neighbours, Relation, calibrate as search};
+use dpopt::privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, calibrate as search};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 
@@ -50,14 +52,7 @@ fn ask(
     if name == "auto" {
         return automatic().map_err(refused);
     }
-    let all = accountant::all();
-    match all.iter().find(|a| a.name() == name) {
-        Some(a) => one(*a).map_err(refused),
-        None => {
-            let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
-            Err(invalid(format!("there is no accountant `{name}`; choose auto, {}", names.join(", "))))
-        }
-    }
+    one(crate::fit::named_accountant(name)?).map_err(refused)
 }
 
 /// Certified ε of an event at δ, as JSON of the bound.
@@ -152,7 +147,7 @@ pub(crate) fn calibrate(
     epsilon: f64,
     delta: f64,
     under: &str,
-) -> PyResult<(f64, String, String)> {
+) -> PyResult<Found> {
     let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
     // the first exception of the callable; the search then ends on an event that every accountant refuses
     let failure: RefCell<Option<PyErr>> = RefCell::new(None);
@@ -179,8 +174,69 @@ pub(crate) fn calibrate(
     if let Some(error) = failure.into_inner() {
         return Err(error);
     }
-    let (value, certificate) = found.map_err(certify_error)?;
+    self::found(found.map_err(certify_error)?)
+}
+
+/// (value, event as JSON, bound as JSON) of a search.
+type Found = (f64, String, String);
+
+fn found((value, certificate): (f64, Certificate)) -> PyResult<Found> {
     Ok((value, certificate.event().to_json().map_err(invalid)?, json(certificate.bound())?))
+}
+
+/// The least noise multiplier of one noisy sum of `coordinates` coordinates within (ε, δ): `law` is gaussian or laplace.
+#[pyfunction]
+pub(crate) fn sum_noise(
+    py: Python<'_>,
+    law: &str,
+    coordinates: u64,
+    epsilon: f64,
+    delta: f64,
+    under: &str,
+) -> PyResult<Found> {
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
+    let law = match law {
+        "gaussian" => NoiseLaw::Gaussian,
+        "laplace" => NoiseLaw::Laplace,
+        other => return Err(invalid(format!("there is no noise `{other}`; choose gaussian or laplace"))),
+    };
+    found(py.detach(|| law.least(coordinates, terms)).map_err(certify_error)?)
+}
+
+fn batches(facts: &str) -> PyResult<BatchSums> {
+    serde_json::from_str(facts).map_err(invalid)
+}
+
+/// The least noise multiplier of a training loop within (ε, δ); its facts as JSON.
+#[pyfunction]
+pub(crate) fn batch_noise(py: Python<'_>, facts: &str, epsilon: f64, delta: f64, under: &str) -> PyResult<Found> {
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
+    let batches = batches(facts)?;
+    found(py.detach(|| batches.least(terms)).map_err(certify_error)?)
+}
+
+/// What a training loop with this noise multiplier releases; facts and event as JSON.
+#[pyfunction]
+pub(crate) fn batch_event(facts: &str, noise_multiplier: f64) -> PyResult<String> {
+    batches(facts)?.event(noise_multiplier).to_json().map_err(invalid)
+}
+
+fn guarantee(text: &str) -> PyResult<Guarantee> {
+    serde_json::from_str(text).map_err(invalid)
+}
+
+/// A certified δ of everything that a guarantee promises at another ε; 1 where nothing is certified.
+#[pyfunction]
+pub(crate) fn guarantee_delta(py: Python<'_>, text: &str, epsilon: f64) -> PyResult<f64> {
+    let guarantee = guarantee(text)?;
+    Ok(py.detach(|| guarantee.delta_at(epsilon)).unwrap_or(1.0))
+}
+
+/// The guarantee with every stage accounted by the accountant of that name, as JSON.
+#[pyfunction]
+pub(crate) fn guarantee_by(py: Python<'_>, text: &str, by: &str) -> PyResult<String> {
+    let (guarantee, by) = (guarantee(text)?, crate::fit::named_accountant(by)?);
+    json(&py.detach(|| guarantee.accounted_by(by)).map_err(refused)?)
 }
 
 type Bound_<'py> = pyo3::Bound<'py, PyAny>;

@@ -1,35 +1,30 @@
-//! Plan, certify, run: the registry of methods behind the estimators.
+//! The road of every estimator: plan, charge, labels, models, guarantee.
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
-use crate::examples::Examples;
+use crate::rows::Rows;
+use crate::session::{Charging, session_error};
 use dpopt::loss::Loss;
-use dpopt::mechanism::Curator;
+use dpopt::model::{self, FitError, MatrixFacts, Planned, Target};
 use dpopt::noise::NoiseSource;
-use dpopt::optimize::{MethodOptions, Prepared, Run, candidates, named};
-use dpopt::plan::{Grade, Problem, Summary};
-use dpopt::privacy::{Budget, Neighbours};
-use dpopt::progress::Silent;
+use dpopt::optimize::MethodOptions;
+use dpopt::plan::{NotApplicable, Summary};
+use dpopt::privacy::accountant::{self, Accountant};
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Public facts, budget and options, as the Python side writes them.
+/// What is fitted, and within what, as the Python side writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    rows: u64,
-    features: usize,
-    nonzeros: usize,
-    row_norm: f64,
-    loss: Loss,
+    target: Target,
     relation: String,
     epsilon: f64,
-    delta: f64,
+    delta: Option<f64>,
     options: MethodOptions,
-    /// Plan all methods for comparison even if one is asked for by name.
-    compare: bool,
 }
 
 /// A source of noise: secure unless a seed is given.
@@ -40,15 +35,28 @@ pub(crate) fn noise(seed: Option<u64>) -> PyResult<NoiseSource> {
     }
 }
 
-fn grade(grade: Grade) -> Value {
-    serde_json::to_value(grade).unwrap_or(Value::Null)
+fn fit_error(error: FitError) -> PyErr {
+    match error {
+        FitError::Session(why) => session_error(why),
+        FitError::Budget(why) => invalid(why),
+        FitError::NotApplicable(why) => refused(none_applies(&why)),
+        other => refused(other),
+    }
+}
+
+/// Why nothing runs, whether one method was asked for or all.
+fn none_applies(why: &NotApplicable) -> String {
+    match why.to_string() {
+        text if text.starts_with("no method applies") => text,
+        text => format!("no method applies; {text}"),
+    }
 }
 
 fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
     Ok(value!({
         "method": s.method,
         "loss": s.loss,
-        "grade": grade(s.grade),
+        "grade": serde_json::to_value(s.grade).map_err(invalid)?,
         "noise_multiplier": s.noise_multiplier,
         "steps": s.steps,
         "gradients": s.gradients,
@@ -65,59 +73,30 @@ fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
     }))
 }
 
-/// The chosen method with its certified plan, ready to run; and the table of all candidates.
-#[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct CertifiedPlan {
-    problem: Problem,
-    prepared: Option<Box<dyn Prepared>>,
-    table: String,
-}
-
-/// Plans and certifies every method; reads no record. Candidates come sorted by predicted risk.
-#[pyfunction]
-pub(crate) fn plan(py: Python<'_>, request: &str) -> PyResult<CertifiedPlan> {
-    let r: Request = serde_json::from_str(request).map_err(invalid)?;
-    let problem = Problem {
-        rows: r.rows,
-        features: r.features,
-        nonzeros: r.nonzeros,
-        row_norm: r.row_norm,
-        loss: r.loss,
-        neighbours: Neighbours::of_records(relation(&r.relation)?),
-    };
-    let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
-    r.options.check().map_err(invalid)?;
-    if let Some(name) = r.options.method.as_deref()
-        && !dpopt::optimize::METHODS.contains(&name)
-    {
-        let known = dpopt::optimize::METHODS.join(", ");
-        return Err(invalid(format!("there is no method `{name}`; choose auto or one of {known}")));
-    }
-    let one = if r.compare { None } else { py.detach(|| named(&problem, budget, &r.options)) };
-    let all = match one {
-        Some(candidate) => vec![candidate],
-        None => py.detach(|| candidates(&problem, budget, &r.options)),
-    };
-    let mut rows = Vec::new();
-    let mut chosen = None;
-    for candidate in all {
-        rows.push(match candidate.plan {
-            Ok(prepared) => {
-                let row = summary(prepared.summary(), prepared.schedule())?;
-                // research grade is never chosen by itself
-                let eligible = match r.options.method.as_deref() {
-                    Some(wanted) => wanted == candidate.method,
-                    None => prepared.summary().grade == Grade::Certified,
-                };
-                if chosen.is_none() && eligible {
-                    chosen = Some(prepared);
-                }
-                row
-            }
+/// A plan in the words of Python: every candidate, the chosen one or why there is none, and for how many models.
+fn described(planned: &Planned) -> PyResult<String> {
+    let mut candidates = Vec::new();
+    for candidate in &planned.candidates {
+        candidates.push(match &candidate.plan {
+            Ok(prepared) => summary(prepared.summary(), prepared.schedule())?,
             Err(why) => value!({ "method": candidate.method, "not_applicable": why.to_string() }),
         });
     }
-    Ok(CertifiedPlan { problem, prepared: chosen, table: json(&rows)? })
+    let plan = planned.plan();
+    json(&value!({
+        "candidates": candidates,
+        "method": plan.as_ref().ok().map(|plan| plan.summary().method),
+        "refusal": plan.err().map(|why| none_applies(&why)),
+        "epsilon": planned.budget.epsilon(),
+        "delta": planned.budget.delta(),
+        "models": planned.models,
+    }))
+}
+
+/// A fit of linear models to bounded rows, planned from public facts: to be explained, or run any number of times.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct Fit {
+    inner: Arc<model::MatrixFit>,
 }
 
 /// Every option of every method as JSON: name, help, values, methods that have it.
@@ -127,40 +106,97 @@ pub(crate) fn method_options() -> PyResult<String> {
 }
 
 #[pymethods]
-impl CertifiedPlan {
-    /// All candidates as JSON, the best prediction first.
-    fn candidates(&self) -> &str {
-        &self.table
+impl Fit {
+    /// Public facts of the rows, and what is asked of them as JSON. Reads no record.
+    #[new]
+    fn new(rows: u64, features: usize, nonzeros: usize, row_norm: f64, request: &str) -> PyResult<Self> {
+        let r: Request = serde_json::from_str(request).map_err(invalid)?;
+        let facts = MatrixFacts { rows, features, nonzeros, row_norm };
+        let budget = (r.epsilon, r.delta);
+        let fit = model::MatrixFit::new(facts, r.target, relation(&r.relation)?, budget, r.options);
+        Ok(Self { inner: Arc::new(fit.map_err(invalid)?) })
     }
 
-    /// Name of the chosen method, `None` if none applies.
-    fn method(&self) -> Option<&'static str> {
-        self.prepared.as_ref().map(|p| p.summary().method)
+    /// δ of the whole run.
+    #[getter]
+    fn delta(&self) -> f64 {
+        self.inner.budget().delta()
     }
 
-    /// Runs the plan: released weights (outputs × features, row-major), an upper bound on the standard deviation of the
-    /// noise in each (NaN: none is known), and the releases as JSON.
-    fn run<'py>(
+    /// The plan for `classes` classes as JSON; all methods beside the chosen one to `compare`.
+    fn plan(&self, py: Python<'_>, classes: usize, compare: bool) -> PyResult<String> {
+        py.detach(|| {
+            if compare {
+                described(&self.inner.explain(classes).map_err(fit_error)?)
+            } else {
+                described(&*self.inner.planned(classes).map_err(fit_error)?)
+            }
+        })
+    }
+
+    /// Plans, then charges `charge` (run, event, ε, δ), if there is one. The guarantee will be by the accountant `by`.
+    fn open(
         &self,
-        py: Python<'py>,
-        examples: &Examples,
+        py: Python<'_>,
+        run: &str,
+        charge: Option<Py<PyAny>>,
         seed: Option<u64>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, String)> {
-        let Some(prepared) = &self.prepared else {
-            return Err(refused("no method applies; see the reasons of each in explain()"));
-        };
-        let noise = noise(seed)?;
-        let (solution, records) = py.detach(|| {
-            let mut curator = Curator::open(&prepared.summary().certificate, noise);
-            let released = Run::new(&self.problem, &examples.inner, &mut curator, &Silent)
-                .and_then(|run| prepared.run(run))
-                .map_err(refused)?;
-            Ok::<_, PyErr>((released.into_inner(), json(&curator.records())?))
-        })?;
-        let same = || vec![prepared.summary().weight_noise.unwrap_or(f64::NAN); solution.weights.len()];
-        let noise = solution.noise.clone().unwrap_or_else(same);
-        Ok((solution.weights.to_pyarray(py), noise.to_pyarray(py), records))
+        by: Option<&str>,
+    ) -> PyResult<FitRun> {
+        let by = by.map(named_accountant).transpose()?;
+        let opened = py.detach(|| self.inner.clone().open(run, Charging::account(charge), seed, by));
+        Ok(FitRun { inner: Mutex::new(Some(opened.map_err(fit_error)?)) })
     }
+}
+
+/// A fit whose charge is written down: labels, if they are to be found, then the models.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct FitRun {
+    inner: Mutex<Option<model::MatrixRun>>,
+}
+
+/// Released weights of each model (outputs × features, row-major), an upper bound on the standard deviation of the noise in each
+/// (NaN: none is known); plan, guarantee and releases as JSON; seconds of planning.
+type Fitted<'py> = (Vec<Bound<'py, PyArray1<f64>>>, Vec<Bound<'py, PyArray1<f64>>>, String, String, String, f64);
+
+fn over() -> PyErr {
+    refused("this fit has run; open another")
+}
+
+#[pymethods]
+impl FitRun {
+    /// Which of the labels that occur, each so many times, are frequent enough to be known: their places.
+    fn labels(&self, py: Python<'_>, counts: Vec<u64>) -> PyResult<Vec<usize>> {
+        py.detach(|| {
+            let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            run.as_mut().ok_or_else(over)?.find_labels(counts).map_err(fit_error)
+        })
+    }
+
+    /// Fits the models to `rows`, whose targets are numbers or places of classes.
+    fn fit<'py>(&self, py: Python<'py>, rows: &Rows, classes: usize) -> PyResult<Fitted<'py>> {
+        let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+        let records = rows.take()?;
+        let fitted = py.detach(|| run.fit(records, classes)).map_err(fit_error)?;
+        let bound = fitted.planned.plan().map_err(refused)?.summary().weight_noise.unwrap_or(f64::NAN);
+        let (mut weights, mut noise) = (Vec::new(), Vec::new());
+        for solution in &fitted.solutions {
+            weights.push(solution.weights.to_pyarray(py));
+            let same = || vec![bound; solution.weights.len()];
+            noise.push(solution.noise.clone().unwrap_or_else(same).to_pyarray(py));
+        }
+        let (guarantee, releases) = (json(&fitted.guarantee)?, json(&fitted.releases)?);
+        Ok((weights, noise, described(&fitted.planned)?, guarantee, releases, fitted.planning.as_secs_f64()))
+    }
+}
+
+/// The accountant of that name.
+pub(crate) fn named_accountant(name: &str) -> PyResult<&'static dyn Accountant> {
+    let all = accountant::all();
+    all.iter().copied().find(|a| a.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
+        invalid(format!("there is no accountant `{name}`; choose auto, {}", names.join(", ")))
+    })
 }
 
 /// P(second class) at each margin, for the loss that was minimised.

@@ -7,12 +7,13 @@
 mod accounting;
 mod audit;
 mod errors;
-mod examples;
 mod fit;
 mod ledger;
 mod release;
 mod report;
+mod rows;
 mod search;
+mod session;
 mod sparse_mean;
 mod training;
 
@@ -21,17 +22,15 @@ mod training;
 mod _core {
     #[pymodule_export]
     use crate::accounting::{
-        calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate, parse, privacy_curve,
-        renyi, true_positive_rates,
+        batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate,
+        guarantee_by, guarantee_delta, parse, privacy_curve, renyi, sum_noise, true_positive_rates,
     };
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
     #[pymodule_export]
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]
-    use crate::examples::{Examples, encode_dense_f32, encode_dense_f64, encode_sparse_f32, encode_sparse_f64};
-    #[pymodule_export]
-    use crate::fit::{CertifiedPlan, method_options, plan, probability};
+    use crate::fit::{Fit, FitRun, method_options, probability};
     #[pymodule_export]
     use crate::ledger::FileLedger;
     #[pymodule_export]
@@ -42,7 +41,11 @@ mod _core {
     #[pymodule_export]
     use crate::report::report_html;
     #[pymodule_export]
+    use crate::rows::{Bounding, Rows};
+    #[pymodule_export]
     use crate::search::{repetition_law, repetitions, select_best};
+    #[pymodule_export]
+    use crate::session::Session;
     #[pymodule_export]
     use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
     #[pymodule_export]

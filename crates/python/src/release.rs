@@ -1,52 +1,26 @@
 //! Single releases for `dpopt.mechanisms` and for estimators that need one.
 //!
-//! Each is certified against its (ε, δ), goes through a curator that was opened for that certificate, and returns its
-//! value with the certified bound and the curator's record of it, as JSON.
+//! Each goes through the curator of a [`Session`], which was charged for it.
 
-use crate::accounting::{certify_error, event, json, of_records, relation};
+use crate::accounting::relation;
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
+use crate::session::Session;
 use dpopt::Sensitive;
 use dpopt::mechanism::{
-    Choice, ChoiceLaw, ClippedVectors, Counts, Curator, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, L1Sum,
+    Choice, ChoiceLaw, ClippedVectors, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, L1Sum,
     LabelSelection, Laplace, Level, Mechanism, PrivateBounds, Quantiles, SecondMoment, symmetric_matrix,
 };
-use dpopt::noise::{Grid, NoiseSource, Purpose};
-use dpopt::privacy::{Budget, Certificate, Relation, certify};
+use dpopt::noise::{Grid, Purpose};
 use dpopt::records::{BelowCounts, Examples, Rows, quantile_grid};
 use numpy::ndarray::{Array2, ArrayView2};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// (bound, releases), as JSON.
-type Paper = (String, String);
-
-/// What a release was certified for: event as JSON, ε, δ, relation.
-#[derive(FromPyObject)]
-pub(crate) struct Price(String, f64, f64, String);
-
-impl Price {
-    pub(crate) fn certificate(&self) -> PyResult<Certificate> {
-        let budget = Budget::new(self.1, self.2).map_err(invalid)?;
-        certify(&event(&self.0)?, of_records(&self.3)?.within(budget)).map_err(certify_error)
-    }
-
-    pub(crate) fn relation(&self) -> PyResult<Relation> {
-        relation(&self.3)
-    }
-}
-
-/// One release through a curator of its own.
-fn release<M: Mechanism>(
-    certificate: &Certificate,
-    source: NoiseSource,
-    mechanism: &M,
-    input: &Sensitive<M::Input>,
-) -> PyResult<(M::Output, Paper)> {
-    let mut curator = Curator::open(certificate, source);
-    let released = curator.release(mechanism, input).map_err(refused)?;
-    Ok((released.into_inner(), (json(certificate.bound())?, json(&curator.records())?)))
+/// One release through a session's curator.
+fn release<M: Mechanism>(session: &Session, mechanism: &M, input: &Sensitive<M::Input>) -> PyResult<M::Output> {
+    session.stage(&session.certificate, |curator| Ok(curator.release(mechanism, input).map_err(refused)?.into_inner()))
 }
 
 fn row<'a>(x: &'a ArrayView2<'_, f64>) -> impl Fn(usize, &mut Vec<f64>) + Sync + 'a {
@@ -63,17 +37,16 @@ pub(crate) fn gaussian_sum<'py>(
     clip_norm: f64,
     noise_multiplier: f64,
     records: u64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Bound<'py, PyArray1<f64>>, Paper)> {
-    let (x, source) = (x.as_array(), noise(seed)?);
+    session: &Session,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let x = x.as_array();
     let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, x.ncols());
-    let (values, paper) = py.detach(|| {
+    let values = py.detach(|| {
         let mechanism = Gaussian::new(noise_multiplier, clip_norm, grid, x.ncols(), "clipped sum");
         let sum = ClippedVectors::new(clip_norm, grid).map_err(refused)?.sum(x.nrows(), x.ncols(), row(&x));
-        release(&price.certificate()?, source, &mechanism, &sum)
+        release(session, &mechanism, &sum)
     })?;
-    Ok((values.to_pyarray(py), paper))
+    Ok(values.to_pyarray(py))
 }
 
 /// Σ over rows, each clipped to l1 norm `clip_norm`, plus Laplace noise of scale noise_multiplier·clip_norm per coordinate.
@@ -85,17 +58,16 @@ pub(crate) fn laplace_sum<'py>(
     clip_norm: f64,
     noise_multiplier: f64,
     records: u64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Bound<'py, PyArray1<f64>>, Paper)> {
-    let (x, source) = (x.as_array(), noise(seed)?);
+    session: &Session,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let x = x.as_array();
     let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records, x.ncols());
-    let (values, paper) = py.detach(|| {
+    let values = py.detach(|| {
         let mechanism = Laplace::new(noise_multiplier, clip_norm, grid, x.ncols());
         let sum = L1Sum::of(x.nrows(), x.ncols(), clip_norm, grid, row(&x)).map_err(refused)?;
-        release(&price.certificate()?, source, &mechanism, &sum)
+        release(session, &mechanism, &sum)
     })?;
-    Ok((values.to_pyarray(py), paper))
+    Ok(values.to_pyarray(py))
 }
 
 /// Σ x xᵀ over rows clipped to l2 norm `row_norm`, plus symmetric Gaussian noise of standard deviation
@@ -108,14 +80,13 @@ pub(crate) fn second_moment<'py>(
     row_norm: f64,
     noise_multiplier: f64,
     records: u64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Bound<'py, PyArray2<f64>>, Paper)> {
-    let (x, source) = (x.as_array(), noise(seed)?);
+    session: &Session,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let x = x.as_array();
     let d = x.ncols();
     let (coordinates, sensitivity) = (SecondMoment::coordinates(d), row_norm * row_norm);
     let grid = Grid::for_sum(sensitivity, noise_multiplier * sensitivity, records, coordinates);
-    let (values, paper) = py.detach(|| {
+    let values = py.detach(|| {
         let mut rows = Rows::new(d);
         for line in x.outer_iter() {
             let mut entries: Vec<(u32, f32)> = (0..).zip(line.iter().map(|v| *v as f32)).collect();
@@ -125,10 +96,10 @@ pub(crate) fn second_moment<'py>(
         let sum =
             SecondMoment::new(1.0, row_norm, grid).map_err(refused)?.sum(&Sensitive::new(Examples { rows, targets }));
         let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, coordinates, "second moment");
-        release(&price.certificate()?, source, &mechanism, &sum)
+        release(session, &mechanism, &sum)
     })?;
     let matrix = Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)?;
-    Ok((matrix.into_pyarray(py), paper))
+    Ok(matrix.into_pyarray(py))
 }
 
 /// Integer counts of a declared sensitivity plus noise P(x) ∝ exp(−|x|/scale).
@@ -137,11 +108,10 @@ pub(crate) fn discrete_laplace(
     counts: Vec<i64>,
     scale: f64,
     sensitivity: u64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Vec<i64>, Paper)> {
+    session: &Session,
+) -> PyResult<Vec<i64>> {
     let mechanism = DiscreteLaplaceNoise::new(scale, sensitivity);
-    release(&price.certificate()?, noise(seed)?, &mechanism, &Counts::declared(counts, sensitivity as f64))
+    release(session, &mechanism, &Counts::declared(counts, sensitivity as f64))
 }
 
 /// How many records are in each of `cells` cells, plus noise P(x) ∝ exp(−|x|/scale). A record counts in the cell it
@@ -151,11 +121,10 @@ pub(crate) fn histogram(
     records: PyReadonlyArray1<'_, i64>,
     cells: usize,
     scale: f64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Vec<i64>, Paper)> {
+    session: &Session,
+) -> PyResult<Vec<i64>> {
     let counts = Counts::histogram(records.as_array().iter().map(|c| usize::try_from(*c).ok()), cells);
-    release(&price.certificate()?, noise(seed)?, &DiscreteLaplaceNoise::new(scale, 1), &counts)
+    release(session, &DiscreteLaplaceNoise::new(scale, 1), &counts)
 }
 
 /// Integer counts of a declared l2 sensitivity plus noise P(x) ∝ exp(−x²/(2σ²)).
@@ -164,11 +133,10 @@ pub(crate) fn discrete_gaussian(
     counts: Vec<i64>,
     sigma: f64,
     sensitivity: f64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Vec<i64>, Paper)> {
+    session: &Session,
+) -> PyResult<Vec<i64>> {
     let mechanism = DiscreteGaussianNoise::new(sigma, sensitivity);
-    release(&price.certificate()?, noise(seed)?, &mechanism, &Counts::declared(counts, sensitivity))
+    release(session, &mechanism, &Counts::declared(counts, sensitivity))
 }
 
 /// Index chosen by integer scores of a declared sensitivity; `law` is permute-and-flip or exponential.
@@ -179,16 +147,15 @@ pub(crate) fn choose(
     epsilon: f64,
     sensitivity: u64,
     monotone: bool,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(usize, Paper)> {
+    session: &Session,
+) -> PyResult<usize> {
     let law = match law {
         "permute-and-flip" => ChoiceLaw::PermuteAndFlip,
         "exponential" => ChoiceLaw::Exponential,
         other => return Err(invalid(format!("mechanism is `{other}`; choose permute-and-flip or exponential"))),
     };
-    let choice = Choice::new(law, epsilon, sensitivity, monotone, price.relation()?).map_err(refused)?;
-    release(&price.certificate()?, noise(seed)?, &choice, &Counts::declared(scores, sensitivity as f64))
+    let choice = Choice::new(law, epsilon, sensitivity, monotone, session.relation()?).map_err(refused)?;
+    release(session, &choice, &Counts::declared(scores, sensitivity as f64))
 }
 
 /// Number of ε-choices that `levels` quantiles of one column cost.
@@ -231,57 +198,39 @@ pub(crate) fn quantiles(
     x: PyReadonlyArray2<'_, f64>,
     levels: Vec<u64>,
     epsilon: f64,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(Vec<f64>, Paper)> {
-    let (x, source) = (x.as_array(), noise(seed)?);
+    session: &Session,
+) -> PyResult<Vec<f64>> {
+    let x = x.as_array();
     py.detach(|| {
         let levels = levels.into_iter().map(Level::thousandths).collect();
-        let mechanism = Quantiles::new(0, levels, epsilon, price.relation()?);
-        release(&price.certificate()?, source, &mechanism, &below(x))
+        let mechanism = Quantiles::new(0, levels, epsilon, session.relation()?);
+        release(session, &mechanism, &below(x))
     })
 }
 
-/// Ranges found privately: (low, high) of each column or `None`; event, bound and releases as JSON.
+/// Ranges found privately within the session's price: (low, high) of each column or `None`.
 #[pyfunction]
 pub(crate) fn private_bounds(
     py: Python<'_>,
     x: PyReadonlyArray2<'_, f64>,
     records: u64,
-    epsilon: f64,
-    delta: f64,
-    under: &str,
-    seed: Option<u64>,
-) -> PyResult<(Vec<Option<(f64, f64)>>, String, Paper)> {
-    let (x, source, neighbours) = (x.as_array(), noise(seed)?, of_records(under)?);
-    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+    session: &Session,
+) -> PyResult<Vec<Option<(f64, f64)>>> {
+    let x = x.as_array();
     py.detach(|| {
-        let plan = PrivateBounds::plan(x.ncols(), records, neighbours.within(budget)).map_err(refused)?;
-        let certificate = plan.certificate();
-        let mut curator = Curator::open(certificate, source);
-        let found = plan.run(&below(x), &mut curator).map_err(refused)?.into_inner();
-        let event = certificate.event().to_json().map_err(invalid)?;
-        Ok((found, event, (json(certificate.bound())?, json(&curator.records())?)))
+        let plan = PrivateBounds::plan(x.ncols(), records, session.certificate.terms()).map_err(refused)?;
+        session.stage(plan.certificate(), |curator| Ok(plan.run(&below(x), curator).map_err(refused)?.into_inner()))
     })
 }
 
-/// Which labels are frequent enough to be published: (labels, event, bound and releases as JSON).
+/// Which labels are frequent enough to be published, within the session's price.
 #[pyfunction]
-pub(crate) fn select_labels(
-    py: Python<'_>,
-    counts: BTreeMap<String, u64>,
-    epsilon: f64,
-    delta: f64,
-    under: &str,
-    seed: Option<u64>,
-) -> PyResult<(Vec<String>, String, Paper)> {
-    let (neighbours, source) = (of_records(under)?, noise(seed)?);
-    let budget = Budget::new(epsilon, delta).map_err(invalid)?;
+pub(crate) fn select_labels(py: Python<'_>, counts: BTreeMap<String, u64>, session: &Session) -> PyResult<Vec<String>> {
     py.detach(|| {
-        let mechanism = LabelSelection::plan(neighbours.within(budget)).map_err(refused)?;
-        let certificate = mechanism.certificate().clone();
-        let (found, paper) = release(&certificate, source, &mechanism, &Sensitive::new(counts))?;
-        Ok((found, certificate.event().to_json().map_err(invalid)?, paper))
+        let plan = LabelSelection::plan(session.certificate.terms()).map_err(refused)?;
+        session.stage(plan.certificate(), |curator| {
+            Ok(curator.release(&plan, &Sensitive::new(counts)).map_err(refused)?.into_inner())
+        })
     })
 }
 

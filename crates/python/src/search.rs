@@ -1,10 +1,9 @@
 //! Private search: how many runs, and which one leaves.
 
-use crate::accounting::json;
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
-use crate::release::Price;
-use dpopt::mechanism::{Curator, CuratorError, Run, VouchedRun};
+use crate::session::Session;
+use dpopt::mechanism::{CuratorError, Run, VouchedRun};
 use dpopt::noise::{Purpose, Repetitions};
 use pyo3::prelude::*;
 
@@ -41,21 +40,16 @@ impl From<CuratorError> for Stop {
 }
 
 /// The search itself: `run(k)` -> (noisy score, tie breaker) is called a secret number of times; the index of the best, released
-/// once for the price of the search, and the record. Charged before the first run.
+/// once for the price of the search, which the session was charged before the first run.
 #[pyfunction]
-pub(crate) fn select_best(
-    shape: f64,
-    mean: f64,
-    run: Bound<'_, PyAny>,
-    price: Price,
-    seed: Option<u64>,
-) -> PyResult<(usize, String, String)> {
-    let (law, certificate) = (law(shape, mean)?, price.certificate()?);
-    let mut curator = Curator::open(&certificate, noise(seed)?);
-    let best = curator.select_vouched(certificate.event(), &law, |k| {
-        let (score, tie) = run.call1((k,)).and_then(|pair| pair.extract::<(f64, u64)>()).map_err(Stop)?;
-        Ok::<_, Stop>(VouchedRun { run: Run { score, tie }, output: k as usize })
-    });
-    let best = best.map_err(|Stop(why)| why)?.into_inner();
-    Ok((best, json(certificate.bound())?, json(&curator.records())?))
+pub(crate) fn select_best(shape: f64, mean: f64, run: Bound<'_, PyAny>, session: &Session) -> PyResult<usize> {
+    let law = law(shape, mean)?;
+    let certificate = &session.certificate;
+    session.stage(certificate, |curator| {
+        let best = curator.select_vouched(certificate.event(), &law, |k| {
+            let (score, tie) = run.call1((k,)).and_then(|pair| pair.extract::<(f64, u64)>()).map_err(Stop)?;
+            Ok::<_, Stop>(VouchedRun { run: Run { score, tie }, output: k as usize })
+        });
+        Ok(best.map_err(|Stop(why)| why)?.into_inner())
+    })
 }

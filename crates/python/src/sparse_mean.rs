@@ -2,9 +2,8 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
-use crate::fit::noise;
+use crate::session::Session;
 use dpopt::estimate::{MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
-use dpopt::mechanism::Curator;
 use dpopt::optimize::RunError;
 use dpopt::privacy::{Budget, Neighbours};
 use numpy::PyReadonlyArray1;
@@ -61,7 +60,7 @@ pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: Facts) -> PyResult<String
     })
 }
 
-/// The mean of a CSR matrix's rows: (indices, values, certified bound and releases as JSON).
+/// The mean of a CSR matrix's rows: (indices, values). The session must have been charged for the method's event.
 #[pyfunction]
 pub(crate) fn sparse_mean(
     py: Python<'_>,
@@ -70,14 +69,12 @@ pub(crate) fn sparse_mean(
     offsets: PyReadonlyArray1<'_, i64>,
     facts: Facts,
     method: String,
-    seed: Option<u64>,
-) -> PyResult<(Vec<u64>, Vec<f64>, (String, String))> {
+    session: &Session,
+) -> PyResult<(Vec<u64>, Vec<f64>)> {
     let (values, indices, offsets) = (values.as_array(), indices.as_array(), offsets.as_array());
-    let source = noise(seed)?;
     py.detach(|| {
         let (problem, plan) = facts.plan(Some(&method))?;
-        let mut curator = Curator::open(&plan.certificate, source);
-        let released = plan.run(&problem, &mut curator, |summer| -> Result<(), RunError> {
+        let rows = |summer: &mut dpopt::mechanism::SparseSummer| -> Result<(), RunError> {
             let mut entries: Vec<(u32, f64)> = Vec::new();
             for (&from, &to) in offsets.iter().zip(offsets.iter().skip(1)) {
                 entries.clear();
@@ -92,8 +89,9 @@ pub(crate) fn sparse_mean(
                 summer.add(&mut entries);
             }
             Ok(())
-        });
-        let (indices, values) = released.map_err(refused)?.into_inner().into_iter().unzip();
-        Ok((indices, values, (json(plan.certificate.bound())?, json(&curator.records())?)))
+        };
+        let released =
+            session.stage(&plan.certificate, |curator| plan.run(&problem, curator, rows).map_err(refused))?;
+        Ok(released.into_inner().into_iter().unzip())
     })
 }

@@ -2,10 +2,10 @@
 
 use crate::accounting::json;
 use crate::errors::{invalid, refused};
-use crate::fit::noise;
-use crate::release::Price;
-use dpopt::mechanism::{ClippedVectors, Curator, Gaussian, PoissonBatch};
+use crate::session::Session;
+use dpopt::mechanism::{ClippedVectors, Gaussian, PoissonBatch};
 use dpopt::noise::Grid;
+use dpopt::session::Entered;
 use numpy::ndarray::ArrayView2;
 use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
@@ -39,9 +39,9 @@ impl View<'_> {
     }
 }
 
-/// The curator of a training run, and the batch that was drawn last.
+/// The open stage of a training run, and the batch that was drawn last.
 struct Run {
-    curator: Curator,
+    stage: Entered,
     batch: Option<PoissonBatch>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Training {
     dimension: usize,
     clipping: ClippedVectors,
     mechanism: Gaussian,
-    bound: String,
+    session: Py<Session>,
 }
 
 impl Training {
@@ -65,47 +65,40 @@ impl Training {
 
 #[pymethods]
 impl Training {
-    /// `price` must be the event of all steps: Gaussian noise on Poisson samples.
+    /// The session must have been charged for all steps: Gaussian noise on Poisson samples.
     #[new]
     #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
     fn new(
-        py: Python<'_>,
         records: usize,
         sampling_probability: f64,
         dimension: usize,
         clip_norm: f64,
         noise_multiplier: f64,
-        price: Price,
-        seed: Option<u64>,
+        session: Py<Session>,
     ) -> PyResult<Self> {
-        let certificate = py.detach(|| price.certificate())?;
+        let stage = session.get().enter(&session.get().certificate)?;
         let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records as u64, dimension);
         Ok(Self {
-            run: Mutex::new(Run { curator: Curator::open(&certificate, noise(seed)?), batch: None }),
+            run: Mutex::new(Run { stage, batch: None }),
             records,
             sampling_probability,
             dimension,
             clipping: ClippedVectors::new(clip_norm, grid).map_err(refused)?,
             mechanism: Gaussian::new(noise_multiplier, clip_norm, grid, dimension, "batch gradient"),
-            bound: json(certificate.bound())?,
+            session,
         })
-    }
-
-    /// Certified bound of all steps, as JSON.
-    fn bound(&self) -> &str {
-        &self.bound
     }
 
     /// What has been released so far, as JSON.
     fn records(&self) -> PyResult<String> {
-        json(&self.locked().curator.records())
+        json(&self.locked().stage.curator.records())
     }
 
     /// Draws the batch of the next step; its indices, increasing.
     fn sample<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let mut run = self.locked();
         let (batch, indices) =
-            run.curator.sample_for_loader(self.records, self.sampling_probability).map_err(refused)?;
+            run.stage.curator.sample_for_loader(self.records, self.sampling_probability).map_err(refused)?;
         run.batch = Some(batch);
         Ok(indices.to_pyarray(py))
     }
@@ -131,14 +124,16 @@ impl Training {
             let mut run = self.locked();
             let batch = match run.batch.take() {
                 Some(batch) => batch,
-                None => run.curator.sampled_elsewhere(self.sampling_probability),
+                None => run.stage.curator.sampled_elsewhere(self.sampling_probability),
             };
             let sum = self
                 .clipping
                 .sum_batch(batch, rows, self.dimension, |i, out| views.iter().for_each(|v| v.push(i, out)));
             let sum = sum
                 .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
-            run.curator.release(&self.mechanism, &sum).map_err(refused)
+            let released = run.stage.curator.release(&self.mechanism, &sum).map_err(refused);
+            self.session.get().note(&run.stage);
+            released
         })?;
         Ok(values.into_inner().to_pyarray(py))
     }

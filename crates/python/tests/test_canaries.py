@@ -86,7 +86,7 @@ GOOD = {
     "run": lambda data: 0.0, "with_record": np.linspace(0, 1, 40), "without_record": np.linspace(0, 1, 40), "data": {},
     "results": {1.0: [0.5, 0.6]}, "value": 1.0, "bound": 1.0, "expression": "gaussian(3)", "records": [], "insecure_seed": False, "keep": 1,
     "method": "auto", "error_bound": 1.0, "relation": "zero-out", "rounds": 1, "max_features": 1, "dimension": 2, "kind": "x",
-    "candidates": [], "stages": [], "ledger": [], "allowed_epsilon": 1.0, "lower_bound": 0.1, "claimed": 1.0, "confidence": 0.9,
+    "candidates": [], "stages": [], "ledger": [], "allowed_epsilon": 1.0, "unit": "record", "grade": "certified", "lower_bound": 0.1, "claimed": 1.0, "confidence": 0.9,
     "violated": False, "runs": 10, "refuted_after": None, "svg": "", "distribution": "poisson", "expected_runs": 2.0, "run_epsilon": 1.0,
     "run_delta": 1e-7, "score_noise": 1.0, "theorem": "renyi", "privacy": None, "input_features": ["a", "b"], "indices": False,
     "parameters": [np.zeros(2)], "config": {}, "weights": np.zeros(2), "n_classes": 2, "params": {}, "noise_multiplier": 3.0,

@@ -260,7 +260,7 @@ def test_malformed_sparse_matrices_are_refused():
     S = sp.csr_matrix(np.eye(3))
     S.indices = S.indices + 5
     facts = bounding(3, (0, 1), None, 0.5, True)
-    assert facts.whole >= np.hypot(1.0, 0.5)
+    assert facts.row_norm >= np.hypot(1.0, 0.5)
     with pytest.raises(ValueError, match="well formed"):
         facts.encode(S, np.ones(3))
 

@@ -42,7 +42,13 @@ def test_a_choice_under_replace_one_has_the_noise_for_a_replaced_record():
 
     def wins(relation):
         price = (accounting.ExponentialMechanismDpEvent(1.0).to_json(), 1.0, 0.0, relation)
-        return sum(_core.choose([0, 3], "exponential", 1.0, 1, False, price, seed)[0] for seed in range(4000)) / 4000
+        return (
+            sum(
+                _core.choose([0, 3], "exponential", 1.0, 1, False, _core.Session("choice", "choice", price, None, seed))
+                for seed in range(4000)
+            )
+            / 4000
+        )
 
     # five standard deviations of a share of 4000
     assert wins("zero-out") == pytest.approx(1 / (1 + np.exp(-1.5)), abs=0.04)
@@ -67,7 +73,8 @@ def test_audit_passes_on_the_code_and_catches_a_quarter_of_the_noise():
 
         z = accounting.calibrate(accounting.GaussianDpEvent, 2.0, 1e-3).value * noise_share
         price = (accounting.GaussianDpEvent(z).to_json(), 1e3, 1e-3, "zero-out")
-        sample = lambda data: _core.gaussian_sum(data, 1.0, z, 1, price, None)[0][0]  # noqa: E731
+        session = lambda: _core.Session("audit", "sum", price, None, None)  # noqa: E731
+        sample = lambda data: _core.gaussian_sum(data, 1.0, z, 1, session())[0]  # noqa: E731
         return [[sample(data) for _ in range(8000)] for data in (np.ones((1, 1)), np.zeros((1, 1)))]
 
     honest = audit.audit_samples(*run(1.0), epsilon=2.0, delta=1e-3)
@@ -109,9 +116,22 @@ def test_a_release_that_its_certificate_does_not_foresee_is_refused():
 
     price = (accounting.GaussianDpEvent(5.0).to_json(), 10.0, 1e-6, "zero-out")
     with pytest.raises(dpopt.PrivacyError, match="does not foresee"):
-        _core.gaussian_sum(np.ones((3, 1)), 1.0, 4.0, 3, price, None)
+        _core.gaussian_sum(np.ones((3, 1)), 1.0, 4.0, 3, _core.Session("run", "sum", price, None, None))
     with pytest.raises(dpopt.BudgetExceeded):
-        _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, (price[0], 0.1, 1e-6, "zero-out"), None)
+        _core.Session("run", "sum", (price[0], 0.1, 1e-6, "zero-out"), None, None)
+    # a session pays for its one release once, and what a ledger raises is raised
+    session = _core.Session("run", "sum", price, None, None)
+    _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, session)
+    with pytest.raises(dpopt.PrivacyError, match="not charged"):
+        _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, session)
+    with pytest.raises(KeyError, match="no such account"):
+        _core.Session("run", "sum", price, _raising, None)
+    with pytest.raises(dpopt.PrivacyError, match="do not go together"):
+        _core.Session("run", "sum", price, print, 1)
+
+
+def _raising(*_):
+    raise KeyError("no such account")
 
 
 def test_quantiles_come_in_the_order_asked_for_and_bounds_fit_estimators():

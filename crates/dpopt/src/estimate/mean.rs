@@ -128,7 +128,8 @@ impl MeanEstimate {
         options: MeanOptions,
     ) -> Result<Self, FitError> {
         let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        Opening::new(options.neighbours().within(least), options.ledger.clone(), options.insecure_seed)?;
+        let account = LedgerFile::account(options.ledger.as_ref());
+        Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
         if let Some(name) = &options.method
             && !MEAN_METHODS.contains(&name.as_str())
         {
@@ -193,8 +194,9 @@ impl MeanEstimate {
         let plan = plan.unwrap_or_else(|| Err(NotApplicable::Problem("no method applies".into())))?;
         let planning = started.elapsed().as_secs_f64();
         let terms = self.problem.neighbours.within(self.budget);
-        let opening = Opening::new(terms, self.options.ledger.clone(), self.options.insecure_seed)?;
-        let session = opening.charge(&format!("mean of {}", self.table.name()), &[&plan.certificate], 1)?;
+        let account = LedgerFile::account(self.options.ledger.as_ref());
+        let opening = Opening::new(terms, account, self.options.insecure_seed)?;
+        let session = opening.charge(&format!("mean of {}", self.table.name()), &[&plan.certificate])?;
         let charged = session.is_charged();
         let outcome = self.release(&plan, session, progress, rows, chosen, planning);
         if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }

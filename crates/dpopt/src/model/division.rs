@@ -59,6 +59,21 @@ impl Division {
         )?;
         Ok(Self { labels, bounds, model })
     }
+
+    /// The budget of each of `models` that share the model's equally, rounded down: added up, with every sum rounded up, they
+    /// stay within it.
+    ///
+    /// # Errors
+    /// If a share is 0.
+    pub fn of_each_model(&self, models: usize) -> Result<Budget, BudgetError> {
+        if models <= 1 {
+            return Ok(self.model);
+        }
+        let count = models as f64;
+        // each of `count` sums errs by an ulp to the nearest and one upward
+        let share = |whole: f64| whole / count * (1.0 - (2.0 * count + 4.0) * f64::EPSILON);
+        Budget::new(share(self.model.epsilon()), share(self.model.delta()))
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +106,15 @@ mod tests {
             let sum = |f: fn(Budget) -> f64| parts.labels.map_or(0.0, f) + parts.bounds.map_or(0.0, f) + f(parts.model);
             prop_assert!(sum(Budget::epsilon) <= e && sum(Budget::delta) <= d);
             prop_assert!(sum(Budget::epsilon) >= e * (1.0 - 1e-12));
+        }
+
+        #[test]
+        fn shares_of_models_never_exceed_theirs(e in 1e-6f64..100.0, d in 0.0f64..0.5, models in 1usize..3000) {
+            let parts = Division::new(Budget::new(e, d).unwrap(), StageShares::default(), false, false).unwrap();
+            let each = parts.of_each_model(models).unwrap();
+            let sum = |part: f64| (1..models).fold(part, |sum, _| (sum + part).next_up());
+            prop_assert!(sum(each.epsilon()) <= e && sum(each.delta()) <= d);
+            prop_assert!(each.epsilon() * models as f64 >= e * (1.0 - 1e-11));
         }
     }
 }

@@ -6,24 +6,23 @@ use super::error::{FitError, same_count};
 use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
+use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use crate::Sensitive;
 use crate::data::{
     BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
 };
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
-use crate::mechanism::{LabelSelection, PrivateBounds, ReleaseRecord};
-use crate::optimize::{
-    self, Candidate, METHODS, RowAccess, Run, RunError, candidates, check_options, first_applicable, first_from_disk,
-    row_access,
-};
-use crate::plan::{Grade, NotApplicable, Problem};
+use crate::mechanism::{PrivateBounds, ReleaseRecord};
+use crate::optimize::{Candidate, METHODS, RowAccess, Run, RunError, check_options, first_from_disk, row_access};
+use crate::plan::{Grade, Problem};
 use crate::progress::{Progress, Silent};
 use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
-use crate::session::{Closed, Opening, Session, StageFacts, any_within, default_delta};
+use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_privacy::ledger::Quote;
-use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms, certify};
+use dpopt_privacy::{Budget, Relation, Shown, Terms};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// More weights than this (512 MiB of them) are refused before anything is read.
@@ -94,7 +93,8 @@ impl Fit {
     ) -> Result<Self, FitError> {
         // what can be said without the table comes first
         let least = Budget::new(epsilon, options.delta.unwrap_or(0.0))?;
-        Opening::new(options.neighbours().within(least), options.ledger.clone(), options.insecure_seed)?;
+        let account = LedgerFile::account(options.ledger.as_ref());
+        Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
         if let Some(asked) = &options.embedding {
             // what the columns do not settle; the towers follow when the layout is known
             let model = Embedding { dimension: asked.dimension, towers: None, seed: asked.seed };
@@ -193,30 +193,31 @@ impl Fit {
         embedding.map_or(problem.weights(), |model| model.weights(problem.features, problem.loss.outputs()))
     }
 
-    /// The loss, if the public declarations settle it.
-    fn declared_loss(&self) -> Option<Loss> {
-        match &self.layout.target {
-            Some((_, TargetRule::Classes { levels })) => Some(loss_of_classes(levels.len())),
-            Some((_, TargetRule::Number { .. })) => Some(Loss::Squared),
-            _ if self.options.regression => Some(Loss::Squared),
+    /// What is predicted, as far as the public declarations settle it.
+    fn target_kind(&self) -> Target {
+        let known = match &self.layout.target {
+            Some((_, TargetRule::Number { .. })) => return Target::Number(Loss::Squared),
+            Some((_, TargetRule::Classes { levels })) => Some(levels.len()),
+            _ if self.options.regression => return Target::Number(Loss::Squared),
             _ => None,
-        }
+        };
+        Target::Classes { loss: ClassLoss::Logistic, known }
     }
 
     /// Plans every method. Reads no row. With an undeclared target the number of classes is `assumed_classes`.
     pub fn explain(&self, assumed_classes: usize) -> Result<Explanation, FitError> {
-        let loss = self.declared_loss().unwrap_or_else(|| loss_of_classes(assumed_classes));
-        let problem = self.problem(loss)?;
-        let all = candidates(&problem, self.division.model, &self.options.method);
+        let target = self.target_kind();
+        let assumed = if target.finds_labels() { assumed_classes } else { target.classes() };
+        let Planned { problem, candidates, .. } = self.planned(assumed)?;
         let mut warnings = self.warnings.clone();
-        if self.declared_loss().is_none() {
+        if target.finds_labels() {
             warnings.push(format!(
                 "the labels of `{}` are not declared; this table assumes {assumed_classes} classes (--classes a,b tells)",
                 self.target
             ));
         }
         let weights = self.weights(&problem);
-        Ok(Explanation { budget: self.budget, division: self.division, problem, weights, candidates: all, warnings })
+        Ok(Explanation { budget: self.budget, division: self.division, problem, weights, candidates, warnings })
     }
 
     /// What the user should know before a run.
@@ -230,7 +231,8 @@ impl Fit {
     }
 
     fn opening(&self) -> Result<Opening, FitError> {
-        Ok(Opening::new(self.terms(), self.options.ledger.clone(), self.options.insecure_seed)?)
+        let account = LedgerFile::account(self.options.ledger.as_ref());
+        Ok(Opening::new(self.terms(), account, self.options.insecure_seed)?)
     }
 
     /// The budget of the whole run, the default δ filled in.
@@ -270,28 +272,15 @@ impl Fit {
     /// All that can be planned before the first record is read.
     fn scheme(&self) -> Result<Scheme, FitError> {
         let neighbours = self.options.neighbours();
-        // with a declared target everything is planned, and so refused, before anything is charged or read
-        let early = match self.declared_loss() {
-            Some(loss) => Some(self.plan(loss)?),
-            // what would be refused for any number of labels is refused now, not after they were paid for
-            None => self.plan(loss_of_classes(2)).map(|_| None)?,
-        };
-        let labels = self.division.labels.map(|b| LabelSelection::plan(neighbours.within(b))).transpose()?;
         let bounds = self
             .division
             .bounds
             .map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, neighbours.within(b)))
             .transpose()?;
-        // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
-        let model = match &early {
-            Some(planned) => planned.plan.summary().certificate.clone(),
-            None => certify(&any_within(self.division.model), neighbours.within(self.division.model))
-                .map_err(NotApplicable::from)?,
-        };
-        Ok(Scheme { early, labels, bounds, model })
+        Scheme::new(self.target_kind(), &self.division, neighbours, bounds, |classes| self.plan(classes))
     }
 
-    /// Plans, draws the seeds of the noise, and charges the ledger: the last that happens before records are read.
+    /// Plans, and charges the ledger: the last that happens before records are read.
     fn prepare(&self) -> Result<Charged, FitError> {
         let started = Instant::now();
         let scheme = self.scheme()?;
@@ -299,7 +288,7 @@ impl Fit {
         // would otherwise be noticed after the charge
         self.check_rows()?;
         let run = format!("fit {} of {}", self.target, self.table.name());
-        let session = self.opening()?.charge(&run, &scheme.parts(), STREAMS)?;
+        let session = self.opening()?.charge(&run, &scheme.parts())?;
         Ok(Charged { scheme, planning, session })
     }
 
@@ -336,15 +325,14 @@ impl Fit {
             Some(planned) => planned,
             None => {
                 let started = Instant::now();
-                let loss = self.declared_loss().ok_or_else(|| FitError::Option("the target has no labels".into()))?;
-                let planned = self.plan(loss)?;
+                let planned = self.plan(self.target_kind().classes())?;
                 planning += started.elapsed();
                 planned
             }
         };
         let most = self.options.memory.unwrap_or(u64::MAX);
         let examples = encoder.encode_within(&*self.table, self.options.bad_cells, most)?;
-        let chosen = &planned.plan;
+        let chosen = planned.plan()?;
         let (summary, grade) = (chosen.summary(), chosen.summary().grade);
         let fitted = StageFacts { name: "model", grade, stream: 0 };
         let solution = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
@@ -364,19 +352,24 @@ impl Fit {
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
-        let report = self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64());
+        let report =
+            self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
         Ok(Fitted { model, report })
     }
 
-    fn plan(&self, loss: Loss) -> Result<PlannedModel, FitError> {
-        let problem = self.problem(loss)?;
-        let all = candidates(&problem, self.division.model, &self.options.method);
-        let rows: Vec<CandidateRow> = all.iter().map(CandidateRow::from).collect();
-        let (chosen, plan) = first_applicable(all, &self.options.method)?;
+    fn planned(&self, classes: usize) -> Result<Planned, FitError> {
+        let (loss, models) = self.target_kind().models(classes);
+        Planned::new(self.problem(loss)?, models, &self.division, &self.options.method, true)
+    }
+
+    /// What runs with `classes` classes; refused if nothing does.
+    fn plan(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
+        let planned = self.planned(classes)?;
+        let plan = planned.plan()?;
         if self.options.memory.is_some() && !plan.runs_from_disk() {
             return Err(RunError::InMemory { method: plan.summary().method }.into());
         }
-        Ok(PlannedModel { problem, candidates: rows, chosen, plan })
+        Ok(Arc::new(planned))
     }
 
     /// One sentence per source of public facts.
@@ -405,11 +398,12 @@ impl Fit {
         model: &Model,
         weight_noise: Option<&[f64]>,
         releases: Vec<Vec<ReleaseRecord>>,
-        planned: &PlannedModel,
+        planned: &Planned,
         notes: Vec<String>,
         planning_seconds: f64,
-    ) -> Report {
-        let summary = planned.plan.summary();
+    ) -> Result<Report, FitError> {
+        let plan = planned.plan()?;
+        let summary = plan.summary();
         let task = match model.labels().len() {
             0 => "Regression".to_string(),
             k => format!("Classification into {k} classes"),
@@ -424,7 +418,7 @@ impl Fit {
         }
         let mut assumptions = summary.assumptions.clone();
         assumptions.extend(general_assumptions(self.options.relation));
-        Report {
+        Ok(Report {
             answer: Answer::LinearModel,
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
@@ -438,10 +432,10 @@ impl Fit {
             },
             guarantee: model.guarantee().clone(),
             releases,
-            candidates: planned.candidates.clone(),
-            chosen: planned.chosen,
+            candidates: planned.candidates.iter().map(CandidateRow::from).collect(),
+            chosen: planned.chosen.clone()?,
             by_name: self.options.method.method.is_some(),
-            schedule: planned.plan.schedule(),
+            schedule: plan.schedule(),
             coefficients: model
                 .coefficients()
                 .map(|(i, value)| Coefficient {
@@ -455,52 +449,15 @@ impl Fit {
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
             receipt: model.receipt().cloned(),
-        }
+        })
     }
 }
-
-/// What a run will do, decided from public facts.
-struct Scheme {
-    /// The model stage, if nothing it depends on is to be found privately.
-    early: Option<PlannedModel>,
-    labels: Option<LabelSelection>,
-    bounds: Option<PrivateBounds>,
-    /// What the model stage may do: its plan's certificate, or its whole budget.
-    model: Certificate,
-}
-
-impl Scheme {
-    /// The certificates of all stages, in order.
-    fn parts(&self) -> Vec<&Certificate> {
-        let labels = self.labels.iter().map(|l| l.certificate());
-        labels.chain(self.bounds.iter().map(|b| b.certificate())).chain([&self.model]).collect()
-    }
-}
-
-/// Streams of noise of a fit: model, and two of preparation.
-const STREAMS: usize = 3;
 
 /// A scheme that the ledger, if there is one, holds.
 struct Charged {
     scheme: Scheme,
     planning: Duration,
     session: Session,
-}
-
-/// The model stage: the plan that will run, and the table it was chosen from.
-struct PlannedModel {
-    problem: Problem,
-    candidates: Vec<CandidateRow>,
-    chosen: usize,
-    plan: Box<dyn optimize::Prepared>,
-}
-
-/// Two classes are one margin, more are one score each.
-fn loss_of_classes(classes: usize) -> Loss {
-    match classes {
-        0..=2 => Loss::Logistic { shift: 0.0 },
-        k => Loss::Softmax { classes: u32::try_from(k).unwrap_or(u32::MAX) },
-    }
 }
 
 /// Features, non-zeros and row norm of a layout.

@@ -58,8 +58,8 @@ pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
 pub use regime::{Regime, Regimes};
 pub use registry::{
-    Candidate, Described, METHODS, about, candidates, catalogue, check_options, choose, first_applicable, has_option,
-    named, row_access,
+    Candidate, Described, METHODS, about, candidates, catalogue, check_options, check_values, choose, first_applicable,
+    has_option, named, row_access,
 };
 pub(crate) use registry::{decade, first_from_disk, logarithmic, octave};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};

@@ -288,19 +288,19 @@ pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Opti
     Some(Candidate { method: method.name, plan })
 }
 
-/// The candidate to run: the method asked for by name, or else the first that applies and is proved (research grade is
-/// off unless it is asked for by name). Otherwise why there is none.
-pub fn first_applicable(
-    candidates: Vec<Candidate>,
-    options: &MethodOptions,
-) -> Result<(usize, Box<dyn Prepared>), NotApplicable> {
+/// The place of the candidate to run: the method asked for by name, or else the first that applies and is proved (research
+/// grade is off unless it is asked for by name).
+///
+/// # Errors
+/// Why there is none.
+pub fn first_applicable(candidates: &[Candidate], options: &MethodOptions) -> Result<usize, NotApplicable> {
     let mut reasons = Vec::new();
-    for (place, candidate) in candidates.into_iter().enumerate() {
-        match (candidate.plan, options.method.as_deref()) {
+    for (place, candidate) in candidates.iter().enumerate() {
+        match (&candidate.plan, options.method.as_deref()) {
             (_, Some(wanted)) if wanted != candidate.method => continue,
-            (Ok(plan), Some(_)) => return Ok((place, plan)),
-            (Err(why), Some(name)) => return Err(why.of(name)),
-            (Ok(plan), None) if plan.summary().grade == Grade::Certified => return Ok((place, plan)),
+            (Ok(_), Some(_)) => return Ok(place),
+            (Err(why), Some(name)) => return Err(why.clone().of(name)),
+            (Ok(plan), None) if plan.summary().grade == Grade::Certified => return Ok(place),
             (Ok(_), None) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
             (Err(why), _) => reasons.push(format!("{}: {why}", candidate.method)),
         }
@@ -311,7 +311,26 @@ pub fn first_applicable(
 /// Plans all methods and takes the one to run.
 pub fn choose(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
     check_options(options)?;
-    first_applicable(candidates(problem, budget, options), options).map(|(_, plan)| plan)
+    let mut all = candidates(problem, budget, options);
+    let chosen = first_applicable(&all, options)?;
+    all.swap_remove(chosen).plan
+}
+
+/// Refuses values that no method could use, and a name that no method has.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
+    options.check()?;
+    match options.method.as_deref() {
+        Some(name) if options.embedding.is_none() && !LINEAR.iter().any(|method| method.name == name) => {
+            Err(NotApplicable::Option(format!(
+                "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
+                METHODS.join(", ")
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses what can be refused before a problem is known: values that no method could use, a name that no method has, options
@@ -320,7 +339,7 @@ pub fn choose(problem: &Problem, budget: Budget, options: &MethodOptions) -> Res
 /// # Errors
 /// The first that is refused.
 pub fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
-    options.check()?;
+    check_values(options)?;
     if options.embedding.is_some() {
         return match options.method.as_deref() {
             Some(name) if name != EMBEDDING.name => Err(NotApplicable::Option(format!(
@@ -341,11 +360,5 @@ pub fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
         let none = || NotApplicable::Option(format!("no method has all of {}; leave one out", said.join(", ")));
         return Err(clash.unwrap_or_else(none));
     };
-    match LINEAR.iter().find(|method| method.name == name) {
-        Some(method) => (method.accepts)(options),
-        None => Err(NotApplicable::Option(format!(
-            "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
-            METHODS.join(", ")
-        ))),
-    }
+    LINEAR.iter().find(|method| method.name == name).map_or(Ok(()), |method| (method.accepts)(options))
 }

@@ -2,11 +2,13 @@
 //! it wraps it in [`Sensitive`](crate::Sensitive).
 
 mod below_counts;
+mod bounding;
 pub mod rows;
 mod scaled;
 mod spill;
 
 pub use below_counts::{BelowCounts, quantile_grid};
+pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
 pub use rows::{Examples, Rows, keep_largest};
 pub(crate) use scaled::ScaledRecords;
 pub(crate) use spill::{Collector, Encoded};

@@ -253,7 +253,8 @@ mod tests {
                 let risks: Vec<f64> =
                     all.iter().filter_map(|c| Some(c.plan.as_ref().ok()?.summary().predicted_excess_risk)).collect();
                 let smallest = risks.iter().copied().fold(f64::INFINITY, f64::min);
-                let (place, plan) = first_applicable(all, &MethodOptions::default()).unwrap();
+                let place = first_applicable(&all, &MethodOptions::default()).unwrap();
+                let plan = all[place].plan.as_ref().unwrap();
                 let own = plan.summary().predicted_excess_risk;
                 let why = reason(&table, place);
                 let at = format!("n={rows} d={features} {loss:?} {}: {why}", plan.summary().method);

@@ -13,6 +13,9 @@ pub enum SessionError {
     /// The ledger refuses, or its file can't be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The caller's own account refuses, or fails.
+    #[error(transparent)]
+    Account(Box<dyn std::error::Error + Send + Sync>),
     /// Nothing is certified.
     #[error(transparent)]
     Certify(#[from] CertifyError),
@@ -55,7 +58,7 @@ pub enum SessionError {
         /// Its name.
         stage: String,
     },
-    /// A stream of noise that was used, or was not asked for (a bug of the caller).
-    #[error("a stage asks for a stream of noise that was used or never drawn; give every stage one of its own")]
+    /// A stream of noise that was used (a bug of the caller).
+    #[error("a stage asks for a stream of noise that was used; give every stage one of its own")]
     Stream,
 }

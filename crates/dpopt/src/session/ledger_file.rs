@@ -1,5 +1,6 @@
 //! A budget kept in a file across runs on the same data, as a run uses it.
 
+use super::account::Account;
 use super::error::SessionError;
 use dpopt_privacy::filter::Refusal;
 use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Purpose, Quote, Receipt};
@@ -22,19 +23,6 @@ impl LedgerFile {
         // one file, one data set: the file's name says which, and may change
         let purpose = Purpose { label: "records".into(), terms: neighbours.within(self.total), rule: None };
         Ledger::prepare(&self.path, &purpose, self.access)
-    }
-
-    /// What charging `whole` would do now.
-    pub(crate) fn quote(&self, whole: &Certificate) -> Result<Quote, LedgerError> {
-        self.open(whole.neighbours())?.quote(whole)
-    }
-
-    /// Tells the rule and the cost, then appends a run to the file, synced, or refuses.
-    pub(crate) fn charge(&self, run: &str, whole: &Certificate) -> Result<Receipt, LedgerError> {
-        let mut ledger = self.open(whole.neighbours())?;
-        let quote = ledger.quote(whole)?;
-        (self.access.tell)(&self.told(&quote));
-        ledger.charge(run, whole)
     }
 
     /// A quote in a sentence.
@@ -70,5 +58,26 @@ impl LedgerFile {
             }
             Err(other) => Err(other.into()),
         }
+    }
+}
+
+impl LedgerFile {
+    /// As an account of a run.
+    pub fn account(file: Option<&Self>) -> Option<Box<dyn Account>> {
+        file.map(|file| Box::new(file.clone()) as Box<dyn Account>)
+    }
+}
+
+impl Account for LedgerFile {
+    fn quote(&self, whole: &Certificate) -> Result<Option<Quote>, SessionError> {
+        Ok(Some(self.open(whole.neighbours())?.quote(whole)?))
+    }
+
+    /// Tells the rule and the cost, then appends a run to the file, synced, or refuses.
+    fn charge(&self, run: &str, whole: &Certificate) -> Result<Option<Receipt>, SessionError> {
+        let mut ledger = self.open(whole.neighbours())?;
+        let quote = ledger.quote(whole)?;
+        (self.access.tell)(&self.told(&quote));
+        Ok(Some(ledger.charge(run, whole)?))
     }
 }

@@ -1,9 +1,11 @@
 //! One road for every run: terms and ledger are opened, all stages are charged before a record is read, each stage gets its
 //! curator, and what was promised and released comes out at the end.
 
+mod account;
 mod error;
 mod ledger_file;
 
+pub use account::Account;
 pub use error::SessionError;
 pub use ledger_file::LedgerFile;
 
@@ -14,23 +16,39 @@ use crate::plan::Grade;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Terms, certify};
+use std::collections::BTreeSet;
 
 /// A run before its charge: nothing is reserved, no record was read.
 pub struct Opening {
     terms: Terms,
-    ledger: Option<LedgerFile>,
+    account: Option<Box<dyn Account>>,
     insecure_seed: Option<u64>,
 }
 
-/// A run whose charge, if there is a ledger, is on disk: records may be read.
+/// A run whose charge, if there is an account, is written down: records may be read.
 pub struct Session {
-    /// One source per stream; `None` once it was handed out.
-    noise: Vec<Option<NoiseSource>>,
-    /// What was charged for; `None` once a stage has used it.
-    parts: Vec<Option<Certificate>>,
+    insecure_seed: Option<u64>,
+    /// Streams of noise that were handed out.
+    streams: BTreeSet<u64>,
+    parts: Vec<Part>,
     guarantee: Guarantee,
     releases: Vec<Vec<ReleaseRecord>>,
+    charged: bool,
     receipt: Option<Receipt>,
+}
+
+/// A part of a charge and what its stages have used of it.
+struct Part {
+    certificate: Certificate,
+    /// ε and δ, rounded up; `None` if no stage used it.
+    used: Option<(f64, f64)>,
+}
+
+/// A stage that is running: its curator, and where its releases belong.
+pub struct Entered {
+    /// The only door out.
+    pub curator: Curator,
+    place: usize,
 }
 
 /// What a run promised and did.
@@ -51,8 +69,8 @@ pub struct StageFacts<'a> {
     pub name: &'a str,
     /// Of its method.
     pub grade: Grade,
-    /// From 0, below the number that was asked for.
-    pub stream: usize,
+    /// Any number that no other stage has.
+    pub stream: u64,
 }
 
 /// δ of a run that nobody gave one: 1/n^1.1, below 1/n, and at most 0.01.
@@ -80,11 +98,15 @@ fn of_all_stages(terms: Terms, parts: &[&Certificate]) -> Result<Certificate, Ce
 impl Opening {
     /// # Errors
     /// If predictable noise would be charged to a ledger: it keeps no promise.
-    pub fn new(terms: Terms, ledger: Option<LedgerFile>, insecure_seed: Option<u64>) -> Result<Self, SessionError> {
-        if ledger.is_some() && insecure_seed.is_some() {
+    pub fn new(
+        terms: Terms,
+        account: Option<Box<dyn Account>>,
+        insecure_seed: Option<u64>,
+    ) -> Result<Self, SessionError> {
+        if account.is_some() && insecure_seed.is_some() {
             return Err(SessionError::Predictable);
         }
-        Ok(Self { terms, ledger, insecure_seed })
+        Ok(Self { terms, account, insecure_seed })
     }
 
     /// What is promised, and between which data sets.
@@ -92,7 +114,7 @@ impl Opening {
         self.terms
     }
 
-    /// The certificate of all stages together: what the ledger is charged for.
+    /// The certificate of all stages together: what is charged for.
     fn whole(&self, parts: &[&Certificate]) -> Result<Certificate, SessionError> {
         let promised = self.terms.neighbours;
         match parts.iter().find(|part| part.neighbours() != promised) {
@@ -101,63 +123,103 @@ impl Opening {
         }
     }
 
-    /// What the ledger would do with a run of these stages, if there is a ledger; charges nothing.
+    /// What the account would do with a run of these stages, if there is one that can tell; charges nothing.
     ///
     /// # Errors
     /// Why it would refuse; if the stages cost more than the terms allow.
     pub fn quote(&self, parts: &[&Certificate]) -> Result<Option<Quote>, SessionError> {
         let whole = self.whole(parts)?;
-        self.ledger.as_ref().map(|file| file.quote(&whole)).transpose().map_err(SessionError::from)
+        self.account.as_ref().map_or(Ok(None), |account| account.quote(&whole))
     }
 
-    /// Draws the seeds of `streams` streams of noise, so that a system without randomness is noticed, then charges the ledger
-    /// for all `parts` of the `run`: the last that happens before records are read. A part whose stage is not planned yet is
-    /// the budget that it may spend ([`any_within`]).
+    /// Draws noise, so that a system without randomness is noticed, then charges the account for all `parts` of the `run`: the
+    /// last that happens before records are read. A part whose stages are not planned yet is the budget that they may spend
+    /// ([`any_within`]).
     ///
     /// # Errors
-    /// If the parts cost more than the terms allow, there is no randomness, or the ledger refuses: nothing may be released then.
-    pub fn charge(self, run: &str, parts: &[&Certificate], streams: usize) -> Result<Session, SessionError> {
+    /// If the parts cost more than the terms allow, there is no randomness, or the account refuses: nothing may be released
+    /// then.
+    pub fn charge(self, run: &str, parts: &[&Certificate]) -> Result<Session, SessionError> {
         let whole = self.whole(parts)?;
-        let source = |k: u64| match self.insecure_seed {
-            // distinct streams per stage
-            Some(seed) => Ok(NoiseSource::insecure(seed.wrapping_add(k.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
-            None => NoiseSource::secure(),
-        };
-        let noise = (0..streams as u64).map(|k| source(k).map(Some)).collect::<Result<Vec<_>, _>>()?;
+        source(self.insecure_seed, 0)?;
         let guarantee = Guarantee::new(self.terms, self.insecure_seed.is_some());
-        let receipt = self.ledger.as_ref().map(|file| file.charge(run, &whole)).transpose()?;
-        let parts = parts.iter().map(|part| Some((*part).clone())).collect();
-        Ok(Session { noise, parts, guarantee, releases: Vec::new(), receipt })
+        let receipt = self.account.as_ref().map(|account| account.charge(run, &whole)).transpose()?;
+        Ok(Session {
+            insecure_seed: self.insecure_seed,
+            streams: BTreeSet::new(),
+            parts: parts.iter().map(|part| Part { certificate: (*part).clone(), used: None }).collect(),
+            guarantee,
+            releases: Vec::new(),
+            charged: receipt.is_some(),
+            receipt: receipt.flatten(),
+        })
+    }
+}
+
+/// The noise of a stream: secure, unless there is a seed.
+fn source(insecure_seed: Option<u64>, stream: u64) -> Result<NoiseSource, SessionError> {
+    match insecure_seed {
+        Some(seed) => Ok(NoiseSource::insecure(seed.wrapping_add(stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
+        None => Ok(NoiseSource::secure()?),
     }
 }
 
 impl Session {
-    /// Whether a ledger holds the charge of this run.
+    /// Whether an account holds the charge of this run.
     pub fn is_charged(&self) -> bool {
-        self.receipt.is_some()
+        self.charged
+    }
+
+    /// Opens the door of one stage, and writes down what it promises.
+    ///
+    /// # Errors
+    /// If the certificate is for other neighbours, no part of the charge pays for it, or its stream of noise was used.
+    pub fn enter(&mut self, stage: StageFacts<'_>, certificate: &Certificate) -> Result<Entered, SessionError> {
+        let promised = self.guarantee.with(stage.name, stage.grade, certificate)?;
+        let part = self.parts.iter_mut().find_map(|part| Some((part.after(certificate)?, part)));
+        let (used, part) = part.ok_or_else(|| SessionError::NotCharged { stage: stage.name.into() })?;
+        if !self.streams.insert(stage.stream) {
+            return Err(SessionError::Stream);
+        }
+        let curator = Curator::open(certificate, source(self.insecure_seed, stage.stream)?);
+        part.used = Some(used);
+        self.guarantee = promised;
+        self.releases.push(Vec::new());
+        Ok(Entered { curator, place: self.releases.len() - 1 })
+    }
+
+    /// Writes down what a stage released so far.
+    pub fn note(&mut self, stage: &Entered) {
+        if let Some(place) = self.releases.get_mut(stage.place) {
+            *place = stage.curator.records().to_vec();
+        }
     }
 
     /// Runs one stage through a curator of its own, and writes down what it promised and released, also where it fails. A stage that
     /// was not charged for, or is for other neighbours, is refused before it runs.
     ///
     /// # Errors
-    /// As `release`; if the certificate is for other neighbours or of no part of the charge, or the stream was used.
+    /// As `release`, and as [`enter`](Self::enter).
     pub fn stage<T, E: From<SessionError>>(
         &mut self,
         stage: StageFacts<'_>,
         certificate: &Certificate,
         release: impl FnOnce(&mut Curator) -> Result<T, E>,
     ) -> Result<T, E> {
-        let promised = self.guarantee.with(stage.name, stage.grade, certificate).map_err(SessionError::from)?;
-        let part = self.parts.iter_mut().find(|part| part.as_ref().is_some_and(|part| covers(part, certificate)));
-        let part = part.ok_or_else(|| SessionError::NotCharged { stage: stage.name.into() })?;
-        let noise = self.noise.get_mut(stage.stream).and_then(Option::take).ok_or(SessionError::Stream)?;
-        *part = None;
-        let mut curator = Curator::open(certificate, noise);
-        let released = release(&mut curator);
-        self.guarantee = promised;
-        self.releases.push(curator.records().to_vec());
+        let mut entered = self.enter(stage, certificate)?;
+        let released = release(&mut entered.curator);
+        self.note(&entered);
         released
+    }
+
+    /// What each stage released so far, in order.
+    pub fn releases(&self) -> &[Vec<ReleaseRecord>] {
+        &self.releases
+    }
+
+    /// What was promised so far.
+    pub fn guarantee(&self) -> &Guarantee {
+        &self.guarantee
     }
 
     /// What was promised and released.
@@ -171,11 +233,20 @@ fn within(asked: Budget, allowed: Budget) -> bool {
     asked.epsilon() <= allowed.epsilon() && asked.delta() <= allowed.delta()
 }
 
-/// Whether a part of a charge pays for a stage: it stays within the part's budget, and is the same event, or of a part that is
-/// nothing but a budget.
-fn covers(part: &Certificate, stage: &Certificate) -> bool {
-    let same = part.event() == stage.event() || *part.event() == any_within(part.budget());
-    same && within(stage.budget(), part.budget())
+impl Part {
+    /// What will be used of it after `stage`; `None` if it does not pay for it. A part pays once for its own event, and for any
+    /// stages that together stay within it where it is nothing but a budget.
+    fn after(&self, stage: &Certificate) -> Option<(f64, f64)> {
+        let (asked, allowed) = (stage.budget(), self.certificate.budget());
+        let sum = |used: f64, more: f64| if used == 0.0 { more } else { (used + more).next_up() };
+        let (epsilon, delta) = self.used.unwrap_or((0.0, 0.0));
+        let after = (sum(epsilon, asked.epsilon()), sum(delta, asked.delta()));
+        let pays = match self.used {
+            None if self.certificate.event() == stage.event() => true,
+            _ => *self.certificate.event() == any_within(allowed),
+        };
+        (pays && after.0 <= allowed.epsilon() && after.1 <= allowed.delta()).then_some(after)
+    }
 }
 
 #[cfg(test)]

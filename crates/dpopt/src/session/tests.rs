@@ -14,7 +14,7 @@ fn part(neighbours: Neighbours) -> Certificate {
     certify(&Event::gaussian(20.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
 }
 
-fn stage(name: &str, stream: usize) -> StageFacts<'_> {
+fn stage(name: &str, stream: u64) -> StageFacts<'_> {
     StageFacts { name, grade: Grade::Certified, stream }
 }
 
@@ -29,7 +29,7 @@ fn sum(curator: &mut Curator) -> Result<Vec<f64>, SessionError> {
 
 fn opened(seed: u64) -> Session {
     let opening = Opening::new(RECORDS.within(budget(1.0)), None, Some(seed)).unwrap();
-    opening.charge("run", &[&part(RECORDS), &part(RECORDS)], 2).unwrap()
+    opening.charge("run", &[&part(RECORDS), &part(RECORDS)]).unwrap()
 }
 
 #[test]
@@ -63,9 +63,7 @@ fn a_stage_for_other_neighbours_or_with_used_noise_does_not_run() {
     }
     let mut session = opened(1);
     session.stage(stage("one", 0), &part(RECORDS), sum).unwrap();
-    for stream in [0, 2] {
-        assert!(matches!(session.stage(stage("two", stream), &part(RECORDS), sum), Err(SessionError::Stream)));
-    }
+    assert!(matches!(session.stage(stage("two", 0), &part(RECORDS), sum), Err(SessionError::Stream)));
     assert_eq!(session.close().guarantee.stages.len(), 1);
 }
 
@@ -78,11 +76,11 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
         access: dpopt_privacy::ledger::Access::default(),
     };
     let terms = RECORDS.within(budget(1.0));
-    assert!(matches!(Opening::new(terms, Some(file.clone()), Some(1)), Err(SessionError::Predictable)));
-    let opening = Opening::new(terms, Some(file.clone()), None).unwrap();
+    assert!(matches!(Opening::new(terms, LedgerFile::account(Some(&file)), Some(1)), Err(SessionError::Predictable)));
+    let opening = Opening::new(terms, LedgerFile::account(Some(&file)), None).unwrap();
     assert!(opening.quote(&[&part(RECORDS)]).unwrap().unwrap().first);
     assert!(!file.path.exists());
-    let mut session = opening.charge("run", &[&part(RECORDS)], 1).unwrap();
+    let mut session = opening.charge("run", &[&part(RECORDS)]).unwrap();
     assert!(session.is_charged() && file.path.exists());
     session.stage(stage("sum", 0), &part(RECORDS), sum).unwrap();
     let closed = session.close();
@@ -90,8 +88,8 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
     assert!(!closed.guarantee.insecure_seed);
     // another unit has no place in it
     let users = Neighbours::of_users(Relation::ZeroOut);
-    let opening = Opening::new(users.within(budget(1.0)), Some(file), None).unwrap();
-    assert!(opening.charge("run", &[&part(users)], 1).is_err());
+    let opening = Opening::new(users.within(budget(1.0)), LedgerFile::account(Some(&file)), None).unwrap();
+    assert!(opening.charge("run", &[&part(users)]).is_err());
 }
 
 #[test]
@@ -106,9 +104,8 @@ fn the_default_delta_is_below_one_over_n_and_never_large() {
 #[test]
 fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_down() {
     let small = certify(&Event::gaussian(200.0), RECORDS.within(Budget::new(0.1, 5e-7).unwrap())).unwrap();
-    let opened = |parts: &[&Certificate]| {
-        Opening::new(RECORDS.within(budget(1.0)), None, Some(1)).unwrap().charge("run", parts, 3)
-    };
+    let opened =
+        |parts: &[&Certificate]| Opening::new(RECORDS.within(budget(1.0)), None, Some(1)).unwrap().charge("run", parts);
     let mut session = opened(&[&small]).unwrap();
     let refused = session.stage(stage("model", 0), &part(RECORDS), sum);
     assert!(matches!(refused, Err(SessionError::NotCharged { .. })));
@@ -134,4 +131,45 @@ fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_d
     let users = Neighbours::of_users(Relation::ZeroOut);
     assert!(matches!(opened(&[&part(users)]).err(), Some(SessionError::OtherNeighbours(_))));
     assert!(matches!(opened(&[&own, &own]).err(), Some(SessionError::Certify(_))));
+}
+
+#[test]
+fn a_budget_is_shared_by_stages_that_together_stay_within_it() {
+    let terms = RECORDS.within(budget(1.0));
+    let own = certify(&any_within(terms.budget), terms).unwrap();
+    let share = certify(&Event::gaussian(20.0), RECORDS.within(Budget::new(0.4, 4e-7).unwrap())).unwrap();
+    let mut session = Opening::new(terms, None, Some(1)).unwrap().charge("run", &[&own]).unwrap();
+    session.stage(stage("one", 0), &share, sum).unwrap();
+    session.stage(stage("two", 1), &share, sum).unwrap();
+    assert!(matches!(session.stage(stage("three", 2), &share, sum), Err(SessionError::NotCharged { .. })));
+    // the same event twice needs two parts
+    let mut session = Opening::new(terms, None, Some(1)).unwrap().charge("run", &[&share]).unwrap();
+    session.stage(stage("one", 0), &share, sum).unwrap();
+    assert!(matches!(session.stage(stage("two", 1), &share, sum), Err(SessionError::NotCharged { .. })));
+}
+
+#[test]
+fn an_account_of_the_callers_own_is_charged_before_the_first_stage_and_may_refuse() {
+    struct Purse(std::sync::Arc<std::sync::Mutex<f64>>);
+    impl Account for Purse {
+        fn quote(&self, _: &Certificate) -> Result<Option<Quote>, SessionError> {
+            Ok(None)
+        }
+
+        fn charge(&self, _: &str, whole: &Certificate) -> Result<Option<Receipt>, SessionError> {
+            let mut left = self.0.lock().unwrap();
+            if *left < whole.budget().epsilon() {
+                return Err(SessionError::Account("the purse is empty".into()));
+            }
+            *left -= whole.budget().epsilon();
+            Ok(None)
+        }
+    }
+    let left = std::sync::Arc::new(std::sync::Mutex::new(0.75));
+    let open = || Opening::new(RECORDS.within(budget(0.5)), Some(Box::new(Purse(left.clone()))), None).unwrap();
+    assert!(open().quote(&[&part(RECORDS)]).unwrap().is_none() && *left.lock().unwrap() == 0.75);
+    let session = open().charge("run", &[&part(RECORDS)]).unwrap();
+    assert!(session.is_charged() && *left.lock().unwrap() == 0.25);
+    let refused = open().charge("run", &[&part(RECORDS)]).err().unwrap();
+    assert!(refused.to_string().contains("purse is empty") && *left.lock().unwrap() == 0.25);
 }

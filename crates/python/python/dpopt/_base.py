@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
-from ._plan import Privacy
 from ._reading import number, shown, whole
 from ._repeats import warn_if_repeated
 from ._warnings import refuse_seed, warn, warn_if_searched
@@ -21,18 +20,6 @@ from .ledger import Ledger
 
 #: At this ε and above, small samples are expected to give reasonable scores.
 GENEROUS_EPSILON = 30.0
-
-
-def stage(name: str, epsilon: float, delta: float, event: Any, bound: Any) -> dict[str, Any]:
-    """One stage of a guarantee, as the report wants it."""
-    return {"name": name, "epsilon": epsilon, "delta": delta, "event": event, "bound": bound}
-
-
-def share_of(epsilon: float, delta: float, parts: int) -> tuple[float, float]:
-    """(ε, δ) of each of `parts` equal stages, rounded down so that they add up to at most the whole."""
-    if parts == 1:
-        return epsilon, delta
-    return math.nextafter(epsilon / parts, 0) * (1 - 1e-15), math.nextafter(delta / parts, 0) * (1 - 1e-15)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -111,36 +98,14 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return self._with_tags(super().__sklearn_tags__())
 
-    # --- charge, certify, report -----------------------------------------------------------------------------------------
+    # --- charge, report -----------------------------------------------------------------------------------------
 
-    def _charge(self, event: accounting.DpEvent, epsilon: float, delta: float) -> None:
-        if self.budget is not None:
-            self.budget.charge(type(self).__name__, event, epsilon=epsilon, delta=delta)
+    def _charging(self) -> Any:
+        """What the compiled library charges a run with, before a record is read."""
+        return None if self.budget is None else self.budget._charge
 
-    def _seed(self, part: int) -> int | None:
-        if self.insecure_seed is None:
-            return None
-        return (whole(self.insecure_seed, "insecure_seed") + part * 0x9E37_79B9_7F4A_7C15) % 2**64
-
-    def _privacy(
-        self,
-        stages: list[dict[str, Any]],
-        ledger: list[list[dict[str, Any]]],
-        relation: str,
-        epsilon: float,
-        delta: float,
-    ) -> Privacy:
-        if self.accountant != "auto":
-            for s in stages:
-                s["bound"] = accounting.epsilon(
-                    s["event"], s["delta"], relation=relation, accountant=self.accountant
-                ).details
-        total = 0.0
-        for s in stages:
-            total = s["bound"]["upper"] if total == 0 else math.nextafter(total + s["bound"]["upper"], math.inf)
-        events = [accounting.from_dict(s["event"]) for s in stages]
-        event = events[0] if len(events) == 1 else accounting.ComposedDpEvent(events)
-        return Privacy(total, delta, relation, epsilon, event, stages, ledger, self.insecure_seed is not None)
+    def _insecure_seed(self) -> int | None:
+        return None if self.insecure_seed is None else whole(self.insecure_seed, "insecure_seed") % 2**64
 
     def report(self, path: str | Path | None = None, *, source: str = "called from Python", target: str = "y") -> str:
         """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
@@ -154,18 +119,15 @@ class PrivateEstimator(BaseEstimator):
         facts, plan, privacy = self._report_facts, self.plan_, self.privacy_
         if len(plan.candidates) == 1:
             # a method asked for by name is shown beside the others
-            plan = self._plan(*facts["compared"], compare=True)[1]
+            request, classes = facts["compared"]
+            plan = request.plan(classes, compare=True)
         candidates = [{**c, "accountant": c.get("bound", {}).get("accountant", "")} for c in plan.candidates]
         chosen = next(i for i, c in enumerate(plan.candidates) if c["method"] == plan.method)
         schedule = plan.chosen
         stored = {
             "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows,
             "features": facts["features"], "target": target, "task": facts["task"], "preparation": facts["preparation"],
-            "guarantee": {
-                "unit": "record", "relation": privacy.relation, "epsilon": privacy.allowed_epsilon, "delta": privacy.delta,
-                "certified_epsilon": privacy.epsilon, "grade": schedule["grade"], "insecure_seed": privacy.insecure_seed,
-                "stages": privacy.stages,
-            },
+            "guarantee": privacy.guarantee(),
             "releases": privacy.ledger, "candidates": candidates, "chosen": chosen,
             "by_name": self.method != "auto", "schedule": schedule["schedule"],
             "coefficients": self._named_coefficients(),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from . import _core, accounting
-from ._base import stage
+from . import _core
 from ._docs import documented
-from ._linear import PrivateLinear, Task
+from ._linear import PrivateLinear, Reading
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
 from ._warnings import warn
@@ -26,24 +24,21 @@ if TYPE_CHECKING:
 LABEL_SHARE = _core.LABEL_SHARE
 
 
-def _below(x: float) -> float:
-    return math.nextafter(x, 0.0)
-
-
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
     """Classes, labels and predictions of linear classifiers."""
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
-        """The loss, and whether several classes are fitted one against the rest."""
+    def _class_loss(self) -> Any:
+        """The loss for any number of classes, as the compiled library writes it."""
         raise NotImplementedError
 
-    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
-        loss, one_against_rest = self._loss(n_classes)
-        parts = n_classes if one_against_rest and n_classes > 2 else 1
-        return loss, parts, LABEL_SHARE if self.classes is None else 0.0
+    def _known(self, n_classes: int) -> int | None:
+        return None if self.classes is None else n_classes
 
-    def _labels(self, y: np.ndarray, relation: str, delta: float) -> tuple[np.ndarray, Any, str]:
-        """The classes; what releasing them cost (stage and releases), if anything."""
+    def _target(self, known: int | None) -> dict[str, Any]:
+        return {"classes": {"loss": self._class_loss(), "known": known}}
+
+    def _declared(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        """The classes that are known before anything is released, and how."""
         if isinstance(self.classes, str):
             if self.classes != "public":
                 raise ValueError('classes must be a list of labels, "public" or None')
@@ -53,34 +48,50 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
                     "Unknown label type: continuous. y holds numbers that are not whole and every one of them would be a public class; "
                     "declare classes=[...], or use a regressor"
                 )
-            return found, None, "The labels that occur in y were declared to be public."
-        if self.classes is not None:
-            classes = distinct(labels(self.classes, "classes"))[0]
-            if len(classes) < 2:
-                raise ValueError("classes must list at least two labels")
-            return classes, None, "Classes were declared."
-        epsilon, delta = self.epsilon * LABEL_SHARE, delta * LABEL_SHARE
-        occurring, counts = distinct(y)
-        keys = [f"{i:012d}" for i in range(len(occurring))]
-        advice = (
-            "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
-            "spent); declare them with classes=[...], which costs nothing"
-        )
-        refusal = None
-        try:
-            names, event, (bound, records) = _core.select_labels(
-                dict(zip(keys, counts.tolist())), epsilon, delta, relation, self._seed(1 << 20)
+            return found, "The labels that occur in y were declared to be public."
+        classes = distinct(labels(self.classes, "classes"))[0]
+        if len(classes) < 2:
+            raise ValueError("classes must list at least two labels")
+        return classes, "Classes were declared."
+
+    def _coded(self, y: np.ndarray, classes: np.ndarray, note: str) -> Reading:
+        """Labels as places of classes; a record of another class contributes nothing."""
+        if len(classes) < 2:
+            raise ValueError(
+                f"classification needs at least two classes, but y has {len(classes)} class; declare all with classes=[...]"
             )
+        place = codes(y, classes)
+        self.classes_ = classes
+        values = np.where(place >= 0, place.astype(np.float64), np.nan)
+        return Reading(values, len(classes), f"classification into {len(classes)} classes", note)
+
+    def _read(self, y: np.ndarray) -> Reading | None:
+        if self.classes is not None:
+            return self._coded(y, *self._declared(y))
+        warn(
+            f"classes were not declared: {LABEL_SHARE:.0%} of the budget pays for finding the frequent ones privately; "
+            'give classes=[...], or classes="public" if every label that occurs may be known'
+        )
+        return None
+
+    def _found(self, y: np.ndarray, run: Any) -> Reading:
+        occurring, counts = distinct(y)
+        kept: list[int] | None = None
+        try:
+            kept = run.labels(counts.tolist())
         except _core.PrivacyError as error:
             refusal = str(error)
-        if refusal is not None:
-            raise _core.PrivacyError(advice if delta > 0 else refusal)
-        released = (stage("labels", epsilon, delta, json.loads(event), json.loads(bound)), json.loads(records))
-        kept = occurring[[int(key) for key in names]]
-        if kept.dtype.kind == "O":
+        if kept is None:
+            advice = (
+                "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
+                "spent); declare them with classes=[...], which costs nothing"
+            )
+            raise _core.PrivacyError(refusal if self.delta == 0 else advice)
+        classes = occurring[kept]
+        if classes.dtype.kind == "O":
             # in an order that only the labels that were found decide
-            kept = np.array(sorted_if_comparable(kept.tolist()))
-        return kept, released, "Classes were found privately: those that are frequent enough."
+            classes = np.array(sorted_if_comparable(classes.tolist()))
+        return self._coded(y, classes, "Classes were found privately: those that are frequent enough.")
 
     def fit(self, X: Any, y: Any) -> PrivateLinearClassifier:
         """Fits the model and releases its coefficients within (epsilon, delta).
@@ -102,38 +113,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         same_length(guess, truth)
         weights = None if sample_weight is None else target(sample_weight, "sample_weight")
         return float(np.average(codes(truth, self.classes_) == codes(guess, self.classes_), weights=weights))
-
-    def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
-        budget = (float(self.epsilon), delta)
-        if self.classes is None:
-            warn(
-                f"classes were not declared: {LABEL_SHARE:.0%} of the budget pays for finding the frequent ones privately; "
-                'give classes=[...], or classes="public" if every label that occurs may be known'
-            )
-            # the model depends on the labels that are found, so the whole budget is charged before they are looked at
-            self._charge(accounting.ApproxDpDpEvent(*budget), *budget)
-        classes, before, note = self._labels(y, relation, delta)
-        if len(classes) < 2:
-            raise ValueError(
-                f"classification needs at least two classes, but y has {len(classes)} class; declare all with classes=[...]"
-            )
-        if before is not None:
-            budget = (_below(budget[0] * (1 - LABEL_SHARE)), _below(budget[1] * (1 - LABEL_SHARE)))
-        loss, one_against_rest = self._loss(len(classes))
-        position = codes(y, classes)
-        known = position >= 0
-        if len(classes) == 2:
-            columns = [2.0 * position - 1.0]
-        elif one_against_rest:
-            columns = [np.where(position == k, 1.0, -1.0) for k in range(len(classes))]
-        else:
-            columns = [position.astype(float)]
-        names = ["model"] if len(columns) == 1 else [f"model {k + 1} of {len(columns)}" for k in range(len(columns))]
-        self.classes_ = classes
-        return Task(
-            [np.where(known, column, np.nan) for column in columns], names, loss, budget,
-            f"classification into {len(classes)} classes", note, before=before,
-        )  # fmt: skip
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
@@ -195,10 +174,8 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
     ):  # fmt: skip
         keep(self, locals())
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
-        if n_classes <= 2:
-            return {"name": "logistic", "shift": 0.0}, False
-        return {"name": "softmax", "classes": int(n_classes)}, False
+    def _class_loss(self) -> Any:
+        return "logistic"
 
 
 @with_options(LINEAR_OPTIONS, without=("shift",))
@@ -226,11 +203,11 @@ class LinearSVC(PrivateLinearClassifier):
     ):  # fmt: skip
         keep(self, locals())
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+    def _class_loss(self) -> Any:
         width = number(self.smoothing, "smoothing")
         if not width > 0:
             raise ValueError(f"smoothing is {width}; give a positive number, for example 0.5")
-        return {"name": "smoothed-hinge", "width": width}, True
+        return {"one-against-rest": {"name": "smoothed-hinge", "width": width}}
 
 
 @with_options(LINEAR_OPTIONS)
@@ -257,16 +234,11 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     ):  # fmt: skip
         keep(self, locals())
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
-        losses: dict[str, tuple[dict[str, Any], bool]] = {
-            "log_loss": (
-                {"name": "logistic", "shift": 0.0}
-                if n_classes <= 2
-                else {"name": "softmax", "classes": int(n_classes)},
-                False,
-            ),
-            "hinge": ({"name": "hinge"}, True),
-            "smoothed_hinge": ({"name": "smoothed-hinge", "width": 0.5}, True),
+    def _class_loss(self) -> Any:
+        losses: dict[str, Any] = {
+            "log_loss": "logistic",
+            "hinge": {"one-against-rest": {"name": "hinge"}},
+            "smoothed_hinge": {"one-against-rest": {"name": "smoothed-hinge", "width": 0.5}},
         }
         if not isinstance(self.loss, str) or self.loss not in losses:
             raise ValueError(f"loss is {shown(self.loss)}; choose one of {', '.join(losses)}")

@@ -7,17 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Bounding",
     "BudgetExceeded",
-    "CertifiedPlan",
-    "Examples",
     "FileLedger",
+    "Fit",
+    "FitRun",
     "LABEL_SHARE",
     "METHODS",
     "PrivacyError",
+    "Rows",
     "SequentialAudit",
+    "Session",
     "Training",
     "__version__",
     "audit",
+    "batch_event",
+    "batch_noise",
     "calibrate",
     "certified",
     "choose",
@@ -27,18 +32,15 @@ __all__ = [
     "describe",
     "discrete_gaussian",
     "discrete_laplace",
-    "encode_dense_f32",
-    "encode_dense_f64",
-    "encode_sparse_f32",
-    "encode_sparse_f64",
     "epsilon",
     "gaussian_sum",
     "gdp_estimate",
+    "guarantee_by",
+    "guarantee_delta",
     "histogram",
     "laplace_sum",
     "method_options",
     "parse",
-    "plan",
     "privacy_curve",
     "private_bounds",
     "probability",
@@ -54,6 +56,7 @@ __all__ = [
     "select_labels",
     "sparse_mean",
     "sparse_mean_plans",
+    "sum_noise",
     "true_positive_rates",
 ]
 
@@ -61,8 +64,10 @@ __version__: str
 LABEL_SHARE: float
 METHODS: list[str]
 
-#: (bound, releases) as JSON.
-_Paper = tuple[str, str]
+#: (value, event, bound): of a search, the last two as JSON.
+_Found = tuple[float, str, str]
+#: Charges (run, event as JSON, ε, δ), or raises.
+_Charge = Callable[[str, str, float, float], None]
 #: Event as JSON, ε, δ, relation.
 _Price = tuple[str, float, float, str]
 
@@ -70,13 +75,57 @@ class PrivacyError(ValueError): ...
 class BudgetExceeded(PrivacyError): ...
 
 @final
-class Examples: ...
+class Bounding:
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    intercept: float
+    width: int
+    nonzeros: int
+    row_norm: float
+    @staticmethod
+    def in_ball(features: int, norm: float, intercept: float, max_nonzeros: int | None) -> Bounding: ...
+    @staticmethod
+    def in_box(
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        norm: float,
+        intercept: float,
+        sparse: bool,
+        max_nonzeros: int | None,
+    ) -> Bounding: ...
+    def dense(self, x: NDArray[Any], targets: NDArray[np.float64]) -> Rows: ...
+    def sparse(
+        self,
+        values: NDArray[Any],
+        columns: NDArray[np.int32],
+        offsets: NDArray[np.int32],
+        targets: NDArray[np.float64],
+    ) -> Rows: ...
 
 @final
-class CertifiedPlan:
-    def candidates(self) -> str: ...
-    def method(self) -> str | None: ...
-    def run(self, examples: Examples, seed: int | None) -> tuple[NDArray[np.float64], NDArray[np.float64], str]: ...
+class Rows: ...
+
+@final
+class Fit:
+    delta: float
+    def __new__(cls, rows: int, features: int, nonzeros: int, row_norm: float, request: str) -> Fit: ...
+    def plan(self, classes: int, compare: bool) -> str: ...
+    def open(self, run: str, charge: _Charge | None, seed: int | None, by: str | None) -> FitRun: ...
+
+@final
+class FitRun:
+    def labels(self, counts: list[int]) -> list[int]: ...
+    def fit(
+        self, rows: Rows, classes: int
+    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], str, str, str, float]: ...
+
+@final
+class Session:
+    def __new__(cls, run: str, stage: str, price: _Price, charge: _Charge | None, seed: int | None) -> Session: ...
+    def guarantee(self) -> str: ...
+    def releases(self) -> str: ...
 
 @final
 class FileLedger:
@@ -95,69 +144,14 @@ class Training:
         dimension: int,
         clip_norm: float,
         noise_multiplier: float,
-        price: _Price,
-        seed: int | None,
+        session: Session,
     ) -> Training: ...
-    def bound(self) -> str: ...
     def records(self) -> str: ...
     def sample(self) -> NDArray[np.uint64]: ...
     def step(self, blocks: list[NDArray[Any]]) -> NDArray[np.float64]: ...
 
-def plan(request: str) -> CertifiedPlan: ...
 def method_options() -> str: ...
 def probability(loss: str, margins: NDArray[np.float64]) -> NDArray[np.float64]: ...
-def encode_dense_f32(
-    x: NDArray[np.float32],
-    y: NDArray[np.float64],
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    row_norm: float,
-    intercept: float,
-    whole: float,
-    max_nonzeros: int | None = None,
-) -> Examples: ...
-def encode_dense_f64(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    row_norm: float,
-    intercept: float,
-    whole: float,
-    max_nonzeros: int | None = None,
-) -> Examples: ...
-def encode_sparse_f32(
-    values: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    y: NDArray[np.float64],
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    row_norm: float,
-    intercept: float,
-    whole: float,
-    max_nonzeros: int | None = None,
-) -> Examples: ...
-def encode_sparse_f64(
-    values: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    y: NDArray[np.float64],
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    row_norm: float,
-    intercept: float,
-    whole: float,
-    max_nonzeros: int | None = None,
-) -> Examples: ...
 def epsilon(event_json: str, at_delta: float, under: str, by: str) -> str: ...
 def default_delta(units: int) -> float: ...
 def delta(event_json: str, at_epsilon: float, under: str, by: str) -> str: ...
@@ -166,9 +160,12 @@ def privacy_curve(event_json: str, epsilons: list[float], under: str) -> list[fl
 def true_positive_rates(event_json: str, rates: list[float], under: str) -> list[float]: ...
 def gdp_estimate(event_json: str, under: str) -> float: ...
 def certified(event_json: str, epsilon: float, delta: float, under: str) -> str: ...
-def calibrate(
-    event_of: Callable[[Any], str], what: str, epsilon: float, delta: float, under: str
-) -> tuple[float, str, str]: ...
+def calibrate(event_of: Callable[[Any], str], what: str, epsilon: float, delta: float, under: str) -> _Found: ...
+def sum_noise(law: str, coordinates: int, epsilon: float, delta: float, under: str) -> _Found: ...
+def batch_noise(facts: str, epsilon: float, delta: float, under: str) -> _Found: ...
+def batch_event(facts: str, noise_multiplier: float) -> str: ...
+def guarantee_delta(text: str, epsilon: float) -> float: ...
+def guarantee_by(text: str, by: str) -> str: ...
 def parse(text: str, unknown: float | None) -> str: ...
 def describe(event_json: str) -> str: ...
 def renyi(event_json: str, under: str, orders: list[float]) -> list[tuple[float, float, float] | None]: ...
@@ -198,42 +195,26 @@ class SequentialAudit:
     def conclude(self) -> tuple[str, str]: ...
 
 def gaussian_sum(
-    x: NDArray[np.float64], clip_norm: float, noise_multiplier: float, records: int, price: _Price, seed: int | None
-) -> tuple[NDArray[np.float64], _Paper]: ...
+    x: NDArray[np.float64], clip_norm: float, noise_multiplier: float, records: int, session: Session
+) -> NDArray[np.float64]: ...
 def laplace_sum(
-    x: NDArray[np.float64], clip_norm: float, noise_multiplier: float, records: int, price: _Price, seed: int | None
-) -> tuple[NDArray[np.float64], _Paper]: ...
+    x: NDArray[np.float64], clip_norm: float, noise_multiplier: float, records: int, session: Session
+) -> NDArray[np.float64]: ...
 def second_moment(
-    x: NDArray[np.float64], row_norm: float, noise_multiplier: float, records: int, price: _Price, seed: int | None
-) -> tuple[NDArray[np.float64], _Paper]: ...
-def discrete_laplace(
-    counts: list[int], scale: float, sensitivity: int, price: _Price, seed: int | None
-) -> tuple[list[int], _Paper]: ...
-def histogram(
-    records: NDArray[np.int64], cells: int, scale: float, price: _Price, seed: int | None
-) -> tuple[list[int], _Paper]: ...
-def discrete_gaussian(
-    counts: list[int], sigma: float, sensitivity: float, price: _Price, seed: int | None
-) -> tuple[list[int], _Paper]: ...
-def choose(
-    scores: list[int], law: str, epsilon: float, sensitivity: int, monotone: bool, price: _Price, seed: int | None
-) -> tuple[int, _Paper]: ...
+    x: NDArray[np.float64], row_norm: float, noise_multiplier: float, records: int, session: Session
+) -> NDArray[np.float64]: ...
+def discrete_laplace(counts: list[int], scale: float, sensitivity: int, session: Session) -> list[int]: ...
+def histogram(records: NDArray[np.int64], cells: int, scale: float, session: Session) -> list[int]: ...
+def discrete_gaussian(counts: list[int], sigma: float, sensitivity: float, session: Session) -> list[int]: ...
+def choose(scores: list[int], law: str, epsilon: float, sensitivity: int, monotone: bool, session: Session) -> int: ...
 def quantile_choices(levels: int, under: str) -> int: ...
-def quantiles(
-    x: NDArray[np.float64], levels: list[int], epsilon: float, price: _Price, seed: int | None
-) -> tuple[list[float], _Paper]: ...
-def private_bounds(
-    x: NDArray[np.float64], records: int, epsilon: float, delta: float, under: str, seed: int | None
-) -> tuple[list[tuple[float, float] | None], str, _Paper]: ...
-def select_labels(
-    counts: dict[str, int], epsilon: float, delta: float, under: str, seed: int | None
-) -> tuple[list[str], str, _Paper]: ...
+def quantiles(x: NDArray[np.float64], levels: list[int], epsilon: float, session: Session) -> list[float]: ...
+def private_bounds(x: NDArray[np.float64], records: int, session: Session) -> list[tuple[float, float] | None]: ...
+def select_labels(counts: dict[str, int], session: Session) -> list[str]: ...
 def random_below(bound: int, count: int, seed: int | None) -> list[int]: ...
 def repetition_law(shape: float, mean: float) -> tuple[float, float]: ...
 def repetitions(shape: float, mean: float, seed: int | None) -> int: ...
-def select_best(
-    shape: float, mean: float, run: Callable[[int], tuple[float, int]], price: _Price, seed: int | None
-) -> tuple[int, str, str]: ...
+def select_best(shape: float, mean: float, run: Callable[[int], tuple[float, int]], session: Session) -> int: ...
 def report_html(stored: str) -> str: ...
 
 _MeanFacts = tuple[int, int, float, float, str, float, float]
@@ -245,5 +226,5 @@ def sparse_mean(
     offsets: NDArray[np.int64],
     facts: _MeanFacts,
     method: str,
-    seed: int | None,
-) -> tuple[list[int], list[float], _Paper]: ...
+    session: Session,
+) -> tuple[list[int], list[float]]: ...

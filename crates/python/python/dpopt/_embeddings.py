@@ -8,7 +8,7 @@ import numpy as np
 
 from ._classifiers import PrivateLinearClassifier, ProbabilityMixin
 from ._docs import documented
-from ._linear import Task
+from ._linear import Reading
 from ._options import EMBEDDING_OPTIONS, keep, with_options
 from ._reading import whole
 from ._regressors import PrivateLinearRegressor
@@ -66,7 +66,7 @@ class TowerMixin(EmbeddingMixin):
         users, items = self._sides(len(facts.scale))
         return {**super()._model(facts), "towers": {"users": _ranges(users), "items": _ranges(items)}}
 
-    def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
+    def _decode(self, facts: Bounding, reading: Reading, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         k = whole(self.embedding_dim, "embedding_dim")  # type: ignore[attr-defined]
         table, constant = self._tables(facts, weights[0], k + 1)
         users, items = self._sides(len(facts.scale))
@@ -75,10 +75,10 @@ class TowerMixin(EmbeddingMixin):
         self.embeddings_ = table[:, :k]
         self._user_constant, self._item_constant = centre[users].sum(axis=0), centre[items].sum(axis=0)
         self._users, self._items = users, items
-        self._score_scale, shift = task.scale, task.shift
-        self.coef_, self.intercept_ = table[None, :, k] * task.scale, np.array([constant[k] * task.scale + shift])
+        self._score_scale, shift = reading.scale, reading.shift
+        self.coef_, self.intercept_ = table[None, :, k] * reading.scale, np.array([constant[k] * reading.scale + shift])
         spread = noise[0].reshape(facts.width, k + 1)[: len(facts.scale), k]
-        self.coef_noise_std_ = (spread * facts.scale * task.scale)[None, :]
+        self.coef_noise_std_ = (spread * facts.scale * reading.scale)[None, :]
 
     def user_vectors(self, X: Any) -> np.ndarray:
         """The user's vector of each row (rows × embedding_dim)."""
@@ -128,12 +128,10 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
     ):  # fmt: skip
         keep(self, locals())
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
-        if n_classes <= 2:
-            return {"name": "logistic", "shift": 0.0}, False
-        return {"name": "softmax", "classes": int(n_classes)}, False
+    def _class_loss(self) -> Any:
+        return "logistic"
 
-    def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
+    def _decode(self, facts: Bounding, reading: Reading, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         k = whole(self.embedding_dim, "embedding_dim")
         self.embeddings_, self._constant = self._tables(facts, weights[0], k)
         self.output_ = weights[0][facts.width * k :].reshape(-1, k)
@@ -182,13 +180,23 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
     ):  # fmt: skip
         keep(self, locals())
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+    def _class_loss(self) -> Any:
+        return "logistic"
+
+    def _target(self, known: int | None) -> dict[str, Any]:
+        self._check_binary(known or 2)
+        return super()._target(known)
+
+    def _coded(self, y: np.ndarray, classes: np.ndarray, note: str) -> Reading:
+        self._check_binary(len(classes))
+        return super()._coded(y, classes, note)
+
+    def _check_binary(self, n_classes: int) -> None:
         # one score: several classes are fitted one against the rest, which a model with one pair of towers can't be
         if n_classes > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is multiclass with {n_classes} classes."
             )
-        return {"name": "logistic", "shift": 0.0}, False
 
     def decision_function(self, X: Any) -> np.ndarray:
         """One score per row; positive means the second class."""

@@ -1,9 +1,8 @@
-"""The fit that all linear estimators share: bound the rows, plan, charge, run, decode."""
+"""The fit that all linear estimators share: bound the rows, let the compiled library plan, charge and run, decode."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,36 +11,30 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from . import accounting
-from ._base import PrivateEstimator, share_of, stage
+from ._base import PrivateEstimator
 from ._options import said
-from ._plan import Plan, make_plan
+from ._plan import Plan, Privacy, Request
 from ._reading import number, required, same_length, validated, whole
 from ._rows import Bounding, bounding
 
 
 @dataclass
-class Task:
-    """What is fitted: one column of targets per model, each with an equal share of the model's budget.
+class Reading:
+    """The targets as the compiled library reads them.
 
     Attributes:
-        targets, names: one per model; NaN marks a record that contributes nothing.
-        loss: of the compiled library.
-        budget: (ε, δ) of all models together.
-        scale, shift: predictions are scale·score + shift.
+        values: one number per record: a target, or the place of its class; NaN marks a record that contributes nothing.
+        classes: how many there are (any number where a number is predicted).
         description, preparation: for the report.
-        before: stage and releases of what was released before, and charged already.
+        scale, shift: predictions are scale·score + shift.
     """
 
-    targets: list[np.ndarray]
-    names: list[str]
-    loss: dict[str, Any]
-    budget: tuple[float, float]
+    values: np.ndarray
+    classes: int
     description: str
     preparation: str
     scale: float = 1.0
     shift: float = 0.0
-    before: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
 
 
 class PrivateLinear(PrivateEstimator):
@@ -71,24 +64,19 @@ class PrivateLinear(PrivateEstimator):
             options["method"] = self.method
         return options
 
-    def _plan(
-        self,
-        rows: int,
-        facts: Bounding,
-        loss: dict[str, Any],
-        relation: str,
-        epsilon: float,
-        delta: float,
-        compare: bool = False,
-    ) -> tuple[Any, Plan]:
+    def _request(self, rows: int, facts: Bounding, relation: str, known: int | None) -> Request:
+        """What the compiled library plans from, for a known number of classes or one that is found."""
         options = self._options(facts)
         if facts.intercept and "max_features" in options:
             # the last encoded feature: always kept, not counted
             options["intercept"] = facts.width - 1
-        return make_plan(
-            rows=rows, features=facts.width, nonzeros=facts.nonzeros, row_norm=facts.whole, loss=loss, relation=relation,
-            epsilon=epsilon, delta=delta, options=options, shown_features=len(facts.scale), compare=compare,
-        )  # fmt: skip
+        delta = None if self.delta is None else float(self.delta)
+        asked = {
+            "target": self._target(known), "relation": relation, "epsilon": float(self.epsilon), "delta": delta,
+            "options": options,
+        }  # fmt: skip
+        text = json.dumps(asked, sort_keys=True)
+        return Request(rows, facts.width, facts.nonzeros, facts.row_norm, text, len(facts.scale))
 
     def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> Plan:
         """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
@@ -104,29 +92,27 @@ class PrivateLinear(PrivateEstimator):
             whole(n_features, "n_features"),
             whole(n_classes, "n_classes"),
         )
-        delta = self._delta(n_rows)
         facts = self._facts(None, n_features, quiet=True)
-        loss, parts, share = self._explained(n_classes)
-        epsilon, delta = (self.epsilon * (1 - share), delta * (1 - share)) if share else (self.epsilon, delta)
-        return self._plan(n_rows, facts, loss, relation, *share_of(epsilon, delta, parts), compare=True)[1]
+        return self._request(n_rows, facts, relation, self._known(n_classes)).plan(n_classes, compare=True)
 
-    def _plan_before_labels(self, rows: int, facts: Bounding, relation: str, delta: float) -> None:
-        """Refuses what would be refused for any number of labels, before they are found and paid for."""
-        if getattr(self, "classes", ()) is None:
-            loss, parts, share = self._explained(2)
-            budget = (self.epsilon * (1 - share), delta * (1 - share))
-            _ = self._plan(rows, facts, loss, relation, *share_of(*budget, parts))[1].chosen
+    def _known(self, n_classes: int) -> int | None:
+        """The number of classes, None where it is found privately."""
+        return n_classes
 
-    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
-        """Loss, number of equal stages and share of labels, for `n_classes`."""
-        raise NotImplementedError
-
-    def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
-        """The models to fit; may release something of its own first."""
+    def _target(self, known: int | None) -> dict[str, Any]:
+        """What is predicted, by which loss, as the compiled library writes it."""
         raise NotImplementedError
 
     def _targets(self, y: Any) -> np.ndarray:
         """One label or number per record, read without an error that a record of numbers could cause."""
+        raise NotImplementedError
+
+    def _read(self, y: np.ndarray) -> Reading | None:
+        """The targets; None where classes have to be found first."""
+        raise NotImplementedError
+
+    def _found(self, y: np.ndarray, run: Any) -> Reading:
+        """The targets after classes were found by `run`, which is charged for it."""
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any) -> None:
@@ -134,53 +120,35 @@ class PrivateLinear(PrivateEstimator):
         y = self._targets(required(y, self))
         X = validated(self, X, reset=True)
         same_length(X, y)
-        rows, delta = self._facts_of_rows(X, relation)
+        rows, _ = self._facts_of_rows(X, relation)
         facts = self._facts(X, X.shape[1])
-        self._plan_before_labels(rows, facts, relation, delta)
-        task = self._task(y, relation, delta)
-        whole = (float(self.epsilon), delta)
+        reading = self._read(y)
+        request = self._request(rows, facts, relation, None if reading is None else reading.classes)
+        accountant = None if self.accountant == "auto" else self.accountant
+        run = request.fit().open(type(self).__name__, self._charging(), self._insecure_seed(), accountant)
+        if reading is None:
+            reading = self._found(y, run)
+        released = run.fit(facts.encode(X, reading.values), reading.classes)
+        weights, noise, described, guarantee, releases, planning_seconds = released
 
-        started = time.perf_counter()
-        parts = len(task.targets)
-        part = share_of(*task.budget, parts)
-        runnable, plan = self._plan(rows, facts, task.loss, relation, *part)
-        chosen = plan.chosen
-        planning_seconds = time.perf_counter() - started
-
-        stages: list[dict[str, Any]] = []
-        ledger: list[list[dict[str, Any]]] = []
-        if task.before is not None:
-            stages, ledger = [task.before[0]], [task.before[1]]
-        else:
-            # certified part by part: the sum of the parts is what is charged
-            several = accounting.ApproxDpDpEvent(part[0] * parts, part[1] * parts)
-            self._charge(plan.event if parts == 1 else several, *whole)
-        weights, noise = [], []
-        for k, (target, name) in enumerate(zip(task.targets, task.names)):
-            released, spread, records = runnable.run(facts.encode(X, target), self._seed(k))
-            weights.append(released)
-            noise.append(spread)
-            stages.append(stage(name, *part, chosen["event"], chosen["bound"]))
-            ledger.append(json.loads(records))
-
-        self._decode(facts, task, weights, noise)
-        self.plan_, self.noise_std_ = plan, plan.noise_std
+        self._decode(facts, reading, weights, noise)
+        self.plan_ = request.shown(described)
+        self.noise_std_ = self.plan_.noise_std
         self._range = (facts.lower, facts.upper, facts.centre)
-        self.privacy_ = self._privacy(stages, ledger, relation, *whole)
+        self.privacy_ = Privacy.of(guarantee, releases)
         # everything that was planned beside the chosen method is planned for the report, if one is asked for
-        compared = (rows, facts, task.loss, relation, *part)
         self._report_facts = {
-            "compared": compared,
-            "features": facts.width, "task": task.description, "preparation": [task.preparation, facts.note],
+            "compared": (request, reading.classes),
+            "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note],
             "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
         }  # fmt: skip
 
-    def _decode(self, facts: Bounding, task: Task, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
+    def _decode(self, facts: Bounding, reading: Reading, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         """Released weights (one array per model) as attributes in the units of X: post-processing."""
         coef, intercept = facts.decode(np.vstack([w.reshape(-1, facts.width) for w in weights]))
         spread = np.vstack([s.reshape(-1, facts.width) for s in noise])
-        self.coef_, self.intercept_ = coef * task.scale, intercept * task.scale + task.shift
-        self.coef_noise_std_ = spread[:, : coef.shape[1]] * facts.scale * task.scale
+        self.coef_, self.intercept_ = coef * reading.scale, intercept * reading.scale + reading.shift
+        self.coef_noise_std_ = spread[:, : coef.shape[1]] * facts.scale * reading.scale
 
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -205,4 +173,4 @@ def _finite(X: Any, lower: np.ndarray, upper: np.ndarray, centre: np.ndarray) ->
     return X
 
 
-__all__ = ["PrivateLinear", "Task"]
+__all__ = ["PrivateLinear", "Reading"]

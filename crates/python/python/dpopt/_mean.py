@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import _core, accounting
-from ._base import PrivateEstimator, stage
+from . import _core
+from ._base import PrivateEstimator
 from ._html import table
 from ._options import keep
-from ._plan import GAUSSIAN_SAMPLER_ERROR, Plan
+from ._plan import Plan, Privacy
 from ._reading import validated, whole
 from ._rows import Bounding, bounding
 
@@ -49,30 +49,25 @@ class MeanEstimator(PrivateEstimator):
         tags.target_tags.required = False
         return tags
 
-    def _calibrated(self, dimension: int, relation: str, delta: float) -> accounting.Calibration:
-        if delta <= 0:
-            raise ValueError("Gaussian noise needs delta > 0; give a small delta, for example 1e-6")
-        return accounting.calibrate(
-            lambda z: accounting.ApproximateDpEvent(dimension * GAUSSIAN_SAMPLER_ERROR, accounting.GaussianDpEvent(z)),
-            float(self.epsilon), delta, relation=relation,
-        )  # fmt: skip
-
     def _scaling(self, n_features: int, quiet: bool) -> Bounding:
         return bounding(n_features, self.bounds, self.row_norm, 0.0, False, quiet)
 
     def _planned(
         self, rows: int, n_features: int, relation: str, delta: float, scaling: Bounding
     ) -> tuple[float, Plan]:
-        found = self._calibrated(n_features, relation, delta)
-        std = found.value / scaling.scale / rows
+        if delta <= 0:
+            raise ValueError("Gaussian noise needs delta > 0; give a small delta, for example 1e-6")
+        noise, event, text = _core.sum_noise("gaussian", n_features, float(self.epsilon), delta, relation)
+        bound = json.loads(text)
+        std = noise / scaling.scale / rows
         chosen = {
-            "method": "clipped-mean", "grade": "certified", "noise_multiplier": found.value, "steps": 1,
-            "gradients": float(rows), "predicted_excess_risk": float(np.sum(std**2)), "epsilon": float(found.bound),
-            "delta": delta, "allowed_epsilon": float(self.epsilon), "relation": relation, "bound": found.bound.details,
-            "event": found.event.to_dict(), "schedule": {"clip_norm": 1.0, "noise_std": found.value}, "assumptions": [],
+            "method": "clipped-mean", "grade": "certified", "noise_multiplier": noise, "steps": 1,
+            "gradients": float(rows), "predicted_excess_risk": float(np.sum(std**2)), "epsilon": bound["upper"],
+            "delta": delta, "allowed_epsilon": float(self.epsilon), "relation": relation, "bound": bound,
+            "event": json.loads(event), "schedule": {"clip_norm": 1.0, "noise_std": noise}, "assumptions": [],
             "warnings": [],
         }  # fmt: skip
-        return found.value, Plan("clipped-mean", [chosen], rows, n_features, float(self.epsilon), delta, relation)
+        return noise, Plan("clipped-mean", [chosen], rows, n_features, float(self.epsilon), delta, relation)
 
     def explain(self, n_rows: int, n_features: int) -> Plan:
         """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise."""
@@ -88,18 +83,17 @@ class MeanEstimator(PrivateEstimator):
         scaling = self._scaling(X.shape[1], quiet=False)
         noise, self.plan_ = self._planned(rows, X.shape[1], relation, delta, scaling)
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
-        self._charge(self.plan_.event, float(self.epsilon), delta)
+        session = _core.Session(type(self).__name__, "mean", price, self._charging(), self._insecure_seed())
         with np.errstate(all="ignore"):
             # what is not finite then counts as 0, which is the centre
             bounded = (
                 np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre
             ) * scaling.scale
         # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
-        total, (bound, records) = _core.gaussian_sum(bounded, 1.0, noise, rows, price, self._seed(0))
+        total = _core.gaussian_sum(bounded, 1.0, noise, rows, session)
         self.mean_ = total / rows / scaling.scale + scaling.centre
         self.noise_std_ = noise / rows / scaling.scale
-        one = stage("mean", float(self.epsilon), delta, self.plan_.chosen["event"], json.loads(bound))
-        self.privacy_ = self._privacy([one], [json.loads(records)], relation, float(self.epsilon), delta)
+        self.privacy_ = Privacy.of_session(session, self.accountant)
         return self
 
     def report(self, path: Any = None, **names: Any) -> str:

@@ -9,9 +9,6 @@ from typing import Any
 
 from . import _core, accounting
 
-#: Total variation of one rounded Gaussian sample from the exact law.
-GAUSSIAN_SAMPLER_ERROR = 2.0**-110
-
 #: What is written beside every guarantee of seeded noise.
 VOID = " — VOID: the noise was seeded"
 
@@ -23,7 +20,9 @@ class Plan:
     Attributes:
         method: the chosen method, or None if none applies.
         candidates: one dict per method (noise multiplier, steps, predicted risk, certified ε, schedule, or a reason).
-        n_rows, n_features, epsilon, delta, relation: what was planned for (the budget of the model stage).
+        n_rows, n_features, epsilon, delta, relation: what was planned for (the budget of one model).
+        models: how many models are fitted, one for each class where each class is fitted against the rest.
+        refusal: why there is no chosen method.
     """
 
     method: str | None
@@ -33,6 +32,8 @@ class Plan:
     epsilon: float
     delta: float
     relation: str
+    models: int = 1
+    refusal: str | None = None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -40,10 +41,7 @@ class Plan:
         for candidate in self.candidates:
             if candidate["method"] == self.method and not candidate.get("not_applicable"):
                 return candidate
-        # one that was asked for by name stands first
-        refused = [c for c in self.candidates if c.get("not_applicable")]
-        reasons = "; ".join(f"{c['method']}: {c['not_applicable']}" for c in refused)
-        raise _core.PrivacyError(f"no method applies; {reasons}")
+        raise _core.PrivacyError(self.refusal or "no method applies")
 
     @property
     def schedule(self) -> dict[str, Any]:
@@ -94,6 +92,9 @@ class Privacy:
         epsilon: certified ε of everything the fit released (at `delta`), rounded up.
         delta: δ of the whole fit.
         relation: which data sets are neighbours.
+        unit: who is protected.
+        allowed_epsilon: ε that was allowed.
+        grade: ``"certified"``, or ``"research"`` where a part is not proved.
         event: what was released.
         stages: name, ε, δ, event and bound of each part, in order.
         ledger: what was released, in order: label, event, count per stage.
@@ -103,24 +104,47 @@ class Privacy:
     epsilon: float
     delta: float
     relation: str
+    unit: str
     allowed_epsilon: float
+    grade: str
     event: accounting.DpEvent
     stages: list[dict[str, Any]] = field(repr=False)
     ledger: list[list[dict[str, Any]]] = field(repr=False)
     insecure_seed: bool = False
 
+    @classmethod
+    def of(cls, guarantee: str, releases: str) -> Privacy:
+        """From the compiled library's guarantee and what was released, both as JSON."""
+        promised = json.loads(guarantee)
+        events = [accounting.from_dict(stage["event"]) for stage in promised["stages"]]
+        return cls(
+            promised["certified_epsilon"], promised["delta"], promised["relation"], promised["unit"], promised["epsilon"],
+            promised["grade"], events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"],
+            json.loads(releases), promised["insecure_seed"],
+        )  # fmt: skip
+
+    @classmethod
+    def of_session(cls, session: Any, accountant: str = "auto") -> Privacy:
+        """Of a session of the compiled library, accounted by one accountant or the tightest."""
+        guarantee = session.guarantee()
+        if accountant != "auto":
+            guarantee = _core.guarantee_by(guarantee, accountant)
+        return cls.of(guarantee, session.releases())
+
+    def guarantee(self) -> dict[str, Any]:
+        """The guarantee in the form of model files and reports."""
+        return {
+            "unit": self.unit, "relation": self.relation, "epsilon": self.allowed_epsilon, "delta": self.delta,
+            "certified_epsilon": self.epsilon, "grade": self.grade, "insecure_seed": self.insecure_seed,
+            "stages": self.stages,
+        }  # fmt: skip
+
     def delta_at(self, epsilon: float) -> float:
         """A certified δ of the same release at another ε; 1.0 where nothing is certified."""
-        if len(self.stages) == 1:
-            return float(accounting.delta(self.stages[0]["event"], epsilon, relation=self.relation))
-        spent = sum(stage["bound"]["upper"] for stage in self.stages[:-1])
-        if epsilon < spent:
-            return 1.0
-        last = accounting.delta(self.stages[-1]["event"], epsilon - spent, relation=self.relation)
-        return min(1.0, float(last) + sum(stage["delta"] for stage in self.stages[:-1]))
+        return float(_core.guarantee_delta(json.dumps(self.guarantee()), epsilon))
 
     def __str__(self) -> str:
-        text = f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy per record, {self.relation}"
+        text = f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy per {self.unit}, {self.relation}"
         return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:
@@ -133,31 +157,41 @@ class Privacy:
 
 
 @functools.lru_cache(maxsize=256)
-def _planned(request: str) -> Any:
+def _fit(rows: int, features: int, nonzeros: int, row_norm: float, request: str) -> Any:
     """Plans depend on public facts only and can be run many times, so equal requests are planned once."""
-    return _core.plan(request)
+    return _core.Fit(rows, features, nonzeros, row_norm, request)
 
 
-def make_plan(
-    *,
-    rows: int,
-    features: int,
-    nonzeros: int,
-    row_norm: float,
-    loss: dict[str, Any],
-    relation: str,
-    epsilon: float,
-    delta: float,
-    options: dict[str, Any],
-    shown_features: int,
-    compare: bool,
-) -> tuple[Any, Plan]:
-    """The runnable plan of the compiled library and its description."""
-    request = {
-        "rows": rows, "features": features, "nonzeros": nonzeros, "row_norm": row_norm, "loss": loss, "relation": relation,
-        "epsilon": epsilon, "delta": delta, "options": options,
-        "compare": compare,
-    }  # fmt: skip
-    runnable = _planned(json.dumps(request, sort_keys=True))
-    shown = Plan(runnable.method(), json.loads(runnable.candidates()), rows, shown_features, epsilon, delta, relation)
-    return runnable, shown
+@dataclass(frozen=True)
+class Request:
+    """Public facts of a fit: plain values, from which the compiled library plans it.
+
+    Attributes:
+        rows: number of records.
+        features, nonzeros, row_norm: of a bounded row.
+        asked: target, relation, ε, δ and options, as JSON.
+        shown_features: columns of X.
+    """
+
+    rows: int
+    features: int
+    nonzeros: int
+    row_norm: float
+    asked: str
+    shown_features: int
+
+    def fit(self) -> Any:
+        """The fit of the compiled library, to be planned or run."""
+        return _fit(self.rows, self.features, self.nonzeros, self.row_norm, self.asked)
+
+    def plan(self, classes: int, compare: bool) -> Plan:
+        """The plan for so many classes; beside a method asked for by name all others to `compare`."""
+        return self.shown(self.fit().plan(classes, compare))
+
+    def shown(self, described: str) -> Plan:
+        """A plan as the compiled library describes it."""
+        plan = json.loads(described)
+        return Plan(
+            plan["method"], plan["candidates"], self.rows, self.shown_features, plan["epsilon"], plan["delta"],
+            json.loads(self.asked)["relation"], plan["models"], plan["refusal"],
+        )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from ._docs import documented
-from ._linear import PrivateLinear, Task
+from ._linear import PrivateLinear, Reading
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import number, same_length, shown, target
 from ._rows import Bounding, _pair
@@ -27,8 +27,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
     def _loss(self) -> dict[str, Any]:
         return {"name": "squared"}
 
-    def _explained(self, n_classes: int) -> tuple[dict[str, Any], int, float]:
-        return self._loss(), 1, 0.0
+    def _target(self, known: int | None) -> dict[str, Any]:
+        return {"number": self._loss()}
 
     def _target_range(self) -> tuple[float, float]:
         if self.target_bounds is None:
@@ -69,14 +69,11 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
             )
         )
 
-    def _task(self, y: np.ndarray, relation: str, delta: float) -> Task:
+    def _read(self, y: np.ndarray) -> Reading:
         lower, upper = self._target_range()
         middle, half = (lower + upper) / 2, (upper - lower) / 2
         scaled = np.clip((np.clip(y, lower, upper) - middle) / half, -1.0, 1.0)
-        return Task(
-            [scaled], ["model"], self._loss(), (float(self.epsilon), delta), "regression",
-            f"The target is clipped to [{lower:g}, {upper:g}].", scale=half, shift=middle,
-        )  # fmt: skip
+        return Reading(scaled, 1, "regression", f"The target is clipped to [{lower:g}, {upper:g}].", half, middle)
 
     def predict(self, X: Any) -> np.ndarray:
         """X·coef + intercept."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,40 +19,23 @@ from ._reading import array, number, shown
 from ._warnings import warn
 
 
-@dataclass(frozen=True)
 class Bounding:
-    """How rows are bounded: x ↦ scale·(clip(x, lower, upper) − centre), then clipped to l2 norm `row_norm`."""
+    """How rows are bounded, x ↦ scale·(clip(x, lower, upper) − centre) clipped to l2 norm 1, by the compiled library; and in words."""
 
-    lower: np.ndarray
-    upper: np.ndarray
-    scale: np.ndarray
-    centre: np.ndarray
-    row_norm: float
-    intercept: float
-    note: str
-    max_nonzeros: int | None = None
-
-    @property
-    def whole(self) -> float:
-        """Norm of a row with its constant, rounded up."""
-        return math.nextafter(math.hypot(self.row_norm, np.float32(self.intercept)) * (1 + 1e-12), math.inf)
-
-    @property
-    def width(self) -> int:
-        return len(self.scale) + (self.intercept != 0)
-
-    @property
-    def nonzeros(self) -> int:
-        """No encoded row has more entries."""
-        if self.max_nonzeros is None:
-            return self.width
-        return min(self.width, self.max_nonzeros + (self.intercept != 0))
+    def __init__(self, compiled: Any, note: str) -> None:
+        self._compiled, self.note = compiled, note
+        self.lower, self.upper = compiled.lower, compiled.upper
+        self.scale, self.centre = compiled.scale, compiled.centre
+        #: The constant that every row ends with, 0 if there is none.
+        self.intercept: float = compiled.intercept
+        #: Entries of a bounded row, and how many of them may differ from 0.
+        self.width: int = compiled.width
+        self.nonzeros: int = compiled.nonzeros
+        #: l2 norm that no bounded row exceeds.
+        self.row_norm: float = compiled.row_norm
 
     def encode(self, X: Any, targets: np.ndarray) -> Any:
-        """Encoded records for the compiled library."""
-        facts = (
-            self.lower, self.upper, self.scale, self.centre, self.row_norm, self.intercept, self.whole, self.max_nonzeros
-        )  # fmt: skip
+        """Bounded records for the compiled library; a target that is NaN marks a record that contributes nothing."""
         targets = np.ascontiguousarray(targets, dtype=np.float64)
         if sp.issparse(X):
             X = X.tocsr()
@@ -62,18 +44,15 @@ class Bounding:
             if X.indptr[-1] > np.iinfo(np.int32).max:
                 raise ValueError("the sparse matrix has more than 2^31 stored values; fit on fewer rows")
             indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
-            encode = _core.encode_sparse_f32 if single else _core.encode_sparse_f64
-            return encode(data, np.ascontiguousarray(indices), np.ascontiguousarray(indptr), targets, *facts)
+            return self._compiled.sparse(data, np.ascontiguousarray(indices), np.ascontiguousarray(indptr), targets)
         X = np.asarray(X)
-        if X.dtype == np.float32:
-            return _core.encode_dense_f32(X, targets, *facts)
-        return _core.encode_dense_f64(X.astype(np.float64, copy=False), targets, *facts)
+        return self._compiled.dense(X if X.dtype == np.float32 else X.astype(np.float64, copy=False), targets)
 
     def decode(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (outputs × features) and intercepts in the units of X: post-processing."""
         d = len(self.scale)
         coef = weights[:, :d] * self.scale
-        intercept = weights[:, d] * float(np.float32(self.intercept)) if self.intercept else np.zeros(len(weights))
+        intercept = weights[:, d] * self.intercept if self.intercept else np.zeros(len(weights))
         return coef, intercept - coef @ self.centre
 
 
@@ -96,9 +75,9 @@ def bounding(
         isinstance(max_nonzeros, (int, np.integer)) and operator.index(max_nonzeros) >= 1
     ):
         raise ValueError(f"max_nonzeros is {shown(max_nonzeros)}; give a whole number, at least 1, or None")
-    unlimited = np.full(n_features, np.inf)
+    most = None if max_nonzeros is None else operator.index(max_nonzeros)
+    norm = 1.0 if row_norm is None else float(row_norm)
     if bounds is None:
-        norm = 1.0 if row_norm is None else float(row_norm)
         if row_norm is None and not quiet:
             warn(
                 "no public bounds were given, so every row is clipped to l2 norm 1 in the units of X; nothing is read off the "
@@ -106,27 +85,13 @@ def bounding(
                 "feature), or row_norm= with a length that few rows exceed"
             )
         note = f"Every row is clipped to norm {norm:g}; no bounds were declared."
-        # divided by the norm, so that bounded rows have norm at most 1
-        scale = np.full(n_features, 1.0 / norm)
-        return Bounding(-unlimited, unlimited, scale, np.zeros(n_features), 1.0, intercept_scaling, note, max_nonzeros)
+        return Bounding(_core.Bounding.in_ball(n_features, norm, intercept_scaling, most), note)
     lower, upper = (of_each(b, n_features, "bounds") for b in _pair(bounds))
-    if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
-        raise ValueError("bounds must be finite with lower < upper for every feature")
-    root = math.sqrt(n_features)
-    half: Any
-    centre: Any
-    if sparse:
-        # centring would fill the zeros
-        half, centre = np.maximum(np.abs(lower), np.abs(upper)), np.zeros(n_features)
-    else:
-        half, centre = (upper - lower) / 2, (upper + lower) / 2
-    norm = 1.0 if row_norm is None else float(row_norm)
-    if norm > 1:
-        raise ValueError(f"row_norm is {norm:g}, but with bounds no row is longer than 1 after scaling; give at most 1")
+    # a sparse matrix is not centred, which would fill the zeros
+    compiled = _core.Bounding.in_box(lower, upper, norm, intercept_scaling, sparse, most)
     note = "Features are clipped to declared bounds and scaled so that no row is longer than 1"
     note += "." if norm == 1 else f"; rows are then clipped to norm {norm:g}."
-    # divided by norm: a smaller row_norm gives the same relative noise to shorter rows
-    return Bounding(lower, upper, 1.0 / (half * root * norm), centre, 1.0, intercept_scaling, note, max_nonzeros)
+    return Bounding(compiled, note)
 
 
 def of_each(given: Any, n_features: int, name: str) -> np.ndarray:

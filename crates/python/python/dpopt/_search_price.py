@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from . import _core, accounting
 from ._html import table
-from ._plan import GAUSSIAN_SAMPLER_ERROR
+
+#: Total variation of one rounded Gaussian sample from the exact law.
+GAUSSIAN_SAMPLER_ERROR = 2.0**-110
 
 #: Shape η of each law of the number of runs.
 SHAPES = {"logarithmic": 0.0, "geometric": 1.0, "poisson": math.inf}

@@ -67,9 +67,9 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
     ):  # fmt: skip
         keep(self, locals())
 
-    def _loss(self, n_classes: int) -> tuple[dict[str, Any], bool]:
+    def _class_loss(self) -> Any:
         self._check_k()
-        return {"name": "logistic", "shift": 0.0}, True
+        return {"one-against-rest": {"name": "logistic", "shift": 0.0}}
 
 
 @with_options(SPARSE_OPTIONS)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from . import _core, accounting
-from ._plan import GAUSSIAN_SAMPLER_ERROR
 from ._reading import array, number, shown, target, whole
 from ._warnings import refuse_seed
 
@@ -87,20 +86,18 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         relation = accounting._relation(relation)
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
-        error = steps * (dimension + len(self._y) + 42) * GAUSSIAN_SAMPLER_ERROR
-
-        def event(z: float) -> accounting.DpEvent:
-            # also for probability 1: the curator charges the batch as the Poisson sample that it is
-            one = accounting.PoissonSampledDpEvent(self._q, accounting.GaussianDpEvent(z))
-            return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, steps))
-
-        self.noise_multiplier = accounting.calibrate(event, epsilon, delta, relation=relation).value
-        self.event = event(self.noise_multiplier)
+        facts = json.dumps({
+            "records": len(self._y), "sampling_probability": self._q, "steps": steps, "dimension": dimension,
+        })  # fmt: skip
+        epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
+        self.noise_multiplier, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
+        self.event = accounting.from_json(event)
         refuse_seed(insecure_seed, charged=False)
+        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        session = _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), None, seed)
         self._training = _core.Training(
-            len(self._y), self._q, dimension, number(clip_norm, "clip_norm"), self.noise_multiplier,
-            (self.event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), relation), insecure_seed,
-        )  # fmt: skip
+            len(self._y), self._q, dimension, number(clip_norm, "clip_norm"), self.noise_multiplier, session
+        )
 
     @property
     def releases(self) -> list[dict[str, Any]]:

@@ -160,6 +160,10 @@ class Ledger:
                 )
             self._entries.append(Entry(name, event, epsilon, delta))
 
+    def _charge(self, name: str, event: str, epsilon: float, delta: float) -> None:
+        """As :meth:`charge`, for a session of the compiled library: the event as JSON."""
+        self.charge(name, accounting.from_json(event), epsilon=epsilon, delta=delta)
+
     def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
         def below(exact: Fraction) -> float:
             near = float(exact)

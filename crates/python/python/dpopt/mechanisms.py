@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, accounting
-from ._plan import GAUSSIAN_SAMPLER_ERROR, VOID
+from ._plan import VOID
 from ._reading import array, as_table, distinct, hashable, integers, number, shown, sorted_if_comparable, table, whole
 from ._reading import labels as read_labels
 from ._warnings import refuse_seed
@@ -104,21 +104,41 @@ def _pay(
     relation: str,
     ledger: Ledger | None,
     seed: int | None,
-) -> tuple[str, float, float, str]:
-    """Charges the ledger; returns what the compiled library certifies the release for."""
+) -> Any:
+    """A session of the compiled library that was charged for `event`: what the release goes through."""
     refuse_seed(seed, charged=ledger is not None)
-    if ledger is not None:
-        ledger.charge(name, event, epsilon=epsilon, delta=delta, relation=relation)
-    return (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation))
+    under = accounting._relation(relation)
+    if ledger is not None and ledger.relation != under:
+        raise ValueError(
+            f"the ledger is kept for {ledger.relation} but this charge is stated for {under}; use the same relation"
+        )
+    price = (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), under)
+    return _core.Session(name, name, price, None if ledger is None else ledger._charge, seed)
 
 
-def _release(
-    value: Any, event: accounting.DpEvent, epsilon: float, delta: float, paper: tuple[str, str], seed: int | None
-) -> Release:
-    bound, records = paper
+def _release(value: Any, epsilon: float, delta: float, session: Any) -> Release:
+    promised = json.loads(session.guarantee())
+    (stage,), (records,) = promised["stages"], json.loads(session.releases())
+    bound = accounting.Bound(stage["bound"])
     return Release(
-        value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(records), seed is not None
+        value, accounting.from_dict(stage["event"]), epsilon, delta, bound, records, promised["insecure_seed"]
     )
+
+
+def _least(
+    law: str,
+    name: str,
+    coordinates: int,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    ledger: Ledger | None,
+    seed: int | None,
+) -> tuple[float, Any]:
+    """The least noise of one sum within (ε, δ), and the session after the ledger was charged."""
+    under = accounting._relation(relation)
+    noise, event, _ = _core.sum_noise(law, coordinates, number(epsilon, "epsilon"), number(delta, "delta"), under)
+    return noise, _pay(name, accounting.from_json(event), epsilon, delta, relation, ledger, seed)
 
 
 def _calibrated(
@@ -129,10 +149,10 @@ def _calibrated(
     relation: str,
     ledger: Ledger | None,
     seed: int | None,
-) -> tuple[float, accounting.DpEvent, tuple[str, float, float, str]]:
-    """The least noise within (ε, δ), its event, and the price after the ledger was charged."""
+) -> tuple[float, Any]:
+    """The least noise within (ε, δ), and the session after the ledger was charged."""
     found = accounting.calibrate(event, epsilon, delta, relation=relation)
-    return found.value, found.event, _pay(name, found.event, epsilon, delta, relation, ledger, seed)
+    return found.value, _pay(name, found.event, epsilon, delta, relation, ledger, seed)
 
 
 def gaussian_sum(
@@ -158,13 +178,10 @@ def gaussian_sum(
     """
     values = _matrix(values)
     records = _records(len(values), n_rows, relation)
-    error = values.shape[1] * GAUSSIAN_SAMPLER_ERROR
-    noise, event, price = _calibrated(
-        "gaussian sum", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
-        ledger, insecure_seed,
-    )  # fmt: skip
-    total, paper = _core.gaussian_sum(values, number(clip_norm, "clip_norm"), noise, records, price, insecure_seed)
-    return _release(total, event, epsilon, delta, paper, insecure_seed)
+    size = values.shape[1]
+    noise, session = _least("gaussian", "gaussian sum", size, epsilon, delta, relation, ledger, insecure_seed)
+    total = _core.gaussian_sum(values, number(clip_norm, "clip_norm"), noise, records, session)
+    return _release(total, epsilon, delta, session)
 
 
 def laplace_sum(
@@ -188,13 +205,10 @@ def laplace_sum(
     records = _records(len(values), n_rows, relation)
     # the sampler's error needs a δ, however small
     allowed = delta if delta > 0 else 1e-30
-    error = values.shape[1] * DISCRETE_SAMPLER_ERROR
-    noise, event, price = _calibrated(
-        "laplace sum", lambda b: accounting.ApproximateDpEvent(error, accounting.LaplaceDpEvent(b)), epsilon, allowed, relation,
-        ledger, insecure_seed,
-    )  # fmt: skip
-    total, paper = _core.laplace_sum(values, number(clip_norm, "clip_norm"), noise, records, price, insecure_seed)
-    return _release(total, event, epsilon, allowed, paper, insecure_seed)
+    size = values.shape[1]
+    noise, session = _least("laplace", "laplace sum", size, epsilon, allowed, relation, ledger, insecure_seed)
+    total = _core.laplace_sum(values, number(clip_norm, "clip_norm"), noise, records, session)
+    return _release(total, epsilon, allowed, session)
 
 
 @dataclass(frozen=True, repr=False)
@@ -290,23 +304,23 @@ def sparse_mean(
     if "not_applicable" in plan:
         raise _core.PrivacyError(plan["not_applicable"])
     event = accounting.from_json(plan["event"])
-    under = _pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed)[3]
+    session = _pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed)
     facts = (
         records,
         dimension,
         number(sparsity, "sparsity"),
         number(norm, "norm"),
-        under,
+        accounting._relation(relation),
         number(epsilon, "epsilon"),
         number(delta, "delta"),
     )
-    indices, entries, (bound, released) = _core.sparse_mean(
-        csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], insecure_seed
+    indices, entries = _core.sparse_mean(
+        csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], session
     )
     value = scipy.sparse.csr_array((entries, indices, [0, len(indices)]), shape=(1, dimension))
+    done = _release(value, epsilon, delta, session)
     return SparseMean(
-        value, event, epsilon, delta, accounting.Bound(json.loads(bound)), json.loads(released), insecure_seed is not None,
-        plan["method"], plan["error_bound"],
+        value, done.event, epsilon, delta, done.bound, done.records, done.insecure_seed, plan["method"], plan["error_bound"]
     )  # fmt: skip
 
 
@@ -332,13 +346,10 @@ def second_moment(
     """
     values = _matrix(values)
     records = _records(len(values), n_rows, relation)
-    error = values.shape[1] * (values.shape[1] + 1) / 2 * GAUSSIAN_SAMPLER_ERROR
-    noise, event, price = _calibrated(
-        "second moment", lambda z: accounting.ApproximateDpEvent(error, accounting.GaussianDpEvent(z)), epsilon, delta, relation,
-        ledger, insecure_seed,
-    )  # fmt: skip
-    matrix, paper = _core.second_moment(values, number(row_norm, "row_norm"), noise, records, price, insecure_seed)
-    return _release(matrix, event, epsilon, delta, paper, insecure_seed)
+    size = values.shape[1] * (values.shape[1] + 1) // 2
+    noise, session = _least("gaussian", "second moment", size, epsilon, delta, relation, ledger, insecure_seed)
+    matrix = _core.second_moment(values, number(row_norm, "row_norm"), noise, records, session)
+    return _release(matrix, epsilon, delta, session)
 
 
 def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[float, accounting.DpEvent]:
@@ -378,9 +389,8 @@ def histogram(
         (listed.get(v, -1) if hashable(v) else -1 for v in read_labels(values, "values").tolist()), dtype=np.int64
     )
     scale, event = _laplace_scale(epsilon, 1, relation)
-    price = _pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    noisy, paper = _core.histogram(cells, len(listed), scale, price, insecure_seed)
-    return _release(noisy, event, epsilon, 0.0, paper, insecure_seed)
+    session = _pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed)
+    return _release(_core.histogram(cells, len(listed), scale, session), epsilon, 0.0, session)
 
 
 def discrete_laplace_counts(
@@ -403,9 +413,9 @@ def discrete_laplace_counts(
     """
     made = integers(counts, "counts")
     scale, event = _laplace_scale(epsilon, sensitivity, relation)
-    price = _pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    noisy, paper = _core.discrete_laplace(made, scale, whole(sensitivity, "sensitivity"), price, insecure_seed)
-    return _release(noisy, event, epsilon, 0.0, paper, insecure_seed)
+    session = _pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed)
+    noisy = _core.discrete_laplace(made, scale, whole(sensitivity, "sensitivity"), session)
+    return _release(noisy, epsilon, 0.0, session)
 
 
 def discrete_gaussian_counts(
@@ -433,9 +443,9 @@ def discrete_gaussian_counts(
         # the compiled mechanism's event
         return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
-    sigma, done, price = _calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed)
-    noisy, paper = _core.discrete_gaussian(made, sigma, number(sensitivity, "sensitivity"), price, insecure_seed)
-    return _release(noisy, done, epsilon, delta, paper, insecure_seed)
+    sigma, session = _calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed)
+    noisy = _core.discrete_gaussian(made, sigma, number(sensitivity, "sensitivity"), session)
+    return _release(noisy, epsilon, delta, session)
 
 
 def choose(
@@ -472,11 +482,11 @@ def choose(
         event = accounting.PermuteAndFlipDpEvent(number(epsilon, "epsilon"))
     else:
         raise ValueError(f"mechanism is {shown(mechanism)}; choose permute-and-flip or exponential")
-    price = _pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    index, paper = _core.choose(
-        made, mechanism, number(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone, price, insecure_seed
+    session = _pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed)
+    index = _core.choose(
+        made, mechanism, number(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone, session
     )
-    return _release(index, event, epsilon, 0.0, paper, insecure_seed)
+    return _release(index, epsilon, 0.0, session)
 
 
 def quantiles(
@@ -514,11 +524,11 @@ def quantiles(
         one = accounting.ExponentialMechanismDpEvent(1.0 / noise)
         return one if choices == 1 else accounting.SelfComposedDpEvent(one, choices)
 
-    noise, done, price = _calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed)
-    found, paper = _core.quantiles(column, sorted(thousandths), 1.0 / noise, price, insecure_seed)
+    noise, session = _calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed)
+    found = _core.quantiles(column, sorted(thousandths), 1.0 / noise, session)
     # in the order in which they were asked for
     place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
-    return _release([found[i] for i in place], done, epsilon, delta, paper, insecure_seed)
+    return _release([found[i] for i in place], epsilon, delta, session)
 
 
 def private_bounds(
@@ -544,13 +554,11 @@ def private_bounds(
     columns = _matrix(values)
     rows = _records(len(columns), n_rows, relation)
     allowed = accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta"))
-    _pay("private bounds", allowed, epsilon, delta, relation, ledger, insecure_seed)
-    found, event, paper = _core.private_bounds(
-        columns, rows, number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation), insecure_seed
-    )
+    session = _pay("private bounds", allowed, epsilon, delta, relation, ledger, insecure_seed)
+    found = _core.private_bounds(columns, rows, session)
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-    return _release((lower, upper), accounting.from_dict(json.loads(event)), epsilon, delta, paper, insecure_seed)
+    return _release((lower, upper), epsilon, delta, session)
 
 
 def frequent_labels(
@@ -569,26 +577,13 @@ def frequent_labels(
     """
     values, counts = distinct(read_labels(labels, "labels"))
     keys = [f"{i:012d}" for i in range(len(values))]
-    _pay(
-        "labels",
-        accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta")),
-        epsilon,
-        delta,
-        relation,
-        ledger,
-        insecure_seed,
-    )
-    found, event, paper = _core.select_labels(
-        dict(zip(keys, counts.tolist())),
-        number(epsilon, "epsilon"),
-        number(delta, "delta"),
-        accounting._relation(relation),
-        insecure_seed,
-    )
+    allowed = accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta"))
+    session = _pay("labels", allowed, epsilon, delta, relation, ledger, insecure_seed)
+    found = _core.select_labels(dict(zip(keys, counts.tolist())), session)
     # as plain Python values, whatever the other labels are: NumPy's and Python's numbers would tell whether one is missing
     plain = [v.item() if isinstance(v, np.generic) else v for v in values[[int(key) for key in found]].tolist()]
     kept = sorted_if_comparable(plain)
-    return _release(kept, accounting.from_dict(json.loads(event)), epsilon, delta, paper, insecure_seed)
+    return _release(kept, epsilon, delta, session)
 
 
 __all__ = [

@@ -8,7 +8,6 @@ Talwar 2019; Papernot and Steinke 2022).
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import PrivateEstimator, stage
+from ._base import PrivateEstimator
 from ._options import keep
 from ._plan import Privacy
 from ._reading import (
@@ -220,9 +219,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 trained = clone(self.estimator).set_params(**{**budget, f"{prefix}budget": None}, **candidate)
                 trial, columns = self._inner(trained)[0], self._columns(trained, n_features)
                 plan = trial.explain(n_training, columns, *([n_classes] if is_classifier(trial) else []))
-                several = getattr(trial, "_explained", lambda _: (None, 1, 0.0))(n_classes)[1]
                 one = plan.event
-                events.append(one if several == 1 else accounting.SelfComposedDpEvent(one, several))
+                events.append(one if plan.models == 1 else accounting.SelfComposedDpEvent(one, plan.models))
             return events
 
         return plan_search(
@@ -256,15 +254,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
             f"{prefix}budget": None, **public,
         }  # fmt: skip
-        if self.budget is not None:
-            self.budget.charge(
-                "PrivateSearchCV",
-                plan.event,
-                epsilon=number(self.epsilon, "epsilon"),
-                delta=plan.delta,
-                relation=relation,
-            )
-        elif self.insecure_seed is None:
+        if self.budget is not None and accounting._relation(self.budget.relation) != relation:
+            raise ValueError(f"the ledger is kept for {self.budget.relation}, the search for {relation}; use the same")
+        if self.budget is None and self.insecure_seed is None:
             warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
 
@@ -275,6 +267,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 else (whole(self.insecure_seed, "insecure_seed") * 1_000_003 + k) % 2**63
             )
 
+        allowed = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
+        charge = None if self.budget is None else self.budget._charge
+        session = _core.Session("PrivateSearchCV", "private search", allowed, charge, seed(2))
         n_validation = max(1, int(round(n * self.test_size)))
         order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
         training, validation = order[: n - n_validation], order[n - n_validation :]
@@ -292,26 +287,19 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 warnings.simplefilter("ignore")
                 model.fit(X_train, y[training])
                 each = one_each(lambda: scores(y[validation], model.predict(X_validation)), n_validation)
-            noisy, _ = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, price, seed(12 + 4 * k))
+            # a run is paid for by the search
+            scoring = _core.Session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k))
+            noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, scoring)
             models.append(model)
             drawn.append(at)
             scored.append(float(noisy[0]))
             return scored[-1], _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
 
-        whole_price = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
-        best, bound, records = _core.select_best(
-            SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, whole_price, seed(2)
-        )
+        best = _core.select_best(SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, session)
         self.plan_ = plan
         self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
         self.best_score_ = scored[best] / n_validation
-        paid = stage(
-            "private search", number(self.epsilon, "epsilon"), plan.delta, plan.event.to_dict(), json.loads(bound)
-        )
-        self.privacy_ = Privacy(
-            plan.epsilon, plan.delta, relation, number(self.epsilon, "epsilon"), plan.event, [paid], [json.loads(records)],
-            self.insecure_seed is not None,
-        )  # fmt: skip
+        self.privacy_ = Privacy.of_session(session)
         # the winner was released by the search: its guarantee is the search's, not that of one run
         self._inner(self.best_estimator_)[0].privacy_ = self.privacy_
         return self

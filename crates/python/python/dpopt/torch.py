@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, accounting
-from ._base import stage
-from ._plan import GAUSSIAN_SAMPLER_ERROR, Privacy
+from ._plan import Privacy
 from ._reading import number, whole
 from ._warnings import refuse_seed, warn
 from .ledger import Ledger
@@ -84,39 +83,34 @@ class PrivateOptimizer:
         self._dimension = sum(p.numel() for p in self._parameters())
         self.scales = scales
         relation = accounting._relation(relation)
-        error = self.planned_steps * self._dimension * GAUSSIAN_SAMPLER_ERROR
-
-        def event(z: float) -> accounting.DpEvent:
-            # also for probability 1: the curator charges the batch as the Poisson sample that it is
-            one: accounting.DpEvent = accounting.PoissonSampledDpEvent(
-                self.sampling_probability, accounting.GaussianDpEvent(z)
-            )
-            return accounting.ApproximateDpEvent(error, accounting.SelfComposedDpEvent(one, self.planned_steps))
-
+        facts = json.dumps({
+            "records": self.dataset_size, "sampling_probability": self.sampling_probability, "steps": self.planned_steps,
+            "dimension": self._dimension,
+        })  # fmt: skip
+        delta = number(delta, "delta")
         if epsilon is not None:
-            self.noise_multiplier = accounting.calibrate(event, epsilon, delta, relation=relation).value
             allowed = number(epsilon, "epsilon")
+            self.noise_multiplier, event, _ = _core.batch_noise(facts, allowed, delta, relation)
         else:
             self.noise_multiplier = number(noise_multiplier, "noise_multiplier")  # type: ignore[arg-type]
-            bound = float(accounting.epsilon(event(self.noise_multiplier), delta, relation=relation))
+            event = _core.batch_event(facts, self.noise_multiplier)
+            bound = float(accounting.epsilon(accounting.from_json(event), delta, relation=relation))
             if not np.isfinite(bound):
                 raise ValueError(
                     f"noise_multiplier {self.noise_multiplier:g} gives no guarantee at delta {delta:g}; give more noise"
                 )
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
-        planned = event(self.noise_multiplier)
-        if budget is not None:
-            budget.charge("PrivateOptimizer", planned, epsilon=allowed, delta=delta, relation=relation)
+        if budget is not None and accounting._relation(budget.relation) != relation:
+            raise ValueError(f"the ledger is kept for {budget.relation}, the optimizer for {relation}; use the same")
+        charge = None if budget is None else budget._charge
+        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        self._session = _core.Session("PrivateOptimizer", "training", (event, allowed, delta, relation), charge, seed)
         self._training = _core.Training(
             self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
-            (planned.to_json(), allowed, number(delta, "delta"), relation), insecure_seed,
+            self._session,
         )  # fmt: skip
-        certified = json.loads(self._training.bound())
-        self.privacy_ = Privacy(
-            certified["upper"], delta, relation, allowed, planned, [stage("training", allowed, delta, planned.to_dict(), certified)],
-            [[]], insecure_seed is not None,
-        )  # fmt: skip
+        self.privacy_ = Privacy.of_session(self._session)
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]

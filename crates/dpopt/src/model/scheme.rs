@@ -1,0 +1,161 @@
+//! What every fit of linear models decides from public facts before a record is read, whatever the records are: how many models,
+//! with which loss and share of the budget, by which method, and what all stages together are charged as.
+
+use super::division::Division;
+use super::error::FitError;
+use crate::loss::Loss;
+use crate::mechanism::{LabelSelection, PrivateBounds};
+use crate::optimize::{Candidate, MethodOptions, Prepared, candidates, first_applicable, named};
+use crate::plan::{NotApplicable, Problem};
+use crate::session::any_within;
+use dpopt_privacy::{Budget, Certificate, Neighbours, certify};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Target {
+    /// A number, by this loss.
+    Number(Loss),
+    /// One of several classes.
+    Classes {
+        /// For any number of them.
+        loss: ClassLoss,
+        /// How many there are; `None`: they are found privately.
+        known: Option<usize>,
+    },
+}
+
+/// A loss for any number of classes.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ClassLoss {
+    /// Logistic for two classes, softmax for more.
+    Logistic,
+    /// A loss of one score; more than two classes are fitted one against the rest, each by a model with an equal share of the
+    /// budget.
+    OneAgainstRest(Loss),
+}
+
+impl ClassLoss {
+    /// The loss for `classes`, and how many models of one it takes.
+    pub fn models(self, classes: usize) -> (Loss, usize) {
+        match self {
+            Self::Logistic => match u32::try_from(classes).unwrap_or(u32::MAX) {
+                0..=2 => (Loss::Logistic { shift: 0.0 }, 1),
+                classes => (Loss::Softmax { classes }, 1),
+            },
+            Self::OneAgainstRest(loss) => (loss, if classes > 2 { classes } else { 1 }),
+        }
+    }
+}
+
+impl Target {
+    /// The loss for `classes` (any number where a number is predicted), and how many models.
+    pub fn models(self, classes: usize) -> (Loss, usize) {
+        match self {
+            Self::Number(loss) => (loss, 1),
+            Self::Classes { loss, .. } => loss.models(classes),
+        }
+    }
+
+    /// Whether the labels are to be found privately.
+    pub fn finds_labels(self) -> bool {
+        matches!(self, Self::Classes { known: None, .. })
+    }
+
+    /// How many classes are planned for before a record is read; what is refused for two of unknown ones is refused for more.
+    pub fn classes(self) -> usize {
+        match self {
+            Self::Classes { known: Some(classes), .. } => classes,
+            _ => 2,
+        }
+    }
+}
+
+/// Models that were planned: all methods that were compared, and the one to run.
+pub struct Planned {
+    /// What each model solves.
+    pub problem: Problem,
+    /// How many models.
+    pub models: usize,
+    /// What each may spend.
+    pub budget: Budget,
+    /// The best prediction first; the named method alone where no others were asked for.
+    pub candidates: Vec<Candidate>,
+    /// Place of the one to run, or why there is none.
+    pub chosen: Result<usize, NotApplicable>,
+}
+
+impl Planned {
+    /// Plans `models` equal models; beside a method that is asked for by name the others only to `compare`. Reads no record.
+    pub fn new(
+        problem: Problem,
+        models: usize,
+        division: &Division,
+        options: &MethodOptions,
+        compare: bool,
+    ) -> Result<Self, FitError> {
+        let budget = division.of_each_model(models)?;
+        let one = if compare { None } else { named(&problem, budget, options) };
+        let candidates = one.map_or_else(|| candidates(&problem, budget, options), |one| vec![one]);
+        let chosen = first_applicable(&candidates, options);
+        Ok(Self { problem, models, budget, candidates, chosen })
+    }
+
+    /// What runs.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub fn plan(&self) -> Result<&dyn Prepared, NotApplicable> {
+        match self.candidates[self.chosen.clone()?].plan.as_ref() {
+            Ok(plan) => Ok(&**plan),
+            Err(why) => Err(why.clone()),
+        }
+    }
+}
+
+/// Everything of a fit that can be planned before the first record is read.
+pub(super) struct Scheme {
+    /// The models, if nothing they depend on is to be found privately.
+    pub early: Option<Arc<Planned>>,
+    /// How labels are found.
+    pub labels: Option<LabelSelection>,
+    /// How ranges are found.
+    pub bounds: Option<PrivateBounds>,
+    /// What the models may do: the certificate of each, or their whole budget.
+    models: Vec<Certificate>,
+}
+
+impl Scheme {
+    /// Plans what can be planned; models of a number of classes that is not known yet are planned for two, so that what would be
+    /// refused for any number is refused before it is paid for.
+    pub fn new(
+        target: Target,
+        division: &Division,
+        neighbours: Neighbours,
+        bounds: Option<PrivateBounds>,
+        plan: impl FnOnce(usize) -> Result<Arc<Planned>, FitError>,
+    ) -> Result<Self, FitError> {
+        let planned = plan(target.classes())?;
+        let certificate = planned.plan()?.summary().certificate.clone();
+        let labels = division.labels.map(|b| LabelSelection::plan(neighbours.within(b))).transpose()?;
+        // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
+        let (early, models) = if target.finds_labels() {
+            let whole =
+                certify(&any_within(division.model), neighbours.within(division.model)).map_err(NotApplicable::from)?;
+            (None, vec![whole])
+        } else {
+            let models = vec![certificate; planned.models];
+            (Some(planned), models)
+        };
+        Ok(Self { early, labels, bounds, models })
+    }
+
+    /// The certificates of all stages, in order.
+    pub fn parts(&self) -> Vec<&Certificate> {
+        let labels = self.labels.iter().map(|l| l.certificate());
+        labels.chain(self.bounds.iter().map(|b| b.certificate())).chain(&self.models).collect()
+    }
+}

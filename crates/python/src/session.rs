@@ -1,0 +1,135 @@
+//! Runs that Python drives: their charge, their releases, what they promised.
+
+use crate::accounting::{certify_error, event, json, of_records, relation};
+use crate::errors::{invalid, refused};
+use dpopt::mechanism::Curator;
+use dpopt::plan::Grade;
+use dpopt::privacy::ledger::{Quote, Receipt};
+use dpopt::privacy::{Budget, Certificate, Relation, certify};
+use dpopt::session::{self, Account, Entered, Opening, SessionError, StageFacts};
+use pyo3::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a release was certified for: event as JSON, ε, δ, relation.
+#[derive(FromPyObject)]
+pub(crate) struct Price(String, f64, f64, String);
+
+impl Price {
+    pub(crate) fn certificate(&self) -> PyResult<Certificate> {
+        let budget = Budget::new(self.1, self.2).map_err(invalid)?;
+        certify(&event(&self.0)?, of_records(&self.3)?.within(budget)).map_err(certify_error)
+    }
+
+    pub(crate) fn relation(&self) -> PyResult<Relation> {
+        relation(&self.3)
+    }
+}
+
+/// A ledger of Python: a callable that charges (run, event as JSON, ε, δ) or raises.
+pub(crate) struct Charging(pub Py<PyAny>);
+
+impl Charging {
+    pub(crate) fn account(charge: Option<Py<PyAny>>) -> Option<Box<dyn Account>> {
+        charge.map(|charge| Box::new(Self(charge)) as Box<dyn Account>)
+    }
+}
+
+impl Account for Charging {
+    fn quote(&self, _: &Certificate) -> Result<Option<Quote>, SessionError> {
+        Ok(None)
+    }
+
+    fn charge(&self, run: &str, whole: &Certificate) -> Result<Option<Receipt>, SessionError> {
+        let failed = |error: PyErr| SessionError::Account(Box::new(error));
+        let event = whole.event().to_json().map_err(|e| failed(invalid(e)))?;
+        let (epsilon, delta) = (whole.budget().epsilon(), whole.budget().delta());
+        Python::attach(|py| self.0.call1(py, (run, event, epsilon, delta))).map_err(failed)?;
+        Ok(None)
+    }
+}
+
+/// A session's error as Python knows it: what an account of Python raised is raised again.
+pub(crate) fn session_error(error: SessionError) -> PyErr {
+    match error {
+        SessionError::Account(inner) => match inner.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(other) => refused(other),
+        },
+        SessionError::Certify(why) => certify_error(why),
+        other => refused(other),
+    }
+}
+
+/// A run of one part, whose charge (if it has a ledger) is written down.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct Session {
+    inner: Mutex<session::Session>,
+    stage: String,
+    price: Price,
+    /// Of the part.
+    pub(crate) certificate: Certificate,
+}
+
+impl Session {
+    fn locked(&self) -> MutexGuard<'_, session::Session> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn relation(&self) -> PyResult<Relation> {
+        self.price.relation()
+    }
+
+    /// Opens the door of the part.
+    pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<Entered> {
+        let stage = StageFacts { name: &self.stage, grade: Grade::Certified, stream: 0 };
+        self.locked().enter(stage, certificate).map_err(session_error)
+    }
+
+    /// Writes down what was released through it.
+    pub(crate) fn note(&self, entered: &Entered) {
+        self.locked().note(entered);
+    }
+
+    /// Runs the part, planned as `certificate`, through a curator of its own.
+    pub(crate) fn stage<T>(
+        &self,
+        certificate: &Certificate,
+        release: impl FnOnce(&mut Curator) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let mut entered = self.enter(certificate)?;
+        let released = release(&mut entered.curator);
+        self.note(&entered);
+        released
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Charges `charge` (run, event, ε, δ), if there is one, for what `price` says of its one `stage`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        run: &str,
+        stage: String,
+        price: Price,
+        charge: Option<Py<PyAny>>,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        py.detach(|| {
+            let certificate = price.certificate()?;
+            let opening = Opening::new(certificate.terms(), Charging::account(charge), seed).map_err(session_error)?;
+            let session = opening.charge(run, &[&certificate]).map_err(session_error)?;
+            Ok(Self { inner: Mutex::new(session), stage, price, certificate })
+        })
+    }
+
+    /// What was promised so far, as JSON.
+    fn guarantee(&self) -> PyResult<String> {
+        json(self.locked().guarantee())
+    }
+
+    /// What was released so far by each stage, as JSON.
+    fn releases(&self) -> PyResult<String> {
+        json(&self.locked().releases())
+    }
+}
