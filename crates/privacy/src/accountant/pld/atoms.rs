@@ -14,7 +14,7 @@ pub(crate) struct Atoms {
 /// The mass of Q that has none of P: loss −∞.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Rest {
-    /// What the listed masses leave: as uncertain as their sum.
+    /// What the listed masses leave: as uncertain as their sum. For pairs that are never sampled, which gives it a finite loss.
     #[default]
     Left,
     /// This, to a rounding of 1.
@@ -44,11 +44,8 @@ impl Pair for Atoms {
         let (rest, error) = match self.rest {
             Rest::Exactly(rest) => (rest, 0.0),
             Rest::Rounded(rest) => (rest, 4.0 * U),
-            // the sum is off by what its terms are, and by its own rounding
-            Rest::Left => {
-                let errors = m.q_error.iter().sum::<f64>() + (4.0 + cells as f64) * U;
-                (1.0 - m.q.iter().sum::<f64>(), errors)
-            }
+            // the sum is off by what its terms are
+            Rest::Left => (1.0 - m.q.iter().sum::<f64>(), m.q_error.iter().sum::<f64>() + 4.0 * U),
         };
         let lowest = borders.partition_point(|b| *b == f64::NEG_INFINITY);
         m.q[lowest] += rest.max(0.0);

@@ -6,7 +6,7 @@
 
 use super::mixture::PublicMixture;
 use super::pair::{GaussianPair, Pair, U};
-use crate::special::{gauss_legendre_nodes, ln_gamma};
+use crate::special::gauss_legendre_nodes;
 use libm::erf;
 use std::sync::Arc;
 
@@ -37,9 +37,12 @@ pub(crate) fn pair(degrees_of_freedom: u64, mu: f64) -> PublicMixture {
         ends.drain(..first - 1);
         ends[0] = 0.0;
     }
-    // density of R up to a factor: r^(m−1)e^(−m r²/2), relative to its value at 1
-    let scale = 0.5 * m * (0.5 * m).ln() - ln_gamma(0.5 * m) + std::f64::consts::LN_2 - 0.5 * m;
-    let density = |r: f64| (scale + (m - 1.0) * r.ln() - 0.5 * m * (r - 1.0) * (r + 1.0)).exp();
+    // density of R up to a factor, r^(m−1)e^(−m r²/2) relative to its value at 1: the masses are divided by their sum
+    let density = |r: f64| {
+        // by the distance from 1, where both terms are huge and nearly equal
+        let d = r - 1.0;
+        ((m - 1.0) * d.ln_1p() - 0.5 * m * d * (d + 2.0)).exp()
+    };
     let value = |r: f64| erf(mu * r * (0.5 * std::f64::consts::FRAC_1_SQRT_2));
     let mut weight = vec![0.0; ends.len()];
     let mut sum = 0.0;
@@ -56,8 +59,7 @@ pub(crate) fn pair(degrees_of_freedom: u64, mu: f64) -> PublicMixture {
             sum += mass;
         }
     }
-    // the factor of the density is known to the rounding of ln Γ only; the masses add up to one
-    let parts = weight
+    let parts: Vec<(f64, Arc<dyn Pair>)> = weight
         .iter()
         .zip(&ends)
         .filter(|(w, _)| **w > 0.0)
@@ -66,7 +68,9 @@ pub(crate) fn pair(degrees_of_freedom: u64, mu: f64) -> PublicMixture {
             (w / sum * (1.0 + INFLATION), pair)
         })
         .collect();
-    PublicMixture { parts, infinite: 1e-70 }
+    // nothing is known where all masses underflow
+    let infinite = if parts.is_empty() { 1.0 } else { 1e-70 };
+    PublicMixture { parts, infinite }
 }
 
 #[cfg(test)]
@@ -114,9 +118,11 @@ mod tests {
     fn ends_of_the_range() {
         let gaussian = GaussianPair { mu: 0.7 }.masses(&[0.9]);
         let exact = gaussian.p[1] - 0.9f64.exp() * gaussian.q[1];
-        let m = pair(1_000_000, 0.7).masses(&[0.9]);
-        let got = m.p[1] - 0.9f64.exp() * m.q[1];
-        assert!(got > exact && got < exact * (1.0 + 1e-4), "{got} {exact}");
+        for (degrees, off) in [(1_000_000, 1e-4), (1_675_083_697_750_748_160, 1e-7), (u64::MAX, 1e-7)] {
+            let m = pair(degrees, 0.7).masses(&[0.9]);
+            let got = m.p[1] - 0.9f64.exp() * m.q[1];
+            assert!(got > exact * (1.0 - 1e-12) && got < exact * (1.0 + off), "{degrees}: {got} {exact}");
+        }
         // δ(0) = E(2Φ(μ|Z|/2) − 1) = (2/π)·atan(μ/2)
         let m = pair(1, 1.5).masses(&[0.0]);
         let (got, exact) = (m.p[1] - m.q[1], std::f64::consts::FRAC_2_PI * 0.75f64.atan());

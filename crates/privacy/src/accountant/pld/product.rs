@@ -3,10 +3,10 @@
 //! Every term is positive, so rounding is relative; masses are moved up by more than it. The list dominates the
 //! composition at every γ > 0, as sampling it afterwards needs (spec 18 §2.2, §2.3).
 
-use super::atoms::Atoms;
+use super::atoms::{Atoms, Rest};
 use super::grid::{aligned_step, coarse_borders};
-use super::lattice::connect_the_dots;
-use super::pair::Pair;
+use super::lattice::{Lattice, connect_the_dots};
+use super::pair::{Pair, U};
 use super::tilt::View;
 use std::sync::Arc;
 
@@ -25,12 +25,16 @@ const SURELY: f64 = 12.0;
 /// Relative rounding of one convolution, generously: 2^14 additions.
 const ROUNDING: f64 = 1e-11;
 
-/// Masses at consecutive lattice points.
+/// P-masses at consecutive lattice points; the Q-mass of loss l is e^(−l) times the P-mass.
 #[derive(Clone)]
 struct Dense {
+    step: f64,
     first: i64,
     mass: Vec<f64>,
     infinite: f64,
+    /// At most this mass of Q has none of P: loss −∞. It is worked out, not taken for what the masses leave: those are moved up, and
+    /// what they are too large would be missing here.
+    gone: f64,
 }
 
 impl Dense {
@@ -42,26 +46,55 @@ impl Dense {
             }
         }
         mass.iter_mut().for_each(|x| *x *= 1.0 + ROUNDING);
-        let infinite = self.infinite + other.infinite;
-        Self { first: self.first + other.first, mass, infinite: infinite * (1.0 + ROUNDING) }.trimmed()
+        let infinite = (self.infinite + other.infinite) * (1.0 + ROUNDING);
+        let gone = (self.gone + other.gone).min(1.0) * (1.0 + ROUNDING);
+        Self { step: self.step, first: self.first + other.first, mass, infinite, gone }.trimmed()
     }
 
-    /// Tails of at most [`TAIL`] are moved to higher losses.
+    /// Q-mass that goes with a P-mass at lattice point `i`.
+    fn q(&self, i: usize, p: f64) -> f64 {
+        if p == 0.0 { 0.0 } else { p * (-(self.first + i as i64) as f64 * self.step).exp() }
+    }
+
+    /// Tails of at most [`TAIL`] are moved to higher losses, where less of Q goes with them.
     fn trimmed(mut self) -> Self {
-        let mut above = 0.0;
+        let (mut above, mut gone) = (0.0, 0.0);
         while self.mass.len() > 1 && above + self.mass[self.mass.len() - 1] <= TAIL {
-            above += self.mass.pop().unwrap_or(0.0);
+            let last = self.mass.pop().unwrap_or(0.0);
+            gone += self.q(self.mass.len(), last);
+            above += last;
         }
         self.infinite += above;
         let (mut below, mut cut) = (0.0, 0);
         while cut + 1 < self.mass.len() && below + self.mass[cut] <= TAIL {
+            gone += self.q(cut, self.mass[cut]);
             below += self.mass[cut];
             cut += 1;
         }
         self.mass.drain(..cut);
         self.first += cut as i64;
         self.mass[0] += below;
+        self.gone = (self.gone + gone * (1.0 + ROUNDING)).min(1.0);
         self
+    }
+
+    /// Of one draw, from its lattice: what Q has beyond the Q-masses of the lattice, which are at most its own in every cell but the
+    /// first, whose P-mass was moved up by its error.
+    fn of(lattice: Lattice, first: i64) -> Self {
+        let mut dense = Self { step: lattice.step, first, mass: lattice.mass, infinite: lattice.infinite, gone: 0.0 };
+        let (mut sum, mut lost, mut error) = (0.0f64, 0.0, 0.0);
+        for (i, p) in dense.mass.iter().enumerate() {
+            let q = dense.q(i, *p);
+            // Neumaier's sum
+            let next = sum + q;
+            lost += if sum.abs() >= q.abs() { (sum - next) + q } else { (q - next) + sum };
+            sum = next;
+            let loss = (first + i as i64) as f64 * dense.step;
+            error += (8.0 + 4.0 * loss.abs()) * U * q;
+        }
+        let lowest = dense.q(0, dense.mass[0]);
+        dense.gone = ((1.0 - sum) - lost).max(0.0) + error + ROUNDING * lowest + 4.0 * U;
+        dense
     }
 
     /// Variance of the finite part, in lattice points.
@@ -121,7 +154,7 @@ pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
         let index: Vec<i64> = (first..=last).collect();
         let lattice = connect_the_dots(pair, step, index)?;
         // losses may be larger than said by `loss_error`: one lattice point at most 2^40 times that
-        let dense = Dense { first, mass: lattice.mass, infinite: lattice.infinite }.trimmed().power(*t)?;
+        let dense = Dense::of(lattice, first).trimmed().power(*t)?;
         let next = total.map_or(dense.clone(), |sum| sum.convolved(&dense));
         if next.mass.len() as f64 > TOO_MANY {
             return None;
@@ -131,8 +164,10 @@ pub(crate) fn product(parts: &[(Arc<dyn Pair>, u64)]) -> Option<Atoms> {
     let total = total?;
     let losses: f64 = parts.iter().map(|(_, t)| *t as f64).sum();
     // rounding of the losses of single draws, added once
-    let error = losses * 8.0 * super::pair::U * (1.0 + widest);
-    let mut out = Atoms { infinite: total.infinite, ..Atoms::default() };
+    let error = losses * 8.0 * U * (1.0 + widest);
+    let q: f64 = total.mass.iter().enumerate().map(|(i, p)| total.q(i, *p)).sum();
+    let gone = (total.gone + error * q) * (1.0 + ROUNDING);
+    let mut out = Atoms { infinite: total.infinite, rest: Rest::Rounded(gone.min(1.0)), ..Atoms::default() };
     for (i, p) in total.mass.iter().enumerate().filter(|(_, p)| **p > 0.0) {
         out.loss.push((total.first + i as i64) as f64 * step + error);
         out.p.push(*p);
@@ -174,6 +209,42 @@ mod tests {
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
         // so many that just fit are added up
         assert!(product(&[(one, 1000)]).is_some());
+    }
+
+    /// Randomized response and T releases that fail with probability δ₀, on one Poisson sample: few outcomes, so the reverse order is
+    /// known. What Q has alone, 1 − (1 − δ₀)^T, is all there is above the losses of the response.
+    #[test]
+    fn what_q_has_alone_is_not_lost_in_the_rounding_of_what_it_shares() {
+        let response = super::super::closed::randomized_response(0.5, 2, crate::Relation::ZeroOut).0;
+        let fails = |delta: f64| -> Arc<dyn Pair> { Arc::new(Atoms::symmetric(&[0.0], &[delta])) };
+        for (delta, times) in [(1e-11, 30_000u64), (8e-12, 1), (1e-11, 1_000_000_000), (1e-6, 500)] {
+            let parts: Vec<(Arc<dyn Pair>, u64)> = vec![(Arc::new(response.clone()), 1), (fails(delta), times)];
+            let got = product(&parts).unwrap();
+            // (Q, P) below every finite loss of P: −∞ only
+            let alone = got.masses(&[-5.0]);
+            let truth = -(times as f64 * (-delta).ln_1p()).exp_m1();
+            let (least, most) = (alone.q[0] - alone.q_error[0], alone.q[0] + alone.q_error[0]);
+            assert!(
+                most >= truth && least <= truth * 1.02 + times as f64 * 3e-11,
+                "{delta} {times}: {least} {most} {truth}"
+            );
+            assert!(alone.q[0] >= truth, "{delta} {times}: {} {truth}", alone.q[0]);
+        }
+    }
+
+    /// Two Laplace releases on one sample are no worse at a tiny δ than their losses add up to.
+    #[test]
+    fn rounding_does_not_make_a_failure_that_is_none() {
+        use crate::accountant::{Accountant, pld::Pld};
+        let event = crate::Event::composed(vec![
+            crate::Event::Laplace { noise_multiplier: 200.0 },
+            crate::Event::Laplace { noise_multiplier: 300.0 },
+        ]);
+        for (q, most) in [(0.5, 0.00421), (0.9, 0.00752)] {
+            let sampled = event.clone().poisson_sampled(q);
+            let bound = Pld::default().epsilon(&sampled, crate::Relation::ZeroOut, 1e-13).unwrap();
+            assert!(bound.upper <= most, "{q}: {}", bound.upper);
+        }
     }
 
     /// Losses so large that no border is below them: nothing is left to multiply.
