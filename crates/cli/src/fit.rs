@@ -7,8 +7,7 @@ use crate::progress::Bar;
 use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
 use clap::Args;
-use dpopt::report::{CandidateRow, Outcome, number, probability, protected};
-use dpopt_privacy::Shown;
+use dpopt::report::{CandidateRow, Outcome, number};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -90,14 +89,7 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
         ));
         out.push_str(&format!("            because {}\n", report.why_chosen()));
     }
-    out.push_str(&format!(
-        "guarantee   epsilon {} (certified {:.6}), delta {}, per {}, {}\n",
-        Shown(g.epsilon),
-        Shown(g.certified_epsilon),
-        probability(g.delta),
-        protected(g.unit),
-        g.relation
-    ));
+    out.push_str(&format!("guarantee   {g}\n"));
     if g.insecure_seed {
         out.push_str("            NO privacy: the noise comes from a fixed seed\n");
     }

@@ -8,7 +8,7 @@ use crate::relation::RelationFlag;
 use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
-use dpopt::report::{number, probability, protected};
+use dpopt::report::{number, probability};
 use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -146,15 +146,7 @@ fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
     );
     let _ =
         writeln!(out, "method      {method}; l2 error at most {} with probability 0.95", number(estimated.error_bound));
-    let _ = writeln!(
-        out,
-        "guarantee   epsilon {} (certified {:.6}), delta {}, per {}, {}",
-        Shown(g.epsilon),
-        Shown((g.certified_epsilon * 1e6).ceil() / 1e6),
-        probability(g.delta),
-        protected(g.unit),
-        g.relation
-    );
+    let _ = writeln!(out, "guarantee   {g}");
     if g.insecure_seed {
         out.push_str("            NO privacy: the noise comes from a fixed seed\n");
     }

@@ -1,9 +1,11 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
 use crate::plan::Grade;
+use crate::words::{probability_up, protected, six_digits_up};
 use dpopt_privacy::accountant::{Accountant, AccountingError};
-use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Terms, Unit};
+use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Shown, Terms, Unit};
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 use thiserror::Error;
 
 /// The (ε, δ) guarantee of everything a run released.
@@ -210,6 +212,15 @@ impl Guarantee {
     }
 }
 
+/// `epsilon 1 (certified 0.998712), delta 1e-6, per row, zero-out`: what is certified is rounded up.
+impl Display for Guarantee {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (allowed, certified) = (Shown(self.epsilon), six_digits_up(self.certified_epsilon));
+        let (delta, unit) = (probability_up(self.delta), protected(self.unit));
+        write!(f, "epsilon {allowed} (certified {certified}), delta {delta}, per {unit}, {}", self.relation)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +236,11 @@ mod tests {
         let one = one.unwrap();
         assert_eq!((one.grade, one.neighbours(), one.stages.len()), (Grade::Certified, records, 1));
         assert!(one.certified_epsilon > 0.0 && one.recompute().faults.is_empty());
+        // never shown as less
+        let text = one.to_string();
+        let shown = text.split_once("(certified ").and_then(|(_, rest)| rest.split_once(')')).unwrap().0;
+        assert!(shown.parse::<f64>().unwrap() >= one.certified_epsilon, "{text}");
+        assert!(text.starts_with("epsilon 1 (") && text.ends_with("delta 1e-6, per row, zero-out"), "{text}");
         for other in [Neighbours::of_users(Relation::ZeroOut), Neighbours::of_records(Relation::ReplaceOne)] {
             let refused = one.clone().with("model", Grade::Certified, &certified(other)).unwrap_err();
             assert_eq!((refused.certified, refused.promised), (other, records));

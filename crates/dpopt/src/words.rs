@@ -21,10 +21,24 @@ pub fn probability(x: f64) -> String {
     if x == 0.0 { "0".into() } else { trim_mantissa(&format!("{x:.3e}")) }
 }
 
+/// A small probability such as δ, rounded *up*: what is shown is never less than what is meant.
+pub fn probability_up(x: f64) -> String {
+    let text = probability(x);
+    if text.parse::<f64>().is_ok_and(|shown| shown >= x) {
+        return text;
+    }
+    // one in the last of four digits
+    let unit = 10f64.powf(x.log10().floor() - 3.0);
+    probability(x + 0.75 * unit)
+}
+
 /// ε rounded *up* to four decimals: what is shown is never less than what is certified.
-pub(crate) fn rounded_up(epsilon: f64) -> String {
+pub fn rounded_up(epsilon: f64) -> String {
     if !epsilon.is_finite() {
         return "∞".into();
+    }
+    if epsilon == 0.0 {
+        return "0".into();
     }
     if epsilon >= 1e15 {
         return trim_mantissa(&format!("{:.3e}", epsilon * 1.001));
@@ -36,9 +50,23 @@ pub(crate) fn rounded_up(epsilon: f64) -> String {
     if epsilon > 0.0 && epsilon < 1e-3 { probability(up) } else { number_trimmed(up, 4) }
 }
 
+/// ε rounded *up* to six digits.
+pub fn six_digits_up(epsilon: f64) -> String {
+    if !(epsilon > 0.0 && epsilon.is_finite()) {
+        return rounded_up(epsilon);
+    }
+    let magnitude = epsilon.log10().floor();
+    let unit = 10f64.powf(magnitude - 5.0);
+    let up = (epsilon / unit * (1.0 - 1e-12)).ceil() * unit;
+    if (-6.0..15.0).contains(&magnitude) {
+        return number_trimmed(up, (5.0 - magnitude).max(0.0) as usize);
+    }
+    trim_mantissa(&format!("{up:.5e}"))
+}
+
 fn number_trimmed(x: f64, decimals: usize) -> String {
     let text = format!("{x:.decimals$}");
-    text.trim_end_matches('0').trim_end_matches('.').into()
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 fn trim_mantissa(text: &str) -> String {
@@ -128,7 +156,35 @@ mod tests {
         assert_eq!(rounded_up(0.12341), "0.1235");
         assert_eq!(rounded_up(0.3), "0.3");
         assert_eq!(rounded_up(2.50001e-7), "2.501e-7");
+        assert_eq!(rounded_up(0.0), "0");
         assert_eq!(rounded_up(f64::INFINITY), "∞");
+        for (x, text) in [
+            (0.999_123_41, "0.999124"),
+            (1.0, "1"),
+            (0.3, "0.3"),
+            (123_456.71, "123457"),
+            (2_500_000.1, "2500010"),
+            (1.234_561e-9, "1.23457e-9"),
+            (3e20, "3e20"),
+            (0.0, "0"),
+            (f64::INFINITY, "∞"),
+        ] {
+            assert_eq!(six_digits_up(x), text);
+        }
+    }
+
+    #[test]
+    fn delta_is_rounded_up() {
+        for (x, text) in
+            [(1e-6, "1e-6"), (1.23441e-6, "1.235e-6"), (1.2348e-6, "1.235e-6"), (9.9991e-7, "1e-6"), (0.0, "0")]
+        {
+            assert_eq!(probability_up(x), text);
+        }
+        for i in 1..2000 {
+            let x = f64::from(i).powf(-1.1) * 1.000_37e-3;
+            let shown: f64 = probability_up(x).parse().unwrap();
+            assert!(shown >= x && shown <= x * 1.0011, "{x}: {shown}");
+        }
     }
 
     #[test]

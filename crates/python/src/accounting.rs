@@ -221,6 +221,12 @@ pub(crate) fn batch_event(facts: &str, noise_multiplier: f64) -> PyResult<String
     batches(facts)?.event(noise_multiplier).to_json().map_err(invalid)
 }
 
+/// ε and δ as people read them, both rounded up.
+#[pyfunction]
+pub(crate) fn shown(epsilon: f64, delta: f64) -> (String, String) {
+    (dpopt::report::six_digits_up(epsilon), dpopt::report::probability_up(delta))
+}
+
 fn guarantee(text: &str) -> PyResult<Guarantee> {
     serde_json::from_str(text).map_err(invalid)
 }

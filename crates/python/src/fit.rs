@@ -117,20 +117,11 @@ impl Fit {
         Ok(Self { inner: Arc::new(fit.map_err(invalid)?) })
     }
 
-    /// δ of the whole run.
-    #[getter]
-    fn delta(&self) -> f64 {
-        self.inner.budget().delta()
-    }
-
     /// The plan for `classes` classes as JSON; all methods beside the chosen one to `compare`.
     fn plan(&self, py: Python<'_>, classes: usize, compare: bool) -> PyResult<String> {
         py.detach(|| {
-            if compare {
-                described(&self.inner.explain(classes).map_err(fit_error)?)
-            } else {
-                described(&*self.inner.planned(classes).map_err(fit_error)?)
-            }
+            let planned = if compare { self.inner.explain(classes) } else { self.inner.planned(classes) };
+            described(&*planned.map_err(fit_error)?)
         })
     }
 

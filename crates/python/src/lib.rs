@@ -23,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use crate::accounting::{
         batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate,
-        guarantee_by, guarantee_delta, parse, privacy_curve, renyi, sum_noise, true_positive_rates,
+        guarantee_by, guarantee_delta, parse, privacy_curve, renyi, shown, sum_noise, true_positive_rates,
     };
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
@@ -35,15 +35,15 @@ mod _core {
     use crate::ledger::FileLedger;
     #[pymodule_export]
     use crate::release::{
-        choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, laplace_sum, private_bounds,
-        quantile_choices, quantiles, random_below, second_moment, select_labels,
+        bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, label_event, laplace_sum,
+        private_bounds, quantile_choices, quantiles, random_below, second_moment, select_labels,
     };
     #[pymodule_export]
     use crate::report::report_html;
     #[pymodule_export]
     use crate::rows::{Bounding, Rows};
     #[pymodule_export]
-    use crate::search::{repetition_law, repetitions, select_best};
+    use crate::search::{plan_search, repetitions, select_best};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]

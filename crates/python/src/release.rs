@@ -2,7 +2,7 @@
 //!
 //! Each goes through the curator of a [`Session`], which was charged for it.
 
-use crate::accounting::relation;
+use crate::accounting::{of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use crate::session::Session;
@@ -12,6 +12,7 @@ use dpopt::mechanism::{
     LabelSelection, Laplace, Level, Mechanism, PrivateBounds, Quantiles, SecondMoment, symmetric_matrix,
 };
 use dpopt::noise::{Grid, Purpose};
+use dpopt::privacy::Budget;
 use dpopt::records::{BelowCounts, Examples, Rows, quantile_grid};
 use numpy::ndarray::{Array2, ArrayView2};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
@@ -206,6 +207,21 @@ pub(crate) fn quantiles(
         let mechanism = Quantiles::new(0, levels, epsilon, session.relation()?);
         release(session, &mechanism, &below(x))
     })
+}
+
+/// What finding labels within (ε, δ) releases, as JSON; refused where nothing could be found.
+#[pyfunction]
+pub(crate) fn label_event(epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
+    LabelSelection::plan(terms).map_err(refused)?.certificate().event().to_json().map_err(invalid)
+}
+
+/// What finding the ranges of `columns` columns of `records` records within (ε, δ) releases, as JSON; refused where nothing could
+/// be found.
+#[pyfunction]
+pub(crate) fn bounds_event(columns: usize, records: u64, epsilon: f64, delta: f64, under: &str) -> PyResult<String> {
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
+    PrivateBounds::plan(columns, records, terms).map_err(refused)?.certificate().event().to_json().map_err(invalid)
 }
 
 /// Ranges found privately within the session's price: (low, high) of each column or `None`.

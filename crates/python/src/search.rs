@@ -1,27 +1,48 @@
 //! Private search: how many runs, and which one leaves.
 
+use crate::accounting::{event, json, of_records};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
 use crate::session::Session;
 use dpopt::mechanism::{CuratorError, Run, VouchedRun};
+use dpopt::model::{FitError, SearchLaw, score_event};
 use dpopt::noise::{Purpose, Repetitions};
+use dpopt::privacy::{Budget, Event};
 use pyo3::prelude::*;
+use serde_json::json as value;
 
+/// The law of the number of runs; shape 0 is logarithmic, 1 geometric, infinity Poisson without zero (whose mean is stated before
+/// zero is cut off).
 fn law(shape: f64, mean: f64) -> PyResult<Repetitions> {
-    if shape == f64::INFINITY {
-        Repetitions::truncated_poisson(mean)
-    } else {
-        Repetitions::negative_binomial(shape, mean)
-    }
-    .map_err(invalid)
+    SearchLaw { shape, mean }.sampler().map_err(invalid)
 }
 
-/// (mean, bound on the sampler's total variation) of the law of the number of runs; shape 0 is logarithmic, 1 geometric,
-/// infinity Poisson without zero (whose mean is stated before zero is cut off).
+/// The largest run budget for which a search fits (ε, δ): `train(ε₁, δ₁)` gives the training event of every candidate as JSON. The
+/// plan as JSON.
 #[pyfunction]
-pub(crate) fn repetition_law(shape: f64, mean: f64) -> PyResult<(f64, f64)> {
-    let law = law(shape, mean)?;
-    Ok((law.mean(), law.total_variation()))
+pub(crate) fn plan_search(
+    shape: f64,
+    mean: f64,
+    epsilon: f64,
+    delta: f64,
+    under: &str,
+    train: Bound<'_, PyAny>,
+) -> PyResult<String> {
+    let terms = of_records(under)?.within(Budget::new(epsilon, delta).map_err(invalid)?);
+    let train = |run: Budget| -> Result<Vec<Event>, Stop> {
+        let events = train.call1((run.epsilon(), run.delta())).and_then(|events| events.extract::<Vec<String>>());
+        events.and_then(|events| events.iter().map(|text| event(text)).collect()).map_err(Stop)
+    };
+    let plan = SearchLaw { shape, mean }.plan(terms, train).map_err(|Stop(why)| why)?;
+    json(&value!({
+        "run_epsilon": plan.run.epsilon(),
+        "run_delta": plan.run.delta(),
+        "score_noise": plan.score_noise,
+        "score_event": serde_json::to_value(score_event(plan.score_noise)).map_err(invalid)?,
+        "event": serde_json::to_value(plan.certificate.event()).map_err(invalid)?,
+        "epsilon": plan.certificate.bound().upper,
+        "theorem": serde_json::to_value(plan.theorem).map_err(invalid)?,
+    }))
 }
 
 /// A secret number of runs.
@@ -35,6 +56,12 @@ struct Stop(PyErr);
 
 impl From<CuratorError> for Stop {
     fn from(why: CuratorError) -> Self {
+        Self(refused(why))
+    }
+}
+
+impl From<FitError> for Stop {
+    fn from(why: FitError) -> Self {
         Self(refused(why))
     }
 }

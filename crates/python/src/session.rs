@@ -2,10 +2,11 @@
 
 use crate::accounting::{certify_error, event, json, of_records, relation};
 use crate::errors::{invalid, refused};
+use crate::fit::named_accountant;
 use dpopt::mechanism::Curator;
 use dpopt::plan::Grade;
 use dpopt::privacy::ledger::{Quote, Receipt};
-use dpopt::privacy::{Budget, Certificate, Relation, certify};
+use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, certify};
 use dpopt::session::{self, Account, Entered, Opening, SessionError, StageFacts};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ impl Price {
     }
 }
 
-/// A ledger of Python: a callable that charges (run, event as JSON, ε, δ) or raises.
+/// A ledger of Python: a callable that charges (run, event as JSON, ε, δ, relation, unit) or raises.
 pub(crate) struct Charging(pub Py<PyAny>);
 
 impl Charging {
@@ -43,7 +44,9 @@ impl Account for Charging {
         let failed = |error: PyErr| SessionError::Account(Box::new(error));
         let event = whole.event().to_json().map_err(|e| failed(invalid(e)))?;
         let (epsilon, delta) = (whole.budget().epsilon(), whole.budget().delta());
-        Python::attach(|py| self.0.call1(py, (run, event, epsilon, delta))).map_err(failed)?;
+        let Neighbours { unit, relation } = whole.neighbours();
+        Python::attach(|py| self.0.call1(py, (run, event, epsilon, delta, relation.name(), unit.to_string())))
+            .map_err(failed)?;
         Ok(None)
     }
 }
@@ -85,6 +88,11 @@ impl Session {
         self.locked().enter(stage, certificate).map_err(session_error)
     }
 
+    /// A release rested on what the caller vouches for.
+    pub(crate) fn vouched(&self) {
+        self.locked().vouched();
+    }
+
     /// Writes down what was released through it.
     pub(crate) fn note(&self, entered: &Entered) {
         self.locked().note(entered);
@@ -105,8 +113,10 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Charges `charge` (run, event, ε, δ), if there is one, for what `price` says of its one `stage`.
+    /// Charges `charge` (run, event, ε, δ, relation, unit), if there is one, for what `price` says of its one `stage`. Refused before
+    /// if the accountant `by` has no bound for it.
     #[new]
+    #[pyo3(signature = (run, stage, price, charge, seed, by=None))]
     fn new(
         py: Python<'_>,
         run: &str,
@@ -114,9 +124,15 @@ impl Session {
         price: Price,
         charge: Option<Py<PyAny>>,
         seed: Option<u64>,
+        by: Option<&str>,
     ) -> PyResult<Self> {
+        let by = by.map(named_accountant).transpose()?;
         py.detach(|| {
             let certificate = price.certificate()?;
+            if let Some(by) = by {
+                let budget = certificate.budget();
+                by.epsilon(certificate.event(), certificate.relation(), budget.delta()).map_err(refused)?;
+            }
             let opening = Opening::new(certificate.terms(), Charging::account(charge), seed).map_err(session_error)?;
             let session = opening.charge(run, &[&certificate]).map_err(session_error)?;
             Ok(Self { inner: Mutex::new(session), stage, price, certificate })

@@ -124,7 +124,10 @@ impl Training {
             let mut run = self.locked();
             let batch = match run.batch.take() {
                 Some(batch) => batch,
-                None => run.stage.curator.sampled_elsewhere(self.sampling_probability),
+                None => {
+                    self.session.get().vouched();
+                    run.stage.curator.sampled_elsewhere(self.sampling_probability)
+                }
             };
             let sum = self
                 .clipping

@@ -6,7 +6,6 @@ import dpopt
 import numpy as np
 import pytest
 from dpopt import _core, accounting
-from dpopt._search_price import search_event
 from dpopt.select import PrivateSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -62,30 +61,6 @@ def test_the_number_of_runs_follows_its_law():
     poisson = np.array([_core.repetitions(np.inf, 3.0, seed) for seed in range(4000)])
     # mean 3/(1 - e^-3), variance below 3: within 0.14
     assert poisson.min() == 1 and abs(poisson.mean() - 3 / -np.expm1(-3)) < 0.14
-
-
-@pytest.mark.parametrize(
-    ("sigma", "mean", "logarithmic", "geometric", "poisson"),
-    [(4.2247, 10, 1.798, 2.150, 2.362), (10, 10, 0.743, 0.898, 0.962), (20, 3, 0.315, 0.364, 0.290)],
-)
-def test_prices_of_searches_agree_with_published_ones(sigma, mean, logarithmic, geometric, poisson):
-    # dp_accounting's RepeatAndSelect at delta = 1e-6; its Poisson law allows zero runs, ours does not
-    base = accounting.GaussianDpEvent(sigma)
-    for law, published in [("logarithmic", logarithmic), ("geometric", geometric), ("poisson", poisson)]:
-        event, epsilon, theorem = search_event([base], (99.0, 1e-9), law, mean, 50.0, 1e-6, "zero-out")
-        assert theorem == "renyi" and 0.99 * published < epsilon < 1.015 * published
-
-
-def test_a_search_in_terms_of_its_runs_alone():
-    # pure runs have no finite Rényi gain: (2 + η)·ε₁
-    event, epsilon, theorem = search_event(
-        [accounting.ApproxDpDpEvent(1.0, 1e-8)], (1.0, 1e-8), "geometric", 10, 3.1, 1e-6, "zero-out"
-    )
-    assert epsilon <= 3.0 * (1 + 1e-9)
-    assert (
-        search_event([accounting.ApproxDpDpEvent(1.0, 1e-8)], (1.0, 1e-8), "geometric", 10, 0.9, 1e-6, "zero-out")
-        is None
-    )
 
 
 @pytest.mark.parametrize("distribution", ["logarithmic", "geometric", "poisson"])

@@ -35,7 +35,7 @@ impl LabelSelection {
         let Terms { budget, neighbours: Neighbours { relation, .. } } = terms;
         if budget.delta() <= 0.0 {
             return Err(NotApplicable::Problem(
-                "selecting labels from the data needs delta > 0; declare the labels in the schema instead".into(),
+                "selecting labels from the data needs delta > 0; declare the labels instead".into(),
             ));
         }
         // under replace-one two labels move and two may be unique

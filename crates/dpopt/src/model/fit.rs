@@ -294,7 +294,9 @@ impl Fit {
 
     /// Everything that reads records.
     fn stages(&mut self, charged: Charged, progress: &dyn Progress) -> Result<Fitted, FitError> {
-        let Charged { scheme: Scheme { early, labels, bounds, .. }, mut planning, mut session } = charged;
+        let Charged { scheme, mut planning, mut session } = charged;
+        let early = scheme.early();
+        let Scheme { labels, bounds, .. } = scheme;
         // preparation has the streams after the model's, in order
         let mut preparing = 0;
         let mut preparation = |name| {

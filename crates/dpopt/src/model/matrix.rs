@@ -13,7 +13,7 @@ use crate::progress::Silent;
 use crate::records::{Bounded, Examples};
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
 use crate::{Sensitive, records::Rows};
-use dpopt_privacy::{Budget, Neighbours, Relation, accountant::Accountant};
+use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,14 +42,16 @@ pub struct MatrixFit {
     budget: Budget,
     division: Division,
     options: MethodOptions,
-    /// By number of classes: plans depend on public facts only.
-    plans: Mutex<BTreeMap<usize, Arc<Planned>>>,
+    /// By number of classes, and whether all methods are compared: plans depend on public facts only.
+    plans: Mutex<BTreeMap<(usize, bool), Arc<Planned>>>,
 }
 
 /// A fit whose charge is written down.
 pub struct MatrixRun {
     fit: Arc<MatrixFit>,
     labels: Option<LabelSelection>,
+    /// What runs, if it does not wait for labels.
+    early: Option<Arc<Planned>>,
     session: Session,
     accountant: Option<&'static dyn Accountant>,
     planning: Duration,
@@ -94,19 +96,13 @@ impl MatrixFit {
         self.budget
     }
 
-    /// Plans the models of `classes` classes (any number where a number is predicted). Reads no record.
+    /// Plans the models of `classes` classes (any number where a number is predicted), beside a method that is asked for by name
+    /// all others. Reads no record.
     ///
     /// # Errors
     /// If the budget cannot be shared among so many.
-    pub fn explain(&self, classes: usize) -> Result<Planned, FitError> {
+    pub fn explain(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
         self.plan(classes, true)
-    }
-
-    fn plan(&self, classes: usize, compare: bool) -> Result<Planned, FitError> {
-        let MatrixFacts { rows, features, nonzeros, row_norm } = self.facts;
-        let (loss, models) = self.target.models(classes);
-        let problem = Problem { rows, features, nonzeros, row_norm, loss, neighbours: self.neighbours };
-        Planned::new(problem, models, &self.division, &self.options, compare)
     }
 
     /// The plan that a run with `classes` classes follows.
@@ -114,12 +110,20 @@ impl MatrixFit {
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn planned(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(planned) = plans.get(&classes) {
+        self.plan(classes, false)
+    }
+
+    fn plan(&self, classes: usize, compare: bool) -> Result<Arc<Planned>, FitError> {
+        let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(planned) = plans().get(&(classes, compare)) {
             return Ok(planned.clone());
         }
-        let planned = Arc::new(self.plan(classes, false)?);
-        plans.insert(classes, planned.clone());
+        let MatrixFacts { rows, features, nonzeros, row_norm } = self.facts;
+        let (loss, models) = self.target.models(classes);
+        let problem = Problem { rows, features, nonzeros, row_norm, loss, neighbours: self.neighbours };
+        // not under the lock: planning runs in parallel
+        let planned = Arc::new(Planned::new(problem, models, &self.division, &self.options, compare)?);
+        plans().insert((classes, compare), planned.clone());
         Ok(planned)
     }
 
@@ -138,15 +142,17 @@ impl MatrixFit {
     ) -> Result<MatrixRun, FitError> {
         let started = Instant::now();
         let scheme = Scheme::new(self.target, &self.division, self.neighbours, None, |k| self.planned(k))?;
-        if let (Some(accountant), Some(planned)) = (accountant, &scheme.early) {
-            let certificate = &planned.plan()?.summary().certificate;
-            let bound = accountant.epsilon(certificate.event(), certificate.relation(), certificate.budget().delta());
-            bound.map_err(|why| FitError::Option(why.to_string()))?;
+        if let Some(accountant) = accountant {
+            // models of classes that are to be found are like those of two
+            let model = &scheme.planned.plan()?.summary().certificate;
+            for certificate in scheme.labels.iter().map(LabelSelection::certificate).chain([model]) {
+                accounted(accountant, certificate)?;
+            }
         }
         let planning = started.elapsed();
         let opening = Opening::new(self.neighbours.within(self.budget), account, insecure_seed)?;
         let session = opening.charge(run, &scheme.parts())?;
-        Ok(MatrixRun { labels: scheme.labels, session, accountant, planning, fit: self })
+        Ok(MatrixRun { early: scheme.early(), labels: scheme.labels, session, accountant, planning, fit: self })
     }
 }
 
@@ -187,7 +193,10 @@ impl MatrixRun {
 
     fn models(mut self, records: Bounded, classes: usize) -> Result<MatrixFitted, FitError> {
         let started = Instant::now();
-        let planned = self.fit.planned(classes)?;
+        let planned = match &self.early {
+            Some(planned) => planned.clone(),
+            None => self.fit.planned(classes)?,
+        };
         let plan = planned.plan()?;
         let summary = plan.summary();
         let planning = self.planning + started.elapsed();
@@ -218,6 +227,12 @@ impl MatrixRun {
     }
 }
 
+/// Refuses a certificate that an accountant has no bound for.
+fn accounted(accountant: &dyn Accountant, certificate: &Certificate) -> Result<(), FitError> {
+    let bound = accountant.epsilon(certificate.event(), certificate.relation(), certificate.budget().delta());
+    bound.map(drop).map_err(|why| FitError::Option(why.to_string()))
+}
+
 /// A target as `loss` reads it; what is not a number is one of no record. `against`: the class that the others are held against.
 fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
     let sign = |second: bool| if second { 1.0 } else { -1.0 };
@@ -226,5 +241,143 @@ fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
         (Some(class), _) => sign(given == class as f64),
         (None, Loss::Logistic { .. } | Loss::Hinge | Loss::SmoothedHinge { .. } | Loss::Sigmoid) => sign(given == 1.0),
         (None, Loss::Softmax { .. } | Loss::Squared | Loss::Absolute | Loss::Huber { .. }) => given as f32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scheme::ClassLoss;
+    use super::*;
+    use crate::records::Bounding;
+    use crate::session::SessionError;
+    use dpopt_privacy::ledger::{Quote, Receipt};
+
+    const ROWS: usize = 3000;
+    const HINGE: ClassLoss = ClassLoss::OneAgainstRest(Loss::SmoothedHinge { width: 0.5 });
+
+    /// Three classes that a line tells apart, every hundredth record without a class.
+    fn records() -> Bounded {
+        let bounding = Bounding::in_box(vec![-1.0; 2], vec![1.0; 2], 1.0, 0.5, false).unwrap();
+        let place = |i: usize| (i % 3) as f64;
+        let row = |i: usize| [place(i) - 1.0, if i.is_multiple_of(2) { 0.3 } else { -0.3 }];
+        let targets: Vec<f64> = (0..ROWS).map(|i| if i % 100 == 0 { f64::NAN } else { place(i) }).collect();
+        bounding.dense((ROWS, 2), row, &targets).unwrap()
+    }
+
+    fn fit(target: Target, epsilon: f64) -> Arc<MatrixFit> {
+        let facts = MatrixFacts { rows: ROWS as u64, features: 3, nonzeros: 3, row_norm: records().rows.norm_bound() };
+        let made = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, Some(1e-6)), MethodOptions::default());
+        Arc::new(made.unwrap())
+    }
+
+    #[test]
+    fn classes_are_fitted_one_against_the_rest_within_one_budget() {
+        let target = Target::Classes { loss: HINGE, known: Some(3) };
+        let run = fit(target, 4.0).open("run", None, Some(1), None).unwrap();
+        let fitted = run.fit(records(), 3).unwrap();
+        assert_eq!((fitted.planned.models, fitted.solutions.len(), fitted.releases.len()), (3, 3, 3));
+        let names: Vec<&str> = fitted.guarantee.stages.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["model 1 of 3", "model 2 of 3", "model 3 of 3"]);
+        assert!(fitted.guarantee.certified_epsilon <= 4.0 && fitted.guarantee.recompute().faults.is_empty());
+        // the middle class is no half space; the outer ones lie on their sides of it
+        assert!(fitted.solutions[0].weights[0] < 0.0 && fitted.solutions[2].weights[0] > 0.0);
+        // two classes are one model
+        let two = fit(Target::Classes { loss: HINGE, known: Some(2) }, 4.0);
+        assert_eq!(two.planned(2).unwrap().models, 1);
+    }
+
+    #[test]
+    fn labels_are_found_within_their_share_and_models_within_the_rest() {
+        let target = Target::Classes { loss: HINGE, known: None };
+        let mut run = fit(target, 4.0).open("run", None, Some(1), None).unwrap();
+        assert_eq!(run.find_labels(vec![990, 2, 990, 990]).unwrap(), [0, 2, 3]);
+        assert!(run.find_labels(vec![990, 990]).is_err(), "found twice");
+        let fitted = run.fit(records(), 3).unwrap();
+        assert_eq!(fitted.guarantee.stages.len(), 4);
+        assert!(fitted.guarantee.stages[0].epsilon == 4.0 * 0.05 && fitted.guarantee.certified_epsilon <= 4.0);
+        assert!(fitted.guarantee.recompute().faults.is_empty());
+        // declared classes are not looked for
+        let mut run =
+            fit(Target::Classes { loss: HINGE, known: Some(3) }, 4.0).open("run", None, Some(1), None).unwrap();
+        assert!(run.find_labels(vec![990, 990]).is_err());
+    }
+
+    /// What each charge was for.
+    struct Book(Arc<Mutex<Vec<(f64, f64)>>>);
+
+    impl Account for Book {
+        fn quote(&self, _: &Certificate) -> Result<Option<Quote>, SessionError> {
+            Ok(None)
+        }
+
+        fn charge(&self, _: &str, whole: &Certificate) -> Result<Option<Receipt>, SessionError> {
+            self.0.lock().unwrap().push((whole.budget().epsilon(), whole.budget().delta()));
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn the_whole_budget_is_charged_once_and_a_later_error_says_so() {
+        let charges = Arc::new(Mutex::new(Vec::new()));
+        for known in [Some(3), None] {
+            let target = Target::Classes { loss: ClassLoss::Logistic, known };
+            let book = Box::new(Book(charges.clone()));
+            let run = fit(target, 2.0).open("run", Some(book), None, None).unwrap();
+            // rows of another shape than was planned for
+            let narrow = Bounding::in_ball(1, 1.0, 0.0).unwrap();
+            let narrow = narrow.dense((ROWS, 1), |_| [0.5], &vec![1.0; ROWS]).unwrap();
+            assert!(matches!(run.fit(narrow, 3), Err(FitError::Spent(_))));
+        }
+        assert_eq!(*charges.lock().unwrap(), [(2.0, 1e-6), (2.0, 1e-6)]);
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_before_the_charge() {
+        let charges = Arc::new(Mutex::new(Vec::new()));
+        let open = |options: MethodOptions, accountant: Option<&'static dyn Accountant>| {
+            let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2 };
+            let target = Target::Classes { loss: ClassLoss::Logistic, known: None };
+            let fit = MatrixFit::new(facts, target, Relation::ZeroOut, (1.0, None), options)?;
+            assert_eq!(fit.budget().delta(), default_delta(3000));
+            Arc::new(fit).open("run", Some(Box::new(Book(charges.clone()))), None, accountant).map(drop)
+        };
+        assert!(matches!(open(MethodOptions::default().by("no-such"), None), Err(FitError::NotApplicable(_))));
+        // squared loss only
+        let other = MethodOptions::default().by("sufficient-statistics");
+        assert!(matches!(open(other, None), Err(FitError::NotApplicable(_))));
+        // an accountant without a bound for how labels are found
+        let gdp = dpopt_privacy::accountant::all().iter().copied().find(|a| a.name() == "gdp");
+        assert!(matches!(open(MethodOptions::default(), gdp), Err(FitError::Option(_))));
+        assert!(charges.lock().unwrap().is_empty());
+        assert!(open(MethodOptions::default(), None).is_ok());
+        assert_eq!(charges.lock().unwrap().len(), 1);
+    }
+
+    /// Large ε: the composition of stages leaves no room for the error of finding labels, and the stated budgets add up exactly.
+    #[test]
+    fn labels_are_found_at_any_epsilon() {
+        for (epsilon, delta) in [(30.0, 1e-7), (50.0, 1e-6), (50.0, 1e-9), (300.0, 1e-6)] {
+            let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2 };
+            let target = Target::Classes { loss: ClassLoss::Logistic, known: None };
+            let options = MethodOptions::default();
+            let fit = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, Some(delta)), options).unwrap();
+            assert!(Arc::new(fit).open("run", None, Some(1), None).is_ok(), "{epsilon} {delta}");
+        }
+    }
+
+    #[test]
+    fn targets_are_read_as_the_loss_wants_them() {
+        let logistic = Loss::Logistic { shift: 0.0 };
+        for (loss, against, given, read) in [
+            (logistic, None, 0.0, -1.0),
+            (logistic, None, 1.0, 1.0),
+            (Loss::Hinge, Some(2), 2.0, 1.0),
+            (Loss::Hinge, Some(2), 1.0, -1.0),
+            (Loss::Softmax { classes: 4 }, None, 3.0, 3.0),
+            (Loss::Squared, None, -0.25, -0.25),
+        ] {
+            assert_eq!(target(loss, against, given), read);
+            assert_eq!(target(loss, against, f64::NAN), 0.0);
+        }
     }
 }

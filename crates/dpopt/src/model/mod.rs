@@ -12,6 +12,7 @@ mod options;
 mod prepare;
 pub mod probability;
 mod scheme;
+mod search;
 
 pub use crate::guarantee::{Guarantee, Recomputed, Stage};
 pub use division::{Division, StageShares};
@@ -23,3 +24,4 @@ pub use linear::{Evaluation, Model, ModelError, Predictions};
 pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
+pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};

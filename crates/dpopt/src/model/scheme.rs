@@ -118,8 +118,10 @@ impl Planned {
 
 /// Everything of a fit that can be planned before the first record is read.
 pub(super) struct Scheme {
-    /// The models, if nothing they depend on is to be found privately.
-    pub early: Option<Arc<Planned>>,
+    /// The models; of two classes where the number of classes is to be found.
+    pub planned: Arc<Planned>,
+    /// Whether that is what runs: nothing it depends on is to be found privately.
+    early: bool,
     /// How labels are found.
     pub labels: Option<LabelSelection>,
     /// How ranges are found.
@@ -140,17 +142,21 @@ impl Scheme {
     ) -> Result<Self, FitError> {
         let planned = plan(target.classes())?;
         let certificate = planned.plan()?.summary().certificate.clone();
-        let labels = division.labels.map(|b| LabelSelection::plan(neighbours.within(b))).transpose()?;
+        let labels = division.labels.map(|b| LabelSelection::plan(neighbours.within(b))).transpose();
+        let labels = labels.map_err(|why| FitError::Option(why.to_string()))?;
         // a model that depends on earlier outputs is not planned yet: its whole budget is what is charged
-        let (early, models) = if target.finds_labels() {
-            let whole =
-                certify(&any_within(division.model), neighbours.within(division.model)).map_err(NotApplicable::from)?;
-            (None, vec![whole])
+        let early = !target.finds_labels();
+        let models = if early {
+            vec![certificate; planned.models]
         } else {
-            let models = vec![certificate; planned.models];
-            (Some(planned), models)
+            vec![certify(&any_within(division.model), neighbours.within(division.model)).map_err(NotApplicable::from)?]
         };
-        Ok(Self { early, labels, bounds, models })
+        Ok(Self { planned, early, labels, bounds, models })
+    }
+
+    /// The models, if they are what runs.
+    pub fn early(&self) -> Option<Arc<Planned>> {
+        self.early.then(|| self.planned.clone())
     }
 
     /// The certificates of all stages, in order.

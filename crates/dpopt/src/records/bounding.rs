@@ -30,6 +30,9 @@ pub enum BoundingError {
     /// A row of a box is never longer than 1 after scaling.
     #[error("row_norm is {0}, but with bounds no row is longer than 1 after scaling; give at most 1")]
     LongNorm(f64),
+    /// More features than a row can have.
+    #[error("X has {0} features; at most 2147483646 can be told apart")]
+    Wide(usize),
     /// An intercept that is none.
     #[error("intercept_scaling is {0}; give a finite number, at least 0")]
     Intercept(f64),
@@ -84,6 +87,9 @@ impl Bounding {
         if !(norm > 0.0 && norm.is_finite()) {
             return Err(BoundingError::Norm(norm));
         }
+        if features >= i32::MAX as usize {
+            return Err(BoundingError::Wide(features));
+        }
         let all = |x: f64| vec![x; features];
         Self::new(all(f64::NEG_INFINITY), all(f64::INFINITY), all(1.0 / norm), all(0.0), intercept)
     }
@@ -100,6 +106,9 @@ impl Bounding {
         intercept: f64,
         sparse: bool,
     ) -> Result<Self, BoundingError> {
+        if lower.len() >= i32::MAX as usize {
+            return Err(BoundingError::Wide(lower.len()));
+        }
         let ranges = || lower.iter().copied().zip(upper.iter().copied());
         if lower.len() != upper.len() || !ranges().all(|(l, u)| l.is_finite() && u.is_finite() && l < u) {
             return Err(BoundingError::Range);
@@ -350,6 +359,7 @@ mod tests {
         for intercept in [-0.5, f64::NAN, f64::INFINITY, 1e300] {
             assert!(matches!(Bounding::in_ball(1, 1.0, intercept), Err(BoundingError::Intercept(_))));
         }
+        assert_eq!(Bounding::in_ball(1 << 60, 1.0, 0.0).unwrap_err(), BoundingError::Wide(1 << 60));
         assert_eq!(Bounding::in_ball(1, 1.0, 0.0).unwrap().keeping(0).unwrap_err(), BoundingError::Nonzeros);
     }
 

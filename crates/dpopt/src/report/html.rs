@@ -5,7 +5,7 @@ use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
 use crate::guarantee::Guarantee;
 use crate::mechanism::ReleaseRecord;
 use crate::plan::Grade;
-use crate::words::{count, detection_bound, neighbours, number, probability, protected, rounded_up};
+use crate::words::{count, detection_bound, neighbours, number, probability, probability_up, protected, rounded_up};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");
@@ -82,7 +82,7 @@ fn opening(m: &mut Markup, report: &Report) {
     m.raw("<dl class=\"promise\">\n");
     for (term, value) in [
         ("ε, at most", rounded_up(g.epsilon)),
-        ("δ, at most", probability(g.delta)),
+        ("δ, at most", probability_up(g.delta)),
         ("protects each", protected(g.unit).into()),
         ("neighbours", g.relation.name().into()),
     ] {
@@ -125,7 +125,7 @@ fn guarantee(m: &mut Markup, report: &Report) {
             protected(g.unit),
             neighbours(g.relation, g.unit),
             number(g.epsilon.exp()),
-            probability(g.delta),
+            probability_up(g.delta),
             // rounded up: the sentence is a bound
             (power * 1000.0).ceil() / 10.0
         ),
@@ -141,7 +141,7 @@ fn guarantee(m: &mut Markup, report: &Report) {
             Row::new(vec![
                 s.name.clone(),
                 rounded_up(s.epsilon),
-                probability(s.delta),
+                probability_up(s.delta),
                 rounded_up(s.bound.upper),
                 s.bound.lower.map_or("–".into(), number),
                 s.bound
@@ -169,7 +169,7 @@ fn together(g: &Guarantee) -> Row {
         cells: vec![
             "together".into(),
             rounded_up(g.epsilon),
-            probability(g.delta),
+            probability_up(g.delta),
             rounded_up(g.certified_epsilon),
             String::new(),
             String::new(),

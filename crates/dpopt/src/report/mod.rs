@@ -14,7 +14,7 @@ use crate::plan::Grade;
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
 
-pub use crate::words::{detection_bound, number, probability, protected};
+pub use crate::words::{detection_bound, number, probability, probability_up, protected, six_digits_up};
 
 /// What kind of answer a report is about: decides its words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

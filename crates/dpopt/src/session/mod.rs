@@ -17,6 +17,7 @@ use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Terms, certify};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A run before its charge: nothing is reserved, no record was read.
 pub struct Opening {
@@ -27,6 +28,8 @@ pub struct Opening {
 
 /// A run whose charge, if there is an account, is written down: records may be read.
 pub struct Session {
+    /// Tells its stages from those of others.
+    number: u64,
     insecure_seed: Option<u64>,
     /// Streams of noise that were handed out.
     streams: BTreeSet<u64>,
@@ -48,6 +51,7 @@ struct Part {
 pub struct Entered {
     /// The only door out.
     pub curator: Curator,
+    session: u64,
     place: usize,
 }
 
@@ -84,15 +88,22 @@ pub fn any_within(budget: Budget) -> Event {
 }
 
 /// The certificate of all stages together. Their parameters are fixed (a stage that is not planned yet is there as the (ε, δ) it
-/// may spend), so that any valid accountant may compose them; where none has a number, basic composition of the stages'
-/// budgets holds.
+/// may spend), so that any valid accountant may compose them; where none has a number within the terms, basic composition of the
+/// stages' budgets holds, if their sums (rounded up) are within them.
 fn of_all_stages(terms: Terms, parts: &[&Certificate]) -> Result<Certificate, CertifyError> {
     match parts {
         [only] if within(only.budget(), terms.budget) => return Ok((*only).clone()),
         _ => {}
     }
-    certify(&Event::composed(parts.iter().map(|c| c.event().clone()).collect()), terms)
-        .or_else(|_| certify(&Event::composed(parts.iter().map(|c| any_within(c.budget())).collect()), terms))
+    let joint = certify(&Event::composed(parts.iter().map(|c| c.event().clone()).collect()), terms);
+    let sum = |part: fn(Budget) -> f64| parts.iter().map(|c| part(c.budget())).reduce(sum_up).unwrap_or(0.0);
+    let stated = sum(Budget::epsilon) <= terms.budget.epsilon() && sum(Budget::delta) <= terms.budget.delta();
+    joint.or_else(|error| if stated { certify(&any_within(terms.budget), terms) } else { Err(error) })
+}
+
+/// A sum of costs, rounded up; what costs nothing leaves the other as it is.
+fn sum_up(a: f64, b: f64) -> f64 {
+    if a == 0.0 || b == 0.0 { a + b } else { (a + b).next_up() }
 }
 
 impl Opening {
@@ -144,7 +155,9 @@ impl Opening {
         source(self.insecure_seed, 0)?;
         let guarantee = Guarantee::new(self.terms, self.insecure_seed.is_some());
         let receipt = self.account.as_ref().map(|account| account.charge(run, &whole)).transpose()?;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Session {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             insecure_seed: self.insecure_seed,
             streams: BTreeSet::new(),
             parts: parts.iter().map(|part| Part { certificate: (*part).clone(), used: None }).collect(),
@@ -185,12 +198,13 @@ impl Session {
         part.used = Some(used);
         self.guarantee = promised;
         self.releases.push(Vec::new());
-        Ok(Entered { curator, place: self.releases.len() - 1 })
+        Ok(Entered { curator, session: self.number, place: self.releases.len() - 1 })
     }
 
-    /// Writes down what a stage released so far.
+    /// Writes down what a stage of this session released so far; one of another is none of its business.
     pub fn note(&mut self, stage: &Entered) {
-        if let Some(place) = self.releases.get_mut(stage.place) {
+        let own = stage.session == self.number;
+        if let Some(place) = self.releases.get_mut(stage.place).filter(|_| own) {
             *place = stage.curator.records().to_vec();
         }
     }
@@ -210,6 +224,11 @@ impl Session {
         let released = release(&mut entered.curator);
         self.note(&entered);
         released
+    }
+
+    /// A release rests on what the caller vouches for: the guarantee is research grade from here on.
+    pub fn vouched(&mut self) {
+        self.guarantee.grade = Grade::Research;
     }
 
     /// What each stage released so far, in order.
@@ -238,9 +257,8 @@ impl Part {
     /// stages that together stay within it where it is nothing but a budget.
     fn after(&self, stage: &Certificate) -> Option<(f64, f64)> {
         let (asked, allowed) = (stage.budget(), self.certificate.budget());
-        let sum = |used: f64, more: f64| if used == 0.0 { more } else { (used + more).next_up() };
         let (epsilon, delta) = self.used.unwrap_or((0.0, 0.0));
-        let after = (sum(epsilon, asked.epsilon()), sum(delta, asked.delta()));
+        let after = (sum_up(epsilon, asked.epsilon()), sum_up(delta, asked.delta()));
         let pays = match self.used {
             None if self.certificate.event() == stage.event() => true,
             _ => *self.certificate.event() == any_within(allowed),

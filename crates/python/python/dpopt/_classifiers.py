@@ -79,14 +79,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
         kept: list[int] | None = None
         try:
             kept = run.labels(counts.tolist())
-        except _core.PrivacyError as error:
-            refusal = str(error)
+        except _core.PrivacyError:
+            pass
         if kept is None:
-            advice = (
+            raise _core.PrivacyError(
                 "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
                 "spent); declare them with classes=[...], which costs nothing"
             )
-            raise _core.PrivacyError(refusal if self.delta == 0 else advice)
         classes = occurring[kept]
         if classes.dtype.kind == "O":
             # in an order that only the labels that were found decide

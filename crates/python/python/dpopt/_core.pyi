@@ -23,6 +23,7 @@ __all__ = [
     "audit",
     "batch_event",
     "batch_noise",
+    "bounds_event",
     "calibrate",
     "certified",
     "choose",
@@ -38,9 +39,11 @@ __all__ = [
     "guarantee_by",
     "guarantee_delta",
     "histogram",
+    "label_event",
     "laplace_sum",
     "method_options",
     "parse",
+    "plan_search",
     "privacy_curve",
     "private_bounds",
     "probability",
@@ -48,12 +51,12 @@ __all__ = [
     "quantiles",
     "random_below",
     "renyi",
-    "repetition_law",
     "repetitions",
     "report_html",
     "second_moment",
     "select_best",
     "select_labels",
+    "shown",
     "sparse_mean",
     "sparse_mean_plans",
     "sum_noise",
@@ -66,8 +69,8 @@ METHODS: list[str]
 
 #: (value, event, bound): of a search, the last two as JSON.
 _Found = tuple[float, str, str]
-#: Charges (run, event as JSON, ε, δ), or raises.
-_Charge = Callable[[str, str, float, float], None]
+#: Charges (run, event as JSON, ε, δ, relation, unit), or raises.
+_Charge = Callable[[str, str, float, float, str, str], None]
 #: Event as JSON, ε, δ, relation.
 _Price = tuple[str, float, float, str]
 
@@ -109,7 +112,6 @@ class Rows: ...
 
 @final
 class Fit:
-    delta: float
     def __new__(cls, rows: int, features: int, nonzeros: int, row_norm: float, request: str) -> Fit: ...
     def plan(self, classes: int, compare: bool) -> str: ...
     def open(self, run: str, charge: _Charge | None, seed: int | None, by: str | None) -> FitRun: ...
@@ -123,7 +125,15 @@ class FitRun:
 
 @final
 class Session:
-    def __new__(cls, run: str, stage: str, price: _Price, charge: _Charge | None, seed: int | None) -> Session: ...
+    def __new__(
+        cls,
+        run: str,
+        stage: str,
+        price: _Price,
+        charge: _Charge | None,
+        seed: int | None,
+        by: str | None = None,
+    ) -> Session: ...
     def guarantee(self) -> str: ...
     def releases(self) -> str: ...
 
@@ -164,6 +174,7 @@ def calibrate(event_of: Callable[[Any], str], what: str, epsilon: float, delta: 
 def sum_noise(law: str, coordinates: int, epsilon: float, delta: float, under: str) -> _Found: ...
 def batch_noise(facts: str, epsilon: float, delta: float, under: str) -> _Found: ...
 def batch_event(facts: str, noise_multiplier: float) -> str: ...
+def shown(epsilon: float, delta: float) -> tuple[str, str]: ...
 def guarantee_delta(text: str, epsilon: float) -> float: ...
 def guarantee_by(text: str, by: str) -> str: ...
 def parse(text: str, unknown: float | None) -> str: ...
@@ -210,9 +221,18 @@ def choose(scores: list[int], law: str, epsilon: float, sensitivity: int, monoto
 def quantile_choices(levels: int, under: str) -> int: ...
 def quantiles(x: NDArray[np.float64], levels: list[int], epsilon: float, session: Session) -> list[float]: ...
 def private_bounds(x: NDArray[np.float64], records: int, session: Session) -> list[tuple[float, float] | None]: ...
+def label_event(epsilon: float, delta: float, under: str) -> str: ...
+def bounds_event(columns: int, records: int, epsilon: float, delta: float, under: str) -> str: ...
 def select_labels(counts: dict[str, int], session: Session) -> list[str]: ...
 def random_below(bound: int, count: int, seed: int | None) -> list[int]: ...
-def repetition_law(shape: float, mean: float) -> tuple[float, float]: ...
+def plan_search(
+    shape: float,
+    mean: float,
+    epsilon: float,
+    delta: float,
+    under: str,
+    train: Callable[[float, float], list[str]],
+) -> str: ...
 def repetitions(shape: float, mean: float, seed: int | None) -> int: ...
 def select_best(shape: float, mean: float, run: Callable[[int], tuple[float, int]], session: Session) -> int: ...
 def report_html(stored: str) -> str: ...

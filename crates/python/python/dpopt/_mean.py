@@ -83,7 +83,8 @@ class MeanEstimator(PrivateEstimator):
         scaling = self._scaling(X.shape[1], quiet=False)
         noise, self.plan_ = self._planned(rows, X.shape[1], relation, delta, scaling)
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
-        session = _core.Session(type(self).__name__, "mean", price, self._charging(), self._insecure_seed())
+        by = None if self.accountant == "auto" else self.accountant
+        session = _core.Session(type(self).__name__, "mean", price, self._charging(), self._insecure_seed(), by)
         with np.errstate(all="ignore"):
             # what is not finite then counts as 0, which is the centre
             bounded = (

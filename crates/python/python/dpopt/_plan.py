@@ -92,25 +92,25 @@ class Privacy:
         epsilon: certified ε of everything the fit released (at `delta`), rounded up.
         delta: δ of the whole fit.
         relation: which data sets are neighbours.
-        unit: who is protected.
         allowed_epsilon: ε that was allowed.
-        grade: ``"certified"``, or ``"research"`` where a part is not proved.
         event: what was released.
         stages: name, ε, δ, event and bound of each part, in order.
         ledger: what was released, in order: label, event, count per stage.
         insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
+        unit: who is protected.
+        grade: ``"certified"``, or ``"research"`` where a part is not proved or rests on what you vouch for.
     """
 
     epsilon: float
     delta: float
     relation: str
-    unit: str
     allowed_epsilon: float
-    grade: str
     event: accounting.DpEvent
     stages: list[dict[str, Any]] = field(repr=False)
     ledger: list[list[dict[str, Any]]] = field(repr=False)
     insecure_seed: bool = False
+    unit: str = "record"
+    grade: str = "certified"
 
     @classmethod
     def of(cls, guarantee: str, releases: str) -> Privacy:
@@ -118,9 +118,9 @@ class Privacy:
         promised = json.loads(guarantee)
         events = [accounting.from_dict(stage["event"]) for stage in promised["stages"]]
         return cls(
-            promised["certified_epsilon"], promised["delta"], promised["relation"], promised["unit"], promised["epsilon"],
-            promised["grade"], events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"],
-            json.loads(releases), promised["insecure_seed"],
+            promised["certified_epsilon"], promised["delta"], promised["relation"], promised["epsilon"],
+            events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"], json.loads(releases),
+            promised["insecure_seed"], promised["unit"], promised["grade"],
         )  # fmt: skip
 
     @classmethod
@@ -144,7 +144,8 @@ class Privacy:
         return float(_core.guarantee_delta(json.dumps(self.guarantee()), epsilon))
 
     def __str__(self) -> str:
-        text = f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy per {self.unit}, {self.relation}"
+        epsilon, delta = _core.shown(self.epsilon, self.delta)
+        text = f"({epsilon}, {delta})-differential privacy per {self.unit}, {self.relation}"
         return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:

@@ -54,6 +54,14 @@ def number(value: Any, name: str) -> float:
     return found
 
 
+def positive(value: Any, name: str) -> float:
+    """A public parameter as a positive, finite float."""
+    found = number(value, name)
+    if not (found > 0 and np.isfinite(found)):
+        raise ValueError(f"{name} is {found:g}; give a positive, finite number")
+    return found
+
+
 def whole(value: Any, name: str) -> int:
     """A public parameter as an int."""
     if not isinstance(value, (numbers.Integral, np.bool_)):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, accounting
-from ._reading import array, number, shown, target, whole
+from ._reading import array, number, positive, shown, target, whole
 from ._warnings import refuse_seed
 
 try:
@@ -82,8 +82,13 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             whole(local_steps, "local_steps"),
         )
         self._q = number(sampling_probability, "sampling_probability")
+        if not 0 < self._q <= 1:
+            raise ValueError(f"sampling_probability is {self._q:g}; give a probability above 0")
+        clip_norm = positive(clip_norm, "clip_norm")
         steps, dimension = whole(rounds, "rounds") * self._local, self._X.shape[1]
         relation = accounting._relation(relation)
+        if steps < 1:
+            raise ValueError("rounds and local_steps must be at least 1")
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
         facts = json.dumps({
@@ -95,9 +100,7 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         refuse_seed(insecure_seed, charged=False)
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         session = _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), None, seed)
-        self._training = _core.Training(
-            len(self._y), self._q, dimension, number(clip_norm, "clip_norm"), self.noise_multiplier, session
-        )
+        self._training = _core.Training(len(self._y), self._q, dimension, clip_norm, self.noise_multiplier, session)
 
     @property
     def releases(self) -> list[dict[str, Any]]:

@@ -160,9 +160,11 @@ class Ledger:
                 )
             self._entries.append(Entry(name, event, epsilon, delta))
 
-    def _charge(self, name: str, event: str, epsilon: float, delta: float) -> None:
-        """As :meth:`charge`, for a session of the compiled library: the event as JSON."""
-        self.charge(name, accounting.from_json(event), epsilon=epsilon, delta=delta)
+    def _charge(self, name: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> None:
+        """As :meth:`charge`, for a session of the compiled library: the event as JSON, and between which data sets."""
+        if unit != "record":
+            raise ValueError(f"the ledger protects a record and this charge is per {unit}; use another ledger")
+        self.charge(name, accounting.from_json(event), epsilon=epsilon, delta=delta, relation=relation)
 
     def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
         def below(exact: Fraction) -> float:

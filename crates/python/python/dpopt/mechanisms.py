@@ -30,7 +30,19 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import VOID
-from ._reading import array, as_table, distinct, hashable, integers, number, shown, sorted_if_comparable, table, whole
+from ._reading import (
+    array,
+    as_table,
+    distinct,
+    hashable,
+    integers,
+    number,
+    positive,
+    shown,
+    sorted_if_comparable,
+    table,
+    whole,
+)
 from ._reading import labels as read_labels
 from ._warnings import refuse_seed
 from .ledger import Ledger
@@ -71,7 +83,8 @@ class Release:
         return table(
             ["release", "event", "times"],
             rows,
-            f"({float(self.bound):.6g}, {self.delta:.3g})-differential privacy" + (VOID if self.insecure_seed else ""),
+            "({}, {})-differential privacy".format(*_core.shown(float(self.bound), self.delta))
+            + (VOID if self.insecure_seed else ""),
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -108,10 +121,6 @@ def _pay(
     """A session of the compiled library that was charged for `event`: what the release goes through."""
     refuse_seed(seed, charged=ledger is not None)
     under = accounting._relation(relation)
-    if ledger is not None and ledger.relation != under:
-        raise ValueError(
-            f"the ledger is kept for {ledger.relation} but this charge is stated for {under}; use the same relation"
-        )
     price = (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), under)
     return _core.Session(name, name, price, None if ledger is None else ledger._charge, seed)
 
@@ -178,9 +187,9 @@ def gaussian_sum(
     """
     values = _matrix(values)
     records = _records(len(values), n_rows, relation)
-    size = values.shape[1]
+    size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
     noise, session = _least("gaussian", "gaussian sum", size, epsilon, delta, relation, ledger, insecure_seed)
-    total = _core.gaussian_sum(values, number(clip_norm, "clip_norm"), noise, records, session)
+    total = _core.gaussian_sum(values, clip_norm, noise, records, session)
     return _release(total, epsilon, delta, session)
 
 
@@ -205,9 +214,9 @@ def laplace_sum(
     records = _records(len(values), n_rows, relation)
     # the sampler's error needs a δ, however small
     allowed = delta if delta > 0 else 1e-30
-    size = values.shape[1]
+    size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
     noise, session = _least("laplace", "laplace sum", size, epsilon, allowed, relation, ledger, insecure_seed)
-    total = _core.laplace_sum(values, number(clip_norm, "clip_norm"), noise, records, session)
+    total = _core.laplace_sum(values, clip_norm, noise, records, session)
     return _release(total, epsilon, allowed, session)
 
 
@@ -346,14 +355,21 @@ def second_moment(
     """
     values = _matrix(values)
     records = _records(len(values), n_rows, relation)
-    size = values.shape[1] * (values.shape[1] + 1) // 2
+    size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
     noise, session = _least("gaussian", "second moment", size, epsilon, delta, relation, ledger, insecure_seed)
-    matrix = _core.second_moment(values, number(row_norm, "row_norm"), noise, records, session)
+    matrix = _core.second_moment(values, row_norm, noise, records, session)
     return _release(matrix, epsilon, delta, session)
 
 
+def _at_least_one(sensitivity: int) -> int:
+    found = whole(sensitivity, "sensitivity")
+    if found < 1:
+        raise ValueError(f"sensitivity is {found}; give a whole number, at least 1")
+    return found
+
+
 def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[float, accounting.DpEvent]:
-    epsilon, sensitivity = number(epsilon, "epsilon"), whole(sensitivity, "sensitivity")
+    epsilon, sensitivity = number(epsilon, "epsilon"), _at_least_one(sensitivity)
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon is {epsilon}; give a positive, finite number, for example 1")
     moves = 2 if accounting._relation(relation) == "replace-one" else 1
@@ -482,10 +498,9 @@ def choose(
         event = accounting.PermuteAndFlipDpEvent(number(epsilon, "epsilon"))
     else:
         raise ValueError(f"mechanism is {shown(mechanism)}; choose permute-and-flip or exponential")
+    sensitivity = _at_least_one(sensitivity)
     session = _pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    index = _core.choose(
-        made, mechanism, number(epsilon, "epsilon"), whole(sensitivity, "sensitivity"), monotone, session
-    )
+    index = _core.choose(made, mechanism, number(epsilon, "epsilon"), sensitivity, monotone, session)
     return _release(index, epsilon, 0.0, session)
 
 
@@ -553,8 +568,9 @@ def private_bounds(
     """
     columns = _matrix(values)
     rows = _records(len(columns), n_rows, relation)
-    allowed = accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta"))
-    session = _pay("private bounds", allowed, epsilon, delta, relation, ledger, insecure_seed)
+    under = accounting._relation(relation)
+    event = _core.bounds_event(columns.shape[1], rows, number(epsilon, "epsilon"), number(delta, "delta"), under)
+    session = _pay("private bounds", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed)
     found = _core.private_bounds(columns, rows, session)
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
@@ -577,8 +593,8 @@ def frequent_labels(
     """
     values, counts = distinct(read_labels(labels, "labels"))
     keys = [f"{i:012d}" for i in range(len(values))]
-    allowed = accounting.ApproxDpDpEvent(number(epsilon, "epsilon"), number(delta, "delta"))
-    session = _pay("labels", allowed, epsilon, delta, relation, ledger, insecure_seed)
+    event = _core.label_event(number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation))
+    session = _pay("labels", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed)
     found = _core.select_labels(dict(zip(keys, counts.tolist())), session)
     # as plain Python values, whatever the other labels are: NumPy's and Python's numbers would tell whether one is missing
     plain = [v.item() if isinstance(v, np.generic) else v for v in values[[int(key) for key in found]].tolist()]

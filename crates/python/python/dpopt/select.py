@@ -42,7 +42,7 @@ from ._reading import (
     whole,
 )
 from ._repeats import counted_as_one, warn_if_repeated
-from ._search_price import SHAPES, SearchPlan, plan_search, score_event
+from ._search_price import SHAPES, SearchPlan, plan_search
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
@@ -189,7 +189,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if is_classifier(inner) and inner.classes is None:
             raise ValueError("declare the classes of the estimator: classes=[...], or classes='public'")
         candidates = self._candidates()
-        fixed = {f"{prefix}{name}" for name in ("epsilon", "delta", "budget", "neighbors", "insecure_seed")}
+        fixed = {
+            f"{prefix}{name}"
+            for name in ("epsilon", "delta", "budget", "neighbors", "insecure_seed", "classes", "accountant")
+        }
         for candidate in candidates:
             if clash := fixed & set(candidate):
                 raise ValueError(f"{', '.join(sorted(clash))} is set by the search; leave it out of param_candidates")
@@ -252,10 +255,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         plan = self.explain(n, X.shape[1] if X.ndim == 2 else 1, len(next(iter(public.values()), [])))
         own = {
             f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
-            f"{prefix}budget": None, **public,
+            f"{prefix}budget": None, f"{prefix}accountant": "auto", **public,
         }  # fmt: skip
-        if self.budget is not None and accounting._relation(self.budget.relation) != relation:
-            raise ValueError(f"the ledger is kept for {self.budget.relation}, the search for {relation}; use the same")
         if self.budget is None and self.insecure_seed is None:
             warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
@@ -275,7 +276,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         training, validation = order[: n - n_validation], order[n - n_validation :]
         take = (lambda at: X.iloc[at]) if hasattr(X, "iloc") else (lambda at: X[at])
         X_train, X_validation = take(training), take(validation)
-        price = (score_event(plan.score_noise).to_json(), plan.run_epsilon, plan.run_delta, relation)
+        price = (plan.score_event.to_json(), plan.run_epsilon, plan.run_delta, relation)
         models, drawn, scored = [], [], []
 
         def one_run(k: int) -> tuple[float, int]:

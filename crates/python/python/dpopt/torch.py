@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import Privacy
-from ._reading import number, whole
+from ._reading import number, positive, whole
 from ._warnings import refuse_seed, warn
 from .ledger import Ledger
 
@@ -48,7 +48,7 @@ class PrivateOptimizer:
             public moments (:func:`ellipsoid`), or from released gradients. Default: a ball. Privacy does not depend on it.
 
     Attributes:
-        noise_multiplier, privacy_: what is added, and what all planned steps cost.
+        noise_multiplier: what is added, over `clip_norm`.
     """
 
     def __init__(
@@ -67,6 +67,8 @@ class PrivateOptimizer:
         insecure_seed: int | None = None,
         scales: Sequence[Any] | None = None,
     ) -> None:
+        if whole(dataset_size, "dataset_size") < 1 or whole(steps, "steps") < 1:
+            raise ValueError("dataset_size and steps must be at least 1")
         if (epsilon is None) == (noise_multiplier is None):
             raise ValueError("give either epsilon (the noise is then found) or noise_multiplier")
         if budget is not None and epsilon is None:
@@ -75,9 +77,11 @@ class PrivateOptimizer:
             warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one record at random would be allowed")
         refuse_seed(insecure_seed, charged=budget is not None)
         self.optimizer = optimizer
-        self.clip_norm = number(clip_norm, "clip_norm")
+        self.clip_norm = positive(clip_norm, "clip_norm")
         self.dataset_size = whole(dataset_size, "dataset_size")
         self.sampling_probability = number(sampling_probability, "sampling_probability")
+        if not 0 < self.sampling_probability <= 1:
+            raise ValueError(f"sampling_probability is {self.sampling_probability:g}; give a probability above 0")
         self.planned_steps = whole(steps, "steps")
         self.steps_taken = 0
         self._dimension = sum(p.numel() for p in self._parameters())
@@ -101,8 +105,6 @@ class PrivateOptimizer:
                 )
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
-        if budget is not None and accounting._relation(budget.relation) != relation:
-            raise ValueError(f"the ledger is kept for {budget.relation}, the optimizer for {relation}; use the same")
         charge = None if budget is None else budget._charge
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         self._session = _core.Session("PrivateOptimizer", "training", (event, allowed, delta, relation), charge, seed)
@@ -110,7 +112,11 @@ class PrivateOptimizer:
             self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
             self._session,
         )  # fmt: skip
-        self.privacy_ = Privacy.of_session(self._session)
+
+    @property
+    def privacy_(self) -> Privacy:
+        """What all planned steps cost, and what was released so far; research grade once a batch was drawn elsewhere."""
+        return Privacy.of_session(self._session)
 
     def _parameters(self) -> list[Any]:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
