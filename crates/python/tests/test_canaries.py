@@ -88,7 +88,7 @@ GOOD = {
     "method": "auto", "error_bound": 1.0, "relation": "zero-out", "rounds": 1, "max_features": 1, "dimension": 2, "kind": "x",
     "candidates": [], "stages": [], "ledger": [], "allowed_epsilon": 1.0, "unit": "record", "grade": "certified", "lower_bound": 0.1, "claimed": 1.0, "confidence": 0.9,
     "violated": False, "runs": 10, "refuted_after": None, "svg": "", "distribution": "poisson", "expected_runs": 2.0, "run_epsilon": 1.0,
-    "run_delta": 1e-7, "score_noise": 1.0, "theorem": "renyi", "privacy": None, "input_features": ["a", "b"], "indices": False,
+    "run_delta": 1e-7, "score_noise": 1.0, "score_event": dpopt.accounting.GaussianDpEvent(3.0), "theorem": "renyi", "privacy": None, "input_features": ["a", "b"], "indices": False,
     "parameters": [np.zeros(2)], "config": {}, "weights": np.zeros(2), "n_classes": 2, "params": {}, "noise_multiplier": 3.0,
     "columns": 2, "noise_parameter": 0.5, "num_buckets": 2, "sigma": 2.0, "rho": 0.1, "total_variation": 1e-9, "source_dataset_size": 100,
     "sample_size": 10, "deltas": [1e-6], "sensitivities": [1.0], "standard_deviation": 2.0, "sampling_probs": [1.0], "link": "logistic",
