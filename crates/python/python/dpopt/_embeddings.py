@@ -83,12 +83,14 @@ class TowerMixin(EmbeddingMixin):
     def user_vectors(self, X: Any) -> np.ndarray:
         """The user's vector of each row (rows × embedding_dim)."""
         X = self._check_X(X)  # type: ignore[attr-defined]
-        return X[:, self._users] @ self.embeddings_[self._users] + self._user_constant
+        with np.errstate(all="ignore"):
+            return X[:, self._users] @ self.embeddings_[self._users] + self._user_constant
 
     def item_vectors(self, X: Any) -> np.ndarray:
         """The item's vector of each row (rows × embedding_dim)."""
         X = self._check_X(X)  # type: ignore[attr-defined]
-        return X[:, self._items] @ self.embeddings_[self._items] + self._item_constant
+        with np.errstate(all="ignore"):
+            return X[:, self._items] @ self.embeddings_[self._items] + self._item_constant
 
     def _product(self, X: Any) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -200,7 +202,8 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """One score per row; positive means the second class."""
-        return self._product(X) + self._check_X(X) @ self.coef_[0] + self.intercept_[0]
+        with np.errstate(all="ignore"):
+            return self._product(X) + self._check_X(X) @ self.coef_[0] + self.intercept_[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -232,7 +235,8 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
 
     def predict(self, X: Any) -> np.ndarray:
         """The score of each row, in the units of y."""
-        return self._product(X) + self._check_X(X) @ self.coef_ + self.intercept_
+        with np.errstate(all="ignore"):
+            return self._product(X) + self._check_X(X) @ self.coef_ + self.intercept_
 
 
 __all__ = ["EmbeddingClassifier", "TwoTowerClassifier", "TwoTowerRegressor"]
