@@ -111,3 +111,16 @@ def test_rate_schedule_and_correlation_reach_the_plan():
     assert stream.plan_.schedule["correlation"] == "tree"
     with pytest.raises(ValueError):
         dpopt.SGDClassifier(**common, rate_schedule="soon").fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [dpopt.TwoTowerClassifier, dpopt.TwoTowerRegressor])
+def test_predictions_of_towers_say_nothing_of_numbers_that_overflow(kind):
+    X = np.random.default_rng(1).uniform(-1, 1, (200, 4))
+    target = {"classes": [0, 1]} if kind is dpopt.TwoTowerClassifier else {"target_bounds": (-1, 1)}
+    given = {"epsilon": 5.0, "delta": 1e-6, "row_norm": 1e-3, "embedding_dim": 2, "steps": 3, **target}
+    model = kind(**given).fit(X, (X[:, 0] > 0).astype(float))
+    X[7] = 1e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.predict(X).shape == (200,)
+        assert model.user_vectors(X).shape == model.item_vectors(X).shape == (200, 2)
