@@ -15,9 +15,11 @@ use dpopt::audit::samplers;
 use dpopt::audit::statistics::{Claim, sequential, threshold};
 use dpopt::progress::Progress;
 use dpopt_privacy::expression;
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Args)]
@@ -249,18 +251,18 @@ fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
     options.check().map_err(usage)?;
     claim.check().map_err(usage)?;
 
-    let bar = Bar::new();
+    let (bar, calls) = (Bar::new(), Calls::default());
     bar.start(
         if arguments.all_runs { "runs of the program," } else { "runs of the program, at most" },
         2 * arguments.runs,
     );
     let report = if arguments.all_runs {
-        let samples = [collect(command, with, arguments.runs, &bar)?, collect(command, without, arguments.runs, &bar)?];
+        let samples = [collect(command, with, arguments.runs, &calls, &bar)?, collect(command, without, arguments.runs, &calls, &bar)?];
         audit_samples(&claim, &samples[0], &samples[1], &options).map_err(usage)?
     } else {
         let mut audit = Sequential::new(&claim, &options).map_err(usage)?;
         while let Some(runs) = audit.wanted() {
-            audit.observe(&collect(command, with, runs, &bar)?, &collect(command, without, runs, &bar)?);
+            audit.observe(&collect(command, with, runs, &calls, &bar)?, &collect(command, without, runs, &calls, &bar)?);
         }
         audit.conclude()
     };
@@ -336,14 +338,36 @@ fn conclusion(report: &Report, options: &Options) -> String {
     )
 }
 
+/// How the calls of a program began, to notice one that repeats its randomness: repeated runs are no independent runs, and a
+/// claim that is true would fall by them.
+#[derive(Default)]
+struct Calls(Mutex<HashSet<(PathBuf, Vec<u64>)>>);
+
+impl Calls {
+    /// Numbers of a call that are compared, and the different ones that must be among them: with so many the same
+    /// sequence twice has probability below 16^-16 for any law.
+    const COMPARED: usize = 32;
+    const DIFFERENT: usize = 16;
+
+    /// False if an earlier call on the file began with the same numbers.
+    fn differ(&self, file: &Path, call: &[f64]) -> bool {
+        let Some(begin) = call.get(..Self::COMPARED) else { return true };
+        let begin: Vec<u64> = begin.iter().map(|x| x.to_bits()).collect();
+        if begin.iter().collect::<HashSet<_>>().len() < Self::DIFFERENT {
+            return true;
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((file.to_owned(), begin))
+    }
+}
+
 /// Runs the program on one file, by several processes at a time, until it has given `runs` numbers.
-fn collect(command: &str, file: &Path, runs: u64, progress: &Bar) -> Result<Vec<f64>, Failure> {
+fn collect(command: &str, file: &Path, runs: u64, calls: &Calls, progress: &Bar) -> Result<Vec<f64>, Failure> {
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u64).min(8).min(runs);
     let parts: Vec<Result<Vec<f64>, Failure>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..workers)
             .map(|w| {
                 let share = runs / workers + u64::from(w < runs % workers);
-                scope.spawn(move || numbers(command, file, share as usize, progress))
+                scope.spawn(move || numbers(command, file, share as usize, calls, progress))
             })
             .collect();
         handles.into_iter().map(|h| h.join().unwrap_or_else(|_| Err(Failure::machine("a worker failed")))).collect()
@@ -355,7 +379,13 @@ fn collect(command: &str, file: &Path, runs: u64, progress: &Bar) -> Result<Vec<
     Ok(all)
 }
 
-fn numbers(command: &str, file: &Path, wanted: usize, progress: &Bar) -> Result<Vec<f64>, Failure> {
+fn numbers(
+    command: &str,
+    file: &Path,
+    wanted: usize,
+    calls: &Calls,
+    progress: &Bar,
+) -> Result<Vec<f64>, Failure> {
     let mut all: Vec<f64> = Vec::with_capacity(wanted.min(1 << 20));
     while all.len() < wanted {
         let before = all.len();
@@ -383,6 +413,13 @@ fn numbers(command: &str, file: &Path, wanted: usize, progress: &Bar) -> Result<
         }
         if all.len() == before {
             return Err(usage(format!("the program printed no number on {}; print one per run", file.display())));
+        }
+        if !calls.differ(file, &all[before..]) {
+            return Err(usage(format!(
+                "two calls of the program on {} printed the same numbers: it repeats its randomness (a fixed seed, or one that is \
+                 cut off?), and an audit needs independent runs; seed each call afresh",
+                file.display()
+            )));
         }
     }
     Ok(all)

@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A program that prints the file's number plus Laplace noise of scale 1, a hundred runs per call at most.
+/// A program that prints the file's number plus Laplace noise of scale 1, five thousand runs per call at most. Its seeds are
+/// below 2^31: awk may cut off larger ones, and calls would repeat each other.
 const PROGRAM: &str = r#"awk -v c="$(cat "$1")" -v n="$DPOPT_AUDIT_RUNS" -v seed="$(od -An -N4 -tu4 /dev/urandom)" '
-BEGIN { srand(seed); if (n > 5000) n = 5000; for (i = 0; i < n; i++) { u = rand(); v = rand(); s = v < 0.5 ? -1 : 1; print c - s * log(1 - u) } }'
+BEGIN { srand(seed % 2147483629); if (n > 5000) n = 5000; for (i = 0; i < n; i++) { u = rand(); v = rand(); s = v < 0.5 ? -1 : 1; print c - s * log(1 - u) } }'
 "#;
 
 fn audit(directory: &Path, more: &[&str]) -> Output {
@@ -74,6 +75,25 @@ fn mistakes_say_what_to_do() {
     let words = audit(directory.path(), &["--epsilon", "1"]);
     let error = String::from_utf8_lossy(&words.stderr).into_owned();
     assert!(error.contains("line 1") && !error.contains("alice"), "{error}");
+}
+
+/// Repeated runs are no independent runs: a true claim would fall by them.
+#[test]
+fn a_program_that_repeats_its_randomness_is_refused() {
+    let directory = prepared();
+    let seeded = PROGRAM.replace("$(od -An -N4 -tu4 /dev/urandom)", "7");
+    std::fs::write(directory.path().join("noisy.sh"), seeded).expect("written");
+    for more in [&["--epsilon", "1"][..], &["--epsilon", "1", "--all-runs"]] {
+        let output = audit(directory.path(), more);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("repeats its randomness"), "{error}");
+    }
+    // few different numbers may well come twice
+    std::fs::write(directory.path().join("noisy.sh"), "yes 1 | head -n $(( DPOPT_AUDIT_RUNS < 50 ? DPOPT_AUDIT_RUNS : 50 ))")
+        .expect("written");
+    let constant = audit(directory.path(), &["--epsilon", "1"]);
+    assert!(constant.status.success(), "{}", String::from_utf8_lossy(&constant.stderr));
 }
 
 #[test]
