@@ -257,12 +257,16 @@ fn foreign(arguments: &Arguments, command: &str) -> Result<(), Failure> {
         2 * arguments.runs,
     );
     let report = if arguments.all_runs {
-        let samples = [collect(command, with, arguments.runs, &calls, &bar)?, collect(command, without, arguments.runs, &calls, &bar)?];
+        let samples = [
+            collect(command, with, arguments.runs, &calls, &bar)?,
+            collect(command, without, arguments.runs, &calls, &bar)?,
+        ];
         audit_samples(&claim, &samples[0], &samples[1], &options).map_err(usage)?
     } else {
         let mut audit = Sequential::new(&claim, &options).map_err(usage)?;
         while let Some(runs) = audit.wanted() {
-            audit.observe(&collect(command, with, runs, &calls, &bar)?, &collect(command, without, runs, &calls, &bar)?);
+            audit
+                .observe(&collect(command, with, runs, &calls, &bar)?, &collect(command, without, runs, &calls, &bar)?);
         }
         audit.conclude()
     };
@@ -379,13 +383,7 @@ fn collect(command: &str, file: &Path, runs: u64, calls: &Calls, progress: &Bar)
     Ok(all)
 }
 
-fn numbers(
-    command: &str,
-    file: &Path,
-    wanted: usize,
-    calls: &Calls,
-    progress: &Bar,
-) -> Result<Vec<f64>, Failure> {
+fn numbers(command: &str, file: &Path, wanted: usize, calls: &Calls, progress: &Bar) -> Result<Vec<f64>, Failure> {
     let mut all: Vec<f64> = Vec::with_capacity(wanted.min(1 << 20));
     while all.len() < wanted {
         let before = all.len();

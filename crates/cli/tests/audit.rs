@@ -90,8 +90,11 @@ fn a_program_that_repeats_its_randomness_is_refused() {
         assert!(error.contains("repeats its randomness"), "{error}");
     }
     // few different numbers may well come twice
-    std::fs::write(directory.path().join("noisy.sh"), "yes 1 | head -n $(( DPOPT_AUDIT_RUNS < 50 ? DPOPT_AUDIT_RUNS : 50 ))")
-        .expect("written");
+    std::fs::write(
+        directory.path().join("noisy.sh"),
+        "yes 1 | head -n $(( DPOPT_AUDIT_RUNS < 50 ? DPOPT_AUDIT_RUNS : 50 ))",
+    )
+    .expect("written");
     let constant = audit(directory.path(), &["--epsilon", "1"]);
     assert!(constant.status.success(), "{}", String::from_utf8_lossy(&constant.stderr));
 }

@@ -21,7 +21,7 @@ fn timed(records: u64, dimension: u64, sparsity: u64) -> Result<(f64, usize), Bo
     };
     let candidates = mean_candidates(&problem, Budget::new(1.0, 1e-6)?);
     let plan = candidates.into_iter().next().ok_or("no method")?.plan?;
-    let mut curator = Curator::open(&plan.certificate, NoiseSource::secure()?);
+    let mut curator = Curator::new(&plan.certificate, NoiseSource::secure()?);
     let mut stream = NoiseSource::insecure(1).stream(Purpose::Other(0), 0);
     let value = 1.0 / (sparsity as f64).sqrt();
     let started = Instant::now();

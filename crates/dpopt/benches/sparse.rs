@@ -207,7 +207,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
     println!("epoch_plan_s {:.2}", started.elapsed().as_secs_f64());
     assert!(plan.schedule.is_lazy(), "{}", plan.schedule.noise_drawn);
     let started = Instant::now();
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::secure()?);
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::secure()?);
     let answer = sgd.run(&plan, optimize::Run::new(&problem, &examples, &mut curator, &Silent)?)?;
     println!("epoch_s {:.2}", started.elapsed().as_secs_f64());
     assert_eq!(black_box(answer.get().weights.len()), d);

@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         continue;
                     }
                 };
-                let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+                let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
                 let start = Instant::now();
                 let weights = plan.run(Run::new(&problem, &train, &mut curator, &Silent)?)?;
                 let time = start.elapsed().as_secs_f64();

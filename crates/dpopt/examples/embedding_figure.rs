@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let plan = choose(&problem, Budget::new(epsilon, DELTA)?, &options)?;
             let mut scores = Vec::new();
             for seed in 0..RUNS {
-                let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+                let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
                 let weights = plan.run(Run::new(&problem, &train, &mut curator, &Silent)?)?.into_inner().weights;
                 let right = (0..test.rows.len()).filter(|&i| {
                     let (columns, values) = test.rows.row(i);

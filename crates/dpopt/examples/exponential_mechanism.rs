@@ -130,7 +130,7 @@ fn excess(
     let held = Sensitive::new(data.clone());
     let mut values = Vec::new();
     for seed in 0..runs {
-        let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+        let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
         let weights = plan.run(Run::new(problem, &held, &mut curator, &Silent)?)?.into_inner().weights;
         values.push(mean_loss(data, loss, &weights) - least);
     }
@@ -458,7 +458,7 @@ fn speed() -> Fallible<()> {
         let data = Sensitive::new(table(n, d, LOGISTIC, 5));
         for (name, lambda) in [("worst-case tuning", Some(worst_case(&facts, 1.0)?)), ("default", None)] {
             let plan = choose(&facts, Budget::new(1.0, DELTA)?, &options(OURS, lambda))?;
-            let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(1));
+            let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(1));
             let started = Instant::now();
             plan.run(Run::new(&facts, &data, &mut curator, &Silent)?)?;
             let schedule = plan.schedule();

@@ -116,7 +116,7 @@ impl Table {
         let plan = choose(&self.problem, Budget::new(epsilon, 1e-5)?, &options)?;
         let mut mean = 0.0;
         for seed in 0..RUNS {
-            let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+            let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
             let run = Run::new(&self.problem, &self.train, &mut curator, &Silent)?;
             mean += loss(&self.test, &plan.run(run)?.get().weights) / RUNS as f64;
         }

@@ -44,7 +44,7 @@ fn time<S>(
 ) -> Result<(f64, usize), Box<dyn Error>> {
     let (mut best, mut counted) = (f64::INFINITY, 0);
     for seed in 0..3 {
-        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
         let started = Instant::now();
         counted = run(Run::new(problem, examples, &mut curator, &Silent)?)?;
         best = best.min(1e3 * started.elapsed().as_secs_f64());

@@ -198,7 +198,7 @@ fn measure(task: &Task) -> Result<Vec<Curve>, Box<dyn Error>> {
             }
             let mut scores = Vec::new();
             for seed in 0..RUNS {
-                let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+                let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
                 let solution = plan.run(Run::new(&task.problem, &task.train, &mut curator, &Silent)?)?.into_inner();
                 let predicted: Vec<f64> = (0..task.test.rows.len())
                     .map(|i| {

@@ -42,6 +42,7 @@ pub mod records;
 mod refused;
 pub mod report;
 pub mod sampler;
+mod sampler_error;
 pub mod sensitive;
 pub mod session;
 mod solver;

@@ -122,11 +122,3 @@ impl NotApplicable {
 pub fn certify(event: &Event, problem: &Problem, budget: Budget) -> Result<Certificate, NotApplicable> {
     Ok(dpopt_privacy::certify(event, problem.neighbours.within(budget))?)
 }
-
-/// Total-variation distance of one rounded-Gaussian sample (or one exact choice) from its exact law (spec 19 §1.6).
-pub(crate) const SAMPLER_ERROR: f64 = 7.703_719_777_548_943e-34; // 2^-110
-
-/// `event` as the code's samplers draw it: within `samples`·2^-110 in total variation. `samples` is a public bound.
-pub(crate) fn approximate(event: Event, samples: f64) -> Event {
-    Event::Approximate { total_variation: samples * SAMPLER_ERROR, event: Box::new(event) }
-}

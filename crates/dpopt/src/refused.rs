@@ -37,6 +37,29 @@ pub enum CuratorError {
         /// What the mechanism calls itself.
         label: &'static str,
     },
+    /// Its samplers are further from their exact laws than what the certificate pays for.
+    #[error(
+        "a release of `{label}` was refused: its samplers would be further from their exact laws than the certified plan pays \
+         for (a bug; please report it)"
+    )]
+    Inexact {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
+    /// The noise that would be drawn is less than what the mechanism's event says.
+    #[error("a release of `{label}` was refused: its noise is less than its event says (a bug; please report it)")]
+    LessNoise {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
+    /// A block's curator was given what was not computed on a batch of the block.
+    #[error(
+        "a release of `{label}` was refused: it is not known to read records of its block only; sum over a batch of the block"
+    )]
+    OutsideBlock {
+        /// What the mechanism calls itself.
+        label: &'static str,
+    },
     /// A sampler could not be built for the planned scale.
     #[error("{0}")]
     Noise(String),

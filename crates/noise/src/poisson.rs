@@ -47,7 +47,7 @@ impl PoissonSkips {
 
     /// Upper bound on the total-variation distance of one subset of 0..`records` from the exact law: every comparison
     /// errs with probability below 2^-250, and there are at most 41 + n comparisons per chosen record.
-    pub fn total_variation(&self, records: u64) -> f64 {
+    pub fn total_variation(records: u64) -> f64 {
         let n = records as f64;
         (n + 1.0) * (n + 64.0) * 2f64.powi(-250)
     }

@@ -5,6 +5,7 @@
 //! virtual machine, nor a forked process, nor a later look into memory can replay a stream.
 //! An insecure source is a pure function of (seed, purpose, pass, step) and exists for tests.
 use crate::stream::{Stream, fork_mark};
+use rand::Rng as _;
 use std::collections::BTreeMap;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -32,6 +33,8 @@ pub enum Purpose {
     Flush,
     /// Tree and other correlated noise.
     Correlated,
+    /// The key of a source for a part of a run.
+    Child,
     /// A further purpose of the caller, by number.
     Other(u32),
 }
@@ -50,6 +53,7 @@ impl Purpose {
             Purpose::Touch => 8,
             Purpose::Flush => 9,
             Purpose::Correlated => 10,
+            Purpose::Child => 11,
             Purpose::Other(n) => 1 << 32 | u64::from(n),
         }
     }
@@ -120,6 +124,28 @@ impl NoiseSource {
     /// True if made by [`insecure`](Self::insecure).
     pub fn is_insecure(&self) -> bool {
         matches!(self.root, Root::Insecure(_))
+    }
+
+    /// A source of its own for a part of a run, independent of this one and of its other children; insecure if this one is.
+    ///
+    /// ```
+    /// use dpopt_noise::{NoiseSource, Purpose};
+    /// let mut source = NoiseSource::insecure(1);
+    /// let (mut first, mut second) = (source.child(), source.child());
+    /// let word = |source: &mut NoiseSource| source.stream(Purpose::Noise, 0).below(u64::MAX);
+    /// assert!(word(&mut first) != word(&mut second) && first.is_insecure());
+    /// ```
+    pub fn child(&mut self) -> Self {
+        let mut stream = self.stream(Purpose::Child, 0);
+        let root = match self.root {
+            Root::Insecure(_) => Root::Insecure(stream.next_u64()),
+            Root::Secure(_) => {
+                let mut key = Key([0; 32]);
+                stream.fill_bytes(&mut key.0);
+                Root::Secure(key)
+            }
+        };
+        Self { root, last: BTreeMap::new() }
     }
 
     /// A new stream for `purpose` at `step`.

@@ -36,7 +36,8 @@ mod _core {
     #[pymodule_export]
     use crate::release::{
         bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, label_event, laplace_sum,
-        private_bounds, quantile_choices, quantiles, random_below, second_moment, select_labels,
+        private_bounds, quantile_choices, quantiles, quantiles_sampler_error, random_below, second_moment,
+        select_labels,
     };
     #[pymodule_export]
     use crate::report::report_html;

@@ -159,6 +159,12 @@ pub(crate) fn choose(
     release(session, &choice, &Counts::declared(scores, sensitivity as f64))
 }
 
+/// Bound on how far the samplers of `levels` quantiles are from their laws, in total variation.
+#[pyfunction]
+pub(crate) fn quantiles_sampler_error(levels: usize) -> f64 {
+    Quantiles::sampler_error_of(levels)
+}
+
 /// Number of ε-choices that `levels` quantiles of one column cost.
 #[pyfunction]
 pub(crate) fn quantile_choices(levels: usize, under: &str) -> PyResult<u64> {

@@ -1,6 +1,6 @@
 //! The least noise of what is released outside of a method: one noisy sum, the sums of a training loop that lives elsewhere.
 
-use crate::plan::approximate;
+use crate::sampler_error::SamplerError;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Certificate, Event, Terms, calibrate};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ impl NoiseLaw {
     /// One noisy sum of so many coordinates, as the samplers draw it.
     fn event(self, noise_multiplier: f64, coordinates: u64) -> Event {
         match self {
-            Self::Gaussian => approximate(Event::gaussian(noise_multiplier), coordinates as f64),
+            Self::Gaussian => SamplerError::rounded(coordinates as f64).on(Event::gaussian(noise_multiplier)),
             Self::Laplace => Event::Approximate {
                 total_variation: coordinates as f64 * LAPLACE_ERROR,
                 event: Box::new(Event::Laplace { noise_multiplier }),
@@ -58,9 +58,8 @@ impl BatchSums {
     /// What all steps release with this noise multiplier. Also for probability 1 a batch is the Poisson sample that it is.
     pub fn event(&self, noise_multiplier: f64) -> Event {
         let step = Event::gaussian(noise_multiplier).poisson_sampled(self.sampling_probability);
-        // of a step: one draw per entry, and those of the batch
-        let draws = self.dimension as f64 + self.records as f64 + 42.0;
-        approximate(step.self_composed(self.steps), self.steps as f64 * draws)
+        let drawn = SamplerError::rounded(self.dimension as f64) + SamplerError::subset(self.records);
+        (drawn * self.steps as f64).on(step.self_composed(self.steps))
     }
 
     /// The least noise multiplier within `terms`, and its certificate.

@@ -5,7 +5,8 @@ use super::sketched::{self, l1_recovery};
 use crate::Released;
 use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, SparseClip, SparseSummer};
 use crate::optimize::RunError;
-use crate::plan::{NotApplicable, approximate};
+use crate::plan::NotApplicable;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, Norm};
 use dpopt_privacy::{Budget, Event, Shown, calibrate, special};
 use rayon::prelude::*;
@@ -76,7 +77,7 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
         return Err(NotApplicable::Problem("Gaussian noise needs delta > 0".into()));
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
-    let event = |z: f64| approximate(Event::gaussian(z), d);
+    let event = |z: f64| SamplerError::rounded(d).on(Event::gaussian(z));
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
@@ -125,7 +126,7 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
     let event = |b: f64| {
         let event = Event::Laplace { noise_multiplier: b };
         // the sampler is within 2^-170 per sample: where there is no δ to pay that from, the claim is up to it
-        if budget.delta() > 0.0 { approximate(event, d) } else { event }
+        if budget.delta() > 0.0 { SamplerError::rounded(d).on(event) } else { event }
     };
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let scale = noise_multiplier * problem.l1_norm();

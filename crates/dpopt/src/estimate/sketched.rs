@@ -1,8 +1,9 @@
 //! Plan of Gaussian l1-recovery: the mean behind a fresh random projection (spec 15 §2; docs/proofs/l1-recovery.md).
 
 use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MeanPlan, MeanProblem, MeanSchedule, check};
-use crate::mechanism::{SOLVER_SHARE, SketchedGaussian, too_short};
-use crate::plan::{NotApplicable, SAMPLER_ERROR};
+use crate::mechanism::{Mechanism, SOLVER_SHARE, SketchedGaussian};
+use crate::plan::NotApplicable;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Shown, calibrate};
 
@@ -65,9 +66,10 @@ pub(super) fn l1_recovery(problem: &MeanProblem, budget: Budget) -> Result<MeanP
         dimension: problem.dimension,
         projection: problem.projection(),
     };
-    // samples of the matrix and of the noise, and matrices so short that the rounding of their entries counts
-    let apart = (m * d + m) * SAMPLER_ERROR + too_short(rows);
-    let event = |z: f64| crate::mechanism::Mechanism::event(&mechanism(z, Grid::new(0))).approximate(apart);
+    let event = |z: f64| {
+        let mechanism = mechanism(z, Grid::new(0));
+        SamplerError::proved(mechanism.apart()).on(mechanism.event())
+    };
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
@@ -112,7 +114,7 @@ pub(super) fn mechanism(plan: &MeanPlan, rows: u64, problem: &MeanProblem) -> Sk
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{Curator, Mechanism};
+    use crate::mechanism::Curator;
     use crate::optimize::RunError;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Event, Neighbours, Relation};
@@ -189,7 +191,7 @@ mod tests {
         let budget = Budget::new(1.0, 1e-6).unwrap();
         let plan = l1_recovery(&problem, budget).unwrap();
         let record: Vec<(u32, f64)> = (0..s as u32).map(|k| (k * 2003, 0.5)).collect();
-        let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(3));
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(3));
         let answer = plan
             .run(&problem, &mut curator, |summer| -> Result<(), RunError> {
                 (0..n).for_each(|_| summer.add(&mut record.clone()));

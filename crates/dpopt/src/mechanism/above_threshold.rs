@@ -6,14 +6,20 @@
 //! private at any ε, or cost a multiple; four of them are planted in the audits.
 
 use super::counts::Counts;
+use super::door::{Interactive, Opening, sealed};
+use super::seen::Seen;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::{DiscreteLaplace, Grid, Stream};
+use dpopt_noise::{DiscreteLaplace, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 use std::sync::Arc;
 
 /// log2 of the grid steps per unit of a count: noise scales are rounded up to a step.
 const FINE: i32 = 20;
+
+/// Answers of a stream at most: more than can ever be asked, and few enough to know how far their samplers are from the law.
+const MOST_QUERIES: u64 = 1 << 60;
 
 /// The public facts of a stream of comparisons. Event: `PureStream(ε)`.
 ///
@@ -94,33 +100,55 @@ impl AboveThreshold {
     pub fn query_scale(&self) -> f64 {
         self.scales.query
     }
+}
+
+impl sealed::Sealed for AboveThreshold {}
+
+impl Interactive for AboveThreshold {
+    type Opened = Comparisons;
 
     /// ε-DP however many counts are asked for.
-    pub fn event(&self) -> Event {
+    fn event(&self) -> Event {
         Event::PureStream { epsilon: self.epsilon }
     }
 
-    /// Draws the noise of the threshold. Called by the curator only, after the charge.
-    pub(super) fn start(&self, mut noise: Stream) -> Comparisons {
+    fn sampler_error(&self) -> Result<f64, CuratorError> {
+        // of as many queries as a stream answers at most, and the threshold
+        Ok(SamplerError::fine(MOST_QUERIES as f64 + 1.0).total_variation())
+    }
+
+    fn label(&self) -> &'static str {
+        "answers of above-threshold"
+    }
+
+    /// Draws the noise of the threshold.
+    fn start(&self, opening: Opening<'_>) -> Result<Comparisons, CuratorError> {
+        let mut noise = opening.noise.stream(Purpose::Selection, 0);
         let level = self.samplers[0].sample(&mut noise);
-        Comparisons {
+        Ok(Comparisons {
             sensitivity: self.sensitivity,
             level,
             samplers: Arc::clone(&self.samplers),
             left: self.cutoff,
+            queries: MOST_QUERIES,
             noise,
-        }
+            seen: opening.seen,
+        })
     }
 }
 
-/// An open stream of comparisons; see [`Curator::compare`](super::Curator::compare).
+/// An open stream of comparisons; see [`Curator::open`](super::Curator::open).
 pub struct Comparisons {
     sensitivity: u64,
     samplers: Arc<[DiscreteLaplace; 2]>,
     /// Noise of the threshold in fine steps, secret until the end.
     level: i64,
     left: u64,
+    /// Queries that may still come.
+    queries: u64,
     noise: Stream,
+    /// Of a watched curator.
+    seen: Option<Seen>,
 }
 
 impl Comparisons {
@@ -128,9 +156,9 @@ impl Comparisons {
     /// before.
     ///
     /// # Errors
-    /// If the stream has ended, the input is not one count, or its sensitivity exceeds the planned one.
+    /// If the stream has ended (after 2^60 answers at the latest), the input is not one count, or its sensitivity exceeds the planned one.
     pub fn is_above(&mut self, count: &Sensitive<Counts>, threshold: i64) -> Result<Released<bool>, CuratorError> {
-        if self.left == 0 {
+        if self.left == 0 || self.queries == 0 {
             return Err(CuratorError::Unforeseen { label: "answers of above-threshold" });
         }
         let count = count.expose().single(self.sensitivity as f64)?;
@@ -138,6 +166,10 @@ impl Comparisons {
         let noisy = fine(count) + i128::from(self.samplers[1].sample(&mut self.noise));
         let above = noisy >= fine(threshold) + i128::from(self.level);
         self.left -= u64::from(above);
+        self.queries -= 1;
+        if let Some(seen) = &self.seen {
+            seen.push(&[f64::from(u8::from(above))]);
+        }
         Ok(Released::new(above))
     }
 
@@ -190,8 +222,8 @@ mod tests {
     fn it_ends_after_the_cutoff_and_is_charged_once() {
         let plan = AboveThreshold::new(2.0, 1, 2, false, Relation::ZeroOut).unwrap();
         let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(4));
-        let mut stream = curator.compare(&plan).unwrap();
-        assert!(curator.compare(&plan).is_err() && curator.is_spent());
+        let mut stream = curator.open(&plan).unwrap();
+        assert!(curator.open(&plan).is_err() && curator.is_spent());
         for _ in 0..50 {
             assert!(!stream.is_above(&count(0), 1000).unwrap().get());
         }
@@ -214,7 +246,7 @@ mod tests {
         let above = (0..n)
             .filter(|&seed| {
                 let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(seed));
-                *curator.compare(&plan).unwrap().is_above(&count(0), 4).unwrap().get()
+                *curator.open(&plan).unwrap().is_above(&count(0), 4).unwrap().get()
             })
             .count();
         let spread = (exact * (1.0 - exact) * n as f64).sqrt();

@@ -15,14 +15,22 @@ pub struct BatchId {
 /// How a batch was drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sampling {
-    Poisson { probability: f64 },
-    WithoutReplacement { records: u64, size: u64 },
+    /// Nobody is left to chance: all records of a block, or all there are.
+    All,
+    Poisson {
+        probability: f64,
+    },
+    WithoutReplacement {
+        records: u64,
+        size: u64,
+    },
 }
 
 impl Sampling {
     /// `event` on such a batch.
     pub(super) fn of(self, event: Event) -> Event {
         match self {
+            Self::All => event,
             Self::Poisson { probability } => event.poisson_sampled(probability),
             Self::WithoutReplacement { records, size } => event.sampled_without_replacement(records, size),
         }

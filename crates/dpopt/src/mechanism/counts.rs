@@ -6,6 +6,7 @@
 use super::door::{Mechanism, sealed};
 use crate::Sensitive;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{DiscreteGaussian, DiscreteLaplace, ExponentialChoice, NoiseSource, NoisyMax, Purpose};
 use dpopt_privacy::{Event, Relation};
 
@@ -74,6 +75,10 @@ impl Mechanism for DiscreteLaplaceNoise {
         Event::DiscreteLaplace { noise_parameter: DiscreteLaplace::decay_of(self.scale), sensitivity: self.sensitivity }
     }
 
+    fn sampler_error(&self, input: &Counts) -> f64 {
+        SamplerError::fine(input.values.len() as f64).total_variation()
+    }
+
     fn label(&self) -> &'static str {
         "counts"
     }
@@ -114,6 +119,10 @@ impl Mechanism for DiscreteGaussianNoise {
     fn event(&self) -> Event {
         // the number of counts is the caller's: nothing is claimed of it
         Event::DiscreteGaussian { sigma: self.sigma, sensitivity: self.sensitivity, dimension: None }
+    }
+
+    fn sampler_error(&self, input: &Counts) -> f64 {
+        SamplerError::fine(input.values.len() as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {
@@ -196,6 +205,10 @@ impl Mechanism for Choice {
             ChoiceLaw::NoisyMaximum => Event::ApproxDp { epsilon: self.epsilon, delta: 0.0 },
             ChoiceLaw::Exponential => Event::ExponentialMechanism { epsilon: self.epsilon },
         }
+    }
+
+    fn sampler_error(&self, input: &Counts) -> f64 {
+        SamplerError::fine(input.values.len() as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {

@@ -1,21 +1,23 @@
 //! The curator of a run: the only one that turns [`Sensitive`] into [`Released`].
 //!
-//! It holds the certified event as a list of allowances. A release whose event is not among the remaining ones is
+//! It holds the certified event as [allowances](super::allowances). A release whose event is not among the remaining ones is
 //! refused, so that a run can never release more than its plan certified, whatever the algorithm's code does. It also
 //! draws the Poisson batches itself: a release on a batch matches only allowances sampled with the same probability, and
-//! each batch serves exactly one release.
+//! each batch serves exactly one release. What its samplers are off is counted as they draw, and refused beyond what the
+//! certificate pays for.
 
-use super::above_threshold::{AboveThreshold, Comparisons};
+use super::allowances::{Allowances, Denied};
 use super::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
-use super::door::Mechanism;
+use super::door::{Interactive, Mechanism, Opening};
 use super::seen::Seen;
-use super::stream::{GradientStream, StreamPlan};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
+use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
 use dpopt_privacy::{Certificate, Event};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One line of a run's ledger.
@@ -29,17 +31,13 @@ pub struct ReleaseRecord {
     pub count: u64,
 }
 
-#[derive(Clone, PartialEq)]
-struct Allowance {
-    event: Event,
-    remaining: u64,
-}
-
 /// Guards one run.
 pub struct Curator {
     /// No other curator of the process has this number: it ties batches to the one that drew them.
     number: u64,
-    allowances: Vec<Allowance>,
+    allowances: Allowances,
+    /// The records it may release of, of how many; `None` for all.
+    block: Option<(usize, Range<usize>)>,
     noise: NoiseSource,
     records: Vec<ReleaseRecord>,
     batches: u64,
@@ -53,16 +51,45 @@ const KINDS: usize = 64;
 
 impl Curator {
     /// Opens a run for a certified event. A file ledger must have been charged before.
-    pub fn open(certificate: &Certificate, noise: NoiseSource) -> Self {
-        Self::for_event(certificate.event(), noise)
+    pub fn new(certificate: &Certificate, noise: NoiseSource) -> Self {
+        Self::with(Allowances::certified(certificate), noise)
     }
 
+    /// For an event whose samplers are taken as exact.
     pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
-        let mut allowances = Vec::new();
-        flatten(event, 1, &mut allowances);
+        Self::with(Allowances::exact(event), noise)
+    }
+
+    /// For the records at `positions` of `records`.
+    pub(super) fn of_block(
+        allowances: Allowances,
+        records: usize,
+        positions: Range<usize>,
+        noise: NoiseSource,
+        seen: Option<Seen>,
+    ) -> Self {
+        Self { block: Some((records, positions)), seen, ..Self::with(allowances, noise) }
+    }
+
+    fn with(allowances: Allowances, noise: NoiseSource) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { number, allowances, noise, records: Vec::new(), batches: 0, unused: BTreeSet::new(), seen: None }
+        let (records, unused) = (Vec::new(), BTreeSet::new());
+        Self { number, allowances, block: None, noise, records, batches: 0, unused, seen: None }
+    }
+
+    /// The positions of the block that it may release of; `None` for all records.
+    pub fn block(&self) -> Option<Range<usize>> {
+        self.block.as_ref().map(|(_, positions)| positions.clone())
+    }
+
+    /// The positions that a batch of `records` is drawn from.
+    fn positions(&self, records: usize) -> Result<Range<usize>, CuratorError> {
+        match &self.block {
+            None => Ok(0..records),
+            Some((all, positions)) if *all == records => Ok(positions.clone()),
+            Some(_) => Err(CuratorError::Shape),
+        }
     }
 
     /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
@@ -77,10 +104,18 @@ impl Curator {
 
     /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
     pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<PoissonBatch, CuratorError> {
+        let positions = self.positions(records)?;
+        let (count, first) = (positions.len() as u64, positions.start as u64);
         let mut stream = self.noise.stream(Purpose::Batch, self.batches);
         let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut chosen = Vec::new();
-        skips.subset(records as u64, &mut stream, &mut chosen);
+        if sampling_probability > 0.0 && sampling_probability < 1.0 {
+            self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "a batch"))?;
+        }
+        skips.subset(count, &mut stream, &mut chosen);
+        if first > 0 {
+            chosen.iter_mut().for_each(|i| *i += first);
+        }
         Ok(PoissonBatch {
             id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
             records: chosen,
@@ -93,6 +128,8 @@ impl Curator {
     /// # Errors
     /// If there are fewer records than asked for.
     pub fn fixed_sample(&mut self, records: usize, size: usize) -> Result<FixedBatch, CuratorError> {
+        let positions = self.positions(records)?;
+        let (records, first) = (positions.len(), positions.start as u64);
         if size == 0 || size > records {
             return Err(CuratorError::Shape);
         }
@@ -105,11 +142,20 @@ impl Curator {
                 let at_j = moved.get(&j).copied().unwrap_or(j);
                 let at_i = moved.get(&i).copied().unwrap_or(i);
                 moved.insert(j, at_i);
-                at_j
+                first + at_j
             })
             .collect();
         let sampling = Sampling::WithoutReplacement { records: records as u64, size: size as u64 };
         Ok(FixedBatch { id: self.next_batch(sampling), records: chosen })
+    }
+
+    /// All records of the block, or of the run, as a batch for one release.
+    ///
+    /// # Errors
+    /// If the block was made for another number of records.
+    pub fn all_of(&mut self, records: usize) -> Result<PoissonBatch, CuratorError> {
+        let chosen = self.positions(records)?.map(|i| i as u64).collect();
+        Ok(PoissonBatch { id: self.next_batch(Sampling::All), records: chosen, drawn_here: true })
     }
 
     fn next_batch(&mut self, sampling: Sampling) -> BatchId {
@@ -158,8 +204,11 @@ impl Curator {
                 return Err(CuratorError::BatchUsed { label: mechanism.label() });
             }
             event = batch.sampling.of(event);
+        } else if self.block.is_some() {
+            // computed on whichever records: the other blocks pay for theirs
+            return Err(CuratorError::OutsideBlock { label: mechanism.label() });
         }
-        self.charge(&event, mechanism.label())?;
+        self.charge(&event, mechanism.sampler_error(input.expose()), mechanism.label())?;
         if let Some(batch) = batch {
             self.unused.remove(&batch.number);
         }
@@ -170,30 +219,16 @@ impl Curator {
         Ok(Released::new(output))
     }
 
-    /// Charges all steps of a stream of gradients with correlated noise, which are one release, and starts it.
-    pub(crate) fn open_stream(&mut self, plan: StreamPlan) -> Result<GradientStream, CuratorError> {
-        self.charge(&plan.event(), "gradients of a stream")?;
-        plan.start(self.noise.stream(Purpose::Correlated, 0), self.seen.clone())
-    }
-
-    /// Charges a whole stream of comparisons with a threshold, which is one release, and opens it.
+    /// Charges a mechanism that stays open, as a whole, and opens it.
     ///
     /// # Errors
-    /// If the plan does not foresee it.
-    pub fn compare(&mut self, plan: &AboveThreshold) -> Result<Comparisons, CuratorError> {
-        self.charge(&plan.event(), "answers of above-threshold")?;
-        Ok(plan.start(self.noise.stream(Purpose::Selection, 0)))
-    }
-
-    /// Charges a release whose mechanism runs outside [`release`](Self::release), and gives it its randomness.
-    pub(super) fn begin(
-        &mut self,
-        event: &Event,
-        label: &'static str,
-        purpose: Purpose,
-    ) -> Result<Stream, CuratorError> {
-        self.charge(event, label)?;
-        Ok(self.noise.stream(purpose, 0))
+    /// If the plan does not foresee it; within a block only doors that know their records can be opened, and there are none yet.
+    pub fn open<M: Interactive>(&mut self, mechanism: &M) -> Result<M::Opened, CuratorError> {
+        if self.block.is_some() {
+            return Err(CuratorError::OutsideBlock { label: mechanism.label() });
+        }
+        self.charge(&mechanism.event(), mechanism.sampler_error()?, mechanism.label())?;
+        mechanism.start(Opening { noise: &mut self.noise, allowances: &self.allowances, seen: self.seen.clone() })
     }
 
     /// What has been released so far.
@@ -203,7 +238,7 @@ impl Curator {
 
     /// True if everything the plan foresees has been released.
     pub fn is_spent(&self) -> bool {
-        self.allowances.iter().all(|a| a.remaining == 0)
+        self.allowances.is_spent()
     }
 
     /// True if the noise comes from an insecure seed; a report must say so.
@@ -211,26 +246,9 @@ impl Curator {
         self.noise.is_insecure()
     }
 
-    /// Takes every leaf of `event` from the allowances, or none.
-    fn charge(&mut self, event: &Event, label: &'static str) -> Result<(), CuratorError> {
-        let mut wanted = Vec::new();
-        flatten(event, 1, &mut wanted);
-        if wanted.is_empty() {
-            return Err(CuratorError::Unforeseen { label });
-        }
-        let mut left = self.allowances.clone();
-        for need in &wanted {
-            let mut count = need.remaining;
-            for allowance in left.iter_mut().filter(|a| a.event == need.event) {
-                let taken = count.min(allowance.remaining);
-                allowance.remaining -= taken;
-                count -= taken;
-            }
-            if count > 0 {
-                return Err(CuratorError::Unforeseen { label });
-            }
-        }
-        self.allowances = left;
+    /// Takes `event` and its samplers' error from the allowances, or nothing, and writes the release down.
+    fn charge(&mut self, event: &Event, error: f64, label: &'static str) -> Result<(), CuratorError> {
+        self.allowances.take(event, SamplerError::proved(error)).map_err(|denied| refused(denied, label))?;
         // releases that alternate share their lines: a report with one line for each of thousands says less, slowly
         let known = self.records.iter_mut().rev().take(KINDS).find(|r| r.label == label && r.event == *event);
         match known {
@@ -241,13 +259,9 @@ impl Curator {
     }
 }
 
-/// Compositions become lists of leaves with multiplicities; sampled events and single leaves stay whole.
-fn flatten(event: &Event, times: u64, out: &mut Vec<Allowance>) {
-    match event {
-        Event::NoOp => {}
-        Event::Composed { events } => events.iter().for_each(|e| flatten(e, times, out)),
-        Event::SelfComposed { event, count } => flatten(event, times.saturating_mul(*count), out),
-        Event::Approximate { event, .. } => flatten(event, times, out),
-        leaf => out.push(Allowance { event: leaf.clone(), remaining: times }),
+fn refused(denied: Denied, label: &'static str) -> CuratorError {
+    match denied {
+        Denied::Unforeseen => CuratorError::Unforeseen { label },
+        Denied::Distance => CuratorError::Inexact { label },
     }
 }

@@ -4,10 +4,11 @@
 //! and not the 2l of two clipped gradients. c is fixed by the plan.
 
 use super::batch::PoissonBatch;
+use super::contributions::add_up;
 use super::gradient::{ClippedGradient, GridSum};
 use crate::Sensitive;
 use crate::records::Examples;
-use rayon::prelude::*;
+use std::convert::Infallible;
 
 impl ClippedGradient {
     /// Over a Poisson batch, which is used up; the quantizer's clip norm is c. Models with one output.
@@ -20,36 +21,25 @@ impl ClippedGradient {
     ) -> Sensitive<GridSum> {
         let examples = examples.expose();
         let records = batch.records();
-        let part = records.len().div_ceil(rayon::current_num_threads().max(1)).max(256);
-        let units = records
-            .par_chunks(part)
-            .map(|chunk| {
-                let mut sum = vec![0i64; weights.len()];
-                for &i in chunk {
-                    let (indices, values) = examples.rows.row(i as usize);
-                    let Some(target) = self.loss().usable_target(f64::from(examples.targets[i as usize]), f64::MAX)
-                    else {
-                        continue;
-                    };
-                    let score = |w: &[f64]| -> f64 {
-                        indices.iter().zip(values).map(|(&j, &x)| w[j as usize] * f64::from(x)).sum()
-                    };
-                    let slope = |w: &[f64]| self.loss().scalar_slope(score(w), target);
-                    let change = slope(weights) - slope(anchor);
-                    // anything else counts as a zero contribution: never an error, which would be an output
-                    if change.is_finite() {
-                        self.quantizer().add_scaled_row(change, indices, values, &mut sum);
-                    }
+        let Ok(units) = add_up(records.len(), weights.len(), 256, |range| {
+            let mut sum = vec![0i64; weights.len()];
+            for &i in &records[range] {
+                let (indices, values) = examples.rows.row(i as usize);
+                let Some(target) = self.loss().usable_target(f64::from(examples.targets[i as usize]), f64::MAX) else {
+                    continue;
+                };
+                let score = |w: &[f64]| -> f64 {
+                    indices.iter().zip(values).map(|(&j, &x)| w[j as usize] * f64::from(x)).sum()
+                };
+                let slope = |w: &[f64]| self.loss().scalar_slope(score(w), target);
+                let change = slope(weights) - slope(anchor);
+                // anything else counts as a zero contribution: never an error, which would be an output
+                if change.is_finite() {
+                    self.quantizer().add_scaled_row(change, indices, values, &mut sum);
                 }
-                sum
-            })
-            .reduce(
-                || vec![0i64; weights.len()],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                    a
-                },
-            );
+            }
+            Ok::<_, Infallible>(sum)
+        });
         Sensitive::new(GridSum { units, grid: self.grid(), clip_norm: self.clip_norm(), batch: Some(batch.id()) })
     }
 }

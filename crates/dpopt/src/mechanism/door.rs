@@ -1,6 +1,8 @@
-//! A door out: what a mechanism is, to the curator that opens it.
+//! The doors out: what a mechanism is, to the curator that applies or opens it.
 
+use super::allowances::Allowances;
 use super::batch::BatchId;
+use super::seen::Seen;
 use crate::refused::CuratorError;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Event;
@@ -14,6 +16,7 @@ use dpopt_privacy::Event;
 ///     type Input = f64;
 ///     type Output = f64;
 ///     fn event(&self) -> dpopt::privacy::Event { dpopt::privacy::Event::NoOp }
+///     fn sampler_error(&self, _: &f64) -> f64 { 0.0 }
 ///     fn label(&self) -> &'static str { "leak" }
 ///     fn check(&self, _: &f64) -> Result<(), CuratorError> { Ok(()) }
 ///     fn apply(&self, x: &f64, _: &mut dpopt::noise::NoiseSource) -> Result<f64, CuratorError> { Ok(*x) }
@@ -24,13 +27,17 @@ pub trait Mechanism: sealed::Sealed {
     type Input;
     /// What it lets out.
     type Output;
-    /// Exactly what [`apply`](Self::apply) does, as accounted.
+    /// Exactly what [`apply`](Self::apply) does, as accounted: made from the very numbers that noise is drawn with, so that
+    /// less noise is another event.
     fn event(&self) -> Event;
+    /// Upper bound on the total-variation distance of what [`apply`](Self::apply) draws from the law of the event; from the
+    /// input's public shape only.
+    fn sampler_error(&self, input: &Self::Input) -> f64;
     /// For the ledger table: what is released, for example `gradient sum`.
     fn label(&self) -> &'static str;
     /// Refuses an input whose *public* description (clip norm, grid, dimension) is not what the noise was made for.
     fn check(&self, input: &Self::Input) -> Result<(), CuratorError>;
-    /// The Poisson batch that `input` was computed on, if any.
+    /// The batch that `input` was computed on, if any.
     fn batch(&self, _input: &Self::Input) -> Option<BatchId> {
         None
     }
@@ -42,7 +49,45 @@ pub trait Mechanism: sealed::Sealed {
     fn apply(&self, input: &Self::Input, noise: &mut NoiseSource) -> Result<Self::Output, CuratorError>;
 }
 
+/// A door that stays open: it is charged as a whole, then answers as long as its plan allows. Sealed like [`Mechanism`].
+///
+/// ```compile_fail,E0277
+/// use dpopt::mechanism::{CuratorError, Interactive, Opening};
+/// struct Leak;
+/// impl Interactive for Leak { // E0277: `Sealed` is not implemented for `Leak`
+///     type Opened = ();
+///     fn event(&self) -> dpopt::privacy::Event { dpopt::privacy::Event::NoOp }
+///     fn sampler_error(&self) -> Result<f64, CuratorError> { Ok(0.0) }
+///     fn label(&self) -> &'static str { "leak" }
+///     fn start(&self, _: Opening<'_>) -> Result<(), CuratorError> { Ok(()) }
+/// }
+/// ```
+pub trait Interactive: sealed::Sealed {
+    /// What answers.
+    type Opened;
+    /// All that it will let out, as accounted.
+    fn event(&self) -> Event;
+    /// As [`Mechanism::sampler_error`], of all answers together.
+    ///
+    /// # Errors
+    /// If there is no such bound for these numbers.
+    fn sampler_error(&self) -> Result<f64, CuratorError>;
+    /// For the ledger table.
+    fn label(&self) -> &'static str;
+    /// Opens it. Called by the curator only, after the charge.
+    fn start(&self, opening: Opening<'_>) -> Result<Self::Opened, CuratorError>;
+}
+
+/// What a door that stays open gets from its curator. Only a curator can make one.
+pub struct Opening<'a> {
+    pub(super) noise: &'a mut NoiseSource,
+    /// What is left of the plan, the charge taken.
+    pub(super) allowances: &'a Allowances,
+    /// Of a watched curator: what the door lets out goes here too.
+    pub(super) seen: Option<Seen>,
+}
+
 pub(crate) mod sealed {
-    /// Keeps foreign types out of [`Mechanism`](super::Mechanism).
+    /// Keeps foreign types out of [`Mechanism`](super::Mechanism) and [`Interactive`](super::Interactive).
     pub trait Sealed {}
 }

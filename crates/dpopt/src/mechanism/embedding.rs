@@ -6,6 +6,7 @@
 //! and noise.
 
 use super::batch::{BatchId, PoissonBatch};
+use super::contributions::add_up;
 use super::door::{Mechanism, sealed};
 use super::gradient::GridSum;
 use super::sparse_descent::SparseGradient;
@@ -14,9 +15,9 @@ use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Pass};
 use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Exceedances, Grid, LazyIterate, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
 use dpopt_privacy::Event;
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// How per-record gradients of an embedding model are made: model, loss, where it starts, clip norm, grid.
@@ -116,26 +117,15 @@ impl EmbeddingGradient {
         moved: &[f64],
     ) -> Result<Sensitive<GridSum>, R::Error> {
         let (records, examples) = (batch.records(), examples.expose());
-        let part = records.len().div_ceil(rayon::current_num_threads().max(1)).max(64);
-        // integers commute: one part per thread, in any order, gives the same bits
-        let units = records
-            .par_chunks(part)
-            .map(|part| {
-                let (mut sum, mut scratch) = (vec![0i64; self.length], EmbeddingScratch::default());
-                for &i in part {
-                    for &(at, z) in self.clipped(examples, i as usize, |at| moved[at], &mut scratch)? {
-                        sum[at] = sum[at].wrapping_add(z);
-                    }
+        let units = add_up(records.len(), self.length, 64, |range| {
+            let (mut sum, mut scratch) = (vec![0i64; self.length], EmbeddingScratch::default());
+            for &i in &records[range] {
+                for &(at, z) in self.clipped(examples, i as usize, |at| moved[at], &mut scratch)? {
+                    sum[at] = sum[at].wrapping_add(z);
                 }
-                Ok(sum)
-            })
-            .try_reduce(
-                || vec![0i64; self.length],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                    Ok(a)
-                },
-            )?;
+            }
+            Ok(sum)
+        })?;
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
         Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
     }
@@ -244,8 +234,6 @@ pub(crate) struct TouchedRows {
 /// the dense part, the gradient sum + N(0, σ₂²C₂²) is released. Given the batch both are adaptive Gaussian releases, so one
 /// Gaussian with σ = (σ₁⁻² + σ₂⁻²)^(−1/2) dominates them *jointly*, and sampling amplifies that pair.
 pub(crate) struct SelectedRows {
-    /// σ, as accounted.
-    pub(crate) noise_multiplier: f64,
     /// C₁, C₂.
     pub(crate) clip_norms: [f64; 2],
     /// σ₁, σ₂: the standard deviations of the noise are σ₁C₁ and σ₂C₂.
@@ -279,6 +267,12 @@ impl SelectedUpdate {
 }
 
 impl SelectedRows {
+    /// Of one step: per feature a count, a gap and a conditional point, per weight a rounded Gaussian.
+    pub(crate) fn step_error([features, width, dense]: [usize; 3]) -> SamplerError {
+        let c = features as f64;
+        SamplerError::rounded(c + c * width as f64 + dense as f64) + SamplerError::fine(c)
+    }
+
     fn sampler(&self, which: usize) -> Result<RoundedGaussian, CuratorError> {
         // the product was rounded once
         let std = (self.multipliers[which] * self.clip_norms[which]).next_up();
@@ -293,7 +287,11 @@ impl Mechanism for SelectedRows {
     type Output = SelectedUpdate;
 
     fn event(&self) -> Event {
-        Event::gaussian(self.noise_multiplier)
+        Event::gaussian(joint_multiplier(self.multipliers))
+    }
+
+    fn sampler_error(&self, _input: &TouchedRows) -> f64 {
+        Self::step_error(self.shape).total_variation()
     }
 
     fn label(&self) -> &'static str {
@@ -306,12 +304,7 @@ impl Mechanism for SelectedRows {
                 return Err(CuratorError::Sensitivity { input: given, mechanism: planned });
             }
         }
-        // what is claimed must not be less noise than what is drawn stands for
-        let joint = joint_multiplier(self.multipliers);
-        if input.grids != self.grids
-            || [input.features, input.width, input.dense.len()] != self.shape
-            || !(self.noise_multiplier <= joint)
-        {
+        if input.grids != self.grids || [input.features, input.width, input.dense.len()] != self.shape {
             return Err(CuratorError::Shape);
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::batch::BatchId;
 use super::door::{Mechanism, sealed};
 use super::gradient::GridSum;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_privacy::Event;
 
@@ -39,6 +40,10 @@ impl Mechanism for Gaussian {
 
     fn event(&self) -> Event {
         Event::gaussian(self.noise_multiplier)
+    }
+
+    fn sampler_error(&self, _input: &GridSum) -> f64 {
+        SamplerError::rounded(self.dimension as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {

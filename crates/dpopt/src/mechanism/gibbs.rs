@@ -9,7 +9,7 @@ use crate::sampler::potential::GlmPotential;
 use crate::sampler::{Chain, Domain, Oracle, Tally};
 use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_privacy::Event;
+use dpopt_privacy::{Event, Relation, gibbs};
 
 /// Where a chain starts; its certificate counts the distance to the minimiser.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,8 +47,10 @@ pub(crate) struct GibbsDraw {
     pub(crate) oracle: Oracle,
     /// Step of the public grid of the answer, a power of two.
     pub(crate) grid: f64,
-    /// `Gdp` (or a bounded-range event) of the exact law, as planned.
-    pub(crate) event: Event,
+    /// Bound on the total-variation distance of the chain's end from the exact law, as proved for these numbers.
+    pub(crate) distance: f64,
+    /// Under which the potentials of neighbours are compared.
+    pub(crate) relation: Relation,
 }
 
 impl sealed::Sealed for GibbsDraw {}
@@ -58,7 +60,14 @@ impl Mechanism for GibbsDraw {
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
-        self.event.clone()
+        // rows have norm at most R, and the slope of the loss is bounded for every target
+        let slope = self.loss.facts().lipschitz.unwrap_or(f64::INFINITY);
+        let difference = self.scale * gibbs::difference_lipschitz(slope * self.row_norm, self.relation);
+        gibbs::event(difference, self.scale * self.regularization)
+    }
+
+    fn sampler_error(&self, _input: &Examples) -> f64 {
+        self.distance
     }
 
     fn label(&self) -> &'static str {

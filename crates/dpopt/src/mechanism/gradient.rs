@@ -5,12 +5,12 @@
 //! in wrapping integers: the sensitivity is exact and the order of summation (so the number of threads) does not matter.
 
 use super::batch::{BatchId, PoissonBatch};
+use super::contributions::add_up;
 use crate::Sensitive;
 use crate::loss::Loss;
 use crate::records::{Examples, RecordBuffer, Records};
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
-use rayon::prelude::*;
 
 /// A sum of integer vectors, each of l2 norm at most `clip_norm` on `grid`; what [`Gaussian`](super::Gaussian) reads.
 ///
@@ -121,7 +121,7 @@ impl ClippedGradient {
         self.quantizer.grid()
     }
 
-    /// Integers commute: one part per thread, in any order, gives the same bits.
+    /// The integer sum over `count` records, the i-th of which is `record(i)`.
     pub(super) fn accumulate<R: Records>(
         &self,
         examples: &R,
@@ -129,25 +129,15 @@ impl ClippedGradient {
         count: usize,
         record: impl Fn(usize) -> usize + Sync,
     ) -> Result<Vec<i64>, R::Error> {
-        let width = weights.len();
-        let part = count.div_ceil(rayon::current_num_threads().max(1)).max(256);
-        (0..count.div_ceil(part))
-            .into_par_iter()
-            .map(|c| {
-                let mut dense = DenseWeights { weights, sum: vec![0i64; width], features: examples.columns() };
-                let mut scratch = self.scratch();
-                for i in c * part..((c + 1) * part).min(count) {
-                    self.add_record(examples, record(i), &mut dense, &mut scratch)?;
-                }
-                Ok(dense.sum)
-            })
-            .try_reduce(
-                || vec![0i64; width],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                    Ok(a)
-                },
-            )
+        add_up(count, weights.len(), 256, |range| {
+            let sum = vec![0i64; weights.len()];
+            let mut dense = DenseWeights { weights, sum, features: examples.columns() };
+            let mut scratch = self.scratch();
+            for i in range {
+                self.add_record(examples, record(i), &mut dense, &mut scratch)?;
+            }
+            Ok(dense.sum)
+        })
     }
 
     pub(super) fn scratch(&self) -> Scratch {

@@ -7,6 +7,7 @@
 use super::door::{Mechanism, sealed};
 use crate::plan::NotApplicable;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{DiscreteLaplace, NoiseSource, Purpose};
 use dpopt_privacy::{Certificate, Event, Neighbours, Relation, Terms, certify};
 use std::collections::BTreeMap;
@@ -56,7 +57,7 @@ impl LabelSelection {
             relation,
             certificate: certify(&Event::NoOp, terms)?,
         };
-        plan.certificate = certify(&plan.event(), terms)?;
+        plan.certificate = certify(&SamplerError::proved(SAMPLER_ERROR).on(plan.event()), terms)?;
         Ok(plan)
     }
 
@@ -87,7 +88,11 @@ impl Mechanism for LabelSelection {
             Event::DiscreteLaplace { noise_parameter: DiscreteLaplace::decay_of(self.scale), sensitivity: 1 },
             Event::ApproxDp { epsilon: 0.0, delta: self.single_label_probability * self.relation.sum_sensitivity() },
         ];
-        Event::Approximate { total_variation: SAMPLER_ERROR, event: Box::new(Event::composed(parts)) }
+        Event::composed(parts)
+    }
+
+    fn sampler_error(&self, _input: &BTreeMap<String, u64>) -> f64 {
+        SAMPLER_ERROR
     }
 
     fn label(&self) -> &'static str {
@@ -176,7 +181,7 @@ mod tests {
         let plan = LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(0.5, 1e-6))).unwrap();
         let counts: BTreeMap<String, u64> =
             [("spam", 700u64), ("ham", 4000), ("typo", 1)].map(|(l, c)| (l.to_string(), c)).into();
-        let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(1));
+        let mut curator = Curator::new(plan.certificate(), NoiseSource::insecure(1));
         let shown = curator.release(&plan, &Sensitive::new(counts.clone())).unwrap();
         assert_eq!(shown.get(), &["ham", "spam"]);
         // the plan foresees one selection only
@@ -187,7 +192,7 @@ mod tests {
     fn too_few_labels_say_what_to_do() {
         let plan = LabelSelection::plan(Neighbours::of_records(Relation::ZeroOut).within(budget(0.5, 1e-6))).unwrap();
         let counts = BTreeMap::from([("only".to_string(), 5000u64)]);
-        let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(1));
+        let mut curator = Curator::new(plan.certificate(), NoiseSource::insecure(1));
         let error = curator.release(&plan, &Sensitive::new(counts)).unwrap_err();
         assert!(error.to_string().contains("declare the labels"), "{error}");
     }

@@ -4,12 +4,13 @@
 //! Gaussian mechanism of sensitivity w‖x‖². On the matrix it has variance s² on the diagonal and s²/2 off it; equal
 //! variances would waste a factor √2, and s²/2 on the diagonal too would not be private enough.
 
+use super::contributions::add_up;
 use super::gradient::GridSum;
 use crate::Sensitive;
 use crate::records::Examples;
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
-use rayon::prelude::*;
+use std::convert::Infallible;
 
 /// How Σ weight·x xᵀ is summed: the weight, the row norm and the grid.
 #[derive(Clone, Copy, Debug)]
@@ -35,40 +36,30 @@ impl SecondMoment {
     pub fn sum(&self, examples: &Sensitive<Examples>) -> Sensitive<GridSum> {
         let rows = &examples.expose().rows;
         let width = Self::coordinates(rows.columns());
-        let part = rows.len().div_ceil(rayon::current_num_threads().max(1)).max(256);
-        let units = (0..rows.len().div_ceil(part))
-            .into_par_iter()
-            .map(|c| {
-                let mut sum = vec![0i64; width];
-                let (mut values, mut at, mut units) = (Vec::new(), Vec::new(), Vec::new());
-                for i in c * part..((c + 1) * part).min(rows.len()) {
-                    let (indices, entries) = rows.row(i);
-                    values.clear();
-                    at.clear();
-                    for (a, (&j, &x)) in indices.iter().zip(entries).enumerate() {
-                        let scaled = self.weight * f64::from(x);
-                        let line = j as usize * (j as usize + 1) / 2;
-                        for (&k, &y) in indices[..a].iter().zip(&entries[..a]) {
-                            values.push(std::f64::consts::SQRT_2 * scaled * f64::from(y));
-                            at.push(line + k as usize);
-                        }
-                        values.push(scaled * f64::from(x));
-                        at.push(line + j as usize);
+        let Ok(units) = add_up(rows.len(), width, 256, |range| {
+            let mut sum = vec![0i64; width];
+            let (mut values, mut at, mut units) = (Vec::new(), Vec::new(), Vec::new());
+            for i in range {
+                let (indices, entries) = rows.row(i);
+                values.clear();
+                at.clear();
+                for (a, (&j, &x)) in indices.iter().zip(entries).enumerate() {
+                    let scaled = self.weight * f64::from(x);
+                    let line = j as usize * (j as usize + 1) / 2;
+                    for (&k, &y) in indices[..a].iter().zip(&entries[..a]) {
+                        values.push(std::f64::consts::SQRT_2 * scaled * f64::from(y));
+                        at.push(line + k as usize);
                     }
-                    self.quantizer.quantize(&mut values, &mut units);
-                    for (&slot, &unit) in at.iter().zip(&units) {
-                        sum[slot] = sum[slot].wrapping_add(unit);
-                    }
+                    values.push(scaled * f64::from(x));
+                    at.push(line + j as usize);
                 }
-                sum
-            })
-            .reduce(
-                || vec![0i64; width],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                    a
-                },
-            );
+                self.quantizer.quantize(&mut values, &mut units);
+                for (&slot, &unit) in at.iter().zip(&units) {
+                    sum[slot] = sum[slot].wrapping_add(unit);
+                }
+            }
+            Ok::<_, Infallible>(sum)
+        });
         Sensitive::new(GridSum {
             units,
             grid: self.quantizer.grid(),

@@ -10,9 +10,11 @@ use super::gradient::GridSum;
 use crate::loss::Loss;
 use crate::records::Examples;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_noise::{Grid, NoiseSource};
-use dpopt_privacy::Event;
+use dpopt_privacy::event::GlmLink;
+use dpopt_privacy::{Event, Relation};
 
 /// argmin Σφ + (λ/2)‖θ‖² + b·θ with b ~ N(0, σ²I), plus Gaussian noise that covers the solver's error.
 #[derive(Clone, Debug)]
@@ -20,20 +22,52 @@ pub(crate) struct PerturbedObjective {
     pub(crate) loss: Loss,
     /// R: the noise was made for rows of at most this norm.
     pub(crate) row_norm: f64,
-    /// λ of the sum objective.
-    pub(crate) regularization: f64,
-    /// σ of b.
-    pub(crate) linear_std: f64,
+    /// d, of all outputs.
+    pub(crate) dimension: usize,
+    /// z: standard deviation of b over R·C. C is the slope bound; 1 for softmax, whose √2 the accountants add.
+    pub(crate) noise_multiplier: f64,
+    /// λ of the sum objective over R²·C.
+    pub(crate) relative_regularization: f64,
     pub(crate) linear_grid: Grid,
     /// τ: certified norm of the gradient at the released point's origin, and the steps within which it is reached.
     pub(crate) accuracy: Accuracy,
-    /// Standard deviation of the closing noise.
-    pub(crate) closing_std: f64,
+    /// Of the closing noise, over how far both neighbours' points are from the exact minimiser at most.
+    pub(crate) closing_multiplier: f64,
     pub(crate) closing_grid: Grid,
     /// Largest |target| of regression losses; targets are clamped to it.
     pub(crate) target_bound: f64,
-    /// `Composed[ObjectivePerturbation, Gaussian]`, as planned.
-    pub(crate) event: Event,
+    pub(crate) relation: Relation,
+}
+
+impl PerturbedObjective {
+    /// C of the units that the proof divides by; infinite for a loss without one, which no proof covers.
+    fn slope(&self) -> f64 {
+        match self.loss.facts().link {
+            Some(GlmLink::Softmax { .. }) => 1.0,
+            Some(_) => self.loss.facts().lipschitz.unwrap_or(f64::INFINITY),
+            None => f64::INFINITY,
+        }
+    }
+
+    /// λ.
+    pub(crate) fn regularization(&self) -> f64 {
+        self.relative_regularization * self.slope() * self.row_norm * self.row_norm
+    }
+
+    /// Standard deviation of b.
+    pub(crate) fn linear_std(&self) -> f64 {
+        self.noise_multiplier * self.slope() * self.row_norm
+    }
+
+    /// Standard deviation of the closing noise.
+    pub(crate) fn closing_std(&self) -> f64 {
+        let root = (self.dimension as f64).sqrt();
+        // the grid of b is a part of the gradient at the answer
+        let reached = self.accuracy.tolerance + 0.5 * self.linear_grid.step() * root;
+        let deviation = (2.0 * reached / self.regularization() + self.closing_grid.step() * root) * (1.0 + 1e-12);
+        // both neighbours' points lie around the *same* exact minimiser: this is the whole change, also for replace-one
+        self.closing_multiplier * deviation / self.relation.sum_sensitivity()
+    }
 }
 
 impl sealed::Sealed for PerturbedObjective {}
@@ -43,7 +77,18 @@ impl Mechanism for PerturbedObjective {
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
-        self.event.clone()
+        let Some(link) = self.loss.facts().link else { return Event::NonPrivate };
+        let main = Event::ObjectivePerturbation {
+            noise_multiplier: self.noise_multiplier,
+            regularization: self.relative_regularization,
+            link,
+        };
+        Event::composed(vec![main, Event::gaussian(self.closing_multiplier)])
+    }
+
+    fn sampler_error(&self, _input: &Examples) -> f64 {
+        // both noises, and that no entry of b is above 13σ (2·10^-38): the solver's promise is for such b
+        SamplerError::rounded(3.0 * self.dimension as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {
@@ -54,6 +99,9 @@ impl Mechanism for PerturbedObjective {
         if input.rows.norm_bound() > self.row_norm {
             return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
         }
+        if self.loss.outputs() * input.rows.columns() != self.dimension {
+            return Err(CuratorError::Shape);
+        }
         Ok(())
     }
 
@@ -62,22 +110,21 @@ impl Mechanism for PerturbedObjective {
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let dimension = self.loss.outputs() * input.rows.columns();
-        let mut b = vec![0i64; dimension];
-        add_rounded_gaussian(&mut b, self.linear_std, self.linear_grid, noise)?;
+        let mut b = vec![0i64; self.dimension];
+        add_rounded_gaussian(&mut b, self.linear_std(), self.linear_grid, noise)?;
         let linear: Vec<f64> = b.iter().map(|&u| self.linear_grid.to_f64(u)).collect();
         let objective = Objective {
             rows: &input.rows,
             targets: &input.targets,
             row_norm: self.row_norm,
             loss: self.loss,
-            regularization: self.regularization,
+            regularization: self.regularization(),
             linear: &linear,
             target_bound: self.target_bound,
         };
         let minimiser = minimise(&objective, self.accuracy);
         let mut units = GridSum::of_query(minimiser.theta.rounded().into_iter(), self.closing_grid, 0.0).units;
-        add_rounded_gaussian(&mut units, self.closing_std, self.closing_grid, noise)?;
+        add_rounded_gaussian(&mut units, self.closing_std(), self.closing_grid, noise)?;
         Ok(units.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())
     }
 }

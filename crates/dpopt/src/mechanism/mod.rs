@@ -1,7 +1,10 @@
 //! The only doors out: the curator, and the mechanisms it applies.
 
 mod above_threshold;
+mod allowances;
 mod batch;
+mod blocks;
+mod contributions;
 mod counts;
 mod curator;
 mod difference;
@@ -35,9 +38,10 @@ mod vertex;
 pub use crate::refused::CuratorError;
 pub use above_threshold::{AboveThreshold, Comparisons};
 pub use batch::{BatchId, FixedBatch, PoissonBatch};
+pub use blocks::Blocks;
 pub use counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use curator::{Curator, ReleaseRecord};
-pub use door::Mechanism;
+pub use door::{Interactive, Mechanism, Opening};
 pub(crate) use embedding::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
 pub use gaussian::Gaussian;
 pub(crate) use gibbs::{GibbsDraw, Start};
@@ -51,11 +55,9 @@ pub use peeling::PeelingLaw;
 pub(crate) use peeling::{FeaturePick, FeatureScores};
 pub use quantiles::{Level, Quantiles};
 pub use ranges::{PrivateBounds, RangeEnd};
-pub(crate) use search::BestRun;
-pub use search::Run;
-pub use selection::{FixedRuns, RandomStopping, VouchedRun};
+pub use search::{Run, Searching, VouchedRun, VouchedSearch};
+pub use selection::{FixedRuns, RandomStopping};
 pub use sketched_sum::SketchedGaussian;
-pub(crate) use sketched_sum::too_short;
 pub(crate) use sparse_descent::{SparseDescent, SparseGradient};
 pub use sparse_sum::{ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSum, SparseSummer};
 pub(crate) use stream::StreamPlan;

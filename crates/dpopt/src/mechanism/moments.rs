@@ -3,12 +3,12 @@
 //! A record contributes min(x_j², ρ²) for each feature j that is asked for, clipped as one vector in l2 norm in exact integers.
 //! Values in [0, ρ²] move the sum by √|S|·ρ² at most; rows of norm R by min(ρ, R)·R at most, whatever the number of features is.
 
+use super::contributions::add_up;
 use super::gradient::GridSum;
 use crate::Sensitive;
 use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
-use rayon::prelude::*;
 
 /// How Σ min(x_j², ρ²) is summed: features, truncation, clip norm and grid.
 pub(crate) struct FeatureMoments {
@@ -47,40 +47,29 @@ impl FeatureMoments {
     pub(crate) fn sum<R: Records>(&self, examples: &Sensitive<R>) -> Result<Sensitive<GridSum>, R::Error> {
         let records = examples.expose();
         let cap = self.truncation * self.truncation;
-        let part = records.len().div_ceil(rayon::current_num_threads().max(1)).max(256);
-        // integers commute: one part per thread, in any order, gives the same bits
-        let units = (0..records.len().div_ceil(part))
-            .into_par_iter()
-            .map(|c| {
-                let mut sum = vec![0i64; self.length];
-                let (mut at, mut values, mut units) = (Vec::new(), Vec::new(), Vec::new());
-                let mut buffer = RecordBuffer::default();
-                for i in c * part..((c + 1) * part).min(records.len()) {
-                    let (indices, entries, _) = records.record(i, &mut buffer)?;
-                    at.clear();
-                    values.clear();
-                    for (&j, &x) in indices.iter().zip(entries) {
-                        if let Some(place) = self.places[j as usize]
-                            && x.is_finite()
-                        {
-                            at.push(place as usize);
-                            values.push((f64::from(x) * f64::from(x)).min(cap));
-                        }
-                    }
-                    self.quantizer.quantize(&mut values, &mut units);
-                    for (&place, &unit) in at.iter().zip(&units) {
-                        sum[place] = sum[place].wrapping_add(unit);
+        let units = add_up(records.len(), self.length, 256, |range| {
+            let mut sum = vec![0i64; self.length];
+            let (mut at, mut values, mut units) = (Vec::new(), Vec::new(), Vec::new());
+            let mut buffer = RecordBuffer::default();
+            for i in range {
+                let (indices, entries, _) = records.record(i, &mut buffer)?;
+                at.clear();
+                values.clear();
+                for (&j, &x) in indices.iter().zip(entries) {
+                    if let Some(place) = self.places[j as usize]
+                        && x.is_finite()
+                    {
+                        at.push(place as usize);
+                        values.push((f64::from(x) * f64::from(x)).min(cap));
                     }
                 }
-                Ok(sum)
-            })
-            .try_reduce(
-                || vec![0i64; self.length],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                    Ok(a)
-                },
-            )?;
+                self.quantizer.quantize(&mut values, &mut units);
+                for (&place, &unit) in at.iter().zip(&units) {
+                    sum[place] = sum[place].wrapping_add(unit);
+                }
+            }
+            Ok(sum)
+        })?;
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
         Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
     }

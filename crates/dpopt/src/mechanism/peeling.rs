@@ -13,6 +13,7 @@ use super::vertex::VertexFacts;
 use crate::Sensitive;
 use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Chosen, LaplaceMaximum, LeveledChoice, NoiseSource, Purpose, unnamed_index};
 use dpopt_privacy::Event;
 use serde::{Deserialize, Serialize};
@@ -130,6 +131,10 @@ impl Mechanism for FeaturePick {
             PeelingLaw::Gumbel => Event::ExponentialMechanism { epsilon: self.facts.epsilon },
             PeelingLaw::Laplace => Event::ApproxDp { epsilon: self.facts.epsilon, delta: 0.0 },
         }
+    }
+
+    fn sampler_error(&self, _input: &FeatureScores) -> f64 {
+        SamplerError::rounded(1.0).total_variation()
     }
 
     fn label(&self) -> &'static str {

@@ -7,6 +7,7 @@
 use super::door::{Mechanism, sealed};
 use crate::records::{BelowCounts, quantile_grid};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation};
 
@@ -64,6 +65,12 @@ impl Quantiles {
         }
     }
 
+    /// Bound on the total-variation distance of the samplers of `levels` quantiles from their laws.
+    pub fn sampler_error_of(levels: usize) -> f64 {
+        // a choice among the points of the grid at most
+        SamplerError::fine((levels * quantile_grid().len()) as f64).total_variation()
+    }
+
     /// Number of ε-choices that bound the privacy loss of `levels` quantiles.
     pub fn choices(levels: usize, relation: Relation) -> u64 {
         if levels == 0 {
@@ -114,6 +121,10 @@ impl Mechanism for Quantiles {
     fn event(&self) -> Event {
         let choices = Self::choices(self.levels.len(), self.relation);
         Event::ExponentialMechanism { epsilon: self.epsilon }.self_composed(choices)
+    }
+
+    fn sampler_error(&self, _input: &BelowCounts) -> f64 {
+        Self::sampler_error_of(self.levels.len())
     }
 
     fn label(&self) -> &'static str {

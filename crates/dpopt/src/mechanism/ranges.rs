@@ -11,6 +11,7 @@ use super::quantiles::Level;
 use crate::plan::NotApplicable;
 use crate::records::{BelowCounts, quantile_grid};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{ExponentialChoice, NoiseSource, Purpose};
 use dpopt_privacy::{Certificate, Event, Terms, calibrate};
@@ -58,6 +59,10 @@ impl Mechanism for RangeEnd {
         Event::ExponentialMechanism { epsilon: self.epsilon }
     }
 
+    fn sampler_error(&self, _input: &BelowCounts) -> f64 {
+        SamplerError::fine((quantile_grid().len() + 1) as f64).total_variation()
+    }
+
     fn label(&self) -> &'static str {
         "range end"
     }
@@ -94,7 +99,11 @@ impl PrivateBounds {
     /// Two choices per column within `budget`, for about `rows` values (public).
     pub fn plan(columns: usize, rows: u64, terms: Terms) -> Result<Self, NotApplicable> {
         let count = 2 * columns as u64;
-        let event = |noise: f64| Event::ExponentialMechanism { epsilon: 1.0 / noise }.self_composed(count);
+        let drawn = SamplerError::fine(((quantile_grid().len() + 1) as u64 * count) as f64);
+        let event = |noise: f64| {
+            let choices = Event::ExponentialMechanism { epsilon: 1.0 / noise }.self_composed(count);
+            drawn.paid(choices, terms.budget.delta())
+        };
         let (noise, certificate) = calibrate::noise(event, terms)?;
         let epsilon = 1.0 / noise;
         let rank = 2.0 / epsilon * ((quantile_grid().len() + 1) as f64 / MISS_PROBABILITY).ln();
@@ -235,7 +244,7 @@ mod tests {
                 )
                 .unwrap();
                 for seed in 0..50 {
-                    let mut curator = Curator::open(plan.certificate(), NoiseSource::insecure(seed));
+                    let mut curator = Curator::new(plan.certificate(), NoiseSource::insecure(seed));
                     let found = plan.run(&counts, &mut curator).unwrap();
                     let (low, high) = found.get()[0].unwrap();
                     // an end misses with probability at most 1e-3; with these seeds none of the 400 does

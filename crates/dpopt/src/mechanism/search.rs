@@ -4,9 +4,10 @@
 //! event. Releasing only the best of K runs costs `RepeatAndSelect` of that event, where K has a public law that does not
 //! depend on the records (Liu and Talwar 2019; Papernot and Steinke 2022). K and the losers stay here.
 
-use super::door::{Mechanism, sealed};
+use super::door::{Interactive, Opening, sealed};
+use crate::Released;
 use crate::refused::CuratorError;
-use dpopt_noise::NoiseSource;
+use dpopt_noise::{Purpose, Repetitions};
 use dpopt_privacy::Event;
 
 /// One run: its noisy score, and a uniform number that breaks ties and belongs to the run's output.
@@ -18,65 +19,105 @@ pub struct Run {
     pub tie: u64,
 }
 
-/// Releases which run is the best, and nothing of the others. Event: as planned, `RepeatAndSelect` or a bound on it. Of use to
-/// this crate alone, as it adds no noise: it would release any list of numbers that is called a list of runs.
-#[derive(Clone, Debug)]
-pub(crate) struct BestRun {
-    event: Event,
-}
-
-impl BestRun {
-    /// `event` must describe all runs together, as certified.
-    pub(crate) fn new(event: Event) -> Self {
-        Self { event }
-    }
-
+impl Run {
     /// The rule: the higher score, ties by the larger number.
-    pub(super) fn better(a: &Run, b: &Run) -> bool {
-        a.score.total_cmp(&b.score).then(a.tie.cmp(&b.tie)).is_gt()
+    fn better(&self, other: &Self) -> bool {
+        self.score.total_cmp(&other.score).then(self.tie.cmp(&other.tie)).is_gt()
     }
 }
 
-impl sealed::Sealed for BestRun {}
+/// What one run gives: a noisy score, larger is better, and the output that goes with it. Nothing here can check that both come
+/// from a mechanism with the event that the search was charged for: whoever makes one vouches for that, and the guarantee
+/// rests on it.
+#[derive(Clone, Debug)]
+pub struct VouchedRun<T> {
+    /// Noisy score and a uniform tie-breaker drawn inside the run.
+    pub run: Run,
+    /// What leaves if this run wins.
+    pub output: T,
+}
 
-impl Mechanism for BestRun {
-    type Input = Vec<Run>;
-    type Output = usize;
+/// A secret number of runs, of which the best leaves. It adds no noise: **the caller vouches** that the runs' scores and outputs
+/// are what the event says. Event: as told, `RepeatAndSelect` of a run's event or a bound on it.
+#[derive(Clone, Debug)]
+pub struct VouchedSearch {
+    event: Event,
+    law: Repetitions,
+}
+
+impl VouchedSearch {
+    /// Runs whose number has this law; `event` must describe all of them together, as certified.
+    pub fn new(event: Event, law: Repetitions) -> Self {
+        Self { event, law }
+    }
+}
+
+impl sealed::Sealed for VouchedSearch {}
+
+impl Interactive for VouchedSearch {
+    type Opened = Searching;
 
     fn event(&self) -> Event {
         self.event.clone()
+    }
+
+    fn sampler_error(&self) -> Result<f64, CuratorError> {
+        Ok(self.law.total_variation())
     }
 
     fn label(&self) -> &'static str {
         "private search"
     }
 
-    fn check(&self, _input: &Vec<Run>) -> Result<(), CuratorError> {
-        Ok(())
+    fn start(&self, opening: Opening<'_>) -> Result<Searching, CuratorError> {
+        Ok(Searching { runs: self.law.sample(&mut opening.noise.stream(Purpose::Selection, 0)) })
     }
+}
 
-    /// Nothing is drawn here: the runs' own noise and the secret number of runs are the mechanism.
-    fn apply(&self, input: &Vec<Run>, _noise: &mut NoiseSource) -> Result<usize, CuratorError> {
-        let best =
-            input.iter().enumerate().max_by(|(_, a), (_, b)| a.score.total_cmp(&b.score).then(a.tie.cmp(&b.tie)));
-        best.map(|(index, _)| index).ok_or(CuratorError::Shape)
+/// An open search, charged in full; its number of runs is secret.
+pub struct Searching {
+    /// The audits plant wrong ones.
+    pub(crate) runs: u64,
+}
+
+impl Searching {
+    /// The best run's output. `run` is given the number of the run and must use fresh randomness in each.
+    ///
+    /// A run must not fail because of the records: an error of `run` ends the search and is a program's error, not an
+    /// answer. The time this takes grows with the number of runs, which must not be observable.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn best<T, E: From<CuratorError>>(
+        self,
+        mut run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
+    ) -> Result<Released<T>, E> {
+        let mut best: Option<VouchedRun<T>> = None;
+        for k in 0..self.runs {
+            let next = run(k)?;
+            if best.as_ref().is_none_or(|b| next.run.better(&b.run)) {
+                best = Some(next);
+            }
+        }
+        best.map(|b| Released::new(b.output)).ok_or_else(|| CuratorError::Shape.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sensitive;
     use crate::mechanism::Curator;
+    use dpopt_noise::NoiseSource;
 
     #[test]
     fn the_best_run_wins_ties_are_broken_by_the_number_and_one_search_is_one_release() {
         let event = Event::RepeatAndSelect { event: Box::new(Event::gaussian(3.0)), mean: 5.0, shape: 1.0 };
         let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
-        let run = |score, tie| Run { score, tie };
-        let runs = Sensitive::new(vec![run(0.5, 9), run(0.75, 1), run(0.75, 2), run(-1.0, 8)]);
-        let search = BestRun::new(event);
-        assert_eq!(*curator.release(&search, &runs).unwrap().get(), 2);
-        assert!(curator.release(&search, &runs).is_err());
+        let search = VouchedSearch::new(event, Repetitions::negative_binomial(1.0, 5.0).unwrap());
+        assert!(curator.open(&search).is_ok());
+        assert!(curator.open(&search).is_err());
+        let runs = [(0.5, 9), (0.75, 1), (0.75, 2), (-1.0, 8)].map(|(score, tie)| Run { score, tie });
+        let made = |k: u64| Ok::<_, CuratorError>(VouchedRun { run: runs[k as usize], output: k });
+        assert_eq!(*Searching { runs: 4 }.best(made).unwrap().get(), 2);
     }
 }

@@ -8,53 +8,28 @@
 
 use super::counts::{Choice, ChoiceLaw};
 use super::curator::Curator;
-use super::search::{BestRun, Run};
+use super::search::{VouchedRun, VouchedSearch};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::{Purpose, Repetitions};
+use dpopt_noise::Repetitions;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, certify};
 
-/// What one run gives: a noisy score, larger is better, and the output that goes with it. Nothing here can check that both come
-/// from a mechanism with the event that the search was charged for: whoever makes one vouches for that, and the guarantee
-/// rests on it.
-#[derive(Clone, Debug)]
-pub struct VouchedRun<T> {
-    /// Noisy score and a uniform tie-breaker drawn inside the run.
-    pub run: Run,
-    /// What leaves if this run wins.
-    pub output: T,
-}
-
 impl Curator {
-    /// The best of K runs, K drawn from `law` in secret. `event` describes all runs together and is charged before the
-    /// first; `run` is given the number of the run and must use fresh randomness in each.
-    ///
-    /// **The caller vouches** that a run's score and output are what the event says: this releases whatever `run` gives.
-    /// Code that reads records releases them through mechanisms of this module.
-    ///
-    /// A run must not fail because of the records: an error of `run` ends the selection and is a program's error, not an
-    /// answer. The time this takes grows with K, which must not be observable.
+    /// Opens a [`VouchedSearch`] and lets out its best run. `event` describes all runs together and is charged before the first;
+    /// **the caller vouches** that a run's score and output are what it says. Code that reads records releases them through
+    /// mechanisms of this module.
     ///
     /// # Errors
-    /// If the plan does not foresee `event`, or as `run`.
+    /// If the plan does not foresee `event`, or as [`Searching::best`](super::Searching::best).
     pub fn select_vouched<T, E: From<CuratorError>>(
         &mut self,
         event: &Event,
         law: &Repetitions,
-        mut run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
+        run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
     ) -> Result<Released<T>, E> {
-        let mut stream = self.begin(event, "private selection", Purpose::Selection)?;
-        let runs = law.sample(&mut stream);
-        let mut best: Option<VouchedRun<T>> = None;
-        for k in 0..runs {
-            let next = run(k)?;
-            let wins = best.as_ref().is_none_or(|b| BestRun::better(&next.run, &b.run));
-            if wins {
-                best = Some(next);
-            }
-        }
-        best.map(|b| Released::new(b.output)).ok_or_else(|| CuratorError::Shape.into())
+        self.open(&VouchedSearch::new(event.clone(), law.clone()))?.best(run)
     }
 }
 
@@ -138,7 +113,9 @@ impl FixedRuns {
         }
         let choice = Choice::new(ChoiceLaw::NoisyMaximum, run.epsilon(), sensitivity, false, relation)?;
         let one = Event::ApproxDp { epsilon: run.epsilon(), delta: run.delta() };
-        let event = Event::composed(vec![one.self_composed(runs), super::Mechanism::event(&choice)]);
+        // runs are as their makers draw them; the choice is among all of them
+        let choosing = SamplerError::fine(runs as f64).paid(super::Mechanism::event(&choice), budget.delta());
+        let event = Event::composed(vec![one.self_composed(runs), choosing]);
         let certificate = certify(&event, terms).map_err(|e: CertifyError| unusable(&e))?;
         Ok(Self { runs, run, choice, certificate })
     }
@@ -159,7 +136,7 @@ impl FixedRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::Counts;
+    use crate::mechanism::{Counts, Run};
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::Relation;
 
@@ -223,7 +200,7 @@ mod tests {
         let plan = RandomStopping::plan(5.0, Neighbours::of_records(Relation::ZeroOut).within(budget())).unwrap();
         let mut made = Vec::new();
         for seed in 0..200 {
-            let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(seed));
+            let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(seed));
             let mut runs = 0;
             let best = plan.select_vouched(&mut curator, |k| {
                 runs += 1;
@@ -253,7 +230,7 @@ mod tests {
         let plan = FixedRuns::plan(4, 10, Neighbours::of_records(Relation::ReplaceOne).within(budget())).unwrap();
         assert!((plan.run.epsilon() - 0.2).abs() < 1e-9 && (plan.run.delta() - 2e-7).abs() < 1e-15);
         assert!(plan.certificate.bound().upper <= 1.0);
-        let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(1));
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(1));
         let scores = Counts::declared(vec![0, 4000, 10], 10.0);
         assert_eq!(*plan.choose(&mut curator, &scores).unwrap().get(), 1);
         assert!(FixedRuns::plan(0, 1, Neighbours::of_records(Relation::ZeroOut).within(budget())).is_err());

@@ -9,6 +9,7 @@ use super::door::{Mechanism, sealed};
 use super::l1_recovery::{Measured, recover};
 use super::sparse_sum::{Projection, SparseSum};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian, SKETCH_EXPONENT, Sketch, Stream};
 use dpopt_privacy::Event;
 
@@ -45,6 +46,12 @@ pub struct SketchedGaussian {
 }
 
 impl SketchedGaussian {
+    /// Samples of the matrix and of the noise, and matrices so short that the rounding of their entries counts.
+    pub(crate) fn apart(&self) -> f64 {
+        let (m, d) = (self.rows as f64, self.dimension as f64);
+        SamplerError::rounded(m * d + m).total_variation() + too_short(self.rows)
+    }
+
     /// The release: the matrix, and G·S plus noise in units of the fine grid.
     pub(crate) fn sketch(
         &self,
@@ -96,6 +103,10 @@ impl Mechanism for SketchedGaussian {
         // three roundings
         let mu = longer / self.noise_multiplier * (1.0 + 4.0 * f64::EPSILON);
         Event::ChiSquareGaussian { degrees_of_freedom: self.rows, mu }
+    }
+
+    fn sampler_error(&self, _input: &SparseSum) -> f64 {
+        self.apart()
     }
 
     fn label(&self) -> &'static str {

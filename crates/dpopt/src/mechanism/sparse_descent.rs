@@ -8,6 +8,7 @@ use super::gradient::{ClippedGradient, Scratch, Weights};
 use crate::progress::Progress;
 use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
 use dpopt_privacy::Event;
 use std::marker::PhantomData;
@@ -50,14 +51,21 @@ pub(crate) struct SparseDescent<'a, R, G> {
     pub(crate) lazy: LazyOptions,
     /// q.
     pub(crate) sampling_probability: f64,
-    /// As certified: T Poisson-sampled Gaussians.
-    pub(crate) event: Event,
+    /// z: noise over clip norm. Event: T Poisson-sampled Gaussians of it.
+    pub(crate) noise_multiplier: f64,
     /// Clip norm that the noise was calibrated for.
     pub(crate) clip_norm: f64,
     /// Ticks once per step.
     pub(crate) progress: &'a dyn Progress,
     /// What it reads.
     pub(crate) records: PhantomData<fn(&R)>,
+}
+
+impl<R, G> SparseDescent<'_, R, G> {
+    /// T.
+    fn steps(&self) -> u64 {
+        self.lazy.runs.iter().map(|run| u64::from(run.steps)).sum()
+    }
 }
 
 impl<R: Records, G: SparseGradient> sealed::Sealed for SparseDescent<'_, R, G> {}
@@ -68,7 +76,13 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
-        self.event.clone()
+        Event::gaussian(self.noise_multiplier).poisson_sampled(self.sampling_probability).self_composed(self.steps())
+    }
+
+    fn sampler_error(&self, input: &R) -> f64 {
+        let subsets = SamplerError::subset(input.len() as u64) * self.steps() as f64;
+        let bound = self.lazy.total_variation().unwrap_or(f64::INFINITY);
+        (subsets + SamplerError::proved(bound)).total_variation()
     }
 
     fn label(&self) -> &'static str {
@@ -78,6 +92,9 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
     fn check(&self, input: &R) -> Result<(), CuratorError> {
         if self.gradient.clip_norm() > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: self.gradient.clip_norm(), mechanism: self.clip_norm });
+        }
+        if !(self.lazy.noise_std >= self.noise_multiplier * self.clip_norm) {
+            return Err(CuratorError::LessNoise { label: self.label() });
         }
         if self.gradient.weights(input.columns()) != self.lazy.dimension {
             return Err(CuratorError::Shape);
@@ -89,7 +106,7 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
         let broken = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let skips = PoissonSkips::new(self.sampling_probability).map_err(|e| broken(&e))?;
         let mut descent = LazyIterate::new(&self.lazy).map_err(|e| broken(&e))?;
-        let steps: u64 = self.lazy.runs.iter().map(|run| u64::from(run.steps)).sum();
+        let steps = self.steps();
         let (mut batch, mut scratch, mut buffer) = (Vec::new(), self.gradient.scratch(), RecordBuffer::default());
         for step in 0..steps {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);

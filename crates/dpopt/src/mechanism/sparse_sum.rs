@@ -7,6 +7,7 @@
 use super::door::{Mechanism, sealed};
 use crate::Sensitive;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{
     Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, project_l1_l2, project_l1_l2_dense,
 };
@@ -257,6 +258,10 @@ impl Mechanism for ProjectedGaussian {
         Event::gaussian(self.noise_multiplier)
     }
 
+    fn sampler_error(&self, _input: &SparseSum) -> f64 {
+        SamplerError::rounded(self.dimension as f64).total_variation()
+    }
+
     fn label(&self) -> &'static str {
         "projected noisy sum of sparse vectors"
     }
@@ -306,6 +311,10 @@ impl Mechanism for ProjectedLaplace {
 
     fn event(&self) -> Event {
         Event::Laplace { noise_multiplier: self.noise_multiplier }
+    }
+
+    fn sampler_error(&self, _input: &SparseSum) -> f64 {
+        SamplerError::fine(self.dimension as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {

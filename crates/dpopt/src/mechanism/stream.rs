@@ -4,13 +4,14 @@
 //! Each record is in one batch of every epoch, by its position, which is public: epochs are passes over the same batches in
 //! the same order, so two participations of a record are exactly one epoch apart. There is no amplification by sampling.
 
+use super::door::{Interactive, Opening, sealed};
 use super::gradient::ClippedGradient;
 use super::seen::Seen;
 use crate::records::Records;
 use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation, TreeNoise, tree_depth};
-use dpopt_noise::{Grid, RoundedGaussian, Stream};
+use dpopt_noise::{Grid, Purpose, RoundedGaussian, Stream};
 use dpopt_privacy::Event;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,8 @@ impl StreamShape {
     }
 }
 
+const LABEL: &str = "gradients of a stream";
+
 enum Noise {
     Factor(CorrelatedNoise),
     Tree {
@@ -102,7 +105,7 @@ enum Noise {
     },
 }
 
-/// The noisy gradient sums of a stream, one call per step. Made by `Curator::open_stream`, which
+/// The noisy gradient sums of a stream, one call per step. Made by [`Curator::open`](super::Curator::open), which
 /// charges all steps at once. Neither printable nor cloneable: it holds noise that later steps take back.
 pub struct GradientStream {
     shape: StreamShape,
@@ -128,21 +131,40 @@ pub(crate) struct StreamPlan {
 }
 
 impl StreamPlan {
+    /// Standard deviation of a normal variable of the noise.
+    fn noise_std(&self) -> Result<f64, CuratorError> {
+        // each product is rounded once: next_up makes the noise at least what was accounted
+        let scale = (self.gradient.clip_norm() * self.shape.sensitivity()?).next_up();
+        Ok((self.noise_multiplier * scale).next_up())
+    }
+}
+
+impl sealed::Sealed for StreamPlan {}
+
+impl Interactive for StreamPlan {
+    type Opened = GradientStream;
+
     /// All steps together.
-    pub(crate) fn event(&self) -> Event {
+    fn event(&self) -> Event {
         Event::gaussian(self.noise_multiplier)
     }
 
-    pub(super) fn start(self, randomness: Stream, seen: Option<Seen>) -> Result<GradientStream, CuratorError> {
+    fn sampler_error(&self) -> Result<f64, CuratorError> {
+        self.shape.total_variation(self.noise_std()?, self.gradient.grid(), self.dimension)
+    }
+
+    fn label(&self) -> &'static str {
+        LABEL
+    }
+
+    fn start(&self, opening: Opening<'_>) -> Result<GradientStream, CuratorError> {
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let (shape, d) = (self.shape, self.dimension);
         if shape.batches == 0 || shape.steps == 0 {
             return Err(CuratorError::Shape);
         }
         let grid = self.gradient.grid();
-        // each product is rounded once: next_up makes the noise at least what was accounted
-        let scale = (self.gradient.clip_norm() * shape.sensitivity()?).next_up();
-        let std = (self.noise_multiplier * scale).next_up();
+        let std = self.noise_std()?;
         let source = match shape.factor()? {
             Some(factor) => {
                 Noise::Factor(CorrelatedNoise::new(factor, std, grid, d, shape.steps).map_err(|e| noise(&e))?)
@@ -160,8 +182,8 @@ impl StreamPlan {
             records: self.records,
             step: 0,
             noise: source,
-            randomness,
-            seen,
+            randomness: opening.noise.stream(Purpose::Correlated, 0),
+            seen: opening.seen,
         })
     }
 }
@@ -176,7 +198,7 @@ impl GradientStream {
         examples: &Sensitive<R>,
         weights: &[f64],
     ) -> Result<Released<Vec<f64>>, CuratorError> {
-        let label = "gradients of a stream";
+        let label = LABEL;
         if self.step == self.shape.steps {
             return Err(CuratorError::Unforeseen { label });
         }
@@ -274,7 +296,7 @@ mod tests {
             let run = |data: &Sensitive<Examples>| -> Vec<Vec<f64>> {
                 let plan = plan(correlation, 3, 7, 3, 23);
                 let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(5));
-                let mut stream = curator.open_stream(plan).unwrap();
+                let mut stream = curator.open(&plan).unwrap();
                 assert!(curator.is_spent());
                 let steps = (0..7).map(|_| stream.next(data, &[0.0; 3]).unwrap().into_inner()).collect();
                 assert!(stream.next(data, &[0.0; 3]).is_err(), "the plan is used up");
@@ -307,7 +329,7 @@ mod tests {
             let plan = plan(correlation, batches, steps, d, 16);
             let shape = plan.shape;
             let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(6));
-            let mut stream = curator.open_stream(plan).unwrap();
+            let mut stream = curator.open(&plan).unwrap();
             let mut total = vec![0.0; d];
             let weights = vec![0.0; d];
             for _ in 0..steps {

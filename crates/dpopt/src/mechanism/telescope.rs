@@ -11,6 +11,7 @@ use super::gradient::{ClippedGradient, Weights};
 use crate::Sensitive;
 use crate::records::{Examples, Records};
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian, project_l1_l2};
 use dpopt_privacy::Event;
 use std::collections::HashMap;
@@ -121,6 +122,11 @@ impl Mechanism for ProjectedGradients {
     fn event(&self) -> Event {
         let z = self.noise_multiplier;
         Event::gaussian(if self.telescoped { telescoped_multiplier(z) } else { z })
+    }
+
+    fn sampler_error(&self, _input: &BatchGradients) -> f64 {
+        let sums = if self.telescoped { 3.0 } else { 1.0 };
+        SamplerError::rounded(sums * self.dimension as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {

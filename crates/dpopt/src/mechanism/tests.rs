@@ -6,7 +6,7 @@ use crate::optimize::synthetic::table;
 use crate::records::{Examples, Rows};
 use crate::{Sensitive, optimize::synthetic::Lcg};
 use dpopt_noise::{Grid, NoiseSource};
-use dpopt_privacy::Event;
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, certify};
 
 const LOSS: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -226,4 +226,175 @@ fn unusable_targets_contribute_nothing_and_stop_nothing() {
         ugly.targets.push(bad);
     }
     assert_eq!(gradient.sum(&Sensitive::new(ugly), &weights).expose().units, clean);
+}
+
+fn certified(event: &Event) -> Certificate {
+    let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(8.0, 1e-5).unwrap());
+    certify(event, terms).unwrap()
+}
+
+/// A certificate that pays for the noise of one release of seven coordinates opens that, and not another draw.
+#[test]
+fn samplers_are_counted_as_they_draw_and_refused_beyond_what_was_paid_for() {
+    let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
+    let sum = gradient(0.5).sum(&examples, &[0.0; 7]);
+    let (event, each) = (Event::gaussian(2.0).self_composed(2), 2f64.powi(-110));
+    let open = |paid: f64| Curator::new(&certified(&event.clone().approximate(paid)), NoiseSource::insecure(1));
+    let mut enough = open(14.0 * each);
+    assert!(enough.release(&gaussian(2.0, 0.5, 7), &sum).is_ok());
+    assert!(enough.release(&gaussian(2.0, 0.5, 7), &sum).is_ok());
+    let mut short = open(13.0 * each);
+    assert!(short.release(&gaussian(2.0, 0.5, 7), &sum).is_ok());
+    let refused = short.release(&gaussian(2.0, 0.5, 7), &sum).unwrap_err();
+    assert_eq!(refused, CuratorError::Inexact { label: "gradient sum" });
+    // nothing was taken
+    assert!(!short.is_spent() && short.records()[0].count == 1);
+    // a plan that forgot the batches' draws does not get a batch
+    let sampled = Event::gaussian(2.0).poisson_sampled(0.5);
+    let mut forgot = Curator::new(&certified(&sampled), NoiseSource::insecure(1));
+    assert!(matches!(forgot.poisson_sample(50, 0.5), Err(CuratorError::Inexact { .. })));
+    // a pure guarantee is of the exact law
+    let pure = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(8.0, 0.0).unwrap());
+    let counts = DiscreteLaplaceNoise::new(3.0, 1);
+    let mut curator = Curator::new(&certify(&counts.event(), pure).unwrap(), NoiseSource::insecure(1));
+    assert!(curator.release(&counts, &Counts::declared(vec![1, 2], 1.0)).is_ok());
+}
+
+/// Sum of the records' first coordinates over a batch of `block`, with noise so small that it shows who was in.
+fn members(block: &mut Curator, examples: &Sensitive<Examples>, batch: PoissonBatch) -> Result<Vec<f64>, CuratorError> {
+    let unit = ClippedGradient::new(Loss::Absolute, 1.0, Grid::new(-30)).unwrap();
+    let sum = unit.sum_batch(examples, batch, &vec![0.0; examples.expose().rows.columns()]);
+    let width = examples.expose().rows.columns();
+    Ok(block.release(&Gaussian::new(1e-6, 1.0, Grid::new(-30), width, "members"), &sum)?.into_inner())
+}
+
+/// Record i has its only entry, 1, in column i; every slope of the absolute loss is −1.
+fn marked(n: usize) -> Sensitive<Examples> {
+    let mut rows = Rows::new(n);
+    (0..n).for_each(|i| rows.push_clipped(&mut [(i as u32, 1.0)], 1.0));
+    Sensitive::new(Examples { rows, targets: vec![1.0; n] })
+}
+
+#[test]
+fn blocks_are_charged_as_one_and_each_reads_its_own_records_only() {
+    let n = 10;
+    let one = Event::gaussian(1e-6);
+    let sampled = one.clone().poisson_sampled(0.5);
+    let blocks = Blocks::new(n, vec![one.clone(), Event::composed(vec![one.clone(), sampled]), one.clone()]).unwrap();
+    let covered: Vec<usize> = (0..3).flat_map(|b| blocks.positions(b)).collect();
+    assert_eq!(covered, (0..n).collect::<Vec<_>>(), "every record is in one block");
+    let mut curator = curator(Event::composed(vec![blocks.event(), Event::gaussian(7.0)]));
+    let mut open = curator.open(&blocks).unwrap();
+    assert!(!curator.is_spent() && curator.records().len() == 1);
+    assert!(matches!(curator.open(&blocks), Err(CuratorError::Unforeseen { .. })), "opened once");
+
+    let examples = marked(n);
+    for (b, block) in open.iter_mut().enumerate() {
+        let batch = block.all_of(n).unwrap();
+        let seen = members(block, &examples, batch).unwrap();
+        for (i, x) in seen.iter().enumerate() {
+            let inside = blocks.positions(b).contains(&i);
+            assert!((x.abs() - f64::from(u8::from(inside))).abs() < 1e-4, "block {b}, record {i}: {x}");
+        }
+        // its allowance is its own
+        let again = block.all_of(n).unwrap();
+        assert!(matches!(members(block, &examples, again), Err(CuratorError::Unforeseen { .. })));
+    }
+    // the second block also has a sample: of its own records
+    let batch = open[1].poisson_sample(n, 0.5).unwrap();
+    assert!(batch.records().iter().all(|i| blocks.positions(1).contains(&(*i as usize))));
+    let seen = members(&mut open[1], &examples, batch).unwrap();
+    assert!((0..n).all(|i| blocks.positions(1).contains(&i) || seen[i].abs() < 1e-4));
+    assert!(open.iter().all(Curator::is_spent));
+    for _ in 0..20 {
+        let fixed = open[2].fixed_sample(n, 2).unwrap();
+        assert!(fixed.records().iter().all(|i| blocks.positions(2).contains(&(*i as usize))));
+    }
+}
+
+#[test]
+fn a_block_refuses_what_may_have_read_other_blocks() {
+    let (n, one) = (10, Event::gaussian(1e-6));
+    let blocks = Blocks::new(n, vec![one.clone(); 2]).unwrap();
+    let mut curator = curator(Event::composed(vec![blocks.event(), one.poisson_sampled(0.5)]));
+    let mut open = curator.open(&blocks).unwrap();
+    let examples = marked(n);
+    // a sum over everybody
+    let unit = ClippedGradient::new(Loss::Absolute, 1.0, Grid::new(-30)).unwrap();
+    let whole = unit.sum(&examples, &vec![0.0; n]);
+    let mechanism = Gaussian::new(1e-6, 1.0, Grid::new(-30), n, "members");
+    assert!(matches!(open[0].release(&mechanism, &whole), Err(CuratorError::OutsideBlock { .. })));
+    // a batch of the other block, and one of all records
+    let other = open[1].all_of(n).unwrap();
+    assert!(matches!(members(&mut open[0], &examples, other), Err(CuratorError::ForeignBatch { .. })));
+    let everyone = curator.poisson_sample(n, 0.5).unwrap();
+    assert!(matches!(members(&mut open[0], &examples, everyone), Err(CuratorError::ForeignBatch { .. })));
+    // another number of records has other borders
+    assert!(matches!(open[0].all_of(n + 1), Err(CuratorError::Shape)));
+    assert!(matches!(open[0].poisson_sample(n - 1, 0.5), Err(CuratorError::Shape)));
+    // doors that stay open do not know their records
+    let plan = AboveThreshold::new(1.0, 1, 1, false, Relation::ZeroOut).unwrap();
+    assert!(matches!(open[0].open(&plan), Err(CuratorError::OutsideBlock { .. })));
+    // nothing of this was taken
+    let own = open[0].all_of(n).unwrap();
+    assert!(members(&mut open[0], &examples, own).is_ok());
+    // under add-or-remove the borders would move
+    let terms = Neighbours::of_records(Relation::AddOrRemove).within(Budget::new(1e9, 0.5).unwrap());
+    assert!(certify(&blocks.event(), terms).is_err());
+}
+
+#[test]
+fn blocks_pay_for_their_samplers_and_have_noise_of_their_own() {
+    let (n, each) = (40, 2f64.powi(-110));
+    let release = Event::gaussian(3.0).approximate(n as f64 * each);
+    let blocks = Blocks::new(n, vec![release.clone(), Event::gaussian(3.0)]).unwrap();
+    let mut curator = Curator::new(&certified(&blocks.event()), NoiseSource::insecure(3));
+    let mut open = curator.open(&blocks).unwrap();
+    let examples = marked(n);
+    let unit = ClippedGradient::new(Loss::Absolute, 1.0, Grid::new(-30)).unwrap();
+    let mechanism = Gaussian::new(3.0, 1.0, Grid::new(-30), n, "sum");
+    let mut results = open.iter_mut().map(|block| {
+        let batch = block.all_of(n).unwrap();
+        block.release(&mechanism, &unit.sum_batch(&examples, batch, &vec![0.0; n])).map(|r| r.into_inner())
+    });
+    assert!(results.next().unwrap().is_ok());
+    // this one's event has nothing for its sampler
+    assert_eq!(results.next().unwrap(), Err(CuratorError::Inexact { label: "sum" }));
+    // the blocks' sources are children of the run's: no two draw the same
+    let twin = Blocks::new(n, vec![release; 2]).unwrap();
+    let mut curator = Curator::new(&certified(&twin.event()), NoiseSource::insecure(3));
+    let zero = Sensitive::new(Examples { rows: Rows::new(n), targets: Vec::new() });
+    let noises: Vec<Vec<f64>> = curator
+        .open(&twin)
+        .unwrap()
+        .into_iter()
+        .map(|mut block| {
+            let empty = block.poisson_sample(n, 0.0).unwrap();
+            assert!(empty.records().is_empty());
+            let batch = PoissonBatch { records: Vec::new(), ..block.all_of(n).unwrap() };
+            block.release(&mechanism, &unit.sum_batch(&zero, batch, &vec![0.0; n])).unwrap().into_inner()
+        })
+        .collect();
+    assert!(noises[0].iter().zip(&noises[1]).all(|(a, b)| a != b));
+}
+
+/// A mechanism whose noise is made smaller says so itself: its event is another one, which no plan foresees.
+#[test]
+fn less_noise_is_another_event() {
+    let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
+    let sum = gradient(0.5).sum(&examples, &[0.0; 7]);
+    let unforeseen = |refused: Result<(), CuratorError>| {
+        assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
+    };
+    unforeseen(curator(Event::gaussian(2.0)).release(&gaussian(2.0f64.next_down(), 0.5, 7), &sum).map(drop));
+    // half the clip norm is half the noise: the sum's own clip norm is then too large
+    let halved = curator(Event::gaussian(2.0)).release(&gaussian(2.0, 0.25, 7), &sum).map(drop);
+    assert!(matches!(halved, Err(CuratorError::Sensitivity { .. })));
+    let counts = Counts::declared(vec![3, 4], 1.0);
+    let laplace = DiscreteLaplaceNoise::new(2.0, 1);
+    unforeseen(curator(laplace.event()).release(&DiscreteLaplaceNoise::new(1.0, 1), &counts).map(drop));
+    let choice = |epsilon| Choice::new(ChoiceLaw::PermuteAndFlip, epsilon, 1, false, Relation::ZeroOut).unwrap();
+    unforeseen(curator(choice(1.0).event()).release(&choice(2.0), &counts).map(drop));
+    let comparisons = |epsilon| AboveThreshold::new(epsilon, 1, 3, false, Relation::ZeroOut).unwrap();
+    unforeseen(curator(comparisons(1.0).event()).open(&comparisons(1.5)).map(drop));
 }

@@ -12,6 +12,7 @@ use super::gradient::{ClippedGradient, Weights};
 use crate::Sensitive;
 use crate::records::Records;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Descending, Grid, NoiseSource, Purpose, RoundedGaussian};
 use dpopt_privacy::Event;
 use std::cmp::Ordering;
@@ -233,6 +234,10 @@ impl Mechanism for ThresholdedGaussian<'_> {
 
     fn event(&self) -> Event {
         Event::gaussian(self.noise_multiplier)
+    }
+
+    fn sampler_error(&self, _input: &SparseGridSum) -> f64 {
+        SamplerError::rounded(self.dimension as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {

@@ -5,14 +5,16 @@
 //! in wrapping integers: the sensitivity is exact and the order of summation does not matter.
 
 use super::batch::PoissonBatch;
+use super::contributions::{add_up, merge};
 use super::door::{Mechanism, sealed};
 use super::gradient::GridSum;
 use crate::Sensitive;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedLaplace};
 use dpopt_privacy::Event;
 use pulp::{Arch, Simd};
-use rayon::prelude::*;
+use std::convert::Infallible;
 use std::ops::Range;
 
 /// Clips vectors to l2 norm `clip_norm` on a grid; what [`Gaussian`](super::Gaussian) adds noise to.
@@ -35,7 +37,7 @@ impl ClippedVectors {
         dimension: usize,
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Sensitive<GridSum> {
-        let units = add_up(&self.quantizer, records, dimension, vector);
+        let units = add_up_vectors(&self.quantizer, records, dimension, vector);
         Sensitive::new(GridSum {
             units,
             grid: self.quantizer.grid(),
@@ -58,7 +60,7 @@ impl ClippedVectors {
         if batch.drawn_here() && vectors > batch.records().len() {
             return Err(CuratorError::Shape);
         }
-        let units = add_up(&self.quantizer, vectors, dimension, vector);
+        let units = add_up_vectors(&self.quantizer, vectors, dimension, vector);
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
         Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
     }
@@ -81,23 +83,19 @@ impl ClippedVectors {
             return Err(CuratorError::Shape);
         }
         let chunk = chunk.max(1);
-        let part = vectors.div_ceil(rayon::current_num_threads().max(1)).next_multiple_of(chunk);
-        let units = (0..vectors.div_ceil(part.max(1)))
-            .into_par_iter()
-            .map(|p| {
-                let mut sum = PieceSum::new(&self.quantizer, dimension)?;
-                for start in (p * part..((p + 1) * part).min(vectors)).step_by(chunk) {
-                    let range = start..(start + chunk).min((p + 1) * part).min(vectors);
-                    sum.awaited = range.len();
-                    make(range, &mut sum);
-                }
-                Ok(sum.finished())
-            })
-            .try_reduce_with(|mut a, b| {
-                a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                Ok(a)
-            })
-            .unwrap_or_else(|| PieceSum::new(&self.quantizer, dimension).map(PieceSum::finished))?;
+        if vectors == 0 {
+            // what is wrong with the grid is wrong without vectors too
+            PieceSum::new(&self.quantizer, dimension)?;
+        }
+        let units = add_up(vectors, dimension, chunk, |part| {
+            let mut sum = PieceSum::new(&self.quantizer, dimension)?;
+            for start in part.clone().step_by(chunk) {
+                let range = start..(start + chunk).min(part.end);
+                sum.awaited = range.len();
+                make(range, &mut sum);
+            }
+            Ok::<_, CuratorError>(sum.finished())
+        })?;
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
         Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
     }
@@ -219,36 +217,26 @@ fn quantizer(norm: Norm, clip_norm: f64, grid: Grid) -> Result<Quantizer, Curato
     Quantizer::new(norm, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))
 }
 
-/// Integers commute: one part per thread, in any order, gives the same bits.
-fn add_up(
+fn add_up_vectors(
     quantizer: &Quantizer,
     records: usize,
     dimension: usize,
     vector: impl Fn(usize, &mut Vec<f64>) + Sync,
 ) -> Vec<i64> {
-    let part = records.div_ceil(rayon::current_num_threads().max(1)).max(64);
-    (0..records.div_ceil(part))
-        .into_par_iter()
-        .map(|c| {
-            let mut sum = vec![0i64; dimension];
-            let (mut values, mut units) = (Vec::with_capacity(dimension), Vec::new());
-            for i in c * part..((c + 1) * part).min(records) {
-                values.clear();
-                vector(i, &mut values);
-                // a longer vector is cut, so that what was clipped is what is summed
-                values.truncate(dimension);
-                quantizer.quantize(&mut values, &mut units);
-                sum.iter_mut().zip(&units).for_each(|(s, u)| *s = s.wrapping_add(*u));
-            }
-            sum
-        })
-        .reduce(
-            || vec![0i64; dimension],
-            |mut a, b| {
-                a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(y));
-                a
-            },
-        )
+    let Ok(units) = add_up(records, dimension, 64, |range| {
+        let mut sum = vec![0i64; dimension];
+        let (mut values, mut units) = (Vec::with_capacity(dimension), Vec::new());
+        for i in range {
+            values.clear();
+            vector(i, &mut values);
+            // a longer vector is cut, so that what was clipped is what is summed
+            values.truncate(dimension);
+            quantizer.quantize(&mut values, &mut units);
+            merge(&mut sum, &units);
+        }
+        Ok::<_, Infallible>(sum)
+    });
+    units
 }
 
 /// A sum of integer vectors, each of *l1* norm at most C; what [`Laplace`] adds noise to.
@@ -268,7 +256,7 @@ impl L1Sum {
         grid: Grid,
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Result<Sensitive<Self>, CuratorError> {
-        let units = add_up(&quantizer(Norm::L1, clip_norm, grid)?, records, dimension, vector);
+        let units = add_up_vectors(&quantizer(Norm::L1, clip_norm, grid)?, records, dimension, vector);
         Ok(Sensitive::new(Self { units, grid, clip_norm }))
     }
 
@@ -310,6 +298,10 @@ impl Mechanism for Laplace {
 
     fn event(&self) -> Event {
         Event::Laplace { noise_multiplier: self.noise_multiplier }
+    }
+
+    fn sampler_error(&self, _input: &L1Sum) -> f64 {
+        SamplerError::fine(self.dimension as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {

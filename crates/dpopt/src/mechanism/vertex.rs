@@ -13,6 +13,7 @@ use crate::Sensitive;
 use crate::loss::Loss;
 use crate::records::Examples;
 use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
 use dpopt_noise::{Chosen, LeveledChoice, NoiseSource, Purpose, unnamed_index};
 use dpopt_privacy::{Event, Relation};
 
@@ -226,6 +227,10 @@ impl Mechanism for VertexChoice {
 
     fn event(&self) -> Event {
         Event::ExponentialMechanism { epsilon: self.facts.epsilon }
+    }
+
+    fn sampler_error(&self, _input: &VertexScores) -> f64 {
+        SamplerError::rounded(1.0).total_variation()
     }
 
     fn label(&self) -> &'static str {

@@ -7,7 +7,8 @@
 
 use super::error::FitError;
 use crate::noise::{Repetitions, RepetitionsError};
-use crate::plan::{NotApplicable, approximate};
+use crate::plan::NotApplicable;
+use crate::sampler_error::SamplerError;
 use dpopt_privacy::accountant::rdp;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Terms, calibrate, certify};
 use serde::Serialize;
@@ -203,7 +204,7 @@ impl SearchLaw {
 
 /// One noisy sum of validation scores, each in [0, 1].
 pub fn score_event(noise_multiplier: f64) -> Event {
-    approximate(Event::gaussian(noise_multiplier), 1.0)
+    SamplerError::rounded(1.0).on(Event::gaussian(noise_multiplier))
 }
 
 /// The pointwise largest Rényi curve of several events.

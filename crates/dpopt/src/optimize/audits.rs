@@ -11,8 +11,8 @@ use crate::Sensitive;
 use crate::audit::statistics::Claim;
 use crate::audit::statistics::threshold::choose as choose_event;
 use crate::loss::Loss;
-use crate::mechanism::{Curator, CuratorError, PerturbedObjective};
-use crate::plan::Problem;
+use crate::mechanism::{Curator, CuratorError, Mechanism, PerturbedObjective};
+use crate::plan::{Plan, Problem};
 use crate::records::{Examples, Rows};
 use crate::solver::{Accuracy, Objective, Split, minimise, norm};
 use dpopt_noise::{Grid, NoiseSource};
@@ -47,29 +47,15 @@ fn refuted(claim: &Claim, delta: f64, runs: u64, statistic: impl Fn(bool, u64) -
     counts.rates(ALPHA).rejects(claim)
 }
 
-fn planned(examples: &Examples, epsilon: f64) -> (ObjectiveSchedule, Problem) {
+fn planned(examples: &Examples, epsilon: f64) -> (PerturbedObjective, Plan<ObjectiveSchedule>) {
     let problem = Problem { rows: 40, ..super::tests::facts(examples, LOGISTIC) };
     let options = ObjectivePerturbation { shift: Some(0.0), regularization: Some(1e-6), clip_norm: None };
-    (options.plan(&problem, budget(epsilon)).unwrap().schedule, problem)
-}
-
-fn mechanism(s: &ObjectiveSchedule) -> PerturbedObjective {
-    PerturbedObjective {
-        loss: s.loss,
-        row_norm: 1.0,
-        regularization: s.regularization,
-        linear_std: s.linear_std,
-        linear_grid: Grid::new(s.linear_grid_exponent),
-        accuracy: Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps },
-        closing_std: s.closing_std,
-        closing_grid: Grid::new(s.closing_grid_exponent),
-        target_bound: 1.0,
-        event: s.event.clone(),
-    }
+    let plan = options.plan(&problem, budget(epsilon)).unwrap();
+    (PerturbedObjective { target_bound: 1.0, ..plan.schedule.mechanism(&problem) }, plan)
 }
 
 fn release(mechanism: &PerturbedObjective, examples: &Sensitive<Examples>, seed: u64) -> f64 {
-    let mut curator = Curator::for_event(&mechanism.event, NoiseSource::insecure(seed));
+    let mut curator = Curator::for_event(&mechanism.event(), NoiseSource::insecure(seed));
     curator.release(mechanism, examples).unwrap().get()[0]
 }
 
@@ -77,37 +63,44 @@ fn release(mechanism: &PerturbedObjective, examples: &Sensitive<Examples>, seed:
 fn objective_perturbation_withstands_what_catches_its_planted_bugs() {
     // the determinant is largest when no other record adds curvature, and around θ = 0
     let worlds = [false, true].map(|with| Sensitive::new(extremal(0, with)));
-    let (schedule, _) = planned(worlds[0].expose(), 1.0);
-    let claim = Claim::of_event(&schedule.event, Relation::ZeroOut, 24, 1e-5).unwrap();
+    let (correct, plan) = planned(worlds[0].expose(), 1.0);
+    let claim = Claim::of_event(plan.summary.certificate.event(), Relation::ZeroOut, 24, 1e-5).unwrap();
     let attack = |m: &PerturbedObjective| {
         let signed = refuted(&claim, 1e-5, 20_000, |with, seed| release(m, &worlds[usize::from(with)], seed));
         signed || refuted(&claim, 1e-5, 20_000, |with, seed| release(m, &worlds[usize::from(with)], seed).abs())
     };
-    let correct = mechanism(&schedule);
     assert!(!attack(&correct));
     // λ at a tenth of corollary A1's threshold: the exact δ(1) is 1.4e-2 in place of 1e-5
-    assert!(attack(&PerturbedObjective { regularization: 0.1 * schedule.regularization, ..correct.clone() }));
+    let flat = PerturbedObjective { relative_regularization: 0.1 * correct.relative_regularization, ..correct.clone() };
     // noise for a row norm of 1/2
-    assert!(attack(&PerturbedObjective { linear_std: 0.5 * schedule.linear_std, ..correct.clone() }));
+    let quiet = PerturbedObjective { noise_multiplier: 0.5 * correct.noise_multiplier, ..correct.clone() };
+    for planted in [flat, quiet] {
+        assert!(attack(&planted));
+        // what is planned does not open it: its event says what it does
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
+        let refused = curator.release(&planted, &worlds[0]);
+        assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
+    }
 }
 
 #[test]
 fn without_closing_noise_the_grid_of_the_linear_term_shows_the_data() {
     let worlds = [false, true].map(|with| Sensitive::new(extremal(40, with)));
-    let (schedule, _) = planned(worlds[0].expose(), 1.0);
+    let (correct, _) = planned(worlds[0].expose(), 1.0);
     // b recomputed from θ as if the record were present: on the grid of b if it is
     let step = 2f64.powi(-12);
     let x = f64::from(worlds[1].expose().rows.row(0).1[0]); // 1 after exact clipping: a hair less
     let distance_to_grid = |theta: f64| {
         let slope = |y: f64| LOGISTIC.scalar_slope(x * theta, y) * x;
-        let b = -(40.0 * slope(-1.0) + slope(1.0)) - schedule.regularization * theta;
+        let b = -(40.0 * slope(-1.0) + slope(1.0)) - correct.regularization() * theta;
         (b / step - (b / step).round()).abs()
     };
-    let correct = mechanism(&schedule);
     // a coarse grid makes the leak visible to an f64; it is there for every grid. Closing noise of 2^-40 of the minimiser
     // stands for "none"
     let coarse = PerturbedObjective { linear_grid: Grid::new(-12), ..correct.clone() };
-    let open = PerturbedObjective { closing_std: 2f64.powi(-44), closing_grid: Grid::new(-44), ..coarse.clone() };
+    let fine = PerturbedObjective { closing_grid: Grid::new(-44), ..coarse.clone() };
+    let closing_multiplier = fine.closing_multiplier * 2f64.powi(-44) / fine.closing_std();
+    let open = PerturbedObjective { closing_multiplier, ..fine };
     let on_grid = |m: &PerturbedObjective, with: bool| {
         (0..200).filter(|&s| distance_to_grid(release(m, &worlds[usize::from(with)], s)) < 1e-3).count()
     };
@@ -233,13 +226,13 @@ fn the_solver_keeps_its_public_tolerance_whatever_the_data() {
 fn a_plan_for_one_problem_does_not_open_another() {
     // the event of ε = 1 does not cover a run planned for ε = 4
     let examples = Sensitive::new(extremal(39, true));
-    let (small, _) = planned(examples.expose(), 1.0);
+    let (small, plan) = planned(examples.expose(), 1.0);
     let (large, _) = planned(examples.expose(), 4.0);
-    let mut curator = Curator::for_event(&small.event, NoiseSource::insecure(1));
-    assert!(curator.release(&mechanism(&large), &examples).is_err());
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
+    assert!(curator.release(&large, &examples).is_err());
     // nor does a mechanism made for smaller rows read larger ones
-    let narrow = PerturbedObjective { row_norm: 0.5, ..mechanism(&small) };
+    let narrow = PerturbedObjective { row_norm: 0.5, ..small.clone() };
     assert!(matches!(curator.release(&narrow, &examples), Err(CuratorError::Sensitivity { .. })));
-    assert!(curator.release(&mechanism(&small), &examples).is_ok());
-    assert!(matches!(small.event, Event::Approximate { .. }));
+    assert!(curator.release(&small, &examples).is_ok());
+    assert!(matches!(plan.summary.certificate.event(), Event::Approximate { .. }));
 }

@@ -5,7 +5,7 @@
 //! 2d scores, ln(2d), where a noisy gradient would have √d; and after T steps at most T weights are not zero. Step lengths are
 //! 2/(t + 2). Margins and scores are updated, not recomputed; neither time nor memory grows with d.
 
-use super::planning::{SAMPLER_ERROR, check_problem, gaussian_mu, in_range, noise, positive, typical_nonzeros};
+use super::planning::{SamplerError, check_problem, gaussian_mu, in_range, noise, positive, typical_nonzeros};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
@@ -147,11 +147,9 @@ impl Algorithm for FrankWolfe {
         let refresh_every =
             in_range("refresh_every", self.refresh_every.unwrap_or(USUAL_REFRESH) as f64, 1.0, 1e9)? as u64;
         let (l1_norm, steps, predicted) = self.radius_and_steps(problem, budget, clip_norm)?;
-        let samples = if budget.delta() > 0.0 { steps as f64 } else { 0.0 };
         let event = |m: f64| {
             let choices = Event::ExponentialMechanism { epsilon: 1.0 / m }.self_composed(steps);
-            // a pure guarantee is of the exact law, from which the samplers differ by less than 2^-110 per choice
-            if samples > 0.0 { choices.approximate(samples * SAMPLER_ERROR) } else { choices }
+            SamplerError::rounded(steps as f64).paid(choices, budget.delta())
         };
         let (m, certificate) = noise(problem, budget, event)?;
         let n = problem.rows as f64;

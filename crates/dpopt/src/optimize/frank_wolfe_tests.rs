@@ -44,7 +44,7 @@ fn facts(examples: &Examples, nonzeros: usize) -> Problem {
 }
 
 fn run(plan: &Plan<VertexSchedule>, problem: &Problem, examples: &Sensitive<Examples>, seed: u64) -> SparseVector {
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
     let w = run_vertices(plan, Run::new(problem, examples, &mut curator, &Silent).unwrap()).unwrap().into_inner();
     assert!(curator.is_spent(), "planned more than it released");
     w

@@ -4,7 +4,7 @@
 //! H weighs records by tanh(u/2)/(2u), u = shift − margin: the quadratic upper bound of the logistic loss, so that a step
 //! never diverges.
 
-use super::planning::{approximate, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive};
+use super::planning::{SamplerError, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::{Spectrum, decomposition_error};
@@ -114,7 +114,7 @@ impl Algorithm for NoisyNewton {
         }
         // half of μ² to gradients, half to steps: all multipliers are equal
         let draws = 2.0 * steps as f64 * d as f64;
-        let event = |z: f64| approximate(Event::gaussian(z).self_composed(2 * steps), draws);
+        let event = |z: f64| SamplerError::rounded(draws).on(Event::gaussian(z).self_composed(2 * steps));
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let (step_sensitivity, residual) = self.sensitivity(problem, regularization);
         let grid = Grid::for_sum(r, noise_multiplier * r, problem.rows, d);

@@ -6,7 +6,7 @@
 
 use super::output_perturbation::{closing_grid, smooth_loss};
 use super::planning::{
-    TARGET_BOUND, accuracy, approximate, check_problem, most_rows_assumption, noise, positive, require_delta,
+    SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows_assumption, noise, positive, require_delta,
 };
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
@@ -55,9 +55,29 @@ pub struct ObjectiveSchedule {
     pub closing_std: f64,
     /// log2 of the grid step of the released weights.
     pub closing_grid_exponent: i32,
-    /// What the curator is asked for.
+    /// Multiplier of b, and λ in the units of the proof: what the event is made of.
     #[serde(skip)]
-    pub event: Event,
+    pub(crate) multipliers: [f64; 2],
+}
+
+impl ObjectiveSchedule {
+    /// The release.
+    pub(crate) fn mechanism(&self, problem: &Problem) -> PerturbedObjective {
+        let [noise_multiplier, relative_regularization] = self.multipliers;
+        PerturbedObjective {
+            loss: self.loss,
+            row_norm: problem.row_norm,
+            dimension: problem.weights(),
+            noise_multiplier,
+            relative_regularization,
+            linear_grid: Grid::new(self.linear_grid_exponent),
+            accuracy: Accuracy { tolerance: self.tolerance, steps: self.most_solver_steps },
+            closing_multiplier: self.closing_multiplier,
+            closing_grid: Grid::new(self.closing_grid_exponent),
+            target_bound: TARGET_BOUND,
+            relation: problem.relation(),
+        }
+    }
 }
 
 /// Share of ε (at most of 1) and of δ that pays for the closing noise: costs the main noise about 0.1%.
@@ -121,7 +141,7 @@ impl ObjectivePerturbation {
             let main = Event::ObjectivePerturbation { noise_multiplier: z, regularization: regularization(z), link };
             let parts = vec![main, Event::gaussian(closing_multiplier)];
             // both noises, and that no entry of b is above 13σ (2·10^-38): the solver's promise is for such b
-            approximate(Event::composed(parts), 3.0 * dimension as f64)
+            SamplerError::rounded(3.0 * dimension as f64).on(Event::composed(parts))
         };
         // One Gaussian's noise at (ε, δ) less the closing share is proved without a search where the determinant is free
         // (Corollary A1), and within 0.1% of the smallest that a search finds.
@@ -148,10 +168,7 @@ impl ObjectivePerturbation {
         let reached = tolerance + 0.5 * linear_grid.step() * root;
         let bare = 2.0 * reached / lambda;
         let grid = closing_grid(closing_multiplier * bare / neighbours, bare, dimension);
-        let deviation = (bare + grid.step() * root) * (1.0 + 1e-12);
-        // both neighbours' points lie around the *same* exact minimiser: this is the whole change, also for replace-one
-        let closing_std = closing_multiplier * deviation / neighbours;
-        let schedule = ObjectiveSchedule {
+        let mut schedule = ObjectiveSchedule {
             loss,
             regularization: lambda,
             linear_std,
@@ -159,10 +176,11 @@ impl ObjectivePerturbation {
             tolerance,
             most_solver_steps: steps,
             closing_multiplier,
-            closing_std,
+            closing_std: 0.0,
             closing_grid_exponent: grid.exponent(),
-            event: certificate.event().clone(),
+            multipliers: [multiplier, regularization(multiplier)],
         };
+        schedule.closing_std = schedule.mechanism(problem).closing_std();
         Ok((schedule, certificate, multiplier))
     }
 }
@@ -225,18 +243,7 @@ impl Algorithm for ObjectivePerturbation {
         let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         progress.start(Self::NAME, 1);
-        let mechanism = PerturbedObjective {
-            loss: schedule.loss,
-            row_norm: problem.row_norm,
-            regularization: schedule.regularization,
-            linear_std: schedule.linear_std,
-            linear_grid: Grid::new(schedule.linear_grid_exponent),
-            accuracy: Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps },
-            closing_std: schedule.closing_std,
-            closing_grid: Grid::new(schedule.closing_grid_exponent),
-            target_bound: TARGET_BOUND,
-            event: schedule.event.clone(),
-        };
+        let mechanism = schedule.mechanism(problem);
         let released = curator.release(&mechanism, examples)?;
         progress.tick();
         progress.finish();

@@ -319,7 +319,7 @@ fn what_plans_say_of_rows_on_disk_is_true() {
             let mut spilled = SpilledExamples::new(data.rows.columns()).unwrap();
             spilled.append(&data).unwrap();
             let spilled = Sensitive::new(spilled);
-            let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(1));
+            let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(1));
             let run = Run::new(&problem, &spilled, &mut curator, &Silent).unwrap();
             let ran = plan.run_spilled(run);
             assert_eq!(plan.runs_from_disk(), ran.is_ok(), "{method} {name}: {:?}", ran.err());

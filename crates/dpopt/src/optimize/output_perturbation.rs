@@ -4,7 +4,7 @@
 //! is the same in every direction, also where the data would determine the answer, so other methods are usually better.
 
 use super::planning::{
-    TARGET_BOUND, accuracy, approximate, check_problem, gaussian_mu, in_range, most_rows_assumption, noise, positive,
+    SamplerError, TARGET_BOUND, accuracy, check_problem, gaussian_mu, in_range, most_rows_assumption, noise, positive,
 };
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
@@ -118,7 +118,7 @@ impl Algorithm for OutputPerturbation {
                 .unwrap_or(lipschitz * problem.row_norm / mu),
         };
         let dimension = problem.weights();
-        let event = |z: f64| approximate(Event::gaussian(z), dimension as f64);
+        let event = |z: f64| SamplerError::rounded(dimension as f64).on(Event::gaussian(z));
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
         let bare = (lipschitz + 2.0 * tolerance) / regularization;

@@ -2,7 +2,7 @@
 
 use crate::loss::Loss;
 use crate::plan::{NotApplicable, Problem};
-pub(crate) use crate::plan::{SAMPLER_ERROR, approximate};
+pub(crate) use crate::sampler_error::SamplerError;
 use crate::solver::{Accuracy, Scale};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
 

@@ -2,7 +2,7 @@
 //! released once with isometric Gaussian noise; then T noisy gradient steps are taken in its geometry.
 
 use super::descent::default_clip_norm;
-use super::planning::{approximate, check_problem, gaussian_mu, in_range, noise, positive};
+use super::planning::{SamplerError, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
 use super::{Algorithm, Run, RunError, Solution};
@@ -114,7 +114,7 @@ impl Algorithm for ReleasedPreconditioner {
         let draws = SecondMoment::coordinates(d) as f64 + steps as f64 * weights as f64;
         let event = |t: f64| {
             let parts = vec![Event::gaussian(matrix_of(t)), Event::gaussian(gradient_of(t)).self_composed(steps)];
-            approximate(Event::composed(parts), draws)
+            SamplerError::rounded(draws).on(Event::composed(parts))
         };
         let (t, certificate) = noise(problem, budget, event)?;
         let (matrix_multiplier, gradient_multiplier) = (matrix_of(t), gradient_of(t));

@@ -4,7 +4,7 @@
 //! Truncating the minimiser to its entries above τ costs L·√s·τ and leaves at most D²/τ² of them, so a net of sparse
 //! points is enough. It is a reference: the net is enumerated in full, and refused beyond 10⁷ points.
 
-use super::planning::{TARGET_BOUND, check_problem, noise, positive};
+use super::planning::{SamplerError, TARGET_BOUND, check_problem, noise, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
@@ -172,7 +172,8 @@ impl Algorithm for SparseExponential {
             )));
         }
         // noise grows as ε falls
-        let event = |inverse: f64| Event::ExponentialMechanism { epsilon: 1.0 / inverse };
+        let drawn = SamplerError::fine(points);
+        let event = |inverse: f64| drawn.paid(Event::ExponentialMechanism { epsilon: 1.0 / inverse }, budget.delta());
         let (inverse, certificate) = noise(problem, budget, event)?;
         let choice_epsilon = 1.0 / inverse;
         // expected score lost to randomness: ln|N| units of 2·sensitivity/ε; truncation L√s·τ; rounding L·√k·spacing/2
@@ -282,7 +283,7 @@ mod tests {
         let runs = 20_000;
         let mut seen = [0.0; 3];
         for seed in 0..runs {
-            let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+            let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
             let run = Run::new(&problem, &examples, &mut curator, &Silent).unwrap();
             let weight = options.run(&plan, run).unwrap().into_inner().weights[0];
             seen[(weight + 1.0) as usize] += 1.0;

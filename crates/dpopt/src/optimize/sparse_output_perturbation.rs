@@ -6,7 +6,7 @@
 //! loss is no longer than that of the loss itself, so a ball that holds the latter holds the former.
 
 use super::output_perturbation::{certified_minimiser, closing_grid, smooth_loss};
-use super::planning::{accuracy, approximate, check_problem, most_rows_assumption, noise, positive};
+use super::planning::{SamplerError, accuracy, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::geometry::nearest_in_l2_ball;
@@ -172,7 +172,7 @@ impl Algorithm for SparseOutputPerturbation {
         };
         let law = if budget.delta() > 0.0 { NoiseLaw::Gaussian } else { NoiseLaw::Laplace };
         let (noise_multiplier, certificate) = noise(problem, budget, |z| match law {
-            NoiseLaw::Gaussian => approximate(Event::gaussian(z), dimension as f64),
+            NoiseLaw::Gaussian => SamplerError::rounded(dimension as f64).on(Event::gaussian(z)),
             NoiseLaw::Laplace => Event::laplace(z),
         })?;
         // 2√s·L·‖ξ‖∞ + (λ/n)D²/2, and for the population what one record can do to the loss of another, 2L²/λ

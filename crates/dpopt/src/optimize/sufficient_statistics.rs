@@ -1,7 +1,7 @@
 //! Least squares from noisy sufficient statistics, two parts (spec 17 §6, after Wang's AdaSSP of 2018): release XᵀX and
 //! Xᵀy once each, regularise by what the smallest eigenvalue of the *noisy* matrix lacks (free: post-processing).
 
-use super::planning::{TARGET_BOUND, approximate, check_problem, in_range, noise, require_delta};
+use super::planning::{SamplerError, TARGET_BOUND, check_problem, in_range, noise, require_delta};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::spectrum::Spectrum;
@@ -60,7 +60,8 @@ impl Algorithm for SufficientStatistics {
         let d = problem.features;
         let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let draws = (SecondMoment::coordinates(d) + d) as f64;
-        let event = |z: f64| approximate(Event::composed(vec![Event::gaussian(z), Event::gaussian(z)]), draws);
+        let event =
+            |z: f64| SamplerError::rounded(draws).on(Event::composed(vec![Event::gaussian(z), Event::gaussian(z)]));
         let (z, certificate) = noise(problem, budget, event)?;
         let r2 = problem.row_norm * problem.row_norm;
         let (matrix_std, vector_std) = (z * r2, z * problem.row_norm * TARGET_BOUND);

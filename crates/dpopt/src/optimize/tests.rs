@@ -48,7 +48,7 @@ pub(super) fn fit<A: Algorithm>(
     seed: u64,
 ) -> Vec<f64> {
     let plan = algorithm.plan(problem, budget).unwrap();
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
     let examples = Sensitive::new(examples.clone());
     algorithm.run(&plan, Run::new(problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights
 }
@@ -227,7 +227,7 @@ fn data_of_another_shape_are_refused() {
         Problem { row_norm: 0.5, ..right.clone() },
     ] {
         let plan = options.plan(&wrong, budget(1.0)).unwrap();
-        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(1));
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
         let sensitive = Sensitive::new(examples.clone());
         let run = Run::new(&wrong, &sensitive, &mut curator, &Silent);
         assert!(matches!(run, Err(RunError::Shape { .. })));
@@ -261,7 +261,7 @@ fn every_method_gives_the_same_bits_for_one_and_four_threads_and_releases_all_it
             let run = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| {
-                    let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(9));
+                    let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(9));
                     let examples = Sensitive::new(examples.clone());
                     let weights = plan
                         .run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap())
@@ -330,7 +330,7 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
     let runs = 5;
     let mean = (0..runs)
         .map(|seed| {
-            let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+            let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
             let weights = plan
                 .run(Run::new(&problem, &Sensitive::new(examples.clone()), &mut curator, &Silent).unwrap())
                 .unwrap();
@@ -401,7 +401,7 @@ fn error_bars_cover_the_noise_of_every_method() {
             let Ok(plan) = choose(&problem, budget(1.0), &quick(method)) else { continue };
             let solutions: Vec<Solution> = (0..runs)
                 .map(|seed| {
-                    let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+                    let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
                     plan.run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner()
                 })
                 .collect();

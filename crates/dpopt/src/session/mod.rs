@@ -194,7 +194,7 @@ impl Session {
         if !self.streams.insert(stage.stream) {
             return Err(SessionError::Stream);
         }
-        let curator = Curator::open(certificate, source(self.insecure_seed, stage.stream)?);
+        let curator = Curator::new(certificate, source(self.insecure_seed, stage.stream)?);
         part.used = Some(used);
         self.guarantee = promised;
         self.releases.push(Vec::new());

@@ -11,7 +11,7 @@ fn budget(epsilon: f64) -> Budget {
 }
 
 fn part(neighbours: Neighbours) -> Certificate {
-    certify(&Event::gaussian(20.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
+    certify(&Event::gaussian(20.0).approximate(1e-30), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
 }
 
 fn stage(name: &str, stream: u64) -> StageFacts<'_> {
@@ -103,7 +103,8 @@ fn the_default_delta_is_below_one_over_n_and_never_large() {
 
 #[test]
 fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_down() {
-    let small = certify(&Event::gaussian(200.0), RECORDS.within(Budget::new(0.1, 5e-7).unwrap())).unwrap();
+    let small =
+        certify(&Event::gaussian(200.0).approximate(1e-30), RECORDS.within(Budget::new(0.1, 5e-7).unwrap())).unwrap();
     let opened =
         |parts: &[&Certificate]| Opening::new(RECORDS.within(budget(1.0)), None, Some(1)).unwrap().charge("run", parts);
     let mut session = opened(&[&small]).unwrap();
@@ -121,7 +122,7 @@ fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_d
     let closed = session.close();
     assert_eq!((closed.guarantee.stages.len(), closed.releases[0].len()), (1, 1));
     // the same event at a larger budget would promise more than was charged
-    let wide = certify(&Event::gaussian(20.0), RECORDS.within(budget(5.0))).unwrap();
+    let wide = certify(&Event::gaussian(20.0).approximate(1e-30), RECORDS.within(budget(5.0))).unwrap();
     let mut session = opened(&[&part(RECORDS)]).unwrap();
     assert!(matches!(session.stage(stage("model", 0), &wide, sum), Err(SessionError::NotCharged { .. })));
     // parts beyond the terms, or of another unit, are not charged; one whose event fits is, as what it costs within the terms
@@ -137,7 +138,8 @@ fn a_stage_that_was_not_charged_for_does_not_run_and_one_that_fails_is_written_d
 fn a_budget_is_shared_by_stages_that_together_stay_within_it() {
     let terms = RECORDS.within(budget(1.0));
     let own = certify(&any_within(terms.budget), terms).unwrap();
-    let share = certify(&Event::gaussian(20.0), RECORDS.within(Budget::new(0.4, 4e-7).unwrap())).unwrap();
+    let share =
+        certify(&Event::gaussian(20.0).approximate(1e-30), RECORDS.within(Budget::new(0.4, 4e-7).unwrap())).unwrap();
     let mut session = Opening::new(terms, None, Some(1)).unwrap().charge("run", &[&own]).unwrap();
     session.stage(stage("one", 0), &share, sum).unwrap();
     session.stage(stage("two", 1), &share, sum).unwrap();

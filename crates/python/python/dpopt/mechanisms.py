@@ -534,10 +534,13 @@ def quantiles(
     if not thousandths or any(not 0 <= t <= 1000 for t in thousandths):
         raise ValueError("levels must be between 0 and 1, for example [0.25, 0.5, 0.75]")
     choices = _core.quantile_choices(len(thousandths), accounting._relation(relation))
+    drawn = _core.quantiles_sampler_error(len(thousandths))
 
     def event(noise: float) -> accounting.DpEvent:
         one = accounting.ExponentialMechanismDpEvent(1.0 / noise)
-        return one if choices == 1 else accounting.SelfComposedDpEvent(one, choices)
+        all_choices = one if choices == 1 else accounting.SelfComposedDpEvent(one, choices)
+        # a pure guarantee is of the exact law: there is no delta to pay samplers from
+        return accounting.ApproximateDpEvent(drawn, all_choices) if number(delta, "delta") > 0 else all_choices
 
     noise, session = _calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed)
     found = _core.quantiles(column, sorted(thousandths), 1.0 / noise, session)

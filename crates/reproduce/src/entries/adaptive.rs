@@ -70,7 +70,7 @@ fn train<K: Kind>(
 ) -> Result<Vec<f64>, Failure> {
     let method = Adaptive::<K>::new(Some(sampling_probability), adaptive, descent);
     let plan = method.plan(problem, Budget::new(epsilon, DELTA).map_err(Failure::of)?).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary.certificate, trial.source());
+    let mut curator = Curator::new(&plan.summary.certificate, trial.source());
     let run = Run::new(problem, examples, &mut curator, &Silent).map_err(Failure::of)?;
     Ok(method.run_watched(&plan, run, look).map_err(Failure::of)?.into_inner().weights)
 }

@@ -265,7 +265,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
             ..BiasReducedSgd::default()
         };
         let plan = options.plan(&problem, budget).map_err(Failure::of)?;
-        let mut curator = Curator::open(&plan.summary.certificate, trial.source());
+        let mut curator = Curator::new(&plan.summary.certificate, trial.source());
         let run = Run::new(&problem, &data, &mut curator, &Silent).map_err(Failure::of)?;
         let weights = options.run(&plan, run).map_err(Failure::of)?.into_inner().weights;
         let s = &plan.schedule;
@@ -279,7 +279,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
             .with_if("distance", has_option(setting.method, "distance").then_some(RADIUS))
             .with_if("shift", has_option(setting.method, "shift").then_some(0.0));
         let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
-        let mut curator = Curator::open(&plan.summary().certificate, trial.source());
+        let mut curator = Curator::new(&plan.summary().certificate, trial.source());
         let run = Run::new(&problem, &data, &mut curator, &Silent).map_err(Failure::of)?;
         (plan.run(run).map_err(Failure::of)?.into_inner().weights, plan.summary().steps, None)
     };

@@ -66,7 +66,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
     let options = MethodOptions::of(setting.method).with_if("shift", setting.shift);
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary().certificate, trial.source());
+    let mut curator = Curator::new(&plan.summary().certificate, trial.source());
     let train = Sensitive::new(train);
     let run = Run::new(&problem, &train, &mut curator, &Silent).map_err(Failure::of)?;
     let weights = plan.run(run).map_err(Failure::of)?.into_inner().weights;

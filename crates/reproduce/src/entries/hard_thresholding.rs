@@ -105,7 +105,7 @@ fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, see
     let mut options = options.with("max_features", data.features_kept);
     options.intercept = data.intercept;
     let plan = choose(&problem, Budget::new(epsilon, DELTA).map_err(Failure::of)?, &options).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary().certificate, NoiseSource::insecure(seed));
+    let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
     let examples = Sensitive::new(fold.train.clone());
     let run = Run::new(&problem, &examples, &mut curator, &Silent).map_err(Failure::of)?;
     let weights = plan.run(run).map_err(Failure::of)?.into_inner().weights;

@@ -73,7 +73,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
         .with_if("distance", has_option(setting.method, "distance").then_some(RADIUS))
         .with_if("shift", has_option(setting.method, "shift").then_some(0.0));
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary().certificate, trial.source());
+    let mut curator = Curator::new(&plan.summary().certificate, trial.source());
     let mean_loss = |weights: &[f64]| gradient(&examples, LOGISTIC, weights).0;
     let (floor, zero) = (least_logistic(&examples, RADIUS), mean_loss(&vec![0.0; setting.dimension]));
     let data = Sensitive::new(examples.clone());

@@ -73,7 +73,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
     let (s, mut signs) = (u64::from(SPARSITY), trial.stream());
     let value = 1.0 / f64::from(SPARSITY).sqrt();
     let mut truth = vec![0.0; setting.dimension as usize];
-    let mut curator = Curator::open(&plan.certificate, trial.source());
+    let mut curator = Curator::new(&plan.certificate, trial.source());
     let released = plan.run(&problem, &mut curator, |summer| -> Result<(), RunError> {
         for block in 0..blocks.count {
             let row: Vec<(u32, f64)> =

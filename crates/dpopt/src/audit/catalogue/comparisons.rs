@@ -3,12 +3,11 @@
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
-use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::comparisons::{answers, only_the_last, plan, redrawn, then_one_above};
 use crate::audit::worst_cases::indicator;
-use crate::mechanism::{AboveThreshold, BestRun, Curator, Run};
+use crate::mechanism::{AboveThreshold, Curator, CuratorError, Run, Searching, VouchedRun, VouchedSearch};
 use dpopt_noise::{NoiseSource, Repetitions};
 use dpopt_privacy::Event;
 
@@ -149,19 +148,18 @@ impl Search {
         }
     }
 
-    /// How many runs, as planned.
-    fn repetitions(&self, draws: &mut Draws) -> u64 {
-        self.law.as_ref().map_or(0, |law| law.sample(draws.noise()))
-    }
-
-    /// Whether the best of `runs` runs is the worse model; None if the curator refuses.
-    fn worse_model_won(&self, runs: u64, worse: f64, draws: &mut Draws) -> Option<bool> {
-        let score = |draws: &mut Draws| if draws.coin(worse) { 0.0 } else { 1.0 };
-        let all: Vec<Run> = (0..runs).map(|_| Run { score: score(draws), tie: draws.word() }).collect();
-        let scores: Vec<f64> = all.iter().map(|run| run.score).collect();
+    /// Whether the best run of the shipped search is the worse model, and how many runs there were; with another number of runs
+    /// if one is planted. None if the curator refuses.
+    fn worse_model_won(&self, planted: Option<u64>, worse: f64, draws: &mut Draws) -> Option<(bool, u64)> {
         let mut curator = Curator::for_event(&self.event, NoiseSource::insecure(draws.word()));
-        let best = curator.release(&BestRun::new(self.event.clone()), &Sensitive::new(all)).ok()?;
-        scores.get(*best.get()).map(|&score| score == 0.0)
+        let opened = curator.open(&VouchedSearch::new(self.event.clone(), self.law.clone()?)).ok()?;
+        let search = Searching { runs: planted.unwrap_or(opened.runs) };
+        let runs = search.runs;
+        let best = search.best(|_| {
+            let run = Run { score: if draws.coin(worse) { 0.0 } else { 1.0 }, tie: draws.word() };
+            Ok::<_, CuratorError>(VouchedRun { run, output: run.score })
+        });
+        best.ok().map(|score| (*score.get() == 0.0, runs))
     }
 }
 
@@ -179,11 +177,10 @@ fn searches() -> Vec<PlantedBug> {
         Claim::pure(3.0),
         (10_400, 3_000),
         move |code, with, draws| {
-            let k = search.repetitions(draws);
-            match search.worse_model_won(k, worse(with), draws) {
+            match search.worse_model_won(None, worse(with), draws) {
                 None => f64::NAN,
                 // the correct code shows the winner only
-                Some(lost) => indicator(lost) * code.pick(1.0, k as f64),
+                Some((lost, runs)) => indicator(lost) * code.pick(1.0, runs as f64),
             }
         },
     );
@@ -198,12 +195,9 @@ fn searches() -> Vec<PlantedBug> {
         Claim::pure(3.0),
         (2_840, 3_000),
         move |code, with, draws| {
-            let runs = match code {
-                // the same mean
-                Code::Correct => search.repetitions(draws),
-                Code::Planted => 5,
-            };
-            search.worse_model_won(runs, worse(with), draws).map_or(f64::NAN, indicator)
+            // the same mean
+            let runs = code.pick(None, Some(5));
+            search.worse_model_won(runs, worse(with), draws).map_or(f64::NAN, |(lost, _)| indicator(lost))
         },
     );
     vec![printed, fixed]

@@ -8,7 +8,8 @@ use crate::audit::statistics::laws::ks_distance;
 use crate::audit::worst_cases::methods::{Subject, alone, problem};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::optimize::{Algorithm, ExponentialMechanism};
+use crate::mechanism::Mechanism;
+use crate::optimize::{Algorithm, ExponentialMechanism, GibbsSchedule};
 use crate::plan::Problem;
 use crate::sampler::{Chain, Contraction, Convexity, Domain, Oracle, Potential};
 use dpopt_noise::{NoiseSource, Purpose};
@@ -21,6 +22,15 @@ fn claim(subject: &Subject<ExponentialMechanism>, relation: Relation) -> Result<
     Claim::reported(&ideal(subject.event()?), relation, super::DELTA).map_err(|e| e.to_string())
 }
 
+fn hotter(schedule: &mut GibbsSchedule, _: &Problem) {
+    schedule.chain.inverse_temperature *= 4.0;
+}
+
+/// What a run with this schedule releases, by its own word.
+fn says(schedule: &GibbsSchedule, problem: &Problem) -> Event {
+    schedule.mechanism(problem).event().self_composed(schedule.draws)
+}
+
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = Vec::new();
 
@@ -30,7 +40,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         Subject::new(stiff(), facts, BUDGET, [-1.0, 1.0].map(|t| canaries(2, 1, &[t])))
     };
     // G_Δ := G: four times the temperature that 2G allows
-    let (right, wrong) = (replaced(), replaced().altered(|s| s.chain.inverse_temperature *= 4.0));
+    let (right, wrong) = (replaced(), replaced().altered_and_opened(hotter, says));
     bugs.push(PlantedBug::counting(
         (
             "03.difference",
@@ -68,7 +78,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         Subject::new(algorithm, problem(2, 1, Loss::Absolute), BUDGET, alone(2))
     };
     // β is proportional to s²
-    let (right, wrong) = (shared(), shared().altered(|s| s.chain.inverse_temperature *= 4.0));
+    let (right, wrong) = (shared(), shared().altered_and_opened(hotter, says));
     bugs.push(PlantedBug::counting(
         (
             "03.free-draws",

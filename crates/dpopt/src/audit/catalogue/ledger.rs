@@ -4,9 +4,9 @@ use super::Source::Altered;
 use super::{Code, PlantedBug};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, Mechanism};
+use crate::mechanism::{Blocks, ClippedGradient, Curator, CuratorError, Gaussian, Interactive, Mechanism};
 use dpopt_noise::{Grid, NoiseSource};
-use dpopt_privacy::{Event, Relation, accountant};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation, accountant, certify};
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     vec![
@@ -31,6 +31,24 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 "whether anything was released",
             ),
             wrong_clip,
+        ),
+        PlantedBug::looking(
+            (
+                "18.block-of-others",
+                Altered,
+                "a block's release sums over the records of all blocks",
+                "whether another block's record came out",
+            ),
+            block_of_others,
+        ),
+        PlantedBug::looking(
+            (
+                "18.inexact",
+                Altered,
+                "two draws of noise where delta pays for the samplers of one",
+                "draws that came out against draws that were paid for",
+            ),
+            inexact,
         ),
         PlantedBug::looking(
             (
@@ -90,6 +108,55 @@ fn wrong_clip(code: Code) -> Result<(), String> {
         Code::Planted => mechanism.apply(sum.expose(), &mut NoiseSource::insecure(1)).is_ok(),
     };
     if released { Err("a sum of sensitivity 2C left with noise for C".into()) } else { Ok(()) }
+}
+
+/// Block 0 of two; the canary is in it, and block 1 asks for a sum over everybody.
+fn block_of_others(code: Code) -> Result<(), String> {
+    let grid = Grid::new(-20);
+    let released = || -> Result<bool, CuratorError> {
+        let data = canaries(4, 1, &[1.0]);
+        let gradient = ClippedGradient::new(Loss::Absolute, 0.5, grid)?;
+        let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
+        let blocks = Blocks::new(4, vec![mechanism.event(); 2])?;
+        let mut curator = Curator::for_event(&blocks.event(), NoiseSource::insecure(1));
+        let mut open = curator.open(&blocks)?;
+        let sum = gradient.sum(&data, &[0.0]);
+        let out = match code {
+            Code::Correct => open[1].release(&mechanism, &sum).map(drop),
+            Code::Planted => mechanism.apply(sum.expose(), &mut NoiseSource::insecure(1)).map(drop),
+        };
+        Ok(out.is_ok())
+    };
+    match released() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err("a record left through a block that it is not in, and in its own".into()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn inexact(code: Code) -> Result<(), String> {
+    let grid = Grid::new(-20);
+    let drawn = || -> Result<u32, String> {
+        let text = |e: CuratorError| e.to_string();
+        let data = canaries(3, 1, &[1.0]);
+        let gradient = ClippedGradient::new(Loss::Absolute, 0.5, grid).map_err(text)?;
+        let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
+        let sum = gradient.sum(&data, &[0.0]);
+        let twice = mechanism.event().self_composed(2).approximate(mechanism.sampler_error(sum.expose()));
+        let terms =
+            Neighbours::of_records(Relation::ZeroOut).within(Budget::new(9.0, 1e-5).map_err(|e| e.to_string())?);
+        let certificate = certify(&twice, terms).map_err(|e| e.to_string())?;
+        let mut curator = match code {
+            Code::Correct => Curator::new(&certificate, NoiseSource::insecure(1)),
+            // one that takes samplers as exact
+            Code::Planted => Curator::for_event(&twice, NoiseSource::insecure(1)),
+        };
+        Ok((0..2).map(|_| u32::from(curator.release(&mechanism, &sum).is_ok())).sum())
+    };
+    match drawn()? {
+        1 => Ok(()),
+        n => Err(format!("{n} draws where delta pays for one")),
+    }
 }
 
 fn central_limit(code: Code) -> Result<(), String> {

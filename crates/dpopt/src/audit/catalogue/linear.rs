@@ -7,10 +7,12 @@ use crate::audit::statistics::Claim;
 use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, problem};
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
+use crate::mechanism::Mechanism;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation,
     SufficientStatistics, newton_step,
 };
+use crate::plan::Problem;
 use crate::solver::{Accuracy, Objective, minimise};
 use dpopt_privacy::Relation;
 
@@ -26,7 +28,7 @@ fn objective(
     text: (&'static str, super::Source, &'static str, &'static str),
     others: usize,
     (runs, cost): (u64, u64),
-    plant: fn(&mut ObjectiveSchedule),
+    plant: fn(&mut ObjectiveSchedule, &Problem),
     statistic: impl Fn(Logistic, &ObjectiveSchedule, f64) -> f64 + Send + Sync + 'static,
 ) -> PlantedBug {
     let subject = || {
@@ -34,7 +36,7 @@ fn objective(
         let worlds = if others == 0 { alone(1) } else { crowd(others + 1, 1.0) };
         Subject::new(algorithm, problem(others + 1, 1, LOGISTIC), (1.0, 1e-5), worlds)
     };
-    let (right, wrong) = (subject(), subject().altered(plant));
+    let (right, wrong) = (subject(), subject().altered_and_opened(plant, |s, problem| s.mechanism(problem).event()));
     PlantedBug::counting(text, claim(&right), (runs, cost), move |code, with, draws| {
         code.pick(&right, &wrong).run(with, draws, |_, s, view| {
             let model = Logistic { others: others as f64, feature: 1.0, lambda: s.regularization };
@@ -55,7 +57,10 @@ fn objectives() -> Vec<PlantedBug> {
             ),
             0,
             (6_000, 15_000),
-            |s| s.regularization *= 0.1,
+            |s, _| {
+                s.regularization *= 0.1;
+                s.multipliers[1] *= 0.1;
+            },
             log_ratio,
         ),
         objective(
@@ -67,7 +72,10 @@ fn objectives() -> Vec<PlantedBug> {
             ),
             30,
             (8_000, 45_000),
-            |s| s.linear_std *= 0.5,
+            |s, _| {
+                s.linear_std *= 0.5;
+                s.multipliers[0] *= 0.5;
+            },
             log_ratio,
         ),
         objective(
@@ -79,11 +87,11 @@ fn objectives() -> Vec<PlantedBug> {
             ),
             40,
             (60, 45_000),
-            |s| {
+            |s, problem| {
                 // a coarse grid makes the leak visible to an f64; it is there for every grid
                 s.linear_grid_exponent = -12;
-                s.closing_std = 2f64.powi(-44);
                 s.closing_grid_exponent = -44;
+                s.closing_multiplier *= 2f64.powi(-44) / s.mechanism(problem).closing_std();
             },
             |model, _, weight| {
                 let cells = model.slope(weight, true) * 2f64.powi(12);

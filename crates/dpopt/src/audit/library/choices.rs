@@ -8,7 +8,7 @@ use crate::audit::worst_cases::choices::{
 };
 use crate::audit::worst_cases::comparisons::{self, answers, only_the_last, then_one_above, then_one_above_loss};
 use crate::audit::worst_cases::indicator;
-use crate::mechanism::{Choice, ChoiceLaw, Counts, Curator, LabelSelection, Mechanism};
+use crate::mechanism::{Choice, ChoiceLaw, Counts, Curator, Interactive, LabelSelection, Mechanism};
 use dpopt_noise::{ExponentialChoice, NoiseSource};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 

@@ -4,11 +4,12 @@ use super::{LibraryAudit, Reach};
 use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::audit::worst_cases::noise::{Correlated, at, lazy, tree};
-use crate::audit::worst_cases::sums::{GradientSums, canaries};
+use crate::audit::worst_cases::sums::{CLIP, GradientSums, canaries};
+use crate::loss::Loss;
 use crate::mechanism::{
-    ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian, GridSum,
-    L1Sum, Laplace, Mechanism, ProjectedGaussian, ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum,
-    SparseSummer, target_moment,
+    Blocks, ClippedGradient, ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise,
+    DiscreteLaplaceNoise, Gaussian, GridSum, Interactive, L1Sum, Laplace, Mechanism, ProjectedGaussian,
+    ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum, SparseSummer, target_moment,
 };
 use crate::records::{Examples, Rows};
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
@@ -33,6 +34,35 @@ fn gradient_sums(
     LibraryAudit::new(name, pair, Ok(event), (DELTA, TIGHT_RUNS), move |with, draws| {
         sums.release(&worlds[usize::from(with)], None, u64::from(steps), draws).map_or(f64::NAN, |g| g.iter().sum())
     })
+    .gaussian()
+}
+
+/// Two blocks of two records, a noisy gradient sum of each; the canary is in the first.
+fn blocks() -> LibraryAudit {
+    let worlds = [0.0, 1.0].map(|t| canaries(4, 1, &[t]));
+    let grid = Grid::new(-20);
+    let mechanism = Gaussian::new(1.0, CLIP, grid, 1, "gradient sum");
+    let plan = Blocks::new(4, vec![mechanism.event(); 2]).map_err(|e| e.to_string());
+    let event = plan.as_ref().map(Interactive::event).map_err(Clone::clone);
+    let release = move |with: bool, draws: &mut Draws| -> Result<f64, CuratorError> {
+        let Ok(plan) = &plan else { return Err(CuratorError::Shape) };
+        let gradient = ClippedGradient::new(Loss::Absolute, CLIP, grid)?;
+        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(draws.word()));
+        let mut sums = Vec::new();
+        for mut block in curator.open(plan)? {
+            let batch = block.all_of(4)?;
+            let sum = gradient.sum_batch(&worlds[usize::from(with)], batch, &[0.0]);
+            sums.push(block.release(&mechanism, &sum)?.into_inner()[0]);
+        }
+        Ok(sums[0])
+    };
+    LibraryAudit::new(
+        "one of two blocks of records",
+        "clipped gradient, canary in the first block or zeroed; coordinate of that block's sum",
+        event,
+        (DELTA, TIGHT_RUNS),
+        move |with, draws| release(with, draws).unwrap_or(f64::NAN),
+    )
     .gaussian()
 }
 
@@ -145,6 +175,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         gradient_sums(("Gaussian sum, replace-one", "record +C or -C; coordinate"), 1, 2.0, [-1.0, 1.0])
             .under(Relation::ReplaceOne),
         gradient_sums(("Gaussian sum, 4 in a row", "canary in 4 sums; sum of its coordinate"), 4, 2.0, [0.0, 1.0]),
+        blocks(),
         query(
             ("second moment", "row (1, 1)/sqrt 2 in or zeroed; its isometric coordinates"),
             SecondMoment::coordinates(2),

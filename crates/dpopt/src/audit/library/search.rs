@@ -1,9 +1,8 @@
 //! Private search: the best of a secret number of runs.
 
 use super::LibraryAudit;
-use crate::Sensitive;
 use crate::audit::worst_cases::indicator;
-use crate::mechanism::{BestRun, Curator, Run};
+use crate::mechanism::{Curator, CuratorError, Run, VouchedRun};
 use dpopt_noise::{NoiseSource, Repetitions};
 use dpopt_privacy::Event;
 
@@ -23,14 +22,12 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             (1e-2, 100_000),
             move |with, draws| {
                 let (Ok(law), Ok(event)) = (&law, &opened) else { return f64::NAN };
-                let runs: Vec<Run> = (0..law.sample(draws.noise()))
-                    .map(|_| Run { score: indicator(with) + draws.laplace(1.0), tie: draws.word() })
-                    .collect();
-                let scores: Vec<f64> = runs.iter().map(|run| run.score).collect();
                 let mut curator = Curator::for_event(event, NoiseSource::insecure(draws.word()));
-                curator
-                    .release(&BestRun::new(event.clone()), &Sensitive::new(runs))
-                    .map_or(f64::NAN, |best| scores.get(*best.get()).copied().unwrap_or(f64::NAN))
+                let best = curator.select_vouched(event, law, |_| {
+                    let run = Run { score: indicator(with) + draws.laplace(1.0), tie: draws.word() };
+                    Ok::<_, CuratorError>(VouchedRun { run, output: run.score })
+                });
+                best.map_or(f64::NAN, |score| *score.get())
             },
         )
         .costly(),

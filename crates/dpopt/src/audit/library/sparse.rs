@@ -119,7 +119,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             (1e-2, 100_000),
             move |with, draws| {
                 let Ok(plan) = &plan else { return f64::NAN };
-                let mut curator = Curator::open(&plan.certificate, NoiseSource::insecure(draws.word()));
+                let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(draws.word()));
                 let scale = 1.0 / plan.run.epsilon();
                 let best = plan.select_vouched(&mut curator, |_| {
                     let score = indicator(with) + draws.laplace(scale);

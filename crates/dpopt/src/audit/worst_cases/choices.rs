@@ -150,7 +150,7 @@ impl RareLabel {
 
     /// 1 if the rare label is shown.
     pub(crate) fn run(&self, with: bool, draws: &mut Draws) -> f64 {
-        let mut curator = Curator::open(self.plan.certificate(), NoiseSource::insecure(draws.word()));
+        let mut curator = Curator::new(self.plan.certificate(), NoiseSource::insecure(draws.word()));
         let released = curator.release(&self.plan, &self.counts[usize::from(with)]);
         released.map_or(f64::NAN, |shown| super::indicator(shown.get().len() == 3))
     }

@@ -1,7 +1,7 @@
 //! Worst pairs of above-threshold: counts around a threshold of 0 that the record moves by 1 (spec 20 §1.5, rows 33–35).
 
 use crate::audit::draws::Draws;
-use crate::mechanism::{AboveThreshold, Counts, Curator, CuratorError};
+use crate::mechanism::{AboveThreshold, Counts, Curator, CuratorError, Interactive};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Event, Relation};
 
@@ -13,7 +13,7 @@ pub(crate) fn plan(monotone: bool) -> Result<AboveThreshold, CuratorError> {
 /// Answers of the shipped stream to `queries`, until it ends; empty if it is refused.
 pub(crate) fn answers(plan: &AboveThreshold, queries: &[i64], draws: &mut Draws) -> Vec<bool> {
     let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(draws.word()));
-    let Ok(mut stream) = curator.compare(plan) else { return Vec::new() };
+    let Ok(mut stream) = curator.open(plan) else { return Vec::new() };
     queries.iter().map_while(|&q| stream.is_above(&Counts::declared(vec![q], 1.0), 0).ok().map(|a| *a.get())).collect()
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn redrawn(plan: &AboveThreshold, queries: &[i64], draws: &mut Draws)
     let mut curator = Curator::for_event(&event, NoiseSource::insecure(draws.word()));
     let mut all = Vec::with_capacity(queries.len());
     for &q in queries {
-        let Ok(mut stream) = curator.compare(plan) else { return all };
+        let Ok(mut stream) = curator.open(plan) else { return all };
         let Ok(above) = stream.is_above(&Counts::declared(vec![q], 1.0), 0) else { return all };
         all.push(*above.get());
         if *above.get() {

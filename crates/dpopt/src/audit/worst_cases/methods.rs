@@ -68,6 +68,20 @@ impl<A: Algorithm> Subject<A> {
         self
     }
 
+    /// Plants a wrong schedule whose mechanism says so, by another event: the certified curator refuses it, so that it runs only
+    /// where somebody opens one for what the mechanism says. The claim stays the certified one.
+    pub(crate) fn altered_and_opened(
+        mut self,
+        change: impl FnOnce(&mut A::Schedule, &Problem),
+        says: impl FnOnce(&A::Schedule, &Problem) -> Event,
+    ) -> Self {
+        if let Ok(plan) = &mut self.plan {
+            change(&mut plan.schedule, &self.problem);
+            self.opened = Ok(says(&plan.schedule, &self.problem));
+        }
+        self
+    }
+
     /// The schedule, if the plan was made.
     pub(crate) fn schedule(&self) -> Option<&A::Schedule> {
         self.plan.as_ref().ok().map(|p| &p.schedule)

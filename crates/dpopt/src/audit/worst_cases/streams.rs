@@ -5,7 +5,7 @@ use crate::audit::draws::Draws;
 use crate::audit::worst_cases::methods::coordinate;
 use crate::audit::worst_cases::sums::CLIP;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Correlation, Curator, StreamPlan, StreamShape};
+use crate::mechanism::{ClippedGradient, Correlation, Curator, Interactive, StreamPlan, StreamShape};
 use crate::records::{Examples, Rows};
 use dpopt_noise::correlated::TreeNoise;
 use dpopt_noise::{Grid, NoiseSource, RoundedGaussian};
@@ -97,7 +97,7 @@ impl Stream {
                 records: n as u64,
             };
             let mut curator = Curator::watched(&plan.event(), NoiseSource::insecure(draws.word()));
-            let mut stream = curator.open_stream(plan).ok()?;
+            let mut stream = curator.open(&plan).ok()?;
             for step in 0..self.shape.steps {
                 let table = &self.tables[if with { position(step / n) } else { n }];
                 stream.next(table, &[0.0]).ok()?;

@@ -23,7 +23,7 @@ pub use subspace::SubspaceSchedule;
 
 use super::choices::{AdaptiveOptions, AdaptiveRule, Domain, Moments, Subspace};
 use super::descent::{AdaptiveStep, AdaptiveUpdate, DescentOptions, DescentSchedule, Releases, Watched, descend_by};
-use super::planning::{approximate, gaussian_mu, in_range, positive};
+use super::planning::{SamplerError, gaussian_mu, in_range, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
@@ -310,15 +310,16 @@ impl<K: Kind> Adaptive<K> {
                 "private moments and a private subspace (`subspace_rank`) would both be paid for; choose one of them, or `moments` none".into(),
             ));
         }
-        // one subset of n per step (fewer than 42 + n exact comparisons), one rounded Gaussian per weight and step
-        let mut samples = steps as f64 * (problem.rows as f64 + 42.0 + problem.weights() as f64);
+        // a subset per step, one rounded Gaussian per weight and step
+        let step = SamplerError::subset(problem.rows) + SamplerError::rounded(problem.weights() as f64);
+        let mut drawn = step * steps as f64;
         let mut assumptions =
             vec!["each record enters each batch independently and secretly: drawn by the curator".to_string()];
         let (mut before, mut passes) = (Vec::new(), 0.0);
         match &moments {
             MomentSchedule::Private { release, .. } => {
                 before.push(release.event());
-                samples += release.samples(features.features);
+                drawn = drawn + SamplerError::rounded(release.samples(features.features));
                 passes = release.passes();
                 assumptions.push(
                     "squares of features are truncated and clipped as one vector: enforced in exact integers".into(),
@@ -331,7 +332,7 @@ impl<K: Kind> Adaptive<K> {
         }
         if let Some(subspace) = &subspace {
             before.extend(subspace.event());
-            samples += subspace.samples(features.features);
+            drawn = drawn + SamplerError::rounded(subspace.samples(features.features));
             match subspace.event() {
                 Some(_) => {
                     assumptions.push("each record's outer product has bounded norm: enforced in exact integers".into())
@@ -347,7 +348,7 @@ impl<K: Kind> Adaptive<K> {
             event: |z: f64| {
                 let descent = Event::gaussian(z).poisson_sampled(q).self_composed(steps);
                 let all = before.iter().cloned().chain([descent]).collect();
-                approximate(Event::composed(all), samples)
+                drawn.on(Event::composed(all))
             },
             assumptions,
             noise_drawn: "at each step: the length of a step depends on the noisy gradient of every weight".into(),

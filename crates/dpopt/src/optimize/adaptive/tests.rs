@@ -115,7 +115,7 @@ fn noise_has_the_shape_of_the_ellipsoid() {
     let plan = method.plan(&problem(&empty, Loss::Absolute), budget(1.0)).unwrap();
     let problem = problem(&empty, Loss::Absolute);
     let sensitive = Sensitive::new(empty);
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(4));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(4));
     let s = &plan.schedule;
     let mut units = Units::new(geometry::scales(&squares, s.exponent));
     let scales = units.scales.clone();
@@ -190,7 +190,7 @@ fn every_clip_keeps_a_record_within_the_noise_s_unit() {
         let s = &plan.schedule.descent;
         let sensitive = Sensitive::new(one.clone());
         let scaled = Sensitive::new(ScaledRecords::new(sensitive.expose(), scales));
-        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(4));
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(4));
         let batch = curator.poisson_sample(1, 1.0).unwrap();
         let grid = Grid::new(s.grid_exponent);
         let weights = [100.0, -100.0, 50.0];

@@ -8,7 +8,7 @@
 mod iterate;
 mod levels;
 
-use super::planning::{SAMPLER_ERROR, check_problem, in_range, positive, require_delta};
+use super::planning::{SamplerError, check_problem, in_range, positive, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
@@ -137,7 +137,7 @@ impl BiasReducedSgd {
     fn approximate_event(counts: &[u64], problem: &Problem, z: f64) -> Event {
         let steps: u64 = counts.iter().sum();
         let draws = 4.0 * steps as f64 * problem.weights() as f64;
-        event(counts, problem.rows, z).approximate((draws * SAMPLER_ERROR).min(1.0 - 1e-9))
+        SamplerError::rounded(draws.min(1e33)).on(event(counts, problem.rows, z))
     }
 }
 

@@ -4,7 +4,7 @@ use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
 use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::options::Said;
-use crate::optimize::planning::approximate;
+use crate::optimize::planning::SamplerError;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use dpopt_noise::Grid;
@@ -29,7 +29,7 @@ impl Algorithm for NoisyGradientDescent {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<DescentSchedule>, NotApplicable> {
         let recipe = self.descent.recipe(problem, budget)?;
         let (steps, draws) = (recipe.steps, recipe.steps as f64 * problem.weights() as f64);
-        let event = |z: f64| approximate(Event::gaussian(z).self_composed(steps), draws);
+        let event = |z: f64| SamplerError::rounded(draws).on(Event::gaussian(z).self_composed(steps));
         let releases = Releases {
             method: Self::NAME,
             sampling_probability: 1.0,

@@ -9,7 +9,7 @@ use crate::plan::Problem;
 use crate::progress::Progress;
 use crate::records::Records;
 use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
-use dpopt_privacy::{Budget, Event};
+use dpopt_privacy::Budget;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -146,7 +146,6 @@ pub(crate) fn mechanism<'a, R: Records, G: SparseGradient>(
     schedule: &DescentSchedule,
     problem: &Problem,
     gradient: G,
-    event: &Event,
     progress: &'a dyn Progress,
 ) -> SparseDescent<'a, R, G> {
     let lazy = lazy_options(schedule, problem).unwrap_or_else(|| LazyOptions {
@@ -161,7 +160,7 @@ pub(crate) fn mechanism<'a, R: Records, G: SparseGradient>(
         gradient,
         lazy,
         sampling_probability: schedule.sampling_probability,
-        event: event.clone(),
+        noise_multiplier: schedule.noise_multiplier,
         clip_norm: schedule.clip_norm,
         progress,
         records: PhantomData,

@@ -10,10 +10,11 @@ use crate::mechanism::{ClippedGradient, Gaussian};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
-use crate::optimize::planning::{SAMPLER_ERROR, approximate, in_range};
+use crate::optimize::planning::in_range;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::records::{Records, SpilledExamples};
+use crate::sampler_error::SamplerError;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 
@@ -44,19 +45,16 @@ impl Algorithm for NoisySgd {
         let recipe = self.descent.recipe(problem, budget)?;
         let steps = recipe.steps;
         let path = lazy::path(&recipe, problem, budget, q, self.lazy);
-        // one subset of n per step (fewer than 42 + n exact comparisons), and one rounded Gaussian per weight or the lazy bound
-        let subsets = steps as f64 * (problem.rows as f64 + 42.0);
-        let dense = steps as f64 * problem.weights() as f64;
+        // one subset per step, and one rounded Gaussian per weight or the lazy bound
+        let subsets = SamplerError::subset(problem.rows) * steps as f64;
+        let drawn = match &path {
+            Path::Lazy { total_variation } => SamplerError::proved(*total_variation),
+            Path::Eager { .. } => SamplerError::rounded(steps as f64 * problem.weights() as f64),
+        };
         let releases = Releases {
             method: Self::NAME,
             sampling_probability: q,
-            event: |z: f64| {
-                let exact = Event::gaussian(z).poisson_sampled(q).self_composed(steps);
-                match &path {
-                    Path::Lazy { total_variation } => exact.approximate(subsets * SAMPLER_ERROR + total_variation),
-                    Path::Eager { .. } => approximate(exact, subsets + dense),
-                }
-            },
+            event: |z: f64| (subsets + drawn).on(Event::gaussian(z).poisson_sampled(q).self_composed(steps)),
             assumptions: std::iter::once(
                 "each record enters each batch independently and secretly: drawn by the curator",
             )
@@ -95,8 +93,7 @@ fn run<R: Records>(plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> Result<Rele
     let grid = Grid::new(schedule.grid_exponent);
     let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
     if schedule.is_lazy() {
-        let event = plan.summary.certificate.event();
-        let mechanism = lazy::mechanism(schedule, problem, gradient, event, progress);
+        let mechanism = lazy::mechanism(schedule, problem, gradient, progress);
         progress.start(NoisySgd::NAME, schedule.steps);
         let weights = curator.release(&mechanism, examples)?;
         progress.finish();

@@ -9,7 +9,7 @@ use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::optimize::options::{Choice, Said, Setting};
-use crate::optimize::planning::{gaussian_mu, in_range, noise};
+use crate::optimize::planning::{SamplerError, gaussian_mu, in_range, noise};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -188,8 +188,8 @@ impl Algorithm for DpFtrl {
         let grid = |z: f64| Grid::for_sum(clip_norm, z * scale, problem.rows, dimension);
         // a multiplier at which the noise can't be made is impossible to certify
         let event = |z: f64| match shape.total_variation(z * scale, grid(z), dimension) {
-            Ok(tv) => Event::gaussian(z).approximate(tv.min(1.0)),
-            Err(_) => Event::gaussian(z).approximate(1.0),
+            Ok(tv) if tv < 0.5 => SamplerError::proved(tv).on(Event::gaussian(z)),
+            _ => Event::gaussian(z).approximate(1.0),
         };
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let noise_std = noise_multiplier * scale;
@@ -255,7 +255,7 @@ fn run<R: Records>(plan: &Plan<StreamSchedule>, run: Run<'_, R>) -> Result<Relea
     let Run { problem, examples, curator, progress } = run;
     let schedule = &plan.schedule.descent;
     let grid = Grid::new(schedule.grid_exponent);
-    let mut stream = curator.open_stream(StreamPlan {
+    let mut stream = curator.open(&StreamPlan {
         shape: plan.schedule.shape,
         gradient: ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?,
         noise_multiplier: schedule.noise_multiplier,

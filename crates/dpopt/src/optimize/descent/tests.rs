@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Sensitive;
-use crate::mechanism::Curator;
+use crate::mechanism::{ClippedGradient, Curator, CuratorError};
 use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
@@ -48,7 +48,7 @@ fn runs(
     assert_eq!(plan.schedule.is_lazy(), sgd.lazy.unwrap_or(true), "{}", plan.schedule.noise_drawn);
     let sensitive = Sensitive::new(examples.clone());
     let run = |seed| {
-        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
         let answer =
             sgd.run(&plan, Run::new(&problem, &sensitive, &mut curator, &Silent).unwrap()).unwrap().into_inner();
         assert!(curator.is_spent());
@@ -109,6 +109,35 @@ fn wide_sparse_problems_are_lazy_by_themselves_and_learn() {
     // reproducible, and every weight has noise
     assert_eq!(both[0], both[1]);
     assert!(weights.iter().all(|w| *w != 0.0));
+}
+
+/// The run as one release says how much noise it draws: less is refused, and so is another event.
+#[test]
+fn a_lazy_run_with_less_noise_than_its_event_says_is_refused() {
+    let examples = sparse_table(400, 20_000, 2);
+    let problem = problem(&examples, LOGISTIC);
+    let sgd = NoisySgd { lazy: Some(true), ..NoisySgd::default() };
+    let plan = sgd.plan(&problem, Budget::new(2.0, 1e-6).unwrap()).unwrap();
+    let data = Sensitive::new(examples);
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
+    let mechanism = |schedule: &DescentSchedule| {
+        let grid = Grid::new(schedule.grid_exponent);
+        let gradient = ClippedGradient::new(LOGISTIC, schedule.clip_norm, grid).unwrap();
+        lazy::mechanism::<Examples, _>(schedule, &problem, gradient, &Silent)
+    };
+    let planned = &plan.schedule;
+    let quiet = DescentSchedule { noise_std: 0.5 * planned.noise_std, ..planned.clone() };
+    let refused = curator.release(&mechanism(&quiet), &data).map(drop);
+    assert!(matches!(refused, Err(CuratorError::LessNoise { .. })), "{refused:?}");
+    for other in [
+        DescentSchedule { noise_multiplier: 0.5 * planned.noise_multiplier, ..quiet },
+        DescentSchedule { sampling_probability: 0.2, ..planned.clone() },
+        DescentSchedule { steps: planned.steps + 1, ..planned.clone() },
+    ] {
+        let refused = curator.release(&mechanism(&other), &data).map(drop);
+        assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
+    }
+    assert!(curator.release(&mechanism(planned), &data).is_ok());
 }
 
 #[test]

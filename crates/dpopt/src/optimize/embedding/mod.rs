@@ -248,8 +248,7 @@ fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Re
         return selection::run(schedule, selection, &gradient, run);
     }
     let moved = if schedule.is_lazy() {
-        let event = plan.summary.certificate.event();
-        let mechanism = lazy::mechanism(schedule, &linear, gradient.clone(), event, progress);
+        let mechanism = lazy::mechanism(schedule, &linear, gradient.clone(), progress);
         progress.start(EmbeddingSgd::NAME, schedule.steps);
         let moved = curator.release(&mechanism, examples)?;
         progress.finish();

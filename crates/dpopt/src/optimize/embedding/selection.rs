@@ -10,7 +10,7 @@ use crate::loss::embedding::Embedding;
 use crate::mechanism::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
 use crate::optimize::choices::Selection;
 use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, Releases};
-use crate::optimize::planning::{SAMPLER_ERROR, in_range, positive};
+use crate::optimize::planning::{SamplerError, in_range, positive};
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::records::Records;
@@ -87,15 +87,10 @@ impl Selection {
             ));
         }
         let steps = recipe.steps;
-        // per step: a subset of n (see noisy-sgd); per feature a count, a gap, a conditional point; per weight a rounded Gaussian
-        let (n, c) = (linear.rows as f64, shape.features as f64);
-        let samples = n + 42.0 + c + c * shape.width as f64 + shape.head as f64;
-        let total_variation = steps as f64 * (samples * SAMPLER_ERROR + c * 2f64.powi(-170));
+        let step = SelectedRows::step_error([shape.features, shape.width, shape.head]);
+        let drawn = (SamplerError::subset(linear.rows) + step) * steps as f64;
         let event = |z: f64| {
-            Event::gaussian(joint_multiplier([ratio * z, z]))
-                .poisson_sampled(q)
-                .self_composed(steps)
-                .approximate(total_variation)
+            drawn.on(Event::gaussian(joint_multiplier([ratio * z, z])).poisson_sampled(q).self_composed(steps))
         };
         let releases = Releases {
             method: EmbeddingSgd::NAME,
@@ -138,7 +133,6 @@ pub(super) fn run<R: Records>(
     let counts = Quantizer::new(Norm::L2, selection.count_clip_norm, grids[0])
         .map_err(|e| crate::mechanism::CuratorError::Noise(e.to_string()))?;
     let mechanism = SelectedRows {
-        noise_multiplier: selection.joint_noise_multiplier,
         clip_norms: [selection.count_clip_norm, schedule.clip_norm],
         multipliers: [selection.count_noise_multiplier, schedule.noise_multiplier],
         grids,

@@ -86,7 +86,7 @@ fn fits(
     let plan = sgd.plan(problem, Budget::new(budget.0, budget.1).unwrap()).unwrap();
     let sensitive = Sensitive::new(examples.clone());
     let run = |seed| {
-        let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
         let run = Run::new(problem, &sensitive, &mut curator, &Silent).unwrap();
         let answer = sgd.run(&plan, run).unwrap().into_inner().weights;
         assert!(curator.is_spent());

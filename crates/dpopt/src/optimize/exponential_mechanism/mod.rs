@@ -18,11 +18,11 @@ use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::GibbsDraw;
+use crate::mechanism::{GibbsDraw, Mechanism};
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::optimize::options::{Said, Setting};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Relation};
 use parameters::{Shares, shares};
 use schedule::Facts;
 use serde::Serialize;
@@ -140,9 +140,12 @@ impl Algorithm for ExponentialMechanism {
                     .into(),
             ));
         };
-        let event = Event::Gdp { mu: one.mu }.self_composed(draws).approximate(chain.total_variation * draws as f64);
+        let (scale, lambda, rounds, gradients) =
+            (chain.inverse_temperature, chain.regularization, chain.rounds, facts.gradients(&chain));
+        let drawn = chain.total_variation * draws as f64;
+        let schedule = GibbsSchedule { loss, draws, draw_mu: one.mu, chain };
+        let event = schedule.mechanism(problem).event().self_composed(draws).approximate(drawn);
         let certificate = certify(&event, problem, budget)?;
-        let scale = chain.inverse_temperature;
         let mut warnings = vec![
             "running time depends on the records (how many proposals are refused) and is not part of the guarantee; \
              constant-time evaluates them all"
@@ -158,10 +161,10 @@ impl Algorithm for ExponentialMechanism {
                 loss,
                 grade: Grade::Certified,
                 noise_multiplier: problem.relation().sum_sensitivity() / all.mu,
-                steps: draws * chain.rounds,
-                gradients: draws as f64 * facts.gradients(&chain),
-                weight_noise: Some((draws as f64 * scale * chain.regularization).sqrt().recip()),
-                predicted_excess_risk: predicted(chain.regularization),
+                steps: draws * rounds,
+                gradients: draws as f64 * gradients,
+                weight_noise: Some((draws as f64 * scale * lambda).sqrt().recip()),
+                predicted_excess_risk: predicted(lambda),
                 certificate,
                 assumptions: vec![
                     "every row has norm at most the row norm: enforced when rows are built".into(),
@@ -171,7 +174,7 @@ impl Algorithm for ExponentialMechanism {
                 ],
                 warnings,
             },
-            schedule: GibbsSchedule { loss, draws, draw_mu: one.mu, chain },
+            schedule,
         })
     }
 
@@ -216,7 +219,8 @@ impl GibbsSchedule {
             domain: self.chain.domain.clone(),
             oracle: self.chain.oracle.clone(),
             grid: 2f64.powi(self.chain.grid_exponent),
-            event: Event::Gdp { mu: self.draw_mu },
+            distance: self.chain.total_variation,
+            relation: problem.relation(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::parameters::{Facts as Public, empirical};
 use super::*;
 use crate::Sensitive;
-use crate::mechanism::Curator;
+use crate::mechanism::{Curator, CuratorError};
 use crate::optimize::synthetic::Lcg;
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
@@ -60,7 +60,7 @@ fn examples(n: usize, d: usize, seed: u64) -> Examples {
 }
 
 fn draw(plan: &Plan<GibbsSchedule>, problem: &Problem, data: &Sensitive<Examples>, seed: u64) -> Vec<f64> {
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
     let algorithm = ExponentialMechanism::default();
     let run = Run::new(problem, data, &mut curator, &Silent).unwrap();
     let weights = algorithm.run(plan, run).unwrap().into_inner().weights;
@@ -278,7 +278,7 @@ fn draws_share_the_budget() {
     let data = Sensitive::new(examples(200, 2, 8));
     assert_eq!(draw(&four, &facts, &data, 1).len(), 2);
     // a fifth draw is not foreseen
-    let mut curator = Curator::open(&four.summary.certificate, NoiseSource::insecure(1));
+    let mut curator = Curator::new(&four.summary.certificate, NoiseSource::insecure(1));
     let mechanism = four.schedule.mechanism(&facts);
     for _ in 0..4 {
         assert!(curator.release(&mechanism, &data).is_ok());
@@ -291,11 +291,25 @@ fn a_mechanism_refuses_rows_it_was_not_made_for() {
     let facts = problem(40, 2, LOGISTIC);
     let plan = plan(&facts, 1.0, None);
     let data = Sensitive::new(examples(40, 2, 9));
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(1));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
     let narrow = GibbsDraw { row_norm: 0.5, ..plan.schedule.mechanism(&facts) };
     assert!(curator.release(&narrow, &data).is_err());
     let wide = GibbsDraw { centre: vec![0.0; 3], ..plan.schedule.mechanism(&facts) };
     assert!(curator.release(&wide, &data).is_err());
+    // a colder measure is another event, and so are less curvature, a longer slope and another relation
+    let planned = plan.schedule.mechanism(&facts);
+    let colder = GibbsDraw { scale: 2.0 * planned.scale, ..planned.clone() };
+    let flatter = GibbsDraw { regularization: 0.5 * planned.regularization, ..planned.clone() };
+    let steeper = GibbsDraw { loss: Loss::Huber { threshold: 2.0 }, ..planned.clone() };
+    let replaced = GibbsDraw { relation: Relation::ReplaceOne, ..planned.clone() };
+    for planted in [colder, flatter, steeper, replaced] {
+        let refused = curator.release(&planted, &data).map(drop);
+        assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
+    }
+    // a chain further from its law than what was paid for
+    let shorter = GibbsDraw { distance: 2.0 * planned.distance, ..planned.clone() };
+    assert!(matches!(curator.release(&shorter, &data), Err(CuratorError::Inexact { .. })));
+    assert!(curator.release(&planned, &data).is_ok());
 }
 
 /// Spec 03 §2: k = εn/(G_ΔD) on a ball, with the public quadratic that gives the chain its certificate.
@@ -329,9 +343,10 @@ fn the_pure_mechanism_on_a_ball_follows_its_law() {
         domain: Domain::Ball { radius },
         oracle: Oracle::Convexity(crate::sampler::Convexity { slack: 1e-9, ..crate::sampler::Convexity::default() }),
         grid: 2f64.powi(-40),
-        event: gibbs::bounded_event(epsilon),
+        distance: 1e-3,
+        relation: Relation::ZeroOut,
     };
-    let event = mechanism.event.clone().self_composed(1_000).approximate(0.5);
+    let event = mechanism.event().self_composed(1_000).approximate(0.5);
     let mut curator = Curator::for_event(&event, NoiseSource::insecure(3));
     let held = Sensitive::new(data.clone());
     let sample: Vec<Vec<f64>> = (0..1_000).map(|_| curator.release(&mechanism, &held).unwrap().into_inner()).collect();

@@ -10,7 +10,7 @@ use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::descent::{DescentOptions, default_clip_norm};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{MOMENTUM, SAMPLING_PROBABILITY};
-use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, require_delta};
+use crate::optimize::planning::{SamplerError, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -167,15 +167,17 @@ impl SparseOptions {
         // one parameter for both stages: their costs T/z² are as 1 − share to share
         let first_noise = |m: f64| m * (steps as f64 / (1.0 - share)).sqrt();
         let second_noise = |m: f64| second.as_ref().map(|r| m * (r.steps as f64 / share).sqrt());
-        let (d, subset) = (problem.features as f64, if q < 1.0 { n + 42.0 } else { 0.0 });
+        let subset = if q < 1.0 { SamplerError::subset(problem.rows) } else { SamplerError::NONE };
+        let step = |coordinates: f64| SamplerError::rounded(coordinates) + subset;
         let kept = (sparsity.max_features + 1) as f64;
-        let samples = steps as f64 * (d + subset) + second.as_ref().map_or(0.0, |r| r.steps as f64 * (kept + subset));
+        let refitted = second.as_ref().map_or(SamplerError::NONE, |r| step(kept) * r.steps as f64);
+        let drawn = step(problem.features as f64) * steps as f64 + refitted;
         let event = |m: f64| {
             let mut parts = vec![releases(first_noise(m), q, steps)];
             if let (Some(z), Some(r)) = (second_noise(m), &second) {
                 parts.push(releases(z, q, r.steps));
             }
-            Event::composed(parts).approximate(samples * SAMPLER_ERROR)
+            drawn.on(Event::composed(parts))
         };
         let (m, certificate) = noise(problem, budget, event)?;
         let (noise_multiplier, second_multiplier) = (first_noise(m), second_noise(m));
@@ -184,7 +186,7 @@ impl SparseOptions {
             .map(|(recipe, z)| RefitSchedule::of(&recipe, z, problem.rows, sparsity.max_features + 1));
         let nonzeros = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
         let touched = q * n * nonzeros.min(problem.features) as f64;
-        let by_entries = touched * COST_RATIO < d;
+        let by_entries = touched * COST_RATIO < problem.features as f64;
         let schedule = HardThresholdSchedule {
             loss: problem.loss,
             max_features: sparsity.max_features,

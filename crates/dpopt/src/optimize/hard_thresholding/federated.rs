@@ -10,7 +10,7 @@ use crate::loss::Loss;
 use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, Gaussian, SparseVector};
 use crate::noise::NoiseSource;
 use crate::optimize::RunError;
-use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, positive, require_delta};
+use crate::optimize::planning::{SamplerError, check_problem, in_range, positive, require_delta};
 use crate::plan::{NotApplicable, Problem};
 use crate::records::Examples;
 use crate::{Released, Sensitive};
@@ -150,8 +150,8 @@ impl Federated {
             }
         };
         let q = in_range("the sampling probability", q, 1e-9, 1.0)?;
-        let samples = count as f64 * (d + members as f64 + 42.0);
-        let event = |z: f64| sampled(z, q, count).approximate(samples * SAMPLER_ERROR);
+        let drawn = (SamplerError::rounded(d) + SamplerError::subset(members)) * count as f64;
+        let event = |z: f64| drawn.on(sampled(z, q, count));
         let (noise_multiplier, certificate) = calibrate::noise(event, neighbours.within(budget))?;
         let grid = |members: u64| Grid::for_sum(clip, noise_multiplier * clip, members, problem.features).exponent();
         let grid_exponents = match self.protects {
@@ -221,7 +221,7 @@ impl FederatedPlan {
         let (o, s, d) = (&self.options, &self.schedule, self.problem.features);
         // each client guards its own records
         let mut curators: Vec<Curator> =
-            sources.into_iter().map(|noise| Curator::open(&self.certificate, noise)).collect();
+            sources.into_iter().map(|noise| Curator::new(&self.certificate, noise)).collect();
         let mut x = vec![0.0; d];
         for _ in 0..o.rounds {
             let mut mean = vec![0.0; d];
@@ -264,7 +264,7 @@ impl FederatedPlan {
         let Some(noise) = sources.into_iter().next() else {
             return Err(RunError::Shape { planned: "one source of noise for the server".into(), given: "none".into() });
         };
-        let mut server = Curator::open(&self.certificate, noise);
+        let mut server = Curator::new(&self.certificate, noise);
         let grid = Grid::new(s.grid_exponents[0]);
         let clipped = ClippedVectors::new(update_clip, grid)?;
         let mechanism = Gaussian::new(s.noise_multiplier, update_clip, grid, d, "sum of the clients' updates");

@@ -19,7 +19,7 @@ use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::descent::{DescentOptions, Recipe, default_clip_norm};
 use crate::optimize::options::common::MOMENTUM;
 use crate::optimize::options::{Choice, MethodOptions, Said, Setting};
-use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, typical_nonzeros};
+use crate::optimize::planning::{SamplerError, check_problem, in_range, noise, positive, typical_nonzeros};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Choose, Prepared, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
@@ -186,7 +186,7 @@ impl Peeling {
             parts.extend(centre.as_ref().map(|c| releases(multiplier(c, shares.centre, m), 1.0, c.steps)));
             parts.push(pick_event(law, pick_epsilon(m)).self_composed(k));
             parts.push(releases(multiplier(&fit, shares.fit, m), 1.0, fit.steps));
-            Event::composed(parts).approximate(samples * SAMPLER_ERROR)
+            SamplerError::rounded(samples).on(Event::composed(parts))
         };
         let (m, certificate) = noise(problem, budget, event)?;
         let descent = |r: &Recipe, share: f64, features| {

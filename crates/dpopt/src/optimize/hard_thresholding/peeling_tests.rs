@@ -15,7 +15,7 @@ use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 const LAWS: [PeelingLaw; 2] = [PeelingLaw::Gumbel, PeelingLaw::Laplace];
 
 fn run(plan: &Plan<PeelingSchedule>, problem: &Problem, examples: &Sensitive<Examples>, seed: u64) -> SparseVector {
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
     let x = run_peeling(plan, Run::new(problem, examples, &mut curator, &Silent).unwrap()).unwrap().into_inner();
     assert!(curator.is_spent(), "planned more than it released");
     x

@@ -57,7 +57,7 @@ fn run(
     examples: &Sensitive<Examples>,
     seed: u64,
 ) -> SparseVector {
-    let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(seed));
+    let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(seed));
     let x = run_sparse(plan, Run::new(problem, examples, &mut curator, &Silent).unwrap()).unwrap().into_inner();
     assert!(curator.is_spent(), "planned more than it released");
     x

@@ -16,7 +16,7 @@ use crate::optimize::choices::InnerSteps;
 use crate::optimize::descent::default_clip_norm;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::optimize::options::{Choice, Range, Said, Setting};
-use crate::optimize::planning::{SAMPLER_ERROR, check_problem, in_range, noise, positive, require_delta};
+use crate::optimize::planning::{SamplerError, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -203,7 +203,8 @@ impl Kind {
             InnerSteps::Geometric => geometric_steps(mean, epochs, total),
         };
         let inner = charged(&inner_steps);
-        let samples = (epochs + inner) as f64 * (problem.features as f64 + n + 42.0);
+        let step = SamplerError::rounded(problem.features as f64) + SamplerError::subset(problem.rows);
+        let drawn = step * (epochs + inner) as f64;
         // one parameter s = σ₁·n for both
         let z1 = |s: f64| s * q1 / clip_norm;
         let z2 = |s: f64, ratio: f64| s * ratio * q2 / difference_clip;
@@ -211,8 +212,7 @@ impl Kind {
         let mut best: Option<(f64, f64, Certificate)> = None;
         for factor in SPLITS {
             let ratio = rule * factor;
-            let claimed =
-                |s: f64| event((z1(s), q1, epochs), (z2(s, ratio), q2, inner)).approximate(samples * SAMPLER_ERROR);
+            let claimed = |s: f64| drawn.on(event((z1(s), q1, epochs), (z2(s, ratio), q2, inner)));
             let (s, certificate) = noise(problem, budget, claimed)?;
             let variance = |s: f64, ratio: f64| s * s * (1.0 + ratio * ratio);
             if best.as_ref().is_none_or(|b| variance(s, ratio) < variance(b.0, b.1)) {
@@ -469,7 +469,7 @@ mod tests {
         let examples = Sensitive::new(Examples { rows, targets });
         let fit = |plan: &Plan<VarianceReducedSchedule>| {
             let problem = problem();
-            let mut curator = Curator::open(&plan.summary.certificate, NoiseSource::insecure(5));
+            let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(5));
             let x =
                 run(plan, Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner().weights;
             assert!(curator.is_spent());

@@ -69,7 +69,7 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
         .with_if("public_moments", public.map(|_| spreads(&fold.validation)));
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
     let plan = choose(&problem, budget, &options).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary().certificate, trial.source());
+    let mut curator = Curator::new(&plan.summary().certificate, trial.source());
     let train = Sensitive::new(fold.train);
     let run = Run::new(&problem, &train, &mut curator, &Silent).map_err(Failure::of)?;
     let weights = plan.run(run).map_err(Failure::of)?.into_inner().weights;

@@ -56,7 +56,7 @@ fn squared_error(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     };
     let budget = Budget::new(setting.epsilon, DELTA).map_err(Failure::of)?;
     let plan = method.plan(&problem, budget).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary.certificate, trial.source());
+    let mut curator = Curator::new(&plan.summary.certificate, trial.source());
     let examples = Sensitive::new(examples);
     let run = Run::new(&problem, &examples, &mut curator, &Silent).map_err(Failure::of)?;
     let x = run_sparse(&plan, run).map_err(Failure::of)?.into_inner();
@@ -88,7 +88,7 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
         },
     };
     let plan = method.plan(&problem, Budget::new(1.0, DELTA).map_err(Failure::of)?).map_err(Failure::of)?;
-    let mut curator = Curator::open(&plan.summary.certificate, trial.source());
+    let mut curator = Curator::new(&plan.summary.certificate, trial.source());
     let examples = Sensitive::new(examples);
     let run = Run::new(&problem, &examples, &mut curator, &Silent).map_err(Failure::of)?;
     let x = run_sparse(&plan, run).map_err(Failure::of)?.into_inner();

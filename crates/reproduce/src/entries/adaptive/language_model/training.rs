@@ -3,9 +3,10 @@
 use super::moments::{Moments, Squares};
 use super::network::{Network, Scales};
 use crate::{Failure, Trial};
+use dpopt::estimate::BatchSums;
 use dpopt::mechanism::{ClippedVectors, Curator, Gaussian};
 use dpopt::noise::{Grid, NoiseSource, Purpose};
-use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
+use dpopt::privacy::{Budget, Neighbours, Relation};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -171,18 +172,16 @@ pub(super) fn train(
     trial: Trial,
 ) -> Result<Trace, Failure> {
     let (n, d) = (corpus.train.len(), network.parameters());
-    // one subset per round (fewer than 42 + n exact comparisons), one rounded Gaussian per weight and round: each is within 2^-110
-    let samples = s.rounds as f64 * (n as f64 + 42.0 + d as f64);
-    let event = |z: f64| {
-        Event::gaussian(z)
-            .poisson_sampled(s.sampling_probability)
-            .self_composed(s.rounds)
-            .approximate(samples * (-110f64).exp2())
+    let sums = BatchSums {
+        records: n as u64,
+        sampling_probability: s.sampling_probability,
+        steps: s.rounds,
+        dimension: d as u64,
     };
     let budget = Budget::new(s.epsilon, delta).map_err(Failure::of)?;
     let (z, certificate) =
-        calibrate::noise(event, Neighbours::of_records(Relation::AddOrRemove).within(budget)).map_err(Failure::of)?;
-    let mut curator = Curator::open(&certificate, trial.source());
+        sums.least(Neighbours::of_records(Relation::AddOrRemove).within(budget)).map_err(Failure::of)?;
+    let mut curator = Curator::new(&certificate, trial.source());
     let expected = s.sampling_probability * n as f64;
     let grid = Grid::for_sum(s.clip_norm, z * s.clip_norm, (2.0 * expected).ceil() as u64, d);
     let clipped = ClippedVectors::new(s.clip_norm, grid).map_err(Failure::of)?;
