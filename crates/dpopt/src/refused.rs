@@ -1,5 +1,6 @@
 //! Why a release does not happen. It stands below everything that can stop one: readers of records, mechanisms, the curator.
 
+use dpopt_privacy::Relation;
 use std::convert::Infallible;
 use thiserror::Error;
 
@@ -39,12 +40,25 @@ pub enum CuratorError {
     },
     /// Its samplers are further from their exact laws than what the certificate pays for.
     #[error(
-        "a release of `{label}` was refused: its samplers would be further from their exact laws than the certified plan pays \
-         for (a bug; please report it)"
+        "a release of `{label}` was refused: its samplers would be further from their exact laws than the certificate pays for; \
+         certify the event with SamplerError::on"
     )]
     Inexact {
         /// What the mechanism calls itself.
         label: &'static str,
+    },
+    /// The noise was made for another relation than the certificate's.
+    #[error(
+        "a release of `{label}` was refused: its noise was made for {}, the certificate is for {}; make it for the same",
+        made_for.name(), certified.name()
+    )]
+    OtherRelation {
+        /// What the mechanism calls itself.
+        label: &'static str,
+        /// Of the mechanism.
+        made_for: Relation,
+        /// Of the certificate.
+        certified: Relation,
     },
     /// The noise that would be drawn is less than what the mechanism's event says.
     #[error("a release of `{label}` was refused: its noise is less than its event says (a bug; please report it)")]

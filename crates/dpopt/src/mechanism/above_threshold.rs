@@ -19,7 +19,7 @@ use std::sync::Arc;
 const FINE: i32 = 20;
 
 /// Answers of a stream at most: more than can ever be asked, and few enough to know how far their samplers are from the law.
-const MOST_QUERIES: u64 = 1 << 60;
+const MOST_QUERIES: u64 = (1 << 53) - 2;
 
 /// The public facts of a stream of comparisons. Event: `PureStream(ε)`.
 ///
@@ -38,6 +38,7 @@ pub struct AboveThreshold {
     /// The audits plant wrong ones.
     pub(crate) cutoff: u64,
     scales: Scales,
+    relation: Relation,
     /// Of the threshold, of a query: their tables take longer to compute than a draw.
     samplers: Arc<[DiscreteLaplace; 2]>,
 }
@@ -88,7 +89,7 @@ impl AboveThreshold {
                 .map_err(|_| CuratorError::Noise("the noise of above-threshold is out of range; raise epsilon".into()))
         };
         let samplers = Arc::new([sampler(scales.threshold)?, sampler(scales.query)?]);
-        Ok(Self { epsilon, sensitivity, cutoff, scales, samplers })
+        Ok(Self { epsilon, sensitivity, cutoff, scales, relation, samplers })
     }
 
     /// Laplace scale of the noise of the threshold, in counts.
@@ -115,6 +116,10 @@ impl Interactive for AboveThreshold {
     fn sampler_error(&self) -> Result<f64, CuratorError> {
         // of as many queries as a stream answers at most, and the threshold
         Ok(SamplerError::fine(MOST_QUERIES as f64 + 1.0).total_variation())
+    }
+
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
     }
 
     fn label(&self) -> &'static str {
@@ -156,7 +161,7 @@ impl Comparisons {
     /// before.
     ///
     /// # Errors
-    /// If the stream has ended (after 2^60 answers at the latest), the input is not one count, or its sensitivity exceeds the planned one.
+    /// If the stream has ended (after 2^53 answers at the latest), the input is not one count, or its sensitivity exceeds the planned one.
     pub fn is_above(&mut self, count: &Sensitive<Counts>, threshold: i64) -> Result<Released<bool>, CuratorError> {
         if self.left == 0 || self.queries == 0 {
             return Err(CuratorError::Unforeseen { label: "answers of above-threshold" });

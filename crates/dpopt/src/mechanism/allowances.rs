@@ -3,18 +3,20 @@
 //! Compositions, in whatever way they nest, are lists of their leaves. What samples, or splits into blocks, stays one leaf: it is
 //! taken by a release on such a sample, or by [opening the blocks](super::Blocks), each of which then has allowances of its own.
 
-use crate::sampler_error::{Drawn, SamplerError};
+use crate::sampler_error::{SamplerError, Sum};
 use dpopt_privacy::{Certificate, Event};
 
 /// Of one curator.
 #[derive(Clone)]
 pub(super) struct Allowances {
     leaves: Vec<Leaf>,
-    /// What samplers may be off in all, and what they were so far. `None` if the event speaks of exact laws: of a guarantee
-    /// with δ = 0, which can't pay for any distance, and says so.
-    distance: Option<f64>,
-    drawn: Drawn,
+    /// What samplers may be off in all, and what they were so far. `None` if nobody counts.
+    distance: Option<Sum>,
+    drawn: Sum,
 }
+
+/// What samplers may be off in all where the guarantee has δ = 0: it speaks of exact laws and can't pay for any distance.
+const UNPAID: f64 = 8.881_784_197_001_252e-16; // 2^-50
 
 #[derive(Clone, PartialEq)]
 struct Leaf {
@@ -34,22 +36,22 @@ pub(super) enum Denied {
 impl Allowances {
     /// Of a certificate.
     pub(super) fn certified(certificate: &Certificate) -> Self {
-        let exact = Self::exact(certificate.event());
-        // a certificate with δ > 0 pays for its samplers in δ, or has none
-        let distance = (certificate.budget().delta() > 0.0).then(|| distance(certificate.event(), 1.0));
-        Self { distance, ..exact }
+        let pays = certificate.budget().delta() > 0.0;
+        let distance = if pays { planned(certificate.event()) } else { Sum::default().and(UNPAID, 1.0) };
+        Self { distance: Some(distance), ..Self::exact(certificate.event()) }
     }
 
     /// Of an event whose samplers are taken as exact.
     pub(super) fn exact(event: &Event) -> Self {
         let mut leaves = Vec::new();
         flatten(event, 1, &mut leaves);
-        Self { leaves, distance: None, drawn: Drawn::default() }
+        Self { leaves, distance: None, drawn: Sum::default() }
     }
 
     /// Of a block whose event stands in this one's: samplers are counted where this one counts them.
-    pub(super) fn of_block(&self, event: &Event) -> Self {
-        Self { distance: self.distance.map(|_| distance(event, 1.0)), ..Self::exact(event) }
+    pub(super) fn of_block(&self, event: &Event, pays: bool) -> Self {
+        let own = if pays { planned(event) } else { Sum::default().and(UNPAID, 1.0) };
+        Self { distance: self.distance.map(|_| own), ..Self::exact(event) }
     }
 
     /// True if every leaf was taken.
@@ -81,13 +83,24 @@ impl Allowances {
         Ok(())
     }
 
-    /// Takes the error of a draw that is no release, such as a batch's.
-    pub(super) fn draw(&mut self, error: SamplerError) -> Result<(), Denied> {
-        // what is no number is denied too
-        if self.distance.is_some_and(|most| !(self.drawn.with(error) <= most)) {
+    /// Takes what opened blocks may draw, exactly.
+    pub(super) fn draw_planned(&mut self, event: &Event) -> Result<(), Denied> {
+        let mut drawn = self.drawn;
+        add_planned(event, 1.0, &mut drawn);
+        if self.distance.is_some_and(|most| !drawn.is_within(most)) {
             return Err(Denied::Distance);
         }
-        self.drawn.add(error);
+        self.drawn = drawn;
+        Ok(())
+    }
+
+    /// Takes the error of a draw that is no release, such as a batch's.
+    pub(super) fn draw(&mut self, error: SamplerError) -> Result<(), Denied> {
+        let drawn = self.drawn.and(error.total_variation(), 1.0);
+        if self.distance.is_some_and(|most| !drawn.is_within(most)) {
+            return Err(Denied::Distance);
+        }
+        self.drawn = drawn;
         Ok(())
     }
 }
@@ -96,6 +109,7 @@ impl Allowances {
 fn flatten(event: &Event, times: u64, out: &mut Vec<Leaf>) {
     match event {
         Event::NoOp => {}
+        _ if times == 0 => {}
         Event::Composed { events } => events.iter().for_each(|e| flatten(e, times, out)),
         Event::SelfComposed { event, count } => flatten(event, times.saturating_mul(*count), out),
         Event::Approximate { event, .. } => flatten(event, times, out),
@@ -103,13 +117,22 @@ fn flatten(event: &Event, times: u64, out: &mut Vec<Leaf>) {
     }
 }
 
-/// What samplers may be off in all of `event`, `times` times: what the accountants charge to δ, or less.
-pub(super) fn distance(event: &Event, times: f64) -> f64 {
+/// What samplers may be off in all of `event`: what the accountants charge to δ, or less.
+pub(super) fn planned(event: &Event) -> Sum {
+    let mut sum = Sum::default();
+    add_planned(event, 1.0, &mut sum);
+    sum
+}
+
+fn add_planned(event: &Event, times: f64, sum: &mut Sum) {
     match event {
         // of a number of runs that is secret: they are the door's own
-        Event::RepeatAndSelect { .. } => 0.0,
-        Event::SelfComposed { event, count } => distance(event, times * *count as f64),
-        Event::Approximate { total_variation, event } => total_variation * times + distance(event, times),
-        other => other.children().iter().map(|child| distance(child, times)).sum(),
+        Event::RepeatAndSelect { .. } => {}
+        Event::SelfComposed { event, count } => add_planned(event, times * *count as f64, sum),
+        Event::Approximate { total_variation, event } => {
+            *sum = sum.and(*total_variation, times);
+            add_planned(event, times, sum);
+        }
+        other => other.children().iter().for_each(|child| add_planned(child, times, sum)),
     }
 }

@@ -4,7 +4,6 @@
 //! one event when the blocks are opened; each block then has a curator that knows only its own records: it draws batches
 //! among them, and refuses whatever was not computed on such a batch.
 
-use super::allowances::distance;
 use super::curator::Curator;
 use super::door::{Interactive, Opening, sealed};
 use crate::refused::CuratorError;
@@ -15,14 +14,24 @@ use std::ops::Range;
 /// accountant takes it: a record that comes or goes moves the borders.
 ///
 /// ```
-/// use dpopt::mechanism::{Blocks, Curator, Interactive};
-/// use dpopt::{noise::NoiseSource, privacy::{Budget, Event, Neighbours, Relation, certify}};
-/// // two halves of the records, each with one Gaussian release: the price of one
-/// let blocks = Blocks::new(1000, vec![Event::gaussian(4.0); 2])?;
+/// use dpopt::mechanism::{Blocks, ClippedVectors, Curator, Gaussian, Interactive, SamplerError};
+/// use dpopt::noise::{Grid, NoiseSource};
+/// use dpopt::privacy::{Budget, Event, Neighbours, Relation, certify};
+/// // the sum of one number per record, of each half of the records: two answers for the price of one
+/// let numbers = vec![0.5; 1000];
+/// let half = SamplerError::rounded(1.0).on(Event::gaussian(5.0));
+/// let blocks = Blocks::new(1000, vec![half; 2])?;
 /// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6)?);
 /// let mut curator = Curator::new(&certify(&blocks.event(), terms)?, NoiseSource::secure()?);
-/// let halves = curator.open(&blocks)?;
-/// assert_eq!(halves[1].block(), Some(500..1000));
+/// let (grid, mut sums) = (Grid::for_sum(1.0, 5.0, 1000, 1), Vec::new());
+/// for mut half in curator.open(&blocks)? {
+///     let records: Vec<usize> = half.block().into_iter().flatten().collect();
+///     let batch = half.all_of(1000)?;
+///     let clipped = ClippedVectors::new(1.0, grid)?;
+///     let sum = clipped.sum_batch(batch, records.len(), 1, |i, out| out.push(numbers[records[i]]))?;
+///     sums.push(half.release(&Gaussian::new(5.0, 1.0, grid, 1, "sum"), &sum)?.into_inner()[0]);
+/// }
+/// assert!(sums.iter().all(|sum| (sum - 250.0).abs() < 60.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -62,16 +71,21 @@ impl Interactive for Blocks {
         "disjoint blocks of records"
     }
 
-    /// What each block may draw, of all of them.
+    /// Opening draws nothing; what the blocks may draw is set aside for them when they are opened.
     fn sampler_error(&self) -> Result<f64, CuratorError> {
-        Ok(distance(&self.event(), 1.0))
+        Ok(0.0)
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<Vec<Curator>, CuratorError> {
-        let Opening { noise, allowances, seen } = opening;
+        let Opening { noise, allowances, pays, relation, seen } = opening;
+        if pays {
+            // the event as the certificate has it: nothing is rounded twice
+            let denied = |_| CuratorError::Inexact { label: self.label() };
+            allowances.draw_planned(&self.event()).map_err(denied)?;
+        }
         let block = |(b, event)| {
-            let own = allowances.of_block(event);
-            Curator::of_block(own, self.records, self.positions(b), noise.child(), seen.clone())
+            let own = allowances.of_block(event, pays);
+            Curator::of_block(own, self.records, self.positions(b), relation, noise.child(), seen.clone())
         };
         Ok(self.events.iter().enumerate().map(block).collect())
     }

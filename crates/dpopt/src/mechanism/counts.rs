@@ -164,6 +164,7 @@ pub struct Choice {
     /// Between neighbours: the former, doubled under replace-one.
     moved: u64,
     monotone: bool,
+    relation: Relation,
 }
 
 impl Choice {
@@ -189,7 +190,7 @@ impl Choice {
         let moved = sensitivity.checked_mul(neighbours).filter(|m| m.checked_mul(2).is_some());
         let moved =
             moved.ok_or_else(|| CuratorError::Noise("the sensitivity of the scores is too large; lower it".into()))?;
-        Ok(Self { law, epsilon, sensitivity, moved, monotone })
+        Ok(Self { law, epsilon, sensitivity, moved, monotone, relation })
     }
 }
 
@@ -209,6 +210,10 @@ impl Mechanism for Choice {
 
     fn sampler_error(&self, input: &Counts) -> f64 {
         SamplerError::fine(input.values.len() as f64).total_variation()
+    }
+
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
     }
 
     fn label(&self) -> &'static str {

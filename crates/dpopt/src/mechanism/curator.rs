@@ -14,7 +14,7 @@ use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
 use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
-use dpopt_privacy::{Certificate, Event};
+use dpopt_privacy::{Certificate, Event, Relation};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -36,6 +36,10 @@ pub struct Curator {
     /// No other curator of the process has this number: it ties batches to the one that drew them.
     number: u64,
     allowances: Allowances,
+    /// Of the certificate; `None` for an event alone.
+    relation: Option<Relation>,
+    /// Whether the certificate has a δ to pay samplers from.
+    pays: bool,
     /// The records it may release of, of how many; `None` for all.
     block: Option<(usize, Range<usize>)>,
     noise: NoiseSource,
@@ -52,7 +56,11 @@ const KINDS: usize = 64;
 impl Curator {
     /// Opens a run for a certified event. A file ledger must have been charged before.
     pub fn new(certificate: &Certificate, noise: NoiseSource) -> Self {
-        Self::with(Allowances::certified(certificate), noise)
+        Self {
+            relation: Some(certificate.relation()),
+            pays: certificate.budget().delta() > 0.0,
+            ..Self::with(Allowances::certified(certificate), noise)
+        }
     }
 
     /// For an event whose samplers are taken as exact.
@@ -65,17 +73,29 @@ impl Curator {
         allowances: Allowances,
         records: usize,
         positions: Range<usize>,
+        relation: Option<Relation>,
         noise: NoiseSource,
         seen: Option<Seen>,
     ) -> Self {
-        Self { block: Some((records, positions)), seen, ..Self::with(allowances, noise) }
+        Self { block: Some((records, positions)), relation, seen, ..Self::with(allowances, noise) }
     }
 
     fn with(allowances: Allowances, noise: NoiseSource) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (records, unused) = (Vec::new(), BTreeSet::new());
-        Self { number, allowances, block: None, noise, records, batches: 0, unused, seen: None }
+        Self {
+            number,
+            allowances,
+            relation: None,
+            pays: true,
+            block: None,
+            noise,
+            records,
+            batches: 0,
+            unused,
+            seen: None,
+        }
     }
 
     /// The positions of the block that it may release of; `None` for all records.
@@ -193,6 +213,7 @@ impl Curator {
         mechanism: &M,
         input: &Sensitive<M::Input>,
     ) -> Result<Released<M::Output>, CuratorError> {
+        self.same_relation(mechanism.relation(), mechanism.label())?;
         mechanism.check(input.expose())?;
         let mut event = mechanism.event();
         let batch = mechanism.batch(input.expose());
@@ -227,8 +248,25 @@ impl Curator {
         if self.block.is_some() {
             return Err(CuratorError::OutsideBlock { label: mechanism.label() });
         }
+        self.same_relation(mechanism.relation(), mechanism.label())?;
         self.charge(&mechanism.event(), mechanism.sampler_error()?, mechanism.label())?;
-        mechanism.start(Opening { noise: &mut self.noise, allowances: &self.allowances, seen: self.seen.clone() })
+        mechanism.start(Opening {
+            noise: &mut self.noise,
+            allowances: &mut self.allowances,
+            relation: self.relation,
+            pays: self.pays,
+            seen: self.seen.clone(),
+        })
+    }
+
+    /// Refuses noise that was made for another relation than the certificate's: the events may be alike.
+    fn same_relation(&self, made_for: Option<Relation>, label: &'static str) -> Result<(), CuratorError> {
+        match (made_for, self.relation) {
+            (Some(made_for), Some(certified)) if made_for != certified => {
+                Err(CuratorError::OtherRelation { label, made_for, certified })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What has been released so far.

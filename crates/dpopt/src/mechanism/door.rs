@@ -5,7 +5,7 @@ use super::batch::BatchId;
 use super::seen::Seen;
 use crate::refused::CuratorError;
 use dpopt_noise::NoiseSource;
-use dpopt_privacy::Event;
+use dpopt_privacy::{Event, Relation};
 
 /// A randomised function with a known event. Sealed: only this crate's mechanisms are doors.
 ///
@@ -37,6 +37,10 @@ pub trait Mechanism: sealed::Sealed {
     fn label(&self) -> &'static str;
     /// Refuses an input whose *public* description (clip norm, grid, dimension) is not what the noise was made for.
     fn check(&self, input: &Self::Input) -> Result<(), CuratorError>;
+    /// The relation that its noise was made for, where the event does not say it: another certificate's is refused.
+    fn relation(&self) -> Option<Relation> {
+        None
+    }
     /// The batch that `input` was computed on, if any.
     fn batch(&self, _input: &Self::Input) -> Option<BatchId> {
         None
@@ -74,6 +78,10 @@ pub trait Interactive: sealed::Sealed {
     fn sampler_error(&self) -> Result<f64, CuratorError>;
     /// For the ledger table.
     fn label(&self) -> &'static str;
+    /// As [`Mechanism::relation`].
+    fn relation(&self) -> Option<Relation> {
+        None
+    }
     /// Opens it. Called by the curator only, after the charge.
     fn start(&self, opening: Opening<'_>) -> Result<Self::Opened, CuratorError>;
 }
@@ -82,7 +90,11 @@ pub trait Interactive: sealed::Sealed {
 pub struct Opening<'a> {
     pub(super) noise: &'a mut NoiseSource,
     /// What is left of the plan, the charge taken.
-    pub(super) allowances: &'a Allowances,
+    pub(super) allowances: &'a mut Allowances,
+    /// Whether the certificate has a δ to pay samplers from.
+    pub(super) pays: bool,
+    /// Of the certificate; `None` for an event alone.
+    pub(super) relation: Option<Relation>,
     /// Of a watched curator: what the door lets out goes here too.
     pub(super) seen: Option<Seen>,
 }

@@ -183,6 +183,10 @@ impl SparseGradient for EmbeddingGradient {
         self.quantizer.clip_norm()
     }
 
+    fn grid(&self) -> Grid {
+        self.quantizer.grid()
+    }
+
     fn weights(&self, features: usize) -> usize {
         if features == self.features { self.length } else { 0 }
     }

@@ -60,14 +60,19 @@ impl Mechanism for GibbsDraw {
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
-        // rows have norm at most R, and the slope of the loss is bounded for every target
-        let slope = self.loss.facts().lipschitz.unwrap_or(f64::INFINITY);
+        // rows have norm at most R, and the slope of the loss is bounded for every target; without convexity there is no theorem
+        let facts = self.loss.facts();
+        let slope = facts.lipschitz.filter(|_| facts.convex).unwrap_or(f64::INFINITY);
         let difference = self.scale * gibbs::difference_lipschitz(slope * self.row_norm, self.relation);
         gibbs::event(difference, self.scale * self.regularization)
     }
 
     fn sampler_error(&self, _input: &Examples) -> f64 {
         self.distance
+    }
+
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
     }
 
     fn label(&self) -> &'static str {

@@ -95,6 +95,10 @@ impl Mechanism for LabelSelection {
         SAMPLER_ERROR
     }
 
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
+    }
+
     fn label(&self) -> &'static str {
         "class labels"
     }

@@ -91,6 +91,10 @@ impl Mechanism for PerturbedObjective {
         SamplerError::rounded(3.0 * self.dimension as f64).total_variation()
     }
 
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
+    }
+
     fn label(&self) -> &'static str {
         "minimiser of the perturbed objective"
     }

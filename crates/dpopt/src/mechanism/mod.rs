@@ -36,6 +36,7 @@ mod vectors;
 mod vertex;
 
 pub use crate::refused::CuratorError;
+pub use crate::sampler_error::SamplerError;
 pub use above_threshold::{AboveThreshold, Comparisons};
 pub use batch::{BatchId, FixedBatch, PoissonBatch};
 pub use blocks::Blocks;

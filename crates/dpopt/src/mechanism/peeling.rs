@@ -15,7 +15,7 @@ use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use dpopt_noise::{Chosen, LaplaceMaximum, LeveledChoice, NoiseSource, Purpose, unnamed_index};
-use dpopt_privacy::Event;
+use dpopt_privacy::{Event, Relation};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -135,6 +135,10 @@ impl Mechanism for FeaturePick {
 
     fn sampler_error(&self, _input: &FeatureScores) -> f64 {
         SamplerError::rounded(1.0).total_variation()
+    }
+
+    fn relation(&self) -> Option<Relation> {
+        Some(self.facts.relation)
     }
 
     fn label(&self) -> &'static str {

@@ -127,6 +127,10 @@ impl Mechanism for Quantiles {
         Self::sampler_error_of(self.levels.len())
     }
 
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
+    }
+
     fn label(&self) -> &'static str {
         "quantiles"
     }

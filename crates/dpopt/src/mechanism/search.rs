@@ -66,7 +66,7 @@ impl Interactive for VouchedSearch {
     }
 
     fn label(&self) -> &'static str {
-        "private search"
+        "private selection"
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<Searching, CuratorError> {

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
+use dpopt_noise::{Grid, LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
 use dpopt_privacy::Event;
 use std::marker::PhantomData;
 
@@ -24,6 +24,8 @@ pub(crate) trait SparseGradient: Sync {
 
     /// C.
     fn clip_norm(&self) -> f64;
+    /// What its integers are multiples of.
+    fn grid(&self) -> Grid;
     /// Number of weights for so many features.
     fn weights(&self, features: usize) -> usize;
     /// Fresh buffers.
@@ -96,7 +98,7 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
         if !(self.lazy.noise_std >= self.noise_multiplier * self.clip_norm) {
             return Err(CuratorError::LessNoise { label: self.label() });
         }
-        if self.gradient.weights(input.columns()) != self.lazy.dimension {
+        if self.gradient.weights(input.columns()) != self.lazy.dimension || self.gradient.grid() != self.lazy.grid {
             return Err(CuratorError::Shape);
         }
         Ok(())
@@ -142,6 +144,10 @@ impl SparseGradient for ClippedGradient {
 
     fn clip_norm(&self) -> f64 {
         self.clip_norm()
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid()
     }
 
     fn weights(&self, features: usize) -> usize {

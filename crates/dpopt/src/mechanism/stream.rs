@@ -150,6 +150,9 @@ impl Interactive for StreamPlan {
     }
 
     fn sampler_error(&self) -> Result<f64, CuratorError> {
+        if self.shape.batches == 0 || self.shape.steps == 0 {
+            return Err(CuratorError::Shape);
+        }
         self.shape.total_variation(self.noise_std()?, self.gradient.grid(), self.dimension)
     }
 

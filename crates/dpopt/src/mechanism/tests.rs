@@ -378,6 +378,39 @@ fn blocks_pay_for_their_samplers_and_have_noise_of_their_own() {
     assert!(noises[0].iter().zip(&noises[1]).all(|(a, b)| a != b));
 }
 
+/// The event of a choice does not say for which relation its noise was made: the curator asks.
+#[test]
+fn noise_made_for_another_relation_is_refused() {
+    let pure = Budget::new(1.0, 0.0).unwrap();
+    let choice = |relation| Choice::new(ChoiceLaw::Exponential, 1.0, 1, false, relation).unwrap();
+    let event = choice(Relation::ReplaceOne).event();
+    let certificate = certify(&event, Neighbours::of_records(Relation::ReplaceOne).within(pure)).unwrap();
+    let mut curator = Curator::new(&certificate, NoiseSource::insecure(1));
+    let scores = Counts::declared(vec![3, 4], 1.0);
+    assert!(matches!(curator.release(&choice(Relation::ZeroOut), &scores), Err(CuratorError::OtherRelation { .. })));
+    let comparisons = AboveThreshold::new(1.0, 1, 3, false, Relation::ZeroOut).unwrap();
+    assert!(matches!(curator.open(&comparisons), Err(CuratorError::OtherRelation { .. })));
+    assert!(curator.release(&choice(Relation::ReplaceOne), &scores).is_ok());
+}
+
+/// Also where the blocks' part is so much larger than the rest that f64 can't hold both.
+#[test]
+fn opened_blocks_leave_the_run_what_it_paid_for() {
+    let (n, each) = (10, 2f64.powi(-110));
+    let room = 1.0 + 2f64.powi(-40);
+    let block = Event::gaussian(30.0).approximate(1e8 * each * room);
+    let blocks = Blocks::new(n, vec![block; 2]).unwrap();
+    let rest = Event::gaussian(2.0).approximate(7.0 * each * room);
+    let mut curator = Curator::new(&certified(&Event::composed(vec![blocks.event(), rest])), NoiseSource::insecure(1));
+    assert!(curator.open(&blocks).is_ok());
+    let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
+    assert!(curator.release(&gaussian(2.0, 0.5, 7), &gradient(0.5).sum(&examples, &[0.0; 7])).is_ok());
+    // and what is taken no times is no release
+    let none = Event::gaussian(1.0).self_composed(0);
+    let law = dpopt_noise::Repetitions::negative_binomial(1.0, 5.0).unwrap();
+    assert!(matches!(curator.open(&VouchedSearch::new(none, law)), Err(CuratorError::Unforeseen { .. })));
+}
+
 /// A mechanism whose noise is made smaller says so itself: its event is another one, which no plan foresees.
 #[test]
 fn less_noise_is_another_event() {

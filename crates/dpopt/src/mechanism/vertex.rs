@@ -233,6 +233,10 @@ impl Mechanism for VertexChoice {
         SamplerError::rounded(1.0).total_variation()
     }
 
+    fn relation(&self) -> Option<Relation> {
+        Some(self.facts.relation)
+    }
+
     fn label(&self) -> &'static str {
         "vertex of the l1 ball"
     }

@@ -81,6 +81,13 @@ fn net_size(dimension: usize, support: usize, values: f64) -> f64 {
     total
 }
 
+/// Positive multiples of the spacing within the radius, as [`net`] counts them: a rounded quotient may miss one.
+fn values_within(radius: f64, spacing: f64) -> f64 {
+    let quotient = (radius / spacing).floor();
+    let value = (quotient + 1.0) * spacing;
+    if value * value > radius * radius { quotient } else { quotient + 1.0 }
+}
+
 /// All points of the net, as (column, value) lists: at most `support` non-zeros, values multiples of `spacing`, norm at most
 /// `radius`. A public list in a public order.
 fn net(dimension: usize, support: usize, spacing: f64, radius: f64) -> Vec<Vec<(u32, f64)>> {
@@ -163,7 +170,7 @@ impl Algorithm for SparseExponential {
         let published = ((radius / tau).powi(2).floor().min(dimension as f64) as usize).max(1);
         let support = self.support.unwrap_or(published).clamp(1, dimension);
         let spacing = positive("the spacing", self.spacing.unwrap_or(2.0 * tau / (support as f64).sqrt()))?.min(radius);
-        let points = net_size(dimension, support, 2.0 * (radius / spacing).floor());
+        let points = net_size(dimension, support, 2.0 * values_within(radius, spacing));
         if points > LARGEST_NET || points * n > MOST_EVALUATIONS {
             return Err(NotApplicable::Problem(format!(
                 "its net of {support}-sparse weights has up to {:.3e} points: at most {LARGEST_NET:.0e} (and \
@@ -246,6 +253,10 @@ mod tests {
     fn nets_are_complete_and_counted() {
         // d = 3, one non-zero out of ±1, ±2, and the zero point
         assert_eq!(net(3, 1, 1.0, 2.5).len(), 13);
+        // a quotient that rounds below a whole number
+        let spacing = 0.333_333_333_333_333_37;
+        assert_eq!(((1.0f64 / spacing).floor(), values_within(1.0, spacing)), (2.0, 3.0));
+        assert_eq!(net(2, 1, spacing, 1.0).len() as f64, net_size(2, 1, 2.0 * values_within(1.0, spacing)));
         assert_eq!(net_size(3, 1, 4.0), 13.0);
         // two non-zeros: of the 4·4 pairs per pair of columns only (±1, ±1), (±1, ±2), (±2, ±1) are short enough
         assert_eq!(net(3, 2, 1.0, 2.5).len(), 13 + 3 * 12);

@@ -129,6 +129,10 @@ fn a_lazy_run_with_less_noise_than_its_event_says_is_refused() {
     let quiet = DescentSchedule { noise_std: 0.5 * planned.noise_std, ..planned.clone() };
     let refused = curator.release(&mechanism(&quiet), &data).map(drop);
     assert!(matches!(refused, Err(CuratorError::LessNoise { .. })), "{refused:?}");
+    // gradients on a finer grid than the noise's would be scaled up against it
+    let mut finer = mechanism(planned);
+    finer.gradient = ClippedGradient::new(LOGISTIC, planned.clip_norm, Grid::new(planned.grid_exponent - 4)).unwrap();
+    assert_eq!(curator.release(&finer, &data).map(drop), Err(CuratorError::Shape));
     for other in [
         DescentSchedule { noise_multiplier: 0.5 * planned.noise_multiplier, ..quiet },
         DescentSchedule { sampling_probability: 0.2, ..planned.clone() },

@@ -47,6 +47,10 @@ fn plan(problem: &Problem, epsilon: f64, regularization: Option<f64>) -> Plan<Gi
     options.plan(problem, budget(epsilon)).unwrap()
 }
 
+fn plan_of(problem: &Problem) -> Plan<GibbsSchedule> {
+    plan(problem, 1.0, None)
+}
+
 fn examples(n: usize, d: usize, seed: u64) -> Examples {
     let mut random = Lcg::new(seed);
     let mut examples = Examples { rows: Rows::new(d), targets: Vec::new() };
@@ -301,11 +305,22 @@ fn a_mechanism_refuses_rows_it_was_not_made_for() {
     let colder = GibbsDraw { scale: 2.0 * planned.scale, ..planned.clone() };
     let flatter = GibbsDraw { regularization: 0.5 * planned.regularization, ..planned.clone() };
     let steeper = GibbsDraw { loss: Loss::Huber { threshold: 2.0 }, ..planned.clone() };
-    let replaced = GibbsDraw { relation: Relation::ReplaceOne, ..planned.clone() };
-    for planted in [colder, flatter, steeper, replaced] {
+    for planted in [colder, flatter, steeper] {
         let refused = curator.release(&planted, &data).map(drop);
         assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
     }
+    // a loss that is not convex has no theorem
+    let bent = GibbsDraw { loss: Loss::Sigmoid, ..planned.clone() };
+    assert_eq!(bent.event(), dpopt_privacy::Event::NonPrivate);
+    // noise made for another relation, also where the event comes out the same
+    let replaced = Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..facts.clone() };
+    let for_two = plan_of(&replaced);
+    let right = for_two.schedule.mechanism(&replaced);
+    let hot = GibbsDraw { relation: Relation::ZeroOut, scale: 4.0 * right.scale, ..right.clone() };
+    assert_eq!(hot.event(), right.event());
+    let mut other = Curator::new(&for_two.summary.certificate, NoiseSource::insecure(1));
+    assert!(matches!(other.release(&hot, &data), Err(CuratorError::OtherRelation { .. })));
+    assert!(other.release(&right, &data).is_ok());
     // a chain further from its law than what was paid for
     let shorter = GibbsDraw { distance: 2.0 * planned.distance, ..planned.clone() };
     assert!(matches!(curator.release(&shorter, &data), Err(CuratorError::Inexact { .. })));
