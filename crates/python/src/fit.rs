@@ -156,11 +156,15 @@ fn over() -> PyErr {
 
 #[pymethods]
 impl FitRun {
-    /// Which of the labels that occur, each so many times, are frequent enough to be known: their places.
-    fn labels(&self, py: Python<'_>, counts: Vec<u64>) -> PyResult<Vec<usize>> {
+    /// Which of the labels that occur, each so many times, are frequent enough to be known: their places; None if they are
+    /// fewer than two, which is an answer and no failure.
+    fn labels(&self, py: Python<'_>, counts: Vec<u64>) -> PyResult<Option<Vec<usize>>> {
         py.detach(|| {
             let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            run.as_mut().ok_or_else(over)?.find_labels(counts).map_err(fit_error)
+            match run.as_mut().ok_or_else(over)?.find_labels(counts) {
+                Err(why) if why.is_an_answer() => Ok(None),
+                found => found.map(Some).map_err(fit_error),
+            }
         })
     }
 

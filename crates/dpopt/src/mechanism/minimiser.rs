@@ -132,3 +132,87 @@ impl Mechanism for PerturbedObjective {
         Ok(units.into_iter().map(|u| self.closing_grid.to_f64(u)).collect())
     }
 }
+
+/// argmin Σφ + (λ/2)‖θ‖² with Gaussian noise for how far one record moves it: L/λ, and what the solver and the grid add.
+/// Event: `Gaussian(z)`.
+#[derive(Clone, Debug)]
+pub(crate) struct PerturbedMinimiser {
+    pub(crate) loss: Loss,
+    /// R: the noise is made for rows of at most this norm.
+    pub(crate) row_norm: f64,
+    /// d, of all outputs.
+    pub(crate) dimension: usize,
+    /// λ of the sum objective.
+    pub(crate) regularization: f64,
+    /// τ: certified norm of the gradient at the answer, and the steps within which it is reached.
+    pub(crate) accuracy: Accuracy,
+    /// z: noise over the sensitivity.
+    pub(crate) noise_multiplier: f64,
+    pub(crate) grid: Grid,
+    /// Largest |target| of regression losses; targets are clamped to it.
+    pub(crate) target_bound: f64,
+}
+
+impl PerturbedMinimiser {
+    /// How far one record's presence moves the rounded answer; infinite for a loss that no theorem covers.
+    pub(crate) fn sensitivity(&self) -> f64 {
+        let facts = self.loss.facts();
+        let slope = facts.lipschitz.filter(|_| facts.convex).unwrap_or(f64::INFINITY);
+        let bare = (slope * self.row_norm + 2.0 * self.accuracy.tolerance) / self.regularization;
+        (bare + self.grid.step() * (self.dimension as f64).sqrt()) * (1.0 + 1e-12)
+    }
+
+    /// Of each weight's noise.
+    pub(crate) fn noise_std(&self) -> f64 {
+        self.sensitivity() * self.noise_multiplier
+    }
+}
+
+impl sealed::Sealed for PerturbedMinimiser {}
+
+impl Mechanism for PerturbedMinimiser {
+    type Input = Examples;
+    type Output = Vec<f64>;
+
+    fn event(&self) -> Event {
+        Event::gaussian(self.noise_multiplier)
+    }
+
+    fn sampler_error(&self, _input: &Examples) -> f64 {
+        SamplerError::rounded(self.dimension as f64).total_variation()
+    }
+
+    fn label(&self) -> &'static str {
+        "regularised minimiser"
+    }
+
+    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+        if input.rows.norm_bound() > self.row_norm {
+            return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
+        }
+        if self.loss.outputs() * input.rows.columns() != self.dimension {
+            return Err(CuratorError::Shape);
+        }
+        Ok(())
+    }
+
+    fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
+        Some(output)
+    }
+
+    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+        let objective = Objective {
+            rows: &input.rows,
+            targets: &input.targets,
+            row_norm: self.row_norm,
+            loss: self.loss,
+            regularization: self.regularization,
+            linear: &vec![0.0; self.dimension],
+            target_bound: self.target_bound,
+        };
+        let minimiser = minimise(&objective, self.accuracy).theta.rounded();
+        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
+        add_rounded_gaussian(&mut units, self.noise_std(), self.grid, noise)?;
+        Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
+    }
+}

@@ -50,7 +50,7 @@ pub use gradient::{ClippedGradient, GridSum, target_moment};
 pub(crate) use l1_recovery::SOLVER_SHARE;
 pub use labels::LabelSelection;
 pub use matrix::{SecondMoment, symmetric_matrix};
-pub(crate) use minimiser::PerturbedObjective;
+pub(crate) use minimiser::{PerturbedMinimiser, PerturbedObjective};
 pub(crate) use moments::{FeatureMoments, moment_bound};
 pub use peeling::PeelingLaw;
 pub(crate) use peeling::{FeaturePick, FeatureScores};

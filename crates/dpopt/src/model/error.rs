@@ -1,6 +1,7 @@
 //! Why a fit stops.
 
 use crate::data::DataError;
+use crate::mechanism::CuratorError;
 use crate::optimize::RunError;
 use crate::plan::NotApplicable;
 use crate::session::SessionError;
@@ -41,6 +42,17 @@ pub enum FitError {
     /// The run stopped after the ledger was charged.
     #[error("{0}; the ledger keeps the charge of this run")]
     Spent(Box<FitError>),
+}
+
+impl FitError {
+    /// Whether a release succeeded, and its private answer is that nothing could be found: an outcome, and no failure.
+    pub fn is_an_answer(&self) -> bool {
+        match self {
+            Self::Spent(why) => why.is_an_answer(),
+            Self::Run(RunError::Curator(CuratorError::Unusable(_))) => true,
+            _ => false,
+        }
+    }
 }
 
 pub(crate) fn same_count(given: u64, counted: u64) -> Result<(), FitError> {

@@ -8,14 +8,14 @@ use super::planning::{
 };
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{Gaussian, GridSum};
+use crate::mechanism::PerturbedMinimiser;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
 use crate::solver::{Accuracy, Objective, minimise};
-use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -50,6 +50,22 @@ pub struct OutputSchedule {
     pub noise_std: f64,
     /// log2 of the grid step h.
     pub grid_exponent: i32,
+}
+
+impl OutputSchedule {
+    /// The release: sensitivity and noise are its own.
+    pub(crate) fn mechanism(&self, problem: &Problem) -> PerturbedMinimiser {
+        PerturbedMinimiser {
+            loss: self.loss,
+            row_norm: problem.row_norm,
+            dimension: problem.weights(),
+            regularization: self.regularization,
+            accuracy: Accuracy { tolerance: self.tolerance, steps: self.most_solver_steps },
+            noise_multiplier: self.noise_multiplier,
+            grid: Grid::new(self.grid_exponent),
+            target_bound: TARGET_BOUND,
+        }
+    }
 }
 
 /// Refuses a shift of a loss that is not logistic, and a slope bound of one that has its own.
@@ -123,8 +139,19 @@ impl Algorithm for OutputPerturbation {
         let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
         let bare = (lipschitz + 2.0 * tolerance) / regularization;
         let grid = closing_grid(bare * noise_multiplier, bare, dimension);
-        let sensitivity = (bare + grid.step() * (dimension as f64).sqrt()) * (1.0 + 1e-12);
-        let noise_std = sensitivity * noise_multiplier;
+        let mut schedule = OutputSchedule {
+            loss,
+            regularization,
+            tolerance,
+            most_solver_steps: steps,
+            sensitivity: 0.0,
+            noise_multiplier,
+            noise_std: 0.0,
+            grid_exponent: grid.exponent(),
+        };
+        let mechanism = schedule.mechanism(problem);
+        (schedule.sensitivity, schedule.noise_std) = (mechanism.sensitivity(), mechanism.noise_std());
+        let noise_std = schedule.noise_std;
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,
@@ -146,32 +173,14 @@ impl Algorithm for OutputPerturbation {
                 .collect(),
                 warnings: Vec::new(),
             },
-            schedule: OutputSchedule {
-                loss,
-                regularization,
-                tolerance,
-                most_solver_steps: steps,
-                sensitivity,
-                noise_multiplier,
-                noise_std,
-                grid_exponent: grid.exponent(),
-            },
+            schedule,
         })
     }
 
     fn run(&self, plan: &Plan<OutputSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
         let Run { problem, examples, curator, progress } = run;
-        let schedule = &plan.schedule;
-        let dimension = problem.weights();
-        let grid = Grid::new(schedule.grid_exponent);
         progress.start(Self::NAME, 1);
-        let accuracy = Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps };
-        let minimiser =
-            certified_minimiser(examples.expose(), problem.row_norm, schedule.loss, schedule.regularization, accuracy);
-        let query = Sensitive::new(GridSum::of_query(minimiser.into_iter(), grid, schedule.sensitivity));
-        let mechanism =
-            Gaussian::new(schedule.noise_multiplier, schedule.sensitivity, grid, dimension, "regularised minimiser");
-        let released = curator.release(&mechanism, &query)?;
+        let released = curator.release(&plan.schedule.mechanism(problem), examples)?;
         progress.tick();
         progress.finish();
         Ok(released.map(Solution::from))

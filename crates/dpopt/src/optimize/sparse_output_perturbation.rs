@@ -6,12 +6,12 @@
 //! loss is no longer than that of the loss itself, so a ball that holds the latter holds the former.
 
 use super::output_perturbation::{certified_minimiser, closing_grid, smooth_loss};
-use super::planning::{SamplerError, accuracy, check_problem, most_rows_assumption, noise, positive};
+use super::planning::{SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::geometry::nearest_in_l2_ball;
 use crate::loss::Loss;
-use crate::mechanism::{Gaussian, GridSum, L1Sum, Laplace};
+use crate::mechanism::{L1Sum, Laplace, PerturbedMinimiser};
 use crate::optimize::algorithm::Traits;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
@@ -277,24 +277,31 @@ impl Algorithm for SparseOutputPerturbation {
         let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;
         let (dimension, grid) = (problem.weights(), Grid::new(s.grid_exponent));
-        let label = "regularised minimiser";
+        let accuracy = Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps };
         progress.start(Self::NAME, 1);
-        let minimiser = |examples: &Examples| {
-            let accuracy = Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps };
-            certified_minimiser(examples, problem.row_norm, s.loss, s.regularization, accuracy).into_iter()
-        };
         let noisy = match s.noise {
             NoiseLaw::Gaussian => {
-                let query = GridSum::of_query(minimiser(examples.expose()), grid, s.sensitivity);
-                let mechanism = Gaussian::new(s.noise_multiplier, s.sensitivity, grid, dimension, label);
-                curator.release(&mechanism, &Sensitive::new(query))?
+                let mechanism = PerturbedMinimiser {
+                    loss: s.loss,
+                    row_norm: problem.row_norm,
+                    dimension,
+                    regularization: s.regularization,
+                    accuracy,
+                    noise_multiplier: s.noise_multiplier,
+                    grid,
+                    target_bound: TARGET_BOUND,
+                };
+                curator.release(&mechanism, examples)?
             }
             NoiseLaw::Laplace => {
                 let examples = examples.expose();
                 let enforced =
                     Examples { rows: examples.rows.within_l1(s.row_l1_norm), targets: examples.targets.clone() };
-                let query = L1Sum::of_query(minimiser(&enforced), grid, s.sensitivity);
-                let mechanism = Laplace::new(s.noise_multiplier, s.sensitivity, grid, dimension).labelled(label);
+                let minimiser =
+                    certified_minimiser(&enforced, problem.row_norm, s.loss, s.regularization, accuracy).into_iter();
+                let query = L1Sum::of_query(minimiser, grid, s.sensitivity);
+                let mechanism =
+                    Laplace::new(s.noise_multiplier, s.sensitivity, grid, dimension).labelled("regularised minimiser");
                 curator.release(&mechanism, &Sensitive::new(query))?
             }
         };

@@ -76,11 +76,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
 
     def _found(self, y: np.ndarray, run: Any) -> Reading:
         occurring, counts = distinct(y)
-        kept: list[int] | None = None
-        try:
-            kept = run.labels(counts.tolist())
-        except _core.PrivacyError:
-            pass
+        kept = run.labels(counts.tolist())
         if kept is None:
             raise _core.PrivacyError(
                 "fewer than two class labels were frequent enough to be released privately (their share of the budget is "

@@ -9,7 +9,7 @@ use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
 use crate::mechanism::Mechanism;
 use crate::optimize::{
-    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation,
+    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     SufficientStatistics, newton_step,
 };
 use crate::plan::Problem;
@@ -108,7 +108,10 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         let algorithm = OutputPerturbation { regularization: Some(5.0), shift: Some(0.0), clip_norm: None };
         Subject::new(algorithm, problem(400, 1, LOGISTIC), (4.377, 1e-5), crowd(400, 0.05))
     };
-    let (right, wrong) = (subject(), subject().altered(|s| s.sensitivity *= 0.5));
+    // noise for half of it, by its own word
+    let halved = |s: &mut OutputSchedule, _: &Problem| s.noise_multiplier *= 0.5;
+    let wrong = subject().altered_and_opened(halved, |s, problem| s.mechanism(problem).event());
+    let right = subject();
     bugs.push(PlantedBug::counting(
         (
             "17.output",
