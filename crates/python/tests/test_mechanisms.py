@@ -72,7 +72,8 @@ def test_audit_passes_on_the_code_and_catches_a_quarter_of_the_noise():
         from dpopt import _core
 
         z = accounting.calibrate(accounting.GaussianDpEvent, 2.0, 1e-3).value * noise_share
-        price = (accounting.GaussianDpEvent(z).to_json(), 1e3, 1e-3, "zero-out")
+        drawn = accounting.ApproximateDpEvent(2.0**-110, accounting.GaussianDpEvent(z))
+        price = (drawn.to_json(), 1e3, 1e-3, "zero-out")
         session = lambda: _core.Session("audit", "sum", price, None, None)  # noqa: E731
         sample = lambda data: _core.gaussian_sum(data, 1.0, z, 1, session())[0]  # noqa: E731
         return [[sample(data) for _ in range(8000)] for data in (np.ones((1, 1)), np.zeros((1, 1)))]
@@ -114,7 +115,12 @@ def test_every_release_says_its_event_bound_and_record():
 def test_a_release_that_its_certificate_does_not_foresee_is_refused():
     from dpopt import _core
 
-    price = (accounting.GaussianDpEvent(5.0).to_json(), 10.0, 1e-6, "zero-out")
+    exact = accounting.GaussianDpEvent(5.0)
+    price = (accounting.ApproximateDpEvent(2.0**-110, exact).to_json(), 10.0, 1e-6, "zero-out")
+    # delta has nothing for the sampler
+    with pytest.raises(dpopt.PrivacyError, match="exact laws"):
+        unpaid = (exact.to_json(), *price[1:])
+        _core.gaussian_sum(np.ones((3, 1)), 1.0, 5.0, 3, _core.Session("run", "sum", unpaid, None, None))
     with pytest.raises(dpopt.PrivacyError, match="does not foresee"):
         _core.gaussian_sum(np.ones((3, 1)), 1.0, 4.0, 3, _core.Session("run", "sum", price, None, None))
     with pytest.raises(dpopt.BudgetExceeded):
