@@ -48,9 +48,10 @@ impl Allowances {
         Self { leaves, distance: None, drawn: Sum::default() }
     }
 
-    /// Of a block whose event stands in this one's: samplers are counted where this one counts them.
-    pub(super) fn of_block(&self, event: &Event, pays: bool) -> Self {
-        let own = if pays { planned(event) } else { Sum::default().and(UNPAID, 1.0) };
+    /// Of one of `blocks` blocks whose event stands in this one's: samplers are counted where this one counts them, and what
+    /// nothing pays for is shared.
+    pub(super) fn of_block(&self, event: &Event, pays: bool, blocks: usize) -> Self {
+        let own = if pays { planned(event) } else { Sum::default().and(UNPAID / blocks as f64, 1.0) };
         Self { distance: self.distance.map(|_| own), ..Self::exact(event) }
     }
 

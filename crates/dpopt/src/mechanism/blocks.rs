@@ -84,7 +84,7 @@ impl Interactive for Blocks {
             allowances.draw_planned(&self.event()).map_err(denied)?;
         }
         let block = |(b, event)| {
-            let own = allowances.of_block(event, pays);
+            let own = allowances.of_block(event, pays, self.events.len());
             Curator::of_block(own, self.records, self.positions(b), relation, noise.child(), seen.clone())
         };
         Ok(self.events.iter().enumerate().map(block).collect())
