@@ -9,6 +9,7 @@
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |
 //! | [`records`] | bounded rows in memory or on disk |
+//! | [`objective`] | what one record contributes, with what is known of it and why |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
 //! | [`guarantee`] | what a whole run promises |
 //! | [`sampler`] | draws from e^(−F) with a proved distance from that law |
@@ -32,6 +33,7 @@ pub mod mechanism;
 #[cfg(doctest)]
 mod misuse;
 pub mod model;
+pub mod objective;
 pub mod optimize;
 pub mod output;
 pub mod plan;
