@@ -4,6 +4,7 @@
 //! hyper-parameters (its schedule) and the [`Event`] of all it will release; [`certify`] accounts that event.
 
 use crate::loss::Loss;
+use crate::objective::Linear;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,11 @@ impl Problem {
     /// How neighbours differ in one unit.
     pub fn relation(&self) -> Relation {
         self.neighbours.relation
+    }
+
+    /// What its records contribute.
+    pub fn objective(&self) -> Linear {
+        Linear::new(self.loss, self.features, self.row_norm)
     }
 
     /// Number of weights: outputs × features.

@@ -1,4 +1,4 @@
-//! Clipped gradients of embedding models, and private selection of the rows that move (spec 20 §5, docs/proofs/embeddings.md).
+//! Private selection of the rows of an embedding model that move (spec 20 §5, docs/proofs/embeddings.md).
 //!
 //! A record's whole gradient, over its embeddings and the dense part together, is clipped to C and truncated to a public
 //! grid. Which rows it touches is as secret as the record: either the noise of all rows is drawn (lazily, or at each step), or
@@ -6,133 +6,21 @@
 //! and noise.
 
 use super::batch::{BatchId, PoissonBatch};
-use super::contributions::add_up;
+use super::clipped::Clipped;
 use super::door::{Mechanism, sealed};
-use super::gradient::GridSum;
-use super::sparse_descent::SparseGradient;
 use crate::Sensitive;
-use crate::loss::Loss;
-use crate::loss::embedding::{Embedding, Pass};
+use crate::objective::Embedded;
 use crate::records::{RecordBuffer, Records};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{Exceedances, Grid, LazyIterate, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, Stream};
+use dpopt_noise::{Exceedances, Grid, NoiseSource, Purpose, Quantizer, RoundedGaussian};
 use dpopt_privacy::Event;
 use std::collections::BTreeMap;
 
-/// How per-record gradients of an embedding model are made: model, loss, where it starts, clip norm, grid.
-#[derive(Clone, Debug)]
-pub(crate) struct EmbeddingGradient {
-    pub(crate) model: Embedding,
-    pub(crate) loss: Loss,
-    /// d.
-    pub(crate) features: usize,
-    /// R.
-    pub(crate) row_norm: f64,
-    /// Length of all vectors here: at least the number of weights.
-    pub(crate) length: usize,
-    pub(crate) quantizer: Quantizer,
-    /// √C per weight: gradients are clipped and summed in units in which the ellipsoid of C is a ball. Empty for a ball.
-    pub(crate) scales: Vec<f64>,
-}
-
-/// Buffers of one record.
-#[derive(Default)]
-pub(crate) struct EmbeddingScratch {
-    pass: Pass,
-    buffer: RecordBuffer,
-    units: Vec<i64>,
-    /// Places and integers of the clipped gradient.
-    entries: Vec<(usize, i64)>,
-}
-
-impl EmbeddingGradient {
-    /// Gradients clipped to l2 norm `clip_norm` on `grid`; vectors have `length` entries.
-    pub(crate) fn new(
-        (model, loss): (&Embedding, Loss),
-        (features, row_norm): (usize, f64),
-        length: usize,
-        clip_norm: f64,
-        grid: Grid,
-    ) -> Result<Self, CuratorError> {
-        let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
-        Ok(Self { model: model.clone(), loss, features, row_norm, length, quantizer, scales: Vec::new() })
-    }
-
-    fn outputs(&self) -> usize {
-        self.loss.outputs()
-    }
-
-    /// The weights that `moved` was moved to: starting values added, what is no weight cut off.
-    pub(crate) fn started(&self, mut moved: Vec<f64>) -> Vec<f64> {
-        moved.truncate(self.model.weights(self.features, self.outputs()));
-        moved.iter_mut().enumerate().for_each(|(at, w)| *w += self.model.start(at, self.features, self.row_norm));
-        moved
-    }
-
-    /// The clipped integer gradient of record i; `moved` tells how far a weight has moved from its start.
-    fn clipped<'a, R: Records>(
-        &self,
-        records: &R,
-        i: usize,
-        mut moved: impl FnMut(usize) -> f64,
-        scratch: &'a mut EmbeddingScratch,
-    ) -> Result<&'a [(usize, i64)], R::Error> {
-        let EmbeddingScratch { pass, buffer, units, entries } = scratch;
-        entries.clear();
-        let (columns, values, target) = records.record(i, buffer)?;
-        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(entries) };
-        let (d, outputs) = (self.features, self.outputs());
-        let weight = |at: usize| moved(at) + self.model.start(at, d, self.row_norm);
-        self.model.forward((columns, values), (d, outputs), weight, pass);
-        pass.slope.clear();
-        pass.slope.resize(outputs, 0.0);
-        self.loss.slope(&pass.scores, target, &mut pass.slope);
-        if pass.slope.iter().any(|c| !c.is_finite()) {
-            return Ok(entries); // counts as a zero contribution: never an error, which would be an output
-        }
-        self.model.backward((columns, values), pass);
-        // columns of a row are distinct, so are its places: the norm of the entries is that of the gradient
-        let places = self.model.places(columns, d, outputs);
-        if !self.scales.is_empty() {
-            for (g, at) in pass.gradient.iter_mut().zip(self.model.places(columns, d, outputs)) {
-                *g *= self.scales[at];
-            }
-        }
-        match self.quantizer.vector_factor(&pass.gradient) {
-            Some(factor) => entries.extend(places.zip(pass.gradient.iter().map(|g| (factor * g) as i64))),
-            None => {
-                self.quantizer.quantize(&mut pass.gradient, units);
-                entries.extend(places.zip(units.iter().copied()));
-            }
-        }
-        Ok(entries)
-    }
-
-    /// Σ clip(∇φ_i) over a Poisson batch, which is used up; `moved` has `length` entries.
-    pub(crate) fn sum_batch<R: Records>(
-        &self,
-        examples: &Sensitive<R>,
-        batch: PoissonBatch,
-        moved: &[f64],
-    ) -> Result<Sensitive<GridSum>, R::Error> {
-        let (records, examples) = (batch.records(), examples.expose());
-        let units = add_up(records.len(), self.length, 64, |range| {
-            let (mut sum, mut scratch) = (vec![0i64; self.length], EmbeddingScratch::default());
-            for &i in &records[range] {
-                for &(at, z) in self.clipped(examples, i as usize, |at| moved[at], &mut scratch)? {
-                    sum[at] = sum[at].wrapping_add(z);
-                }
-            }
-            Ok(sum)
-        })?;
-        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
-    }
-
+impl Clipped<Embedded> {
     /// Counts of touched features and gradient sums of a Poisson batch, which is used up. A record's counts are one for each
     /// of its features, scaled down together to `count_quantizer`'s clip norm.
-    pub(crate) fn touched<R: Records>(
+    pub(crate) fn touched_rows<R: Records>(
         &self,
         examples: &Sensitive<R>,
         batch: PoissonBatch,
@@ -140,11 +28,11 @@ impl EmbeddingGradient {
         count_quantizer: &Quantizer,
     ) -> Result<Sensitive<TouchedRows>, R::Error> {
         let examples = examples.expose();
-        let (w, table) = (self.model.width(), self.features * self.model.width());
+        let [features, w, dense] = self.objective().shape();
+        let table = features * w;
         let mut rows: BTreeMap<u32, (i64, Vec<i64>)> = BTreeMap::new();
-        let mut dense = vec![0i64; self.model.head(self.outputs())];
-        let (mut scratch, mut buffer) = (EmbeddingScratch::default(), RecordBuffer::default());
-        let (mut ones, mut counts) = (Vec::new(), Vec::new());
+        let mut dense = vec![0i64; dense];
+        let (mut buffer, mut ones, mut counts) = (RecordBuffer::default(), Vec::new(), Vec::new());
         for &i in batch.records() {
             let (columns, ..) = examples.record(i as usize, &mut buffer)?;
             ones.clear();
@@ -154,70 +42,25 @@ impl EmbeddingGradient {
                 let row = rows.entry(j).or_insert_with(|| (0, vec![0; w]));
                 row.0 = row.0.wrapping_add(*count);
             }
-            for &(at, z) in self.clipped(examples, i as usize, |at| moved[at], &mut scratch)? {
-                let cell = match at.checked_sub(table) {
-                    Some(place) => dense.get_mut(place),
-                    None => rows.get_mut(&((at / w) as u32)).and_then(|row| row.1.get_mut(at % w)),
-                };
-                if let Some(cell) = cell {
-                    *cell = cell.wrapping_add(z);
-                }
+        }
+        for (at, z) in self.touched(examples, moved, batch.records().iter().map(|&i| i as usize))? {
+            let cell = match at.checked_sub(table) {
+                Some(place) => dense.get_mut(place),
+                None => rows.get_mut(&((at / w) as u32)).and_then(|row| row.1.get_mut(at % w)),
+            };
+            if let Some(cell) = cell {
+                *cell = z;
             }
         }
         Ok(Sensitive::new(TouchedRows {
             rows,
             dense,
-            features: self.features,
+            features,
             width: w,
-            grids: [count_quantizer.grid(), self.quantizer.grid()],
-            clip_norms: [count_quantizer.clip_norm(), self.quantizer.clip_norm()],
+            grids: [count_quantizer.grid(), self.grid()],
+            clip_norms: [count_quantizer.clip_norm(), self.clip_norm()],
             batch: batch.id(),
         }))
-    }
-}
-
-impl SparseGradient for EmbeddingGradient {
-    type Scratch = EmbeddingScratch;
-
-    fn clip_norm(&self) -> f64 {
-        self.quantizer.clip_norm()
-    }
-
-    fn grid(&self) -> Grid {
-        self.quantizer.grid()
-    }
-
-    fn weights(&self, features: usize) -> usize {
-        if features == self.features { self.length } else { 0 }
-    }
-
-    fn scratch(&self) -> EmbeddingScratch {
-        EmbeddingScratch::default()
-    }
-
-    #[inline]
-    fn warm(&self, columns: &[u32], descent: &LazyIterate) {
-        // neighbours of a fetched line come by themselves
-        let w = self.model.width();
-        descent.warm(columns.iter().flat_map(|&j| (self.model.place(j)..self.model.place(j) + w).step_by(2)));
-    }
-
-    fn add_record<R: Records>(
-        &self,
-        records: &R,
-        i: usize,
-        descent: &mut LazyIterate,
-        stream: &mut Stream,
-        scratch: &mut EmbeddingScratch,
-    ) -> Result<(), R::Error> {
-        for &(at, z) in self.clipped(records, i, |at| descent.read(at, stream), scratch)? {
-            descent.add(at, z);
-        }
-        Ok(())
-    }
-
-    fn arranged(&self, answer: Vec<f64>, _: usize) -> Vec<f64> {
-        answer
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::batch::BatchId;
 use super::door::{Mechanism, sealed};
-use super::gradient::GridSum;
+use super::grid_sum::GridSum;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian};

@@ -5,7 +5,7 @@
 //! variances would waste a factor √2, and s²/2 on the diagonal too would not be private enough.
 
 use super::contributions::add_up;
-use super::gradient::GridSum;
+use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::records::Examples;
 use crate::refused::CuratorError;

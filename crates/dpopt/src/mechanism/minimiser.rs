@@ -6,7 +6,7 @@
 
 use super::door::{Mechanism, sealed};
 use super::gaussian::add_rounded_gaussian;
-use super::gradient::GridSum;
+use super::grid_sum::GridSum;
 use crate::loss::Loss;
 use crate::records::Examples;
 use crate::refused::CuratorError;

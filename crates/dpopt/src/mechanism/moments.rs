@@ -4,9 +4,9 @@
 //! Values in [0, ρ²] move the sum by √|S|·ρ² at most; rows of norm R by min(ρ, R)·R at most, whatever the number of features is.
 
 use super::contributions::add_up;
-use super::gradient::GridSum;
+use super::grid_sum::GridSum;
 use crate::Sensitive;
-use crate::records::{RecordBuffer, Records};
+use crate::records::{Examples, RecordBuffer, Records};
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 
@@ -75,10 +75,32 @@ impl FeatureMoments {
     }
 }
 
+/// Σ y·x with |y| clamped to `target_bound` and ‖x‖ ≤ `row_norm`, on `grid`: the second sufficient statistic of least
+/// squares.
+pub fn target_moment(
+    examples: &Sensitive<Examples>,
+    target_bound: f64,
+    row_norm: f64,
+    grid: Grid,
+) -> Result<Sensitive<GridSum>, CuratorError> {
+    let clip_norm = target_bound * row_norm;
+    let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+    let examples = examples.expose();
+    let mut units = vec![0i64; examples.rows.columns()];
+    for (i, &y) in examples.targets.iter().enumerate() {
+        let y = f64::from(y).clamp(-target_bound, target_bound);
+        if !y.is_nan() {
+            let (indices, values) = examples.rows.row(i);
+            quantizer.add_scaled_row(y, indices, values, &mut units);
+        }
+    }
+    Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{Examples, Rows};
+    use crate::records::Rows;
     use proptest::prelude::*;
 
     fn one(entries: &[(u32, f32)], columns: usize, row_norm: f64) -> Sensitive<Examples> {

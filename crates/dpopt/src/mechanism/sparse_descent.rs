@@ -3,13 +3,14 @@
 //! Steps can't be released one by one: which coordinates a step touches is secret. The run as a whole has the law of dense
 //! DP-SGD, so it is charged as all of its steps at once, and only the answer leaves.
 
+use super::clipped::{Clipped, Scratch, Weights};
 use super::door::{Mechanism, sealed};
-use super::gradient::{ClippedGradient, Scratch, Weights};
+use crate::objective::{Objective, Point};
 use crate::progress::Progress;
-use crate::records::{RecordBuffer, Records};
+use crate::records::{RecordSet, Row};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use dpopt_noise::{Grid, LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
+use dpopt_noise::{LazyIterate, LazyOptions, NoiseSource, PoissonSkips, Purpose, RowSeats, Stream};
 use dpopt_privacy::Event;
 use std::marker::PhantomData;
 
@@ -17,38 +18,10 @@ use std::marker::PhantomData;
 /// and fit the first-level cache.
 const AHEAD: usize = 16;
 
-/// What a record adds at deferred-noise weights: at most the clip norm in l2, on the grid, whatever the record is.
-pub(crate) trait SparseGradient: Sync {
-    /// Buffers of one record.
-    type Scratch;
-
-    /// C.
-    fn clip_norm(&self) -> f64;
-    /// What its integers are multiples of.
-    fn grid(&self) -> Grid;
-    /// Number of weights for so many features.
-    fn weights(&self, features: usize) -> usize;
-    /// Fresh buffers.
-    fn scratch(&self) -> Self::Scratch;
-    /// Asks for the memory of the weights of a row.
-    fn warm(&self, columns: &[u32], descent: &LazyIterate);
-    /// Reads the weights that record i needs, and adds its clipped gradient to them.
-    fn add_record<R: Records>(
-        &self,
-        records: &R,
-        i: usize,
-        descent: &mut LazyIterate,
-        stream: &mut Stream,
-        scratch: &mut Self::Scratch,
-    ) -> Result<(), R::Error>;
-    /// The answer in the order that users know.
-    fn arranged(&self, answer: Vec<f64>, features: usize) -> Vec<f64>;
-}
-
 /// T steps of noisy descent on Poisson batches, from weights 0.
-pub(crate) struct SparseDescent<'a, R, G> {
-    /// Clipped gradients on the grid of `lazy`.
-    pub(crate) gradient: G,
+pub(crate) struct SparseDescent<'a, R, O> {
+    /// Clipped gradients on the grid of `lazy`, of an objective whose records move only what they read.
+    pub(crate) gradient: Clipped<O>,
     /// Steps and noise; d = weights.
     pub(crate) lazy: LazyOptions,
     /// q.
@@ -63,16 +36,16 @@ pub(crate) struct SparseDescent<'a, R, G> {
     pub(crate) records: PhantomData<fn(&R)>,
 }
 
-impl<R, G> SparseDescent<'_, R, G> {
+impl<R, O> SparseDescent<'_, R, O> {
     /// T.
     fn steps(&self) -> u64 {
         self.lazy.runs.iter().map(|run| u64::from(run.steps)).sum()
     }
 }
 
-impl<R: Records, G: SparseGradient> sealed::Sealed for SparseDescent<'_, R, G> {}
+impl<R: RecordSet, O: Objective<R>> sealed::Sealed for SparseDescent<'_, R, O> {}
 
-impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
+impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
     type Input = R;
     /// The weights.
     type Output = Vec<f64>;
@@ -91,14 +64,16 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
         "weights after all steps, noise drawn lazily"
     }
 
-    fn check(&self, input: &R) -> Result<(), CuratorError> {
+    fn check(&self, _input: &R) -> Result<(), CuratorError> {
         if self.gradient.clip_norm() > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: self.gradient.clip_norm(), mechanism: self.clip_norm });
         }
         if !(self.lazy.noise_std >= self.noise_multiplier * self.clip_norm) {
             return Err(CuratorError::LessNoise { label: self.label() });
         }
-        if self.gradient.weights(input.columns()) != self.lazy.dimension || self.gradient.grid() != self.lazy.grid {
+        let same =
+            self.gradient.objective().dimension() == self.lazy.dimension && self.gradient.grid() == self.lazy.grid;
+        if !O::LOCAL || !same {
             return Err(CuratorError::Shape);
         }
         Ok(())
@@ -108,11 +83,15 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
         let broken = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let skips = PoissonSkips::new(self.sampling_probability).map_err(|e| broken(&e))?;
         let mut descent = LazyIterate::new(&self.lazy).map_err(|e| broken(&e))?;
-        let steps = self.steps();
-        let (mut batch, mut scratch, mut buffer) = (Vec::new(), self.gradient.scratch(), RecordBuffer::default());
+        let (steps, objective) = (self.steps(), self.gradient.objective());
+        let width = self.lazy.dimension / objective.lines().max(1);
+        let mut seats = vec![RowSeats::default(); objective.lines()];
+        let (mut batch, mut places) = (Vec::new(), Vec::new());
+        let (mut scratch, mut look_ahead) = (Scratch::default(), O::Scratch::default());
         for step in 0..steps {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
+            let mut weights = Lazy { descent: &mut descent, stream: &mut stream, seats: &mut seats, width };
             for at in 0..batch.len() + AHEAD {
                 if R::IN_MEMORY
                     && let Some(&later) = batch.get(at)
@@ -120,12 +99,13 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
                     if at % AHEAD == 0 {
                         input.fetch(&batch[at..batch.len().min(at + AHEAD)]);
                     }
-                    let (columns, ..) = input.record(later as usize, &mut buffer).map_err(Into::into)?;
-                    self.gradient.warm(columns, &descent);
+                    places.clear();
+                    objective.ahead(input, later as usize, &mut look_ahead, &mut places).map_err(Into::into)?;
+                    weights.descent.warm(places.iter().map(|&at| weights.place(at)));
                 }
                 if let Some(now) = at.checked_sub(AHEAD) {
                     self.gradient
-                        .add_record(input, batch[now] as usize, &mut descent, &mut stream, &mut scratch)
+                        .add_record(input, batch[now] as usize, &mut weights, &mut scratch)
                         .map_err(Into::into)?;
                 }
             }
@@ -135,78 +115,62 @@ impl<R: Records, G: SparseGradient> Mechanism for SparseDescent<'_, R, G> {
             self.progress.tick();
         }
         let answer = descent.finish(&mut noise.stream(Purpose::Flush, steps));
-        Ok(self.gradient.arranged(answer, input.columns()))
+        // as the objective knows them
+        let lines = seats.len();
+        Ok(if lines == 1 {
+            answer
+        } else {
+            (0..answer.len()).map(|at| answer[at % width * lines + at / width]).collect()
+        })
     }
 }
 
-impl SparseGradient for ClippedGradient {
-    type Scratch = (Scratch, Vec<RowSeats>);
-
-    fn clip_norm(&self) -> f64 {
-        self.clip_norm()
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid()
-    }
-
-    fn weights(&self, features: usize) -> usize {
-        self.outputs() * features
-    }
-
-    fn scratch(&self) -> Self::Scratch {
-        (self.scratch(), vec![RowSeats::default(); self.outputs()])
-    }
-
-    /// Those of a feature's first output stand for the others beside them.
-    #[inline]
-    fn warm(&self, columns: &[u32], descent: &LazyIterate) {
-        descent.warm(columns.iter().map(|&column| column as usize * self.outputs()));
-    }
-
-    #[inline]
-    fn add_record<R: Records>(
-        &self,
-        records: &R,
-        i: usize,
-        descent: &mut LazyIterate,
-        stream: &mut Stream,
-        (scratch, seats): &mut Self::Scratch,
-    ) -> Result<(), R::Error> {
-        self.add_record(records, i, &mut LazyWeights { descent, stream, seats }, scratch)
-    }
-
-    /// All outputs of a feature lie together while training; the answer is outputs × features.
-    fn arranged(&self, answer: Vec<f64>, features: usize) -> Vec<f64> {
-        let (k, d) = (self.outputs(), features);
-        if k == 1 { answer } else { (0..k * d).map(|at| answer[at % d * k + at / d]).collect() }
-    }
-}
-
-/// Coordinate (output, feature) is feature·outputs + output.
-struct LazyWeights<'a> {
+/// Weights whose noise is drawn when somebody looks. All lines of a column lie together: coordinate (line, column) of an objective
+/// is column·lines + line here.
+struct Lazy<'a> {
     descent: &'a mut LazyIterate,
     stream: &'a mut Stream,
-    /// The row's, per output.
+    /// The row's, per line.
     seats: &'a mut [RowSeats],
+    /// Of a line.
+    width: usize,
 }
 
-impl Weights for LazyWeights<'_> {
+impl Lazy<'_> {
     #[inline]
-    fn score(&mut self, out: usize, columns: &[u32], values: &[f32]) -> f64 {
-        let (k, seats) = (self.seats.len(), &mut self.seats[out]);
-        self.descent.seat(columns.iter().map(|&j| j as usize * k + out), seats, self.stream);
-        self.descent.dot(seats, values)
+    fn place(&self, at: usize) -> usize {
+        match self.seats.len() {
+            1 => at,
+            lines => at % self.width * lines + at / self.width,
+        }
+    }
+}
+
+impl Point for Lazy<'_> {
+    #[inline]
+    fn read(&mut self, at: usize) -> f64 {
+        let place = self.place(at);
+        self.descent.read(place, self.stream)
+    }
+
+    #[inline]
+    fn score(&mut self, line: usize, _: usize, row: Row<'_>) -> f64 {
+        let (lines, seats) = (self.seats.len(), &mut self.seats[line]);
+        self.descent.seat(row.columns().iter().map(|&j| j as usize * lines + line), seats, self.stream);
+        self.descent.dot(seats, row.values())
+    }
+}
+
+impl Weights for Lazy<'_> {
+    #[inline]
+    fn add(&mut self, at: usize, units: i64) {
+        let place = self.place(at);
+        self.descent.add(place, units);
     }
 
     /// After the row's score.
     #[inline]
-    fn add_scaled(&mut self, out: usize, _: &[u32], values: &[f32], scale: f64) {
-        self.descent.add_scaled(&self.seats[out], values, scale);
-    }
-
-    #[inline]
-    fn add(&mut self, out: usize, column: u32, units: i64) {
-        self.descent.add(column as usize * self.seats.len() + out, units);
+    fn add_scaled(&mut self, line: usize, _: usize, row: Row<'_>, scale: f64) {
+        self.descent.add_scaled(&self.seats[line], row.values(), scale);
     }
 }

@@ -4,10 +4,11 @@
 //! Each record is in one batch of every epoch, by its position, which is public: epochs are passes over the same batches in
 //! the same order, so two participations of a record are exactly one epoch apart. There is no amplification by sampling.
 
+use super::clipped::Clipped;
 use super::door::{Interactive, Opening, sealed};
-use super::gradient::ClippedGradient;
 use super::seen::Seen;
-use crate::records::Records;
+use crate::objective::{Linear, Objective};
+use crate::records::RecordSet;
 use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation, TreeNoise, tree_depth};
@@ -107,9 +108,9 @@ enum Noise {
 
 /// The noisy gradient sums of a stream, one call per step. Made by [`Curator::open`](super::Curator::open), which
 /// charges all steps at once. Neither printable nor cloneable: it holds noise that later steps take back.
-pub struct GradientStream {
+pub struct GradientStream<O = Linear> {
     shape: StreamShape,
-    gradient: ClippedGradient,
+    gradient: Clipped<O>,
     dimension: usize,
     records: u64,
     step: usize,
@@ -120,9 +121,9 @@ pub struct GradientStream {
 }
 
 /// What a stream is calibrated for.
-pub(crate) struct StreamPlan {
+pub(crate) struct StreamPlan<O = Linear> {
     pub(crate) shape: StreamShape,
-    pub(crate) gradient: ClippedGradient,
+    pub(crate) gradient: Clipped<O>,
     /// z: noise of a normal variable over clip norm times sensitivity.
     pub(crate) noise_multiplier: f64,
     pub(crate) dimension: usize,
@@ -130,7 +131,7 @@ pub(crate) struct StreamPlan {
     pub(crate) records: u64,
 }
 
-impl StreamPlan {
+impl<O> StreamPlan<O> {
     /// Standard deviation of a normal variable of the noise.
     fn noise_std(&self) -> Result<f64, CuratorError> {
         // each product is rounded once: next_up makes the noise at least what was accounted
@@ -139,10 +140,10 @@ impl StreamPlan {
     }
 }
 
-impl sealed::Sealed for StreamPlan {}
+impl<O> sealed::Sealed for StreamPlan<O> {}
 
-impl Interactive for StreamPlan {
-    type Opened = GradientStream;
+impl<O: Clone> Interactive for StreamPlan<O> {
+    type Opened = GradientStream<O>;
 
     /// All steps together.
     fn event(&self) -> Event {
@@ -160,7 +161,7 @@ impl Interactive for StreamPlan {
         LABEL
     }
 
-    fn start(&self, opening: Opening<'_>) -> Result<GradientStream, CuratorError> {
+    fn start(&self, opening: Opening<'_>) -> Result<GradientStream<O>, CuratorError> {
         let noise = |e: &dyn std::error::Error| CuratorError::Noise(e.to_string());
         let (shape, d) = (self.shape, self.dimension);
         if shape.batches == 0 || shape.steps == 0 {
@@ -180,7 +181,7 @@ impl Interactive for StreamPlan {
         };
         Ok(GradientStream {
             shape,
-            gradient: self.gradient,
+            gradient: self.gradient.clone(),
             dimension: d,
             records: self.records,
             step: 0,
@@ -191,16 +192,19 @@ impl Interactive for StreamPlan {
     }
 }
 
-impl GradientStream {
+impl<O> GradientStream<O> {
     /// The noisy sum of clipped gradients of the next batch at `weights`.
     ///
     /// # Errors
     /// If all planned steps are used up, the data have another shape, or records can't be read back from disk.
-    pub fn next<R: Records>(
+    pub fn next<R: RecordSet>(
         &mut self,
         examples: &Sensitive<R>,
         weights: &[f64],
-    ) -> Result<Released<Vec<f64>>, CuratorError> {
+    ) -> Result<Released<Vec<f64>>, CuratorError>
+    where
+        O: Objective<R>,
+    {
         let label = LABEL;
         if self.step == self.shape.steps {
             return Err(CuratorError::Unforeseen { label });
@@ -264,7 +268,7 @@ mod tests {
         let grid = Grid::new(-12);
         StreamPlan {
             shape: StreamShape { batches, steps, correlation },
-            gradient: ClippedGradient::new(Loss::Absolute, 1.0, grid).unwrap(),
+            gradient: Clipped::new(Linear::new(Loss::Absolute, d, 1.0), 1.0, grid).unwrap(),
             noise_multiplier: 1.0,
             dimension: d,
             records: n,

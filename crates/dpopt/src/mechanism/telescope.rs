@@ -6,15 +6,15 @@
 //! release costs the touched coordinates and the answer's non-zeros, not d.
 
 use super::batch::{BatchId, FixedBatch};
+use super::clipped::Clipped;
 use super::door::{Mechanism, sealed};
-use super::gradient::{ClippedGradient, Weights};
 use crate::Sensitive;
-use crate::records::{Examples, Records};
+use crate::objective::{Linear, Point};
+use crate::records::Examples;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedGaussian, project_l1_l2};
 use dpopt_privacy::Event;
-use std::collections::HashMap;
 
 /// Non-zero coordinates of a vector, increasing.
 pub(crate) type Sparse<T> = Vec<(u64, T)>;
@@ -33,7 +33,7 @@ impl BatchGradients {
     /// Sums over `batch`; `halves`: over the first and the second half of its random order. `weight` reads one weight of
     /// the current iterate.
     pub(crate) fn of(
-        gradient: &ClippedGradient,
+        gradient: &Clipped<Linear>,
         examples: &Sensitive<Examples>,
         batch: FixedBatch,
         halves: bool,
@@ -45,14 +45,8 @@ impl BatchGradients {
         let parts = records
             .chunks_exact(part_size)
             .map(|part| {
-                let mut touched = Touched { weight, features: examples.columns(), sum: HashMap::new() };
-                let mut scratch = gradient.scratch();
-                for &record in part {
-                    let Ok(()) = gradient.add_record(examples, record as usize, &mut touched, &mut scratch);
-                }
-                let mut sum: Sparse<i64> = touched.sum.into_iter().collect();
-                sum.sort_unstable_by_key(|entry| entry.0);
-                sum
+                let Ok(sum) = gradient.touched(examples, Iterate(weight), part.iter().map(|&i| i as usize));
+                sum.into_iter().map(|(at, z)| (at as u64, z)).collect()
             })
             .collect();
         Sensitive::new(Self {
@@ -65,28 +59,12 @@ impl BatchGradients {
     }
 }
 
-/// Weights read one at a time; sums of the touched coordinates.
-struct Touched<'a, F> {
-    weight: &'a F,
-    features: usize,
-    sum: HashMap<u64, i64>,
-}
+/// Weights read one at a time.
+struct Iterate<'a, F>(&'a F);
 
-impl<F: Fn(usize) -> f64> Weights for Touched<'_, F> {
-    fn score(&mut self, out: usize, columns: &[u32], values: &[f32]) -> f64 {
-        let line = out * self.features;
-        columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * (self.weight)(line + j as usize)).sum()
-    }
-
-    fn add_scaled(&mut self, out: usize, columns: &[u32], values: &[f32], scale: f64) {
-        for (&j, &x) in columns.iter().zip(values) {
-            self.add(out, j, (scale * f64::from(x)) as i64);
-        }
-    }
-
-    fn add(&mut self, out: usize, column: u32, units: i64) {
-        let cell = self.sum.entry((out * self.features) as u64 + u64::from(column)).or_insert(0);
-        *cell = cell.wrapping_add(units);
+impl<F: Fn(usize) -> f64> Point for Iterate<'_, F> {
+    fn read(&mut self, at: usize) -> f64 {
+        (self.0)(at)
     }
 }
 
@@ -222,7 +200,7 @@ mod tests {
         let m = mechanism(1e-9, true);
         let event = m.event().sampled_without_replacement(64, 16);
         let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
-        let gradient = ClippedGradient::new(Loss::Logistic { shift: 0.0 }, 1.0, m.grid).unwrap();
+        let gradient = Clipped::new(Linear::new(Loss::Logistic { shift: 0.0 }, 1000, 1.0), 1.0, m.grid).unwrap();
         let batch = curator.fixed_sample(64, 16).unwrap();
         let sums = BatchGradients::of(&gradient, &data, batch, true, &|_| 0.0);
         let means = curator.release(&m, &sums).unwrap().into_inner();
@@ -242,7 +220,8 @@ mod tests {
     #[test]
     fn events_and_shapes_are_what_is_released() {
         let data = examples(8);
-        let gradient = ClippedGradient::new(Loss::Logistic { shift: 0.0 }, 1.0, Grid::new(-40)).unwrap();
+        let gradient =
+            Clipped::new(Linear::new(Loss::Logistic { shift: 0.0 }, 1000, 1.0), 1.0, Grid::new(-40)).unwrap();
         let one = mechanism(2.0, false);
         let three = mechanism(2.0, true);
         assert_eq!(one.event(), Event::gaussian(2.0));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::loss::Loss;
+use crate::objective::Linear;
 use crate::optimize::synthetic::table;
 use crate::records::{Examples, Rows};
 use crate::{Sensitive, optimize::synthetic::Lcg};
@@ -10,8 +11,8 @@ use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, certify};
 
 const LOSS: Loss = Loss::Logistic { shift: 0.0 };
 
-fn gradient(clip: f64) -> ClippedGradient {
-    ClippedGradient::new(LOSS, clip, Grid::new(-30)).unwrap()
+fn gradient(clip: f64, features: usize) -> Clipped<Linear> {
+    Clipped::new(Linear::new(LOSS, features, 1.0), clip, Grid::new(-30)).unwrap()
 }
 
 fn gaussian(multiplier: f64, clip: f64, dimension: usize) -> Gaussian {
@@ -27,7 +28,7 @@ fn only_planned_releases_pass_and_only_as_often_as_planned() {
     let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
     let weights = vec![0.0; 7];
     let mut curator = curator(Event::gaussian(2.0).self_composed(2));
-    let sum = gradient(0.5).sum(&examples, &weights);
+    let sum = gradient(0.5, 7).sum(&examples, &weights);
     assert!(matches!(curator.release(&gaussian(1.9, 0.5, 7), &sum), Err(CuratorError::Unforeseen { .. })));
     assert!(curator.release(&gaussian(2.0, 0.5, 7), &sum).is_ok());
     assert!(curator.release(&gaussian(2.0, 0.5, 7), &sum).is_ok());
@@ -40,10 +41,10 @@ fn a_sum_of_another_clip_norm_grid_or_dimension_is_refused_and_not_charged() {
     let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
     let weights = vec![0.0; 7];
     let mut curator = curator(Event::gaussian(2.0));
-    let too_large = gradient(0.8).sum(&examples, &weights);
+    let too_large = gradient(0.8, 7).sum(&examples, &weights);
     let refused = curator.release(&gaussian(2.0, 0.5, 7), &too_large).unwrap_err();
     assert_eq!(refused, CuratorError::Sensitivity { input: 0.8, mechanism: 0.5 });
-    let sum = gradient(0.5).sum(&examples, &weights);
+    let sum = gradient(0.5, 7).sum(&examples, &weights);
     let other_grid = Gaussian::new(2.0, 0.5, Grid::new(-29), 7, "gradient sum");
     assert_eq!(curator.release(&other_grid, &sum).unwrap_err(), CuratorError::Shape);
     assert_eq!(curator.release(&gaussian(2.0, 0.5, 8), &sum).unwrap_err(), CuratorError::Shape);
@@ -57,21 +58,21 @@ fn a_batch_serves_one_release_of_its_own_sampling_probability() {
     let mechanism = gaussian(2.0, 0.5, 7);
     let mut curator = curator(Event::gaussian(2.0).poisson_sampled(0.1).self_composed(3));
     // the whole data set where a sample was planned
-    let whole = gradient(0.5).sum(&examples, &weights);
+    let whole = gradient(0.5, 7).sum(&examples, &weights);
     assert!(matches!(curator.release(&mechanism, &whole), Err(CuratorError::Unforeseen { .. })));
     // a larger sample than planned
     let batch = curator.poisson_sample(200, 0.2).unwrap();
-    let sum = gradient(0.5).sum_batch(&examples, batch, &weights);
+    let sum = gradient(0.5, 7).sum_batch(&examples, batch, &weights);
     assert!(matches!(curator.release(&mechanism, &sum), Err(CuratorError::Unforeseen { .. })));
     // one sample, two releases
     let batch = curator.poisson_sample(200, 0.1).unwrap();
-    let sum = gradient(0.5).sum_batch(&examples, batch, &weights);
+    let sum = gradient(0.5, 7).sum_batch(&examples, batch, &weights);
     assert!(curator.release(&mechanism, &sum).is_ok());
     assert!(matches!(curator.release(&mechanism, &sum), Err(CuratorError::BatchUsed { .. })));
     // a sample where the whole data set was planned
     let mut full = Curator::for_event(&Event::gaussian(2.0), NoiseSource::insecure(1));
     let batch = full.poisson_sample(200, 0.1).unwrap();
-    let sum = gradient(0.5).sum_batch(&examples, batch, &weights);
+    let sum = gradient(0.5, 7).sum_batch(&examples, batch, &weights);
     assert!(matches!(full.release(&mechanism, &sum), Err(CuratorError::Unforeseen { .. })));
 }
 
@@ -84,7 +85,7 @@ fn a_batch_belongs_to_the_curator_that_drew_it() {
     let mut curators = [1, 2].map(|seed| Curator::for_event(&event, NoiseSource::insecure(seed)));
     let batches = curators.each_mut().map(|c| c.poisson_sample(200, 0.1).unwrap());
     let weights = vec![0.0; 31];
-    let [first, second] = batches.map(|batch| gradient(0.5).sum_batch(&examples, batch, &weights));
+    let [first, second] = batches.map(|batch| gradient(0.5, 31).sum_batch(&examples, batch, &weights));
     let [one, two] = &mut curators;
     assert!(matches!(two.release(&mechanism, &first), Err(CuratorError::ForeignBatch { .. })));
     assert!(matches!(one.release(&mechanism, &second), Err(CuratorError::ForeignBatch { .. })));
@@ -102,7 +103,7 @@ fn one_record_moves_the_sum_by_at_most_the_clip_norm_exactly() {
     for loss in [LOSS, Loss::Squared, Loss::Softmax { classes: 3 }, Loss::Hinge] {
         for clip in [0.3, 0.5, 1.0 / 3.0] {
             let grid = Grid::new(-30);
-            let gradient = ClippedGradient::new(loss, clip, grid).unwrap();
+            let gradient = Clipped::new(Linear::new(loss, 13, 1.0), clip, grid).unwrap();
             // floor((C/γ)²) from the exact value of C as mantissa·2^e
             let limit = (clip * 2f64.powi(30)).powi(2);
             for trial in 0..200 {
@@ -121,7 +122,7 @@ fn unclipped_sums_are_the_gradient() {
     let examples = table(3, 400, 3, 4, 1.0, Loss::Softmax { classes: 3 });
     let loss = Loss::Softmax { classes: 3 };
     let weights: Vec<f64> = (0..39).map(|j| 0.1 * f64::from(j % 7)).collect();
-    let gradient = ClippedGradient::new(loss, 2.0, Grid::new(-40)).unwrap();
+    let gradient = Clipped::new(Linear::new(loss, 13, 1.0), 2.0, Grid::new(-40)).unwrap();
     let sum = gradient.sum(&Sensitive::new(examples.clone()), &weights);
     for j in [0, 5, 20, 38] {
         let (mut up, mut down) = (weights.clone(), weights.clone());
@@ -140,7 +141,7 @@ fn integer_sums_do_not_depend_on_threads() {
     let weights: Vec<f64> = (0..31).map(|j| f64::from(j) * 0.1).collect();
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| gradient(0.5).sum(&examples, &weights).expose().units.clone())
+        pool.install(|| gradient(0.5, 31).sum(&examples, &weights).expose().units.clone())
     };
     assert_eq!(with(1), with(4));
 }
@@ -149,7 +150,7 @@ fn integer_sums_do_not_depend_on_threads() {
 fn noise_has_the_planned_standard_deviation() {
     let n = 40_000;
     let empty = Examples { rows: Rows::new(n), targets: Vec::new() };
-    let sum = gradient(0.5).sum(&Sensitive::new(empty), &vec![0.0; n]);
+    let sum = gradient(0.5, n).sum(&Sensitive::new(empty), &vec![0.0; n]);
     let noisy = curator(Event::gaussian(3.0)).release(&gaussian(3.0, 0.5, n), &sum).unwrap();
     let variance = noisy.get().iter().map(|x| x * x).sum::<f64>() / n as f64;
     // relative standard error √(2/n) = 0.7%; five of them: false alarm below 1e-6
@@ -207,7 +208,7 @@ fn secure_noise_differs_between_runs() {
     let empty = Sensitive::new(Examples { rows: Rows::new(3), targets: Vec::new() });
     let run = || {
         let mut curator = Curator::for_event(&Event::gaussian(2.0), NoiseSource::secure().unwrap());
-        let sum = gradient(0.5).sum(&empty, &[0.0; 3]);
+        let sum = gradient(0.5, 3).sum(&empty, &[0.0; 3]);
         curator.release(&gaussian(2.0, 0.5, 3), &sum).unwrap().into_inner()
     };
     assert_ne!(run(), run());
@@ -217,7 +218,7 @@ fn secure_noise_differs_between_runs() {
 fn unusable_targets_contribute_nothing_and_stop_nothing() {
     let loss = Loss::Softmax { classes: 3 };
     let good = table(1, 20, 2, 3, 1.0, loss);
-    let gradient = ClippedGradient::new(loss, 0.5, Grid::new(-30)).unwrap();
+    let gradient = Clipped::new(Linear::new(loss, 7, 1.0), 0.5, Grid::new(-30)).unwrap();
     let weights = vec![0.1; 21];
     let clean = gradient.sum(&Sensitive::new(good.clone()), &weights).expose().units.clone();
     let mut ugly = good.clone();
@@ -237,7 +238,7 @@ fn certified(event: &Event) -> Certificate {
 #[test]
 fn samplers_are_counted_as_they_draw_and_refused_beyond_what_was_paid_for() {
     let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
-    let sum = gradient(0.5).sum(&examples, &[0.0; 7]);
+    let sum = gradient(0.5, 7).sum(&examples, &[0.0; 7]);
     let (event, each) = (Event::gaussian(2.0).self_composed(2), 2f64.powi(-110));
     let open = |paid: f64| Curator::new(&certified(&event.clone().approximate(paid)), NoiseSource::insecure(1));
     let mut enough = open(14.0 * each);
@@ -260,11 +261,14 @@ fn samplers_are_counted_as_they_draw_and_refused_beyond_what_was_paid_for() {
     assert!(curator.release(&counts, &Counts::declared(vec![1, 2], 1.0)).is_ok());
 }
 
+fn absolute(features: usize) -> Clipped<Linear> {
+    Clipped::new(Linear::new(Loss::Absolute, features, 1.0), 1.0, Grid::new(-30)).unwrap()
+}
+
 /// Sum of the records' first coordinates over a batch of `block`, with noise so small that it shows who was in.
 fn members(block: &mut Curator, examples: &Sensitive<Examples>, batch: PoissonBatch) -> Result<Vec<f64>, CuratorError> {
-    let unit = ClippedGradient::new(Loss::Absolute, 1.0, Grid::new(-30)).unwrap();
-    let sum = unit.sum_batch(examples, batch, &vec![0.0; examples.expose().rows.columns()]);
     let width = examples.expose().rows.columns();
+    let sum = absolute(width).sum_batch(examples, batch, &vec![0.0; width]);
     Ok(block.release(&Gaussian::new(1e-6, 1.0, Grid::new(-30), width, "members"), &sum)?.into_inner())
 }
 
@@ -320,7 +324,7 @@ fn a_block_refuses_what_may_have_read_other_blocks() {
     let mut open = curator.open(&blocks).unwrap();
     let examples = marked(n);
     // a sum over everybody
-    let unit = ClippedGradient::new(Loss::Absolute, 1.0, Grid::new(-30)).unwrap();
+    let unit = absolute(examples.expose().rows.columns());
     let whole = unit.sum(&examples, &vec![0.0; n]);
     let mechanism = Gaussian::new(1e-6, 1.0, Grid::new(-30), n, "members");
     assert!(matches!(open[0].release(&mechanism, &whole), Err(CuratorError::OutsideBlock { .. })));
@@ -351,7 +355,7 @@ fn blocks_pay_for_their_samplers_and_have_noise_of_their_own() {
     let mut curator = Curator::new(&certified(&blocks.event()), NoiseSource::insecure(3));
     let mut open = curator.open(&blocks).unwrap();
     let examples = marked(n);
-    let unit = ClippedGradient::new(Loss::Absolute, 1.0, Grid::new(-30)).unwrap();
+    let unit = absolute(n);
     let mechanism = Gaussian::new(3.0, 1.0, Grid::new(-30), n, "sum");
     let mut results = open.iter_mut().map(|block| {
         let batch = block.all_of(n).unwrap();
@@ -404,7 +408,7 @@ fn opened_blocks_leave_the_run_what_it_paid_for() {
     let mut curator = Curator::new(&certified(&Event::composed(vec![blocks.event(), rest])), NoiseSource::insecure(1));
     assert!(curator.open(&blocks).is_ok());
     let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
-    assert!(curator.release(&gaussian(2.0, 0.5, 7), &gradient(0.5).sum(&examples, &[0.0; 7])).is_ok());
+    assert!(curator.release(&gaussian(2.0, 0.5, 7), &gradient(0.5, 7).sum(&examples, &[0.0; 7])).is_ok());
     // and what is taken no times is no release
     let none = Event::gaussian(1.0).self_composed(0);
     let law = dpopt_noise::Repetitions::negative_binomial(1.0, 5.0).unwrap();
@@ -415,7 +419,7 @@ fn opened_blocks_leave_the_run_what_it_paid_for() {
 #[test]
 fn less_noise_is_another_event() {
     let examples = Sensitive::new(table(1, 50, 2, 3, 1.0, LOSS));
-    let sum = gradient(0.5).sum(&examples, &[0.0; 7]);
+    let sum = gradient(0.5, 7).sum(&examples, &[0.0; 7]);
     let unforeseen = |refused: Result<(), CuratorError>| {
         assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
     };

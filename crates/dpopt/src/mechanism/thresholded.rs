@@ -7,10 +7,11 @@
 //! entries matter; they come from [`Descending`] without the others.
 
 use super::batch::{BatchId, PoissonBatch};
+use super::clipped::Clipped;
 use super::door::{Mechanism, sealed};
-use super::gradient::{ClippedGradient, Weights};
 use crate::Sensitive;
-use crate::records::Records;
+use crate::objective::{Linear, Point};
+use crate::records::{Records, Row};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use dpopt_noise::{Descending, Grid, NoiseSource, Purpose, RoundedGaussian};
@@ -119,7 +120,7 @@ pub(crate) enum Formed {
     OverAllCoordinates,
 }
 
-impl ClippedGradient {
+impl Clipped<Linear> {
     /// Σ clip(∇φ_i(x)) of a model with one output over `batch` (which is used up), or over all records.
     pub(crate) fn sparse_sum<R: Records>(
         &self,
@@ -134,16 +135,12 @@ impl ClippedGradient {
         let record = |i: usize| batch.as_ref().map_or(i, |b| b.records()[i] as usize);
         let entries = match formed {
             Formed::OverAllCoordinates => {
-                let units = self.accumulate(rows, &weights.dense(rows.columns()), count, record)?;
+                let units = self.add_up(rows, &weights.dense(rows.columns()), count, record)?;
                 units.into_iter().enumerate().map(|(j, z)| (j as u32, z)).collect()
             }
             Formed::BySparseEntries => {
-                let mut sum = Touched { weights: weights.iter().collect(), entries: Vec::new() };
-                let mut scratch = self.scratch();
-                for i in 0..count {
-                    self.add_record(rows, record(i), &mut sum, &mut scratch)?;
-                }
-                sum.merged()
+                let sum = self.touched(rows, Iterate(weights.iter().collect()), (0..count).map(record))?;
+                sum.into_iter().map(|(j, z)| (j as u32, z)).collect()
             }
         };
         let (grid, clip_norm) = (self.grid(), self.clip_norm());
@@ -151,41 +148,20 @@ impl ClippedGradient {
     }
 }
 
-/// Weights of the iterate, and the coordinates that a batch touches, in the order of its records.
-struct Touched {
-    weights: HashMap<u32, f64>,
-    entries: Vec<(u32, i64)>,
-}
+/// Weights that are not zero.
+struct Iterate(HashMap<u32, f64>);
 
-impl Touched {
-    /// By index, equal ones added up.
-    fn merged(mut self) -> Vec<(u32, i64)> {
-        self.entries.sort_unstable_by_key(|entry| entry.0);
-        self.entries.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 = kept.1.wrapping_add(next.1);
-            }
-            same
-        });
-        self.entries
+impl Point for Iterate {
+    fn read(&mut self, at: usize) -> f64 {
+        self.0.get(&(at as u32)).copied().unwrap_or(0.0)
     }
-}
 
-impl Weights for Touched {
-    fn score(&mut self, _: usize, columns: &[u32], values: &[f32]) -> f64 {
-        if self.weights.is_empty() {
+    fn score(&mut self, _: usize, _: usize, row: Row<'_>) -> f64 {
+        if self.0.is_empty() {
             return 0.0;
         }
-        columns.iter().zip(values).map(|(j, &x)| self.weights.get(j).map_or(0.0, |w| w * f64::from(x))).sum()
-    }
-
-    fn add_scaled(&mut self, _: usize, columns: &[u32], values: &[f32], scale: f64) {
-        self.entries.extend(columns.iter().zip(values).map(|(&j, &x)| (j, (scale * f64::from(x)) as i64)));
-    }
-
-    fn add(&mut self, _: usize, column: u32, units: i64) {
-        self.entries.push((column, units));
+        let each = row.columns().iter().zip(row.values());
+        each.map(|(j, &x)| self.0.get(j).map_or(0.0, |w| w * f64::from(x))).sum()
     }
 }
 

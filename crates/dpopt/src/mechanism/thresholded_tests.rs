@@ -118,7 +118,8 @@ fn sparse_sums_are_the_dense_sums() {
     let examples = Sensitive::new(Examples { rows, targets });
     let weights = SparseVector::new([(3, 0.5), (17, -2.0)]);
     for clip_norm in [0.05, 5.0] {
-        let gradient = ClippedGradient::new(Loss::Logistic { shift: 0.0 }, clip_norm, Grid::new(-30)).unwrap();
+        let gradient =
+            Clipped::new(Linear::new(Loss::Logistic { shift: 0.0 }, 50, 2.0), clip_norm, Grid::new(-30)).unwrap();
         let of = |formed| gradient.sparse_sum(&examples, None, &weights, formed).unwrap();
         let (sparse, dense) = (of(Formed::BySparseEntries), of(Formed::OverAllCoordinates));
         let (sparse, dense) = (&sparse.expose().entries, &dense.expose().entries);

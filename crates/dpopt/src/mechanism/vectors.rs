@@ -7,7 +7,7 @@
 use super::batch::PoissonBatch;
 use super::contributions::{add_up, merge};
 use super::door::{Mechanism, sealed};
-use super::gradient::GridSum;
+use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;

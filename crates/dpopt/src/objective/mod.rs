@@ -1,5 +1,120 @@
 //! Objectives: what one record contributes to Σφ_i(x), with what is known of it.
+//!
+//! An objective says what a record's value and gradient are, and nothing about privacy: its gradients are clipped, truncated and
+//! added up by [`Clipped`](crate::mechanism::Clipped), whatever they are. Linear models, embeddings and anybody's own closures are
+//! objectives alike; combinators make new ones of them.
+//!
+//! | objective | φ_i(x) |
+//! |---|---|
+//! | [`Linear`] | loss of the scores of a row under weights x |
+//! | [`Embedded`] | the same for scores that are products of learned vectors |
+//! | [`Closures`] | two functions of a point and a record of any type |
+//! | [`Scaled`] | another one, in units in which an ellipsoid is a ball |
+//! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
+//! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 
+mod closures;
+mod difference;
+mod embedded;
 mod facts;
+mod linear;
+mod nearest;
+mod point;
+mod scaled;
+#[cfg(test)]
+mod tests;
 
+pub use closures::Closures;
+pub use difference::Difference;
+pub use embedded::Embedded;
 pub use facts::{Fact, Facts, Warrant};
+pub use linear::Linear;
+pub use nearest::NearestPoint;
+pub use point::{Gradient, Point};
+pub use scaled::Scaled;
+
+use crate::records::RecordSet;
+
+/// A sum Σφ_i(x) over records of a set R, x in R^d.
+///
+/// `value` and `gradient` depend on the record, the point and public parameters only: never on other records, on earlier calls or on
+/// the scratch. They must return for every record: a panic would be an output that nobody accounted. What has no gradient
+/// contributes [`Gradient::Zero`].
+///
+/// ```
+/// use dpopt::objective::{Facts, Gradient, Objective, Point};
+/// use std::convert::Infallible;
+///
+/// /// Σ‖x − a_i‖: the geometric median.
+/// struct Median(usize);
+///
+/// impl Objective<Vec<Vec<f64>>> for Median {
+///     type Scratch = Vec<f64>;
+///     fn dimension(&self) -> usize { self.0 }
+///     fn facts(&self) -> Facts { Facts::convex_and_lipschitz_on_my_word(1.0) }
+///     fn value(&self, x: &[f64], a: &Vec<Vec<f64>>, i: usize, _: &mut Vec<f64>) -> Result<f64, Infallible> {
+///         Ok(x.iter().zip(&a[i]).map(|(x, a)| (x - a).powi(2)).sum::<f64>().sqrt())
+///     }
+///     fn gradient<'a>(
+///         &self, x: &mut impl Point, a: &'a Vec<Vec<f64>>, i: usize, g: &'a mut Vec<f64>,
+///     ) -> Result<Gradient<'a>, Infallible> {
+///         g.clear();
+///         g.extend(a[i].iter().enumerate().map(|(at, a)| x.read(at) - a));
+///         let distance = g.iter().map(|v| v * v).sum::<f64>().sqrt();
+///         g.iter_mut().for_each(|v| *v /= distance); // 0/0 counts as 0
+///         Ok(Gradient::Dense(g))
+///     }
+/// }
+/// ```
+pub trait Objective<R: RecordSet>: Sync {
+    /// Buffers of one record, so that the next one allocates none.
+    type Scratch: Default;
+    /// A record moves only coordinates that its gradient read: steps need not touch others, and their noise can wait.
+    const LOCAL: bool = false;
+
+    /// d.
+    fn dimension(&self) -> usize;
+
+    /// Number of equally long lines that the coordinates are; a row touches the same columns of each.
+    fn lines(&self) -> usize {
+        1
+    }
+
+    /// What holds for every record, and why.
+    fn facts(&self) -> Facts {
+        Facts::UNKNOWN
+    }
+
+    /// φ_i(x).
+    ///
+    /// # Errors
+    /// If the record can't be read.
+    fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut Self::Scratch) -> Result<f64, R::Error>;
+
+    /// ∇φ_i(x), or a subgradient.
+    ///
+    /// # Errors
+    /// If the record can't be read.
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        records: &'a R,
+        i: usize,
+        scratch: &'a mut Self::Scratch,
+    ) -> Result<Gradient<'a>, R::Error>;
+
+    /// Puts coordinates in `places` that [`gradient`](Self::gradient) of record i will read, so that their memory can be asked for.
+    /// Changes nothing but speed.
+    ///
+    /// # Errors
+    /// If the record can't be read.
+    fn ahead(
+        &self,
+        _records: &R,
+        _i: usize,
+        _scratch: &mut Self::Scratch,
+        _places: &mut Vec<usize>,
+    ) -> Result<(), R::Error> {
+        Ok(())
+    }
+}

@@ -10,7 +10,7 @@ use super::risk::RiskModel;
 use super::spectrum::{Spectrum, decomposition_error};
 use super::{Algorithm, Run, RunError, Solution};
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Gaussian, GridSum};
+use crate::mechanism::{Clipped, Gaussian, GridSum};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -164,7 +164,7 @@ impl Algorithm for NoisyNewton {
         let s = &plan.schedule;
         let d = problem.features;
         let grid = Grid::new(s.grid_exponent);
-        let gradient = ClippedGradient::new(s.loss, problem.row_norm, grid)?;
+        let gradient = Clipped::new(problem.objective().with_loss(s.loss), problem.row_norm, grid)?;
         let gradient_noise = Gaussian::new(s.noise_multiplier, problem.row_norm, grid, d, "gradient sum");
         let mut theta = vec![0.0; d];
         let mut variance = 0.0;

@@ -8,7 +8,7 @@ use super::spectrum::Spectrum;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Gaussian, SecondMoment, symmetric_matrix};
+use crate::mechanism::{Clipped, Gaussian, SecondMoment, symmetric_matrix};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -178,7 +178,7 @@ impl Algorithm for ReleasedPreconditioner {
         let spectrum = Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))?;
         progress.tick();
 
-        let gradient = ClippedGradient::new(s.loss, s.clip_norm, gradient_grid)?;
+        let gradient = Clipped::new(problem.objective().with_loss(s.loss), s.clip_norm, gradient_grid)?;
         let release = Gaussian::new(s.gradient_multiplier, s.clip_norm, gradient_grid, weights, "gradient sum");
         let shift = s.regularization + s.damping;
         let (mut theta, mut mean) = (vec![0.0; weights], vec![0.0; weights]);

@@ -9,7 +9,7 @@ mod spill;
 
 pub use below_counts::{BelowCounts, quantile_grid};
 pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
-pub use rows::{Examples, Rows, keep_largest};
+pub use rows::{Examples, Row, Rows, keep_largest};
 pub(crate) use scaled::ScaledRecords;
 pub(crate) use spill::{Collector, Encoded};
-pub use spill::{Record, RecordBuffer, Records, SpilledExamples};
+pub use spill::{Record, RecordBuffer, RecordSet, Records, SpilledExamples};

@@ -11,6 +11,51 @@ pub struct Rows {
     norm_bound: f64,
 }
 
+/// Columns and values of one row, the columns strictly increasing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row<'a> {
+    columns: &'a [u32],
+    values: &'a [f32],
+}
+
+impl<'a> Row<'a> {
+    /// `None` if the columns do not increase, or are not as many as the values.
+    ///
+    /// ```
+    /// use dpopt::records::Row;
+    /// assert!(Row::new(&[0, 4], &[0.5, 1.0]).is_some());
+    /// assert!(Row::new(&[4, 4], &[0.5, 1.0]).is_none());
+    /// ```
+    pub fn new(columns: &'a [u32], values: &'a [f32]) -> Option<Self> {
+        let increasing = columns.windows(2).all(|pair| pair[0] < pair[1]);
+        (increasing && columns.len() == values.len()).then_some(Self { columns, values })
+    }
+
+    /// Of [`Records`](super::Records), whose columns increase by construction.
+    #[inline]
+    pub(crate) fn increasing(columns: &'a [u32], values: &'a [f32]) -> Self {
+        Self { columns, values }
+    }
+
+    /// Strictly increasing.
+    #[inline]
+    pub fn columns(&self) -> &'a [u32] {
+        self.columns
+    }
+
+    /// One for each column.
+    #[inline]
+    pub fn values(&self) -> &'a [f32] {
+        self.values
+    }
+
+    /// Whether all columns are below `width`.
+    #[inline]
+    pub fn fits(&self, width: usize) -> bool {
+        self.columns.last().is_none_or(|&last| (last as usize) < width)
+    }
+}
+
 impl Rows {
     /// No rows yet, `columns` features.
     pub fn new(columns: usize) -> Self {

@@ -3,7 +3,7 @@
 //! ‖g‖_C = √Σ C_j·g_j² is the l2 norm of √C_j·g_j. With features multiplied by s_j = √C_j and weights divided by s_j scores stay
 //! what they are, and gradients come out multiplied by s_j. So one isotropic clip, grid and noise serve every diagonal C.
 
-use super::spill::{Record, RecordBuffer, Records};
+use super::spill::{Record, RecordBuffer, RecordSet, Records, sealed};
 
 /// Records as they look after a public change of units.
 pub(crate) struct ScaledRecords<'a, R> {
@@ -24,14 +24,18 @@ impl<'a, R: Records> ScaledRecords<'a, R> {
     }
 }
 
-impl<R: Records> Records for ScaledRecords<'_, R> {
+impl<R: Records> sealed::Sealed for ScaledRecords<'_, R> {}
+
+impl<R: Records> RecordSet for ScaledRecords<'_, R> {
     type Error = R::Error;
     const IN_MEMORY: bool = R::IN_MEMORY;
 
     fn len(&self) -> usize {
         self.records.len()
     }
+}
 
+impl<R: Records> Records for ScaledRecords<'_, R> {
     fn columns(&self) -> usize {
         self.records.columns()
     }

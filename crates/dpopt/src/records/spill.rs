@@ -12,26 +12,61 @@ use std::io::{self, BufWriter, Write};
 /// Columns, values and target of a record.
 pub type Record<'a> = (&'a [u32], &'a [f32], f32);
 
-/// Records that are read one at a time, from memory or from disk.
-pub trait Records: Sync {
+/// A set of records, by number: what an [`Objective`](crate::objective::Objective) is a sum over.
+pub trait RecordSet: Sync {
     /// Why a record can't be read: nothing, for records in memory.
     type Error: Send + Into<CuratorError>;
     /// Whether reading a record twice costs next to nothing.
-    const IN_MEMORY: bool;
+    const IN_MEMORY: bool = true;
     /// Number of records.
     fn len(&self) -> usize;
     /// True if there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
+    fn fetch(&self, _: &[u64]) {}
+}
+
+/// Records of anybody's own type, in memory.
+impl<T: Sync> RecordSet for Vec<T> {
+    type Error = Infallible;
+
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+}
+
+/// Rows of features with their targets, read one at a time, from memory or from disk. Sealed: clips rest on the order of a row's
+/// columns and on the bound of its norm, which the rows of this crate have by construction.
+///
+/// ```compile_fail,E0277
+/// use dpopt::records::{Record, RecordBuffer, RecordSet, Records};
+/// struct Mine;
+/// impl RecordSet for Mine {
+///     type Error = std::convert::Infallible;
+///     fn len(&self) -> usize { 1 }
+/// }
+/// impl Records for Mine { // E0277: `Sealed` is not implemented for `Mine`
+///     fn columns(&self) -> usize { 2 }
+///     fn norm_bound(&self) -> f64 { 1.0 }
+///     fn record<'a>(&'a self, _: usize, _: &'a mut RecordBuffer) -> Result<Record<'a>, Self::Error> {
+///         Ok((&[1, 1], &[1.0, 1.0], 0.0)) // one column twice
+///     }
+/// }
+/// ```
+pub trait Records: RecordSet + sealed::Sealed {
     /// Number of features d.
     fn columns(&self) -> usize;
     /// Every row's l2 norm is at most this.
     fn norm_bound(&self) -> f64;
-    /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
-    fn fetch(&self, _: &[u64]) {}
     /// Columns, values and target of record i, in `buffer` if they have to be brought from elsewhere.
     fn record<'a>(&'a self, i: usize, buffer: &'a mut RecordBuffer) -> Result<Record<'a>, Self::Error>;
+}
+
+pub(crate) mod sealed {
+    /// Keeps foreign types out of [`Records`](super::Records).
+    pub trait Sealed {}
 }
 
 /// Where a record that is not in memory is put.
@@ -44,24 +79,27 @@ pub struct RecordBuffer {
     pub(super) inner: Option<Box<RecordBuffer>>,
 }
 
-impl Records for Examples {
+impl sealed::Sealed for Examples {}
+
+impl RecordSet for Examples {
     type Error = Infallible;
-    const IN_MEMORY: bool = true;
 
     fn len(&self) -> usize {
         self.rows.len()
     }
 
+    fn fetch(&self, records: &[u64]) {
+        self.rows.fetch(records);
+    }
+}
+
+impl Records for Examples {
     fn columns(&self) -> usize {
         self.rows.columns()
     }
 
     fn norm_bound(&self) -> f64 {
         self.rows.norm_bound()
-    }
-
-    fn fetch(&self, records: &[u64]) {
-        self.rows.fetch(records);
     }
 
     #[inline]
@@ -110,14 +148,18 @@ impl SpilledExamples {
     }
 }
 
-impl Records for SpilledExamples {
+impl sealed::Sealed for SpilledExamples {}
+
+impl RecordSet for SpilledExamples {
     type Error = io::Error;
     const IN_MEMORY: bool = false;
 
     fn len(&self) -> usize {
         self.targets.len()
     }
+}
 
+impl Records for SpilledExamples {
     fn columns(&self) -> usize {
         self.columns
     }
@@ -237,6 +279,6 @@ mod tests {
             assert_eq!(disk.record(i, &mut a).unwrap(), all.record(i, &mut b).unwrap());
         }
         let small = Collector::new(5, 1 << 20).finish().unwrap();
-        assert!(matches!(small, Encoded::Memory(rows) if Records::is_empty(&rows)));
+        assert!(matches!(small, Encoded::Memory(rows) if rows.is_empty()));
     }
 }

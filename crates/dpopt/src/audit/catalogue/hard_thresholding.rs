@@ -8,7 +8,8 @@ use crate::audit::worst_cases::indicator;
 use crate::audit::worst_cases::methods::{Subject, problem};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, Gaussian};
+use crate::mechanism::{Clipped, Curator, Gaussian};
+use crate::objective::{Difference, Linear};
 use crate::optimize::{
     DpGdHt, HardThresholdSchedule, InnerSteps, SourceProblem, SparseOptions, scsg_ht_noise, sgd_ht_noise,
 };
@@ -60,7 +61,7 @@ fn difference(code: Code) -> Result<(), String> {
     let examples = Sensitive::new(Examples { rows, targets: vec![0.0] });
     let grid = Grid::new(-30);
     let moved = || -> Result<f64, crate::mechanism::CuratorError> {
-        let gradient = ClippedGradient::new(Loss::Squared, c, grid)?;
+        let squared = Linear::new(Loss::Squared, 1, 1.0);
         let noise = Gaussian::new(1e-6, c, grid, 1, "difference");
         // residuals +5 at the iterate and −5 at the anchor: both gradients are clipped
         let one = Event::gaussian(1e-6);
@@ -69,9 +70,11 @@ fn difference(code: Code) -> Result<(), String> {
         Ok(match code {
             Code::Correct => {
                 let batch = curator.poisson_sample(1, 1.0)?;
-                curator.release(&noise, &gradient.difference_sum(&examples, batch, &[5.0], &[-5.0]))?.into_inner()[0]
+                let change = Clipped::new(Difference::from(squared, &[-5.0]), c, grid)?;
+                curator.release(&noise, &change.sum_batch(&examples, batch, &[5.0]))?.into_inner()[0]
             }
             Code::Planted => {
+                let gradient = Clipped::new(squared, c, grid)?;
                 let mut at = |w: f64| {
                     Ok::<_, crate::mechanism::CuratorError>(
                         curator.release(&noise, &gradient.sum(&examples, &[w]))?.into_inner()[0],

@@ -4,7 +4,8 @@ use super::Source::Altered;
 use super::{Code, PlantedBug};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::mechanism::{Blocks, ClippedGradient, Curator, CuratorError, Gaussian, Interactive, Mechanism};
+use crate::mechanism::{Blocks, Clipped, Curator, CuratorError, Gaussian, Interactive, Mechanism};
+use crate::objective::Linear;
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation, accountant, certify};
 
@@ -71,7 +72,7 @@ fn releases(code: Code, sampling: Option<f64>) -> Result<(), String> {
     let mut source = NoiseSource::insecure(18);
     let mut count = || -> Result<u32, CuratorError> {
         let data = canaries(3, 1, &[1.0]);
-        let gradient = ClippedGradient::new(Loss::Absolute, 0.5, grid)?;
+        let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 0.5, grid)?;
         let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
         let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
         let sum = match sampling {
@@ -99,7 +100,7 @@ fn releases(code: Code, sampling: Option<f64>) -> Result<(), String> {
 fn wrong_clip(code: Code) -> Result<(), String> {
     let grid = Grid::new(-20);
     let data = canaries(3, 1, &[1.0]);
-    let gradient = ClippedGradient::new(Loss::Absolute, 1.0, grid).map_err(|e| e.to_string())?;
+    let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 1.0, grid).map_err(|e| e.to_string())?;
     let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
     let sum = gradient.sum(&data, &[0.0]);
     let mut curator = Curator::for_event(&Event::gaussian(1.0), NoiseSource::insecure(1));
@@ -115,7 +116,7 @@ fn block_of_others(code: Code) -> Result<(), String> {
     let grid = Grid::new(-20);
     let released = || -> Result<bool, CuratorError> {
         let data = canaries(4, 1, &[1.0]);
-        let gradient = ClippedGradient::new(Loss::Absolute, 0.5, grid)?;
+        let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 0.5, grid)?;
         let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
         let blocks = Blocks::new(4, vec![mechanism.event(); 2])?;
         let mut curator = Curator::for_event(&blocks.event(), NoiseSource::insecure(1));
@@ -139,7 +140,7 @@ fn inexact(code: Code) -> Result<(), String> {
     let drawn = || -> Result<u32, String> {
         let text = |e: CuratorError| e.to_string();
         let data = canaries(3, 1, &[1.0]);
-        let gradient = ClippedGradient::new(Loss::Absolute, 0.5, grid).map_err(text)?;
+        let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 0.5, grid).map_err(text)?;
         let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
         let sum = gradient.sum(&data, &[0.0]);
         let twice = mechanism.event().self_composed(2).approximate(mechanism.sampler_error(sum.expose()));

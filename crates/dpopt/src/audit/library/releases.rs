@@ -7,10 +7,11 @@ use crate::audit::worst_cases::noise::{Correlated, at, lazy, tree};
 use crate::audit::worst_cases::sums::{CLIP, GradientSums, canaries};
 use crate::loss::Loss;
 use crate::mechanism::{
-    Blocks, ClippedGradient, ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise,
-    DiscreteLaplaceNoise, Gaussian, GridSum, Interactive, L1Sum, Laplace, Mechanism, ProjectedGaussian,
-    ProjectedLaplace, Projection, SecondMoment, SparseClip, SparseSum, SparseSummer, target_moment,
+    Blocks, Clipped, ClippedVectors, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise,
+    Gaussian, GridSum, Interactive, L1Sum, Laplace, Mechanism, ProjectedGaussian, ProjectedLaplace, Projection,
+    SecondMoment, SparseClip, SparseSum, SparseSummer, target_moment,
 };
+use crate::objective::Linear;
 use crate::records::{Examples, Rows};
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
 use dpopt_noise::{Grid, NoiseSource, Norm};
@@ -46,7 +47,7 @@ fn blocks() -> LibraryAudit {
     let event = plan.as_ref().map(Interactive::event).map_err(Clone::clone);
     let release = move |with: bool, draws: &mut Draws| -> Result<f64, CuratorError> {
         let Ok(plan) = &plan else { return Err(CuratorError::Shape) };
-        let gradient = ClippedGradient::new(Loss::Absolute, CLIP, grid)?;
+        let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), CLIP, grid)?;
         let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(draws.word()));
         let mut sums = Vec::new();
         for mut block in curator.open(plan)? {

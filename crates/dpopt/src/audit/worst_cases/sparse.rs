@@ -5,9 +5,10 @@ use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::loss::Loss;
 use crate::mechanism::{
-    BatchGradients, ClippedGradient, Curator, Mechanism, ProjectedGradients, Projection, SketchedGaussian, SparseClip,
+    BatchGradients, Clipped, Curator, Mechanism, ProjectedGradients, Projection, SketchedGaussian, SparseClip,
     SparseSum, SparseSummer,
 };
+use crate::objective::Linear;
 use crate::records::{Examples, Rows};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, SKETCH_EXPONENT, Sketch};
 use dpopt_privacy::Event;
@@ -32,7 +33,7 @@ pub(crate) fn four_entries(rows: usize) -> [Sensitive<Examples>; 2] {
 /// One batch of all of 128 records with its halves, seen in the canary's coordinate: sums in units of C.
 pub(crate) struct Halves {
     worlds: [Sensitive<Examples>; 2],
-    gradient: Option<ClippedGradient>,
+    gradient: Option<Clipped<Linear>>,
     grid: Grid,
 }
 
@@ -43,7 +44,7 @@ impl Halves {
     pub(crate) fn new(noise_multiplier: f64) -> Self {
         let grid = Grid::for_sum(1.0, noise_multiplier, RECORDS as u64, 1);
         let worlds = [0.0, 1.0].map(|t| super::sums::canaries(RECORDS, 1, &[t]));
-        Self { worlds, gradient: ClippedGradient::new(Loss::Absolute, 1.0, grid).ok(), grid }
+        Self { worlds, gradient: Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 1.0, grid).ok(), grid }
     }
 
     /// The mechanism with noise multiplier `z`.

@@ -5,7 +5,8 @@ use crate::audit::draws::Draws;
 use crate::audit::worst_cases::methods::coordinate;
 use crate::audit::worst_cases::sums::CLIP;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Correlation, Curator, Interactive, StreamPlan, StreamShape};
+use crate::mechanism::{Clipped, Correlation, Curator, Interactive, StreamPlan, StreamShape};
+use crate::objective::Linear;
 use crate::records::{Examples, Rows};
 use dpopt_noise::correlated::TreeNoise;
 use dpopt_noise::{Grid, NoiseSource, RoundedGaussian};
@@ -91,7 +92,7 @@ impl Stream {
         let outputs = |draws: &mut Draws| {
             let plan = StreamPlan {
                 shape: self.shape,
-                gradient: ClippedGradient::new(Loss::Absolute, CLIP, grid).ok()?,
+                gradient: Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), CLIP, grid).ok()?,
                 noise_multiplier: self.noise_multiplier,
                 dimension: 1,
                 records: n as u64,

@@ -3,7 +3,8 @@
 use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, GridSum, Mechanism};
+use crate::mechanism::{Clipped, Curator, CuratorError, Gaussian, GridSum, Mechanism};
+use crate::objective::Linear;
 use crate::records::{Examples, Rows};
 use dpopt_noise::{Grid, NoiseSource, Norm, Quantizer};
 use dpopt_privacy::Event;
@@ -30,7 +31,7 @@ pub(crate) fn canaries(rows: usize, features: usize, targets: &[f32]) -> Sensiti
 pub(crate) struct GradientSums {
     event: Event,
     rows: usize,
-    gradient: Result<ClippedGradient, CuratorError>,
+    gradient: Result<Clipped<Linear>, CuratorError>,
     mechanism: Gaussian,
 }
 
@@ -40,7 +41,7 @@ impl GradientSums {
         Self {
             event,
             rows,
-            gradient: ClippedGradient::new(Loss::Absolute, CLIP, grid),
+            gradient: Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), CLIP, grid),
             mechanism: Gaussian::new(noise_multiplier, CLIP, grid, 1, "gradient sum"),
         }
     }

@@ -28,7 +28,8 @@ use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::Sensitive;
-use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, CuratorError, Gaussian, PoissonBatch};
+use crate::mechanism::{Clipped, Curator, CuratorError, Gaussian};
+use crate::objective::NearestPoint;
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
@@ -435,7 +436,8 @@ fn run<K: Kind, R: Records>(
     let s = &plan.schedule;
     let schedule = &s.descent;
     let grid = Grid::new(schedule.grid_exponent);
-    let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+    let objective = problem.objective().with_loss(schedule.loss);
+    let gradient = Clipped::new(objective, schedule.clip_norm, grid)?;
     let mechanism =
         Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
     let mut units = s.units(problem, examples, curator, problem.features, |scales| scales)?;
@@ -454,11 +456,12 @@ fn run<K: Kind, R: Records>(
             let scales = if ones.is_empty() { &units.scales } else { &ones };
             let scaled = Sensitive::new(ScaledRecords::new(examples.expose(), scales));
             let sum = if s.euclidean_clip {
-                nearest_points(schedule, grid, &scaled, scales, batch, &weights)?
+                let nearest = NearestPoint::new(objective, scales, problem.weights(), schedule.clip_norm);
+                Clipped::new(nearest, schedule.clip_norm, grid)?.sum_batch_of(&scaled, batch, &weights)
             } else {
-                gradient.sum_batch_of(&scaled, batch, &weights).map_err(Into::<CuratorError>::into)?
+                gradient.sum_batch_of(&scaled, batch, &weights)
             };
-            curator.release(&mechanism, &sum)?
+            curator.release(&mechanism, &sum.map_err(Into::<CuratorError>::into)?)?
         };
         Ok(noisy.map(|noisy| {
             let mut plain = units.gradient(noisy, schedule.noise_std);
@@ -484,39 +487,4 @@ fn gradient_noise(schedule: &DescentSchedule, problem: &Problem) -> f64 {
     let (q, n) = (schedule.sampling_probability, problem.rows as f64);
     let choice = schedule.clip_norm * ((1.0 - q) / (q * n) / problem.weights() as f64).sqrt();
     (schedule.noise_std / (q * n)).hypot(choice)
-}
-
-/// Σ of gradients projected on the ellipsoid in the l2 norm of the *original* coordinates. In those of `scaled` the projection
-/// divides coordinate j by 1 + ν·s_j²; Newton comes from outside, and the clip of the sum, which is radial here, has the last
-/// word. Records that can't be read count as zero contributions: this path is for records in memory, which always can.
-fn nearest_points<R: Records>(
-    schedule: &DescentSchedule,
-    grid: Grid,
-    scaled: &Sensitive<ScaledRecords<'_, R>>,
-    scales: &[f64],
-    batch: PoissonBatch,
-    weights: &[f64],
-) -> Result<Sensitive<crate::mechanism::GridSum>, CuratorError> {
-    let (records, loss) = (scaled.expose(), schedule.loss);
-    let sampled = batch.records().to_vec();
-    let d = scales.len();
-    let shape: Vec<f64> = (0..weights.len()).map(|at| (scales[at % d] / schedule.clip_norm).powi(2)).collect();
-    ClippedVectors::new(schedule.clip_norm, grid)?.sum_batch(batch, sampled.len(), weights.len(), |i, out| {
-        let mut buffer = crate::records::RecordBuffer::default();
-        let Ok((columns, values, target)) = records.record(sampled[i] as usize, &mut buffer) else { return };
-        let Some(target) = loss.usable_target(f64::from(target), f64::MAX) else { return };
-        let score = |line: &[f64]| columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();
-        let scores: Vec<f64> = weights.chunks_exact(d).map(score).collect();
-        let mut slope = vec![0.0; scores.len()];
-        loss.slope(&scores, target, &mut slope);
-        if slope.iter().any(|c| !c.is_finite()) {
-            return;
-        }
-        out.resize(weights.len(), 0.0);
-        for (line, c) in out.chunks_exact_mut(d).zip(&slope) {
-            columns.iter().zip(values).for_each(|(&j, &x)| line[j as usize] = c * f64::from(x) / scales[j as usize]);
-        }
-        crate::geometry::project_ellipsoid(out, &shape);
-        out.iter_mut().enumerate().for_each(|(at, g)| *g *= scales[at % d]);
-    })
 }

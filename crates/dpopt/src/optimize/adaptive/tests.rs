@@ -3,6 +3,7 @@
 use super::*;
 use crate::loss::Loss;
 use crate::mechanism::Curator;
+use crate::objective::Linear;
 use crate::optimize::MethodOptions;
 use crate::optimize::Run;
 use crate::optimize::synthetic::Lcg;
@@ -120,7 +121,8 @@ fn noise_has_the_shape_of_the_ellipsoid() {
     let mut units = Units::new(geometry::scales(&squares, s.exponent));
     let scales = units.scales.clone();
     let gradient =
-        ClippedGradient::new(s.descent.loss, s.descent.clip_norm, Grid::new(s.descent.grid_exponent)).unwrap();
+        Clipped::new(Linear::new(s.descent.loss, d, 1.0), s.descent.clip_norm, Grid::new(s.descent.grid_exponent))
+            .unwrap();
     let grid = Grid::new(s.descent.grid_exponent);
     let mechanism = Gaussian::new(s.descent.noise_multiplier, s.descent.clip_norm, grid, d, "batch gradient");
     let mut sums = vec![0.0; d];
@@ -194,13 +196,12 @@ fn every_clip_keeps_a_record_within_the_noise_s_unit() {
         let batch = curator.poisson_sample(1, 1.0).unwrap();
         let grid = Grid::new(s.grid_exponent);
         let weights = [100.0, -100.0, 50.0];
+        let linear = Linear::new(s.loss, 3, 1.0);
         let sum = if euclidean_clip {
-            nearest_points(s, grid, &scaled, scales, batch, &weights).unwrap()
+            let nearest = NearestPoint::new(linear, scales, 3, s.clip_norm);
+            Clipped::new(nearest, s.clip_norm, grid).unwrap().sum_batch(&scaled, batch, &weights)
         } else {
-            ClippedGradient::new(s.loss, s.clip_norm, grid)
-                .unwrap()
-                .sum_batch_of(&scaled, batch, &weights)
-                .unwrap_or_else(|e| match e {})
+            Clipped::new(linear, s.clip_norm, grid).unwrap().sum_batch(&scaled, batch, &weights)
         };
         let norm = crate::geometry::norm(&sum.expose().units().iter().map(|&u| grid.to_f64(u)).collect::<Vec<_>>());
         assert!(norm <= s.clip_norm && norm > 0.999 * s.clip_norm, "{euclidean_clip}: {norm}");

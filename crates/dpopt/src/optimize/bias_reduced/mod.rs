@@ -13,7 +13,7 @@ use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{BatchGradients, ClippedGradient, ProjectedGradients};
+use crate::mechanism::{BatchGradients, Clipped, ProjectedGradients};
 use crate::optimize::algorithm::Traits;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, DISTANCE, LEARNING_RATE, STEPS};
@@ -287,7 +287,7 @@ impl Algorithm for BiasReducedSgd {
         let s = &plan.schedule;
         let (levels, grid) = (Levels { top: s.top_level }, Grid::new(s.grid_exponent));
         let sequence = levels.sequence(s.size_seed, s.steps as usize);
-        let gradient = ClippedGradient::new(s.loss, s.clip_norm, grid)?;
+        let gradient = Clipped::new(problem.objective().with_loss(s.loss), s.clip_norm, grid)?;
         let single = ProjectedGradients {
             noise_multiplier: s.noise_multiplier,
             clip_norm: s.clip_norm,

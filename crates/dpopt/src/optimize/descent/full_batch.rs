@@ -2,7 +2,7 @@
 
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
-use crate::mechanism::{ClippedGradient, Gaussian};
+use crate::mechanism::{Clipped, Gaussian};
 use crate::optimize::options::Said;
 use crate::optimize::planning::SamplerError;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
@@ -44,7 +44,7 @@ impl Algorithm for NoisyGradientDescent {
         let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         let grid = Grid::new(schedule.grid_exponent);
-        let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+        let gradient = Clipped::new(problem.objective().with_loss(schedule.loss), schedule.clip_norm, grid)?;
         let mechanism =
             Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "gradient sum");
         descend(schedule, problem, progress, Self::NAME, |weights| {

@@ -4,10 +4,11 @@
 //! times as much, but only per weight that the batch touches.
 
 use super::{Average, DescentSchedule, Recipe};
-use crate::mechanism::{SparseDescent, SparseGradient};
+use crate::mechanism::{Clipped, SparseDescent};
+use crate::objective::Objective;
 use crate::plan::Problem;
 use crate::progress::Progress;
-use crate::records::Records;
+use crate::records::RecordSet;
 use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
 use dpopt_privacy::Budget;
 use std::fmt;
@@ -142,12 +143,12 @@ fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOpt
 }
 
 /// The run as one release. An impossible schedule is refused when it is applied.
-pub(crate) fn mechanism<'a, R: Records, G: SparseGradient>(
+pub(crate) fn mechanism<'a, R: RecordSet, O: Objective<R>>(
     schedule: &DescentSchedule,
     problem: &Problem,
-    gradient: G,
+    gradient: Clipped<O>,
     progress: &'a dyn Progress,
-) -> SparseDescent<'a, R, G> {
+) -> SparseDescent<'a, R, O> {
     let lazy = lazy_options(schedule, problem).unwrap_or_else(|| LazyOptions {
         dimension: problem.weights(),
         runs: Vec::new(),

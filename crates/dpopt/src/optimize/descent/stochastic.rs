@@ -6,7 +6,7 @@
 use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
-use crate::mechanism::{ClippedGradient, Gaussian};
+use crate::mechanism::{Clipped, Gaussian};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
@@ -91,7 +91,7 @@ fn run<R: Records>(plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> Result<Rele
     let Run { problem, examples, curator, progress } = run;
     let schedule = &plan.schedule;
     let grid = Grid::new(schedule.grid_exponent);
-    let gradient = ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?;
+    let gradient = Clipped::new(problem.objective().with_loss(schedule.loss), schedule.clip_norm, grid)?;
     if schedule.is_lazy() {
         let mechanism = lazy::mechanism(schedule, problem, gradient, progress);
         progress.start(NoisySgd::NAME, schedule.steps);

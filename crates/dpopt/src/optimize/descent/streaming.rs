@@ -5,7 +5,7 @@
 
 use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm, descend};
 use crate::Released;
-use crate::mechanism::{ClippedGradient, Correlation, StreamPlan, StreamShape};
+use crate::mechanism::{Clipped, Correlation, StreamPlan, StreamShape};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::optimize::options::{Choice, Said, Setting};
@@ -257,7 +257,7 @@ fn run<R: Records>(plan: &Plan<StreamSchedule>, run: Run<'_, R>) -> Result<Relea
     let grid = Grid::new(schedule.grid_exponent);
     let mut stream = curator.open(&StreamPlan {
         shape: plan.schedule.shape,
-        gradient: ClippedGradient::new(schedule.loss, schedule.clip_norm, grid)?,
+        gradient: Clipped::new(problem.objective().with_loss(schedule.loss), schedule.clip_norm, grid)?,
         noise_multiplier: schedule.noise_multiplier,
         dimension: problem.weights(),
         records: problem.rows,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Sensitive;
-use crate::mechanism::{ClippedGradient, Curator, CuratorError};
+use crate::mechanism::{Clipped, Curator, CuratorError};
 use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
@@ -122,7 +122,7 @@ fn a_lazy_run_with_less_noise_than_its_event_says_is_refused() {
     let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
     let mechanism = |schedule: &DescentSchedule| {
         let grid = Grid::new(schedule.grid_exponent);
-        let gradient = ClippedGradient::new(LOGISTIC, schedule.clip_norm, grid).unwrap();
+        let gradient = Clipped::new(problem.objective(), schedule.clip_norm, grid).unwrap();
         lazy::mechanism::<Examples, _>(schedule, &problem, gradient, &Silent)
     };
     let planned = &plan.schedule;
@@ -131,7 +131,8 @@ fn a_lazy_run_with_less_noise_than_its_event_says_is_refused() {
     assert!(matches!(refused, Err(CuratorError::LessNoise { .. })), "{refused:?}");
     // gradients on a finer grid than the noise's would be scaled up against it
     let mut finer = mechanism(planned);
-    finer.gradient = ClippedGradient::new(LOGISTIC, planned.clip_norm, Grid::new(planned.grid_exponent - 4)).unwrap();
+    finer.gradient =
+        Clipped::new(problem.objective(), planned.clip_norm, Grid::new(planned.grid_exponent - 4)).unwrap();
     assert_eq!(curator.release(&finer, &data).map(drop), Err(CuratorError::Shape));
     for other in [
         DescentSchedule { noise_multiplier: 0.5 * planned.noise_multiplier, ..quiet },

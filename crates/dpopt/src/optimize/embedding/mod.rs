@@ -14,7 +14,8 @@ use super::choices::{AdaptiveOptions, AdaptiveRule, Moments, Selection};
 use super::descent::{AdaptiveUpdate, DescentOptions, DescentSchedule, NoisySgd, descend, descend_by, lazy};
 use crate::Released;
 use crate::loss::embedding::Embedding;
-use crate::mechanism::{EmbeddingGradient, Gaussian};
+use crate::mechanism::{Clipped, Gaussian};
+use crate::objective::{Embedded, Scaled};
 use crate::optimize::adaptive::{AdaptiveSchedule, DpAdam, More, Pagan, Pasan, only_with};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
@@ -237,12 +238,12 @@ fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Re
     let EmbeddingSchedule { descent: schedule, model, selection, adaptive } = &plan.schedule;
     let linear = linearised(model, problem);
     let grid = Grid::new(schedule.grid_exponent);
-    let facts = (problem.features, problem.row_norm);
-    let gradient = EmbeddingGradient::new((model, schedule.loss), facts, linear.weights(), schedule.clip_norm, grid)?;
+    let embedded = Embedded::new(model.clone(), schedule.loss, problem.features, problem.row_norm, linear.weights());
     if let Some(adaptive) = adaptive {
         let run = Run { problem, examples, curator, progress };
-        return run_adaptive(adaptive, &linear, gradient, run);
+        return run_adaptive(adaptive, &linear, embedded, run);
     }
+    let gradient = Clipped::new(embedded, schedule.clip_norm, grid)?;
     if let Some(selection) = selection {
         let run = Run { problem, examples, curator, progress };
         return selection::run(schedule, selection, &gradient, run);
@@ -259,43 +260,45 @@ fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Re
         let records = examples.expose().len();
         descend(schedule, &linear, progress, EmbeddingSgd::NAME, |moved| {
             let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
-            let sum = gradient.sum_batch(examples, batch, moved).map_err(Into::into)?;
+            let sum = gradient.sum_batch_of(examples, batch, moved).map_err(Into::into)?;
             Ok(curator.release(&mechanism, &sum)?)
         })?
         .map(|solution| solution.weights)
     };
-    Ok(moved.map(|moved| gradient.started(moved).into()))
+    Ok(moved.map(|moved| gradient.objective().started(moved).into()))
 }
 
 /// Adaptive steps; the row of a feature has the scale of the feature, the dense part has scale 1.
 fn run_adaptive<R: Records>(
     adaptive: &AdaptiveSchedule,
     linear: &Problem,
-    mut gradient: EmbeddingGradient,
+    embedded: Embedded,
     run: Run<'_, R>,
 ) -> Result<Released<Solution>, RunError> {
     let Run { problem, examples, curator, progress } = run;
     let schedule = &adaptive.descent;
-    let (width, length) = (gradient.model.width(), gradient.length);
+    let (width, length) = (embedded.model().width(), embedded.length());
     let mut units = adaptive.units(problem, examples, curator, length, |scales| {
         let rows = scales.iter().flat_map(|s| std::iter::repeat_n(*s, width));
         rows.chain(std::iter::repeat(1.0)).take(length).collect()
     })?;
-    gradient.scales.clone_from(&units.scales);
     let grid = Grid::new(schedule.grid_exponent);
+    let in_units =
+        |scales: &[f64]| Clipped::new(Scaled::new(embedded.clone(), scales.to_vec()), schedule.clip_norm, grid);
+    let mut gradient = in_units(&units.scales)?;
     let mechanism = Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, length, "batch gradient");
     let mut update = AdaptiveUpdate::new(adaptive.step(linear), length, |step| schedule.rate(step));
     let records = examples.expose().len();
     let moved = descend_by(&mut update, schedule, linear, progress, EmbeddingSgd::NAME, |moved| {
         let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
-        let sum = gradient.sum_batch(examples, batch, moved).map_err(Into::into)?;
+        let sum = gradient.sum_batch_of(examples, batch, moved).map_err(Into::into)?;
         let noisy = curator.release(&mechanism, &sum)?.map(|noisy| units.gradient(noisy, schedule.noise_std));
-        if gradient.scales != units.scales {
-            gradient.scales.clone_from(&units.scales);
+        if gradient.objective().scales() != units.scales {
+            gradient = in_units(&units.scales)?;
         }
         Ok(noisy)
     })?;
-    Ok(moved.map(|solution| gradient.started(solution.weights).into()))
+    Ok(moved.map(|solution| embedded.started(solution.weights).into()))
 }
 
 impl EmbeddingSchedule {

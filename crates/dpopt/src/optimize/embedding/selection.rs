@@ -7,7 +7,8 @@
 use super::EmbeddingSgd;
 use crate::Released;
 use crate::loss::embedding::Embedding;
-use crate::mechanism::{EmbeddingGradient, SelectedRows, SelectedUpdate, joint_multiplier};
+use crate::mechanism::{Clipped, SelectedRows, SelectedUpdate, joint_multiplier};
+use crate::objective::Embedded;
 use crate::optimize::choices::Selection;
 use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, Releases};
 use crate::optimize::planning::{SamplerError, in_range, positive};
@@ -124,11 +125,11 @@ impl Selection {
 pub(super) fn run<R: Records>(
     schedule: &DescentSchedule,
     selection: &SelectionSchedule,
-    gradient: &EmbeddingGradient,
+    gradient: &Clipped<Embedded>,
     run: Run<'_, R>,
 ) -> Result<Released<Solution>, RunError> {
     let Run { problem, examples, curator, progress } = run;
-    let shape = Shape::of(&gradient.model, problem);
+    let shape = Shape::of(gradient.objective().model(), problem);
     let grids = [Grid::new(selection.count_grid_exponent), Grid::new(schedule.grid_exponent)];
     let counts = Quantizer::new(Norm::L2, selection.count_clip_norm, grids[0])
         .map_err(|e| crate::mechanism::CuratorError::Noise(e.to_string()))?;
@@ -140,14 +141,15 @@ pub(super) fn run<R: Records>(
         shape: [shape.features, shape.width, shape.head],
     };
     let table = shape.features * shape.width;
-    let (mut moved, first) = (vec![0.0; gradient.length], schedule.first_averaged());
+    let (mut moved, first) = (vec![0.0; gradient.objective().length()], schedule.first_averaged());
     // a step moves the mean of the averaged iterates by the share of them that come after it
-    let mut mean = if schedule.average == Average::Last { Vec::new() } else { vec![0.0; gradient.length] };
+    let mut mean =
+        if schedule.average == Average::Last { Vec::new() } else { vec![0.0; gradient.objective().length()] };
     let records = examples.expose().len();
     progress.start(EmbeddingSgd::NAME, schedule.steps);
     for step in 0..schedule.steps {
         let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
-        let touched = gradient.touched(examples, batch, &moved, &counts).map_err(Into::into)?;
+        let touched = gradient.touched_rows(examples, batch, &moved, &counts).map_err(Into::into)?;
         let update = curator.release(&mechanism, &touched)?;
         let rate = schedule.rate(step) * schedule.per_record(problem);
         let share = ((schedule.steps - step) as f64 / (schedule.steps - first) as f64).min(1.0);
@@ -161,7 +163,7 @@ pub(super) fn run<R: Records>(
     }
     progress.finish();
     let answer = if mean.is_empty() { moved } else { mean };
-    Ok(Released::new(gradient.started(answer).into()))
+    Ok(Released::new(gradient.objective().started(answer).into()))
 }
 
 fn for_each_weight(update: &SelectedUpdate, (table, width): (usize, usize), mut f: impl FnMut(usize, f64)) {

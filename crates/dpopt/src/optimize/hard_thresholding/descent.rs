@@ -5,7 +5,7 @@ use super::{INITIAL_FEATURES, REFIT_SHARE};
 use super::{SparseOptions, Sparsity};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, CuratorError, Formed, SparseVector, ThresholdedGaussian};
+use crate::mechanism::{Clipped, CuratorError, Formed, SparseVector, ThresholdedGaussian};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::descent::{DescentOptions, default_clip_norm};
 use crate::optimize::options::Said;
@@ -327,7 +327,7 @@ pub fn run_sparse<R: Records>(
     let Run { problem, examples, curator, progress } = run;
     let s = &plan.schedule;
     let grid = Grid::new(s.grid_exponent);
-    let gradient = ClippedGradient::new(s.loss, s.clip_norm, grid)?;
+    let gradient = Clipped::new(problem.objective().with_loss(s.loss), s.clip_norm, grid)?;
     let (records, sparsity, n) = (examples.expose().len(), s.sparsity(), problem.rows as f64);
     let decay = 1.0 - s.learning_rate * s.regularization / n;
     let (mut x, mut previous) = (SparseVector::default(), SparseVector::default());

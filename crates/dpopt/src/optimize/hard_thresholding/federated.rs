@@ -7,8 +7,9 @@
 
 use super::variance_reduced::hard_threshold;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, ClippedVectors, Curator, Gaussian, SparseVector};
+use crate::mechanism::{Clipped, ClippedVectors, Curator, Gaussian, SparseVector};
 use crate::noise::NoiseSource;
+use crate::objective::Linear;
 use crate::optimize::RunError;
 use crate::optimize::planning::{SamplerError, check_problem, in_range, positive, require_delta};
 use crate::plan::{NotApplicable, Problem};
@@ -227,7 +228,11 @@ impl FederatedPlan {
             let mut mean = vec![0.0; d];
             for (i, (client, curator)) in clients.iter().zip(&mut curators).enumerate() {
                 let grid = Grid::new(s.grid_exponents[i]);
-                let gradient = ClippedGradient::new(self.problem.loss, o.clip_norm, grid)?;
+                let gradient = Clipped::new(
+                    Linear::new(self.problem.loss, self.problem.features, self.problem.row_norm),
+                    o.clip_norm,
+                    grid,
+                )?;
                 let noise = Gaussian::new(s.noise_multiplier, o.clip_norm, grid, d, "local gradient");
                 let n = self.problem.records[i];
                 let mut local = x.clone();

@@ -5,7 +5,8 @@
 
 use crate::Sensitive;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Curator, CuratorError, Gaussian, SparseVector};
+use crate::mechanism::{Clipped, Curator, CuratorError, Gaussian, SparseVector};
+use crate::objective::Linear;
 use crate::optimize::RunError;
 use crate::optimize::descent::{DescentOptions, Recipe};
 use crate::plan::{NotApplicable, Problem};
@@ -117,7 +118,7 @@ pub(super) fn refit<R: Records>(
     let examples = restricted(examples, support, problem.row_norm).map_err(Into::<CuratorError>::into)?;
     let (records, q) = (examples.expose().rows.len(), schedule.sampling_probability);
     let grid = Grid::new(refit.grid_exponent);
-    let gradient = ClippedGradient::new(schedule.loss, refit.clip_norm, grid)?;
+    let gradient = Clipped::new(Linear::new(schedule.loss, support.len(), problem.row_norm), refit.clip_norm, grid)?;
     let mechanism =
         Gaussian::new(refit.noise_multiplier, refit.clip_norm, grid, support.len(), "gradient on the chosen features");
     let per_record = 1.0 / (q * problem.rows as f64);

@@ -11,7 +11,8 @@ use super::descent::assumptions;
 use super::{SparseOptions, Sparsity};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{ClippedGradient, Gaussian, SparseVector};
+use crate::mechanism::{Clipped, Gaussian, SparseVector};
+use crate::objective::Difference;
 use crate::optimize::choices::InnerSteps;
 use crate::optimize::descent::default_clip_norm;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
@@ -358,8 +359,8 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
     let s = &plan.schedule;
     let (d, n, records) = (problem.features, problem.rows as f64, examples.expose().rows.len());
     let [snapshot_grid, inner_grid] = s.grid_exponents.map(Grid::new);
-    let snapshots = ClippedGradient::new(s.loss, s.clip_norm, snapshot_grid)?;
-    let differences = ClippedGradient::new(s.loss, s.difference_clip, inner_grid)?;
+    let objective = problem.objective().with_loss(s.loss);
+    let snapshots = Clipped::new(objective, s.clip_norm, snapshot_grid)?;
     let snapshot_noise =
         Gaussian::new(s.snapshot_multiplier, s.clip_norm, snapshot_grid, d, "snapshot of the gradient");
     let inner_noise = Gaussian::new(s.inner_multiplier, s.difference_clip, inner_grid, d, "change of the gradient");
@@ -379,7 +380,8 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
             let mut direction = snapshot.clone();
             if t > 0 {
                 let batch = curator.poisson_sample(records, s.sampling_probability)?;
-                let sum = differences.difference_sum(examples, batch, &x.dense(d), &anchor);
+                let differences = Clipped::new(Difference::from(objective, &anchor), s.difference_clip, inner_grid)?;
+                let sum = differences.sum_batch(examples, batch, &x.dense(d));
                 let change = curator.release(&inner_noise, &sum)?;
                 let per_record = 1.0 / (s.sampling_probability * n);
                 direction.iter_mut().zip(change.get()).for_each(|(v, c)| *v += c * per_record);

@@ -1,0 +1,134 @@
+//! Linear models: the loss of the scores of a row.
+
+use super::{Fact, Facts, Gradient, Objective, Point, Warrant};
+use crate::loss::Loss;
+use crate::records::{RecordBuffer, Records, Row};
+
+/// φ_i(θ) = loss(θ·x_i, y_i) with weights θ, outputs × features, row-major.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Linear {
+    loss: Loss,
+    features: usize,
+    row_norm: f64,
+}
+
+impl Linear {
+    /// Of rows with `features` columns and l2 norm at most `row_norm`, which whoever made the rows enforced.
+    pub fn new(loss: Loss, features: usize, row_norm: f64) -> Self {
+        Self { loss, features, row_norm }
+    }
+
+    /// The same rows under another loss.
+    pub fn with_loss(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+
+    /// Of a record's scores.
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// d of a row.
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// Number of weights.
+    pub fn weights(&self) -> usize {
+        self.loss.outputs() * self.features
+    }
+
+    /// The loss's facts are proved for every score and target, and the norm of a row is enforced: so is what follows for weights.
+    ///
+    /// ```
+    /// use dpopt::{loss::Loss, objective::{Linear, Warrant}};
+    /// let facts = Linear::new(Loss::Logistic { shift: 0.0 }, 30, 2.0).known();
+    /// assert_eq!(facts.lipschitz.map(|l| (l.value, l.warrant)), Some((2.0, Warrant::Proved)));
+    /// assert_eq!(facts.smoothness.map(|b| b.value), Some(1.0)); // R²/4
+    /// assert_eq!(Linear::new(Loss::Squared, 30, 2.0).known().lipschitz, None); // clipped instead
+    /// ```
+    pub fn known(&self) -> Facts {
+        let row = Fact::new(self.row_norm, Warrant::Enforced);
+        let loss = self.loss.facts();
+        let proved = |value: f64| Fact::new(value, Warrant::Proved);
+        Facts {
+            lipschitz: loss.lipschitz.map(|l| proved(l).times(row)),
+            smoothness: loss.smoothness.map(|b| proved(b).times(row).times(row)),
+            convex: loss.convex.then_some(Warrant::Proved),
+        }
+    }
+}
+
+/// Buffers of one record.
+#[derive(Default)]
+pub struct LinearScratch {
+    scores: Vec<f64>,
+    pub(super) slope: Vec<f64>,
+    pub(super) buffer: RecordBuffer,
+}
+
+impl<R: Records> Objective<R> for Linear {
+    type Scratch = LinearScratch;
+    const LOCAL: bool = true;
+
+    fn dimension(&self) -> usize {
+        self.weights()
+    }
+
+    fn lines(&self) -> usize {
+        self.loss.outputs()
+    }
+
+    fn facts(&self) -> Facts {
+        self.known()
+    }
+
+    fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut LinearScratch) -> Result<f64, R::Error> {
+        let LinearScratch { scores, buffer, .. } = scratch;
+        let (columns, values, target) = records.record(i, buffer)?;
+        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(0.0) };
+        let row = Row::increasing(columns, values);
+        let mut x = x;
+        scores.clear();
+        scores.extend((0..self.loss.outputs()).map(|out| x.score(out, self.features, row)));
+        Ok(self.loss.value(scores, target))
+    }
+
+    #[inline]
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        records: &'a R,
+        i: usize,
+        scratch: &'a mut LinearScratch,
+    ) -> Result<Gradient<'a>, R::Error> {
+        let LinearScratch { scores, slope, buffer } = scratch;
+        let (columns, values, target) = records.record(i, buffer)?;
+        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(Gradient::Zero) };
+        let row = Row::increasing(columns, values);
+        scores.resize(self.loss.outputs(), 0.0);
+        slope.resize(self.loss.outputs(), 0.0);
+        for (out, score) in scores.iter_mut().enumerate() {
+            *score = x.score(out, self.features, row);
+        }
+        self.loss.slope(scores, target, slope);
+        if slope.iter().any(|c| !c.is_finite()) {
+            return Ok(Gradient::Zero); // never an error, which would be an output
+        }
+        Ok(Gradient::Outer { slope, width: self.features, row })
+    }
+
+    /// Those of a feature's first line stand for the others beside them.
+    #[inline]
+    fn ahead(
+        &self,
+        records: &R,
+        i: usize,
+        scratch: &mut LinearScratch,
+        places: &mut Vec<usize>,
+    ) -> Result<(), R::Error> {
+        let (columns, ..) = records.record(i, &mut scratch.buffer)?;
+        places.extend(columns.iter().map(|&j| j as usize));
+        Ok(())
+    }
+}

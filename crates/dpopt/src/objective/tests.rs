@@ -1,0 +1,125 @@
+//! Every objective's gradient is the derivative of its value; what the kernel makes of it is bounded whatever it puts.
+
+use super::*;
+use crate::loss::Loss;
+use crate::loss::embedding::{Embedding, Towers};
+use crate::optimize::synthetic::Lcg;
+use crate::records::{Examples, Row, Rows};
+use std::convert::Infallible;
+
+fn table(loss: Loss, features: usize) -> Examples {
+    let mut random = Lcg::new(11);
+    let mut rows = Rows::new(features);
+    let mut targets = Vec::new();
+    for i in 0..12 {
+        let mut row: Vec<(u32, f32)> =
+            (0..features as u32).filter(|j| (i + j) % 3 != 0).map(|j| (j, random.normal() as f32)).collect();
+        rows.push_clipped(&mut row, 1.5);
+        targets.push(match loss {
+            Loss::Softmax { classes } => (i % classes) as f32,
+            _ if i % 2 == 0 => 1.0,
+            _ => -1.0,
+        });
+    }
+    Examples { rows, targets }
+}
+
+/// Largest difference between a gradient and the slopes of the value, over all records and coordinates.
+fn misses<R: RecordSet<Error = Infallible>, O: Objective<R>>(objective: &O, records: &R, x: &[f64]) -> f64 {
+    let (mut scratch, h, mut worst) = (O::Scratch::default(), 1e-6, 0.0f64);
+    assert_eq!(objective.dimension(), x.len());
+    for i in 0..records.len() {
+        let mut gradient = vec![0.0; x.len()];
+        let Ok(given) = objective.gradient(&mut { x }, records, i, &mut scratch);
+        given.add_to(&mut gradient);
+        for (at, given) in gradient.iter().enumerate() {
+            let mut value = |step: f64| {
+                let mut moved = x.to_vec();
+                moved[at] += step;
+                let Ok(value) = objective.value(&moved, records, i, &mut scratch);
+                value
+            };
+            worst = worst.max(((value(h) - value(-h)) / (2.0 * h) - given).abs());
+        }
+    }
+    worst
+}
+
+fn point(dimension: usize) -> Vec<f64> {
+    let mut random = Lcg::new(5);
+    (0..dimension).map(|_| random.normal()).collect()
+}
+
+#[test]
+fn gradients_are_the_slopes_of_values() {
+    for loss in [
+        Loss::Logistic { shift: 0.0 },
+        Loss::Squared,
+        Loss::Sigmoid,
+        Loss::Softmax { classes: 3 },
+        Loss::SmoothedHinge { width: 0.5 },
+    ] {
+        let linear = Linear::new(loss, 7, 1.5);
+        let (records, x) = (table(loss, 7), point(linear.weights()));
+        assert!(misses(&linear, &records, &x) < 1e-7, "{loss:?}");
+        // the bounds that are claimed hold
+        if let Some(bound) = linear.known().lipschitz {
+            for i in 0..records.rows.len() {
+                let mut gradient = vec![0.0; x.len()];
+                let mut scratch = Default::default();
+                let Ok(given) = linear.gradient(&mut &x[..], &records, i, &mut scratch);
+                given.add_to(&mut gradient);
+                assert!(crate::geometry::norm(&gradient) <= bound.value);
+            }
+        }
+    }
+    let loss = Loss::Logistic { shift: 0.0 };
+    let (records, x, anchor) = (table(loss, 7), point(7), vec![0.3; 7]);
+    assert!(misses(&Difference::from(Linear::new(loss, 7, 1.5), &anchor), &records, &x) < 1e-7);
+    let same = Difference::from(Linear::new(loss, 7, 1.5), &x);
+    let mut scratch = Default::default();
+    let Ok(nothing) = same.gradient(&mut &x[..], &records, 0, &mut scratch);
+    let mut sum = vec![0.0; 7];
+    nothing.add_to(&mut sum);
+    assert_eq!(sum, vec![0.0; 7], "no difference at the anchor");
+    for (towers, loss) in [
+        (None, Loss::Softmax { classes: 3 }),
+        (Some(Towers { users: vec![(1, 3)], items: vec![(3, 7)] }), Loss::Squared),
+    ] {
+        let embedded = Embedded::new(Embedding { dimension: 3, towers, seed: 2 }, loss, 7, 1.5, 40);
+        assert!(misses(&embedded, &table(loss, 7), &point(embedded.length())) < 1e-6);
+    }
+}
+
+#[test]
+fn scaled_gradients_are_gradients_times_scales() {
+    let scales: Vec<f64> = (0..21).map(|j| 0.5 + f64::from(j % 4)).collect();
+    let of = |gradient: Gradient<'_>| {
+        let mut out = vec![0.0; 21];
+        gradient.add_to(&mut out);
+        out
+    };
+    let (loss, x) = (Loss::Softmax { classes: 3 }, point(21));
+    let (records, linear) = (table(loss, 7), Linear::new(loss, 7, 1.5));
+    let sums = Closures::new(21, |_: &[f64], _: &u8| 0.0, |x: &[f64], _: &u8, g: &mut [f64]| g.copy_from_slice(x));
+    let (mut a, mut b) = (Default::default(), Default::default());
+    for i in 0..12 {
+        let Ok(plain) = linear.gradient(&mut &x[..], &records, i, &mut a);
+        let expected: Vec<f64> = of(plain).iter().zip(&scales).map(|(g, s)| g * s).collect();
+        let scaled = Scaled::new(linear, scales.clone());
+        let Ok(given) = scaled.gradient(&mut &x[..], &records, i, &mut b);
+        of(given).iter().zip(&expected).for_each(|(g, e)| assert!((g - e).abs() < 1e-15));
+    }
+    let scaled = Scaled::new(sums, scales.clone());
+    let (mut scratch, one) = (Default::default(), vec![7u8]);
+    let Ok(given) = scaled.gradient(&mut &x[..], &one, 0, &mut scratch);
+    assert_eq!(of(given), x.iter().zip(&scales).map(|(x, s)| x * s).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_whose_columns_do_not_increase_are_no_rows() {
+    assert!(Row::new(&[2, 1], &[1.0, 1.0]).is_none());
+    assert!(Row::new(&[1], &[]).is_none());
+    let row = Row::new(&[1, 5], &[1.0, 2.0]).unwrap();
+    assert!(row.fits(6) && !row.fits(5));
+}
