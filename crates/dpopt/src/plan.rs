@@ -44,6 +44,11 @@ impl Problem {
         Linear::new(self.loss, self.features, self.row_norm)
     }
 
+    /// Upper bound on the norm of a record's gradient, where there is one.
+    pub(crate) fn lipschitz(&self) -> Option<f64> {
+        self.objective().known().lipschitz.map(|l| l.value)
+    }
+
     /// Number of weights: outputs × features.
     pub fn weights(&self) -> usize {
         self.loss.outputs() * self.features

@@ -75,6 +75,7 @@ const DOORS: &[(&str, &str)] = &[
     ("StreamPlan", "dp-ftrl, a tree, one epoch"),
     ("Blocks", "one of two blocks of records"),
     ("GibbsDraw", "exponential-mechanism, linear loss"),
+    ("ObjectiveDraw", "draw from a closure's Gibbs measure"),
     ("PerturbedMinimiser", "output-perturbation"),
     ("PerturbedObjective", "objective-perturbation, record alone"),
     ("ProjectedGradients", "gradients of a batch and its halves"),

@@ -2,12 +2,13 @@
 //! docs/proofs/proximal-sampler.md).
 
 use super::door::{Mechanism, sealed};
-use crate::loss::Loss;
+use super::minimiser::made_for;
+use crate::objective::Linear;
 use crate::records::Examples;
 use crate::refused::CuratorError;
 use crate::sampler::potential::GlmPotential;
 use crate::sampler::{Chain, Domain, Oracle, Tally};
-use crate::solver::{Accuracy, Objective, minimise};
+use crate::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation, gibbs};
 
@@ -26,9 +27,8 @@ pub(crate) enum Start {
 /// The Gibbs measure of a regularised GLM objective, with all numbers of its chain.
 #[derive(Clone, Debug)]
 pub(crate) struct GibbsDraw {
-    pub(crate) loss: Loss,
-    /// R: the temperature was chosen for rows of at most this norm.
-    pub(crate) row_norm: f64,
+    /// Σφ over rows of at most the norm that the temperature was chosen for.
+    pub(crate) objective: Linear,
     /// Largest |target|; targets are clamped to it.
     pub(crate) target_bound: f64,
     /// λ of the sum objective.
@@ -60,10 +60,10 @@ impl Mechanism for GibbsDraw {
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
-        // rows have norm at most R, and the slope of the loss is bounded for every target; without convexity there is no theorem
-        let facts = self.loss.facts();
-        let slope = facts.lipschitz.filter(|_| facts.convex).unwrap_or(f64::INFINITY);
-        let difference = self.scale * gibbs::difference_lipschitz(slope * self.row_norm, self.relation);
+        // proved for rows of norm at most R and every target; without convexity there is no theorem
+        let facts = self.objective.known();
+        let lipschitz = facts.lipschitz.filter(|_| facts.convex.is_some()).map_or(f64::INFINITY, |l| l.value);
+        let difference = self.scale * gibbs::difference_lipschitz(lipschitz, self.relation);
         gibbs::event(difference, self.scale * self.regularization)
     }
 
@@ -80,13 +80,8 @@ impl Mechanism for GibbsDraw {
     }
 
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
-        if input.rows.norm_bound() > self.row_norm {
-            return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
-        }
-        if self.centre.len() != self.loss.outputs() * input.rows.columns() {
-            return Err(CuratorError::Shape);
-        }
-        Ok(())
+        made_for(&self.objective, input)?;
+        if self.centre.len() == self.objective.weights() { Ok(()) } else { Err(CuratorError::Shape) }
     }
 
     fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
@@ -102,8 +97,14 @@ impl GibbsDraw {
     /// The answer, and what it cost: the latter depends on the records unless the oracle takes constant time.
     pub(crate) fn walk(&self, input: &Examples, noise: &mut NoiseSource) -> (Vec<f64>, Tally) {
         let origin = self.origin(input);
-        let potential =
-            GlmPotential::new(&input.rows, &input.targets, self.loss, self.target_bound, self.scale, &origin);
+        let potential = GlmPotential::new(
+            &input.rows,
+            &input.targets,
+            self.objective.loss(),
+            self.target_bound,
+            self.scale,
+            &origin,
+        );
         let chain = Chain {
             steps: self.steps,
             step_std: self.step_std,
@@ -132,15 +133,8 @@ impl GibbsDraw {
             Start::Minimiser { accuracy } => {
                 // ∇(λ/2)‖θ − θ_c‖² = λθ − λθ_c
                 let linear: Vec<f64> = self.centre.iter().map(|c| -self.regularization * c).collect();
-                let objective = Objective {
-                    rows: &input.rows,
-                    targets: &input.targets,
-                    row_norm: self.row_norm,
-                    loss: self.loss,
-                    regularization: self.regularization,
-                    linear: &linear,
-                    target_bound: self.target_bound,
-                };
+                let sum = (self.regularization, &linear[..]);
+                let objective = RegularizedSum::of(input, &self.objective, sum, self.target_bound);
                 let minimiser = minimise(&objective, accuracy).theta.rounded();
                 minimiser.iter().map(|x| (x / self.grid).round() * self.grid).collect()
             }

@@ -7,23 +7,32 @@
 use super::door::{Mechanism, sealed};
 use super::gaussian::add_rounded_gaussian;
 use super::grid_sum::GridSum;
-use crate::loss::Loss;
+use crate::objective::Linear;
 use crate::records::Examples;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
-use crate::solver::{Accuracy, Objective, minimise};
+use crate::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Event, Relation};
 
+/// Refuses rows of another width, or longer than the facts of `objective` say.
+pub(super) fn made_for(objective: &Linear, input: &Examples) -> Result<(), CuratorError> {
+    let (norm, bound) = (input.rows.norm_bound(), objective.row_norm());
+    if norm > bound {
+        return Err(CuratorError::Sensitivity { input: norm, mechanism: bound });
+    }
+    if input.rows.columns() != objective.features() {
+        return Err(CuratorError::Shape);
+    }
+    Ok(())
+}
+
 /// argmin Σφ + (λ/2)‖θ‖² + b·θ with b ~ N(0, σ²I), plus Gaussian noise that covers the solver's error.
 #[derive(Clone, Debug)]
 pub(crate) struct PerturbedObjective {
-    pub(crate) loss: Loss,
-    /// R: the noise was made for rows of at most this norm.
-    pub(crate) row_norm: f64,
-    /// d, of all outputs.
-    pub(crate) dimension: usize,
+    /// Σφ over rows of at most the norm that the noise was made for.
+    pub(crate) objective: Linear,
     /// z: standard deviation of b over R·C. C is the slope bound; 1 for softmax, whose √2 the accountants add.
     pub(crate) noise_multiplier: f64,
     /// λ of the sum objective over R²·C.
@@ -42,26 +51,27 @@ pub(crate) struct PerturbedObjective {
 impl PerturbedObjective {
     /// C of the units that the proof divides by; infinite for a loss without one, which no proof covers.
     fn slope(&self) -> f64 {
-        match self.loss.facts().link {
+        let loss = self.objective.loss().facts();
+        match loss.link {
             Some(GlmLink::Softmax { .. }) => 1.0,
-            Some(_) => self.loss.facts().lipschitz.unwrap_or(f64::INFINITY),
+            Some(_) => loss.lipschitz.unwrap_or(f64::INFINITY),
             None => f64::INFINITY,
         }
     }
 
     /// λ.
     pub(crate) fn regularization(&self) -> f64 {
-        self.relative_regularization * self.slope() * self.row_norm * self.row_norm
+        self.relative_regularization * self.slope() * self.objective.row_norm() * self.objective.row_norm()
     }
 
     /// Standard deviation of b.
     pub(crate) fn linear_std(&self) -> f64 {
-        self.noise_multiplier * self.slope() * self.row_norm
+        self.noise_multiplier * self.slope() * self.objective.row_norm()
     }
 
     /// Standard deviation of the closing noise.
     pub(crate) fn closing_std(&self) -> f64 {
-        let root = (self.dimension as f64).sqrt();
+        let root = (self.objective.weights() as f64).sqrt();
         // the grid of b is a part of the gradient at the answer
         let reached = self.accuracy.tolerance + 0.5 * self.linear_grid.step() * root;
         let deviation = (2.0 * reached / self.regularization() + self.closing_grid.step() * root) * (1.0 + 1e-12);
@@ -77,7 +87,7 @@ impl Mechanism for PerturbedObjective {
     type Output = Vec<f64>;
 
     fn event(&self) -> Event {
-        let Some(link) = self.loss.facts().link else { return Event::NonPrivate };
+        let Some(link) = self.objective.loss().facts().link else { return Event::NonPrivate };
         let main = Event::ObjectivePerturbation {
             noise_multiplier: self.noise_multiplier,
             regularization: self.relative_regularization,
@@ -88,7 +98,7 @@ impl Mechanism for PerturbedObjective {
 
     fn sampler_error(&self, _input: &Examples) -> f64 {
         // both noises, and that no entry of b is above 13σ (2·10^-38): the solver's promise is for such b
-        SamplerError::rounded(3.0 * self.dimension as f64).total_variation()
+        SamplerError::rounded(3.0 * self.objective.weights() as f64).total_variation()
     }
 
     fn relation(&self) -> Option<Relation> {
@@ -100,13 +110,7 @@ impl Mechanism for PerturbedObjective {
     }
 
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
-        if input.rows.norm_bound() > self.row_norm {
-            return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
-        }
-        if self.loss.outputs() * input.rows.columns() != self.dimension {
-            return Err(CuratorError::Shape);
-        }
-        Ok(())
+        made_for(&self.objective, input)
     }
 
     fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
@@ -114,18 +118,11 @@ impl Mechanism for PerturbedObjective {
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let mut b = vec![0i64; self.dimension];
+        let mut b = vec![0i64; self.objective.weights()];
         add_rounded_gaussian(&mut b, self.linear_std(), self.linear_grid, noise)?;
         let linear: Vec<f64> = b.iter().map(|&u| self.linear_grid.to_f64(u)).collect();
-        let objective = Objective {
-            rows: &input.rows,
-            targets: &input.targets,
-            row_norm: self.row_norm,
-            loss: self.loss,
-            regularization: self.regularization(),
-            linear: &linear,
-            target_bound: self.target_bound,
-        };
+        let sum = (self.regularization(), &linear[..]);
+        let objective = RegularizedSum::of(input, &self.objective, sum, self.target_bound);
         let minimiser = minimise(&objective, self.accuracy);
         let mut units = GridSum::of_query(minimiser.theta.rounded().into_iter(), self.closing_grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.closing_std(), self.closing_grid, noise)?;
@@ -137,11 +134,8 @@ impl Mechanism for PerturbedObjective {
 /// Event: `Gaussian(z)`.
 #[derive(Clone, Debug)]
 pub(crate) struct PerturbedMinimiser {
-    pub(crate) loss: Loss,
-    /// R: the noise is made for rows of at most this norm.
-    pub(crate) row_norm: f64,
-    /// d, of all outputs.
-    pub(crate) dimension: usize,
+    /// Σφ over rows of at most the norm that the noise is made for.
+    pub(crate) objective: Linear,
     /// λ of the sum objective.
     pub(crate) regularization: f64,
     /// τ: certified norm of the gradient at the answer, and the steps within which it is reached.
@@ -156,10 +150,10 @@ pub(crate) struct PerturbedMinimiser {
 impl PerturbedMinimiser {
     /// How far one record's presence moves the rounded answer; infinite for a loss that no theorem covers.
     pub(crate) fn sensitivity(&self) -> f64 {
-        let facts = self.loss.facts();
-        let slope = facts.lipschitz.filter(|_| facts.convex).unwrap_or(f64::INFINITY);
-        let bare = (slope * self.row_norm + 2.0 * self.accuracy.tolerance) / self.regularization;
-        (bare + self.grid.step() * (self.dimension as f64).sqrt()) * (1.0 + 1e-12)
+        let facts = self.objective.known();
+        let lipschitz = facts.lipschitz.filter(|_| facts.convex.is_some()).map_or(f64::INFINITY, |l| l.value);
+        let bare = (lipschitz + 2.0 * self.accuracy.tolerance) / self.regularization;
+        (bare + self.grid.step() * (self.objective.weights() as f64).sqrt()) * (1.0 + 1e-12)
     }
 
     /// Of each weight's noise.
@@ -179,7 +173,7 @@ impl Mechanism for PerturbedMinimiser {
     }
 
     fn sampler_error(&self, _input: &Examples) -> f64 {
-        SamplerError::rounded(self.dimension as f64).total_variation()
+        SamplerError::rounded(self.objective.weights() as f64).total_variation()
     }
 
     fn label(&self) -> &'static str {
@@ -187,13 +181,7 @@ impl Mechanism for PerturbedMinimiser {
     }
 
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
-        if input.rows.norm_bound() > self.row_norm {
-            return Err(CuratorError::Sensitivity { input: input.rows.norm_bound(), mechanism: self.row_norm });
-        }
-        if self.loss.outputs() * input.rows.columns() != self.dimension {
-            return Err(CuratorError::Shape);
-        }
-        Ok(())
+        made_for(&self.objective, input)
     }
 
     fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
@@ -201,15 +189,8 @@ impl Mechanism for PerturbedMinimiser {
     }
 
     fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
-        let objective = Objective {
-            rows: &input.rows,
-            targets: &input.targets,
-            row_norm: self.row_norm,
-            loss: self.loss,
-            regularization: self.regularization,
-            linear: &vec![0.0; self.dimension],
-            target_bound: self.target_bound,
-        };
+        let zero = vec![0.0; self.objective.weights()];
+        let objective = RegularizedSum::of(input, &self.objective, (self.regularization, &zero), self.target_bound);
         let minimiser = minimise(&objective, self.accuracy).theta.rounded();
         let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.noise_std(), self.grid, noise)?;

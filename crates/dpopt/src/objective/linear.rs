@@ -33,6 +33,11 @@ impl Linear {
         self.features
     }
 
+    /// R.
+    pub fn row_norm(&self) -> f64 {
+        self.row_norm
+    }
+
     /// Number of weights.
     pub fn weights(&self) -> usize {
         self.loss.outputs() * self.features

@@ -12,9 +12,10 @@ use crate::audit::statistics::Claim;
 use crate::audit::statistics::threshold::choose as choose_event;
 use crate::loss::Loss;
 use crate::mechanism::{Curator, CuratorError, Mechanism, PerturbedObjective};
+use crate::objective::Linear;
 use crate::plan::{Plan, Problem};
 use crate::records::{Examples, Rows};
-use crate::solver::{Accuracy, Objective, Split, minimise, norm};
+use crate::solver::{Accuracy, RegularizedSum, Split, minimise, norm};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_privacy::{Event, Relation};
 
@@ -122,15 +123,7 @@ fn minimisers_of_neighbours_differ_by_almost_the_bound_of_output_perturbation() 
             examples.rows.push_clipped(&mut [(0, 1.0)], 1.0);
             examples.targets.push(1.0);
         }
-        let objective = Objective {
-            rows: &examples.rows,
-            targets: &examples.targets,
-            row_norm: 1.0,
-            loss: LOGISTIC,
-            regularization: 1.0,
-            linear: &[0.0],
-            target_bound: 1.0,
-        };
+        let objective = RegularizedSum::of(&examples, &Linear::new(LOGISTIC, 1, 1.0), (1.0, &[0.0]), 1.0);
         minimise(&objective, Accuracy { tolerance: 1e-8, steps: 100_000 }).theta.rounded()[0]
     };
     let distance = (minimiser(true) - minimiser(false)).abs();
@@ -207,15 +200,8 @@ fn the_solver_keeps_its_public_tolerance_whatever_the_data() {
     // planted bug of a published code: a tolerance that is doubled until the solver succeeds
     for rest in [1, 40, 3000] {
         let examples = extremal(rest, true);
-        let objective = Objective {
-            rows: &examples.rows,
-            targets: &examples.targets,
-            row_norm: 1.0,
-            loss: Loss::Logistic { shift: 2.0 },
-            regularization: 0.01,
-            linear: &[17.0],
-            target_bound: 1.0,
-        };
+        let shifted = Linear::new(Loss::Logistic { shift: 2.0 }, 1, 1.0);
+        let objective = RegularizedSum::of(&examples, &shifted, (0.01, &[17.0]), 1.0);
         assert!(minimise(&objective, Accuracy { tolerance: 1e-8, steps: 100_000 }).certified_norm <= 1e-8);
         let at_zero = objective.evaluate(&Split::zero(1));
         assert!(at_zero.certified_norm > 1e-8);
@@ -231,7 +217,7 @@ fn a_plan_for_one_problem_does_not_open_another() {
     let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
     assert!(curator.release(&large, &examples).is_err());
     // nor does a mechanism made for smaller rows read larger ones
-    let narrow = PerturbedObjective { row_norm: 0.5, ..small.clone() };
+    let narrow = PerturbedObjective { objective: Linear::new(small.objective.loss(), 1, 0.5), ..small.clone() };
     assert!(matches!(curator.release(&narrow, &examples), Err(CuratorError::Sensitivity { .. })));
     assert!(curator.release(&small, &examples).is_ok());
     assert!(matches!(plan.summary.certificate.event(), Event::Approximate { .. }));

@@ -11,11 +11,12 @@ use super::spectrum::{Spectrum, decomposition_error};
 use super::{Algorithm, Run, RunError, Solution};
 use crate::loss::Loss;
 use crate::mechanism::{Clipped, Gaussian, GridSum};
+use crate::objective::Linear;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
-use crate::solver::{Objective, UNIT, dot, norm};
+use crate::solver::{RegularizedSum, UNIT, dot, norm};
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -219,12 +220,12 @@ impl NoisyNewton {
 }
 
 /// Bound on what floating point does to H, as an error of H: rounding of the sum over any number of records that the plan
-/// allows, in blocks ([`Objective::dense_hessian`]), and the decomposition's residual and skewness.
+/// allows, in blocks ([`RegularizedSum::dense_hessian`]), and the decomposition's residual and skewness.
 fn matrix_error(problem: &Problem, lambda: f64) -> f64 {
     let (n, d) = (most_rows(problem) as f64, problem.features);
     let bound = n * 0.25 * problem.row_norm * problem.row_norm;
     // products, the sum within a block, over blocks and over chunks
-    let sum = UNIT * (32.0 + Objective::summation_depth(n, d)) * bound;
+    let sum = UNIT * (32.0 + RegularizedSum::summation_depth(n, d)) * bound;
     sum + decomposition_error(d) * 3.0 * (bound + lambda) + 4.0 * d as f64 * UNIT * lambda
 }
 
@@ -232,15 +233,7 @@ fn matrix_error(problem: &Problem, lambda: f64) -> f64 {
 pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
     let d = theta.len();
     let zero = vec![0.0; d];
-    let objective = Objective {
-        rows: &examples.rows,
-        targets: &examples.targets,
-        row_norm: s.row_norm,
-        loss: s.loss,
-        regularization: 0.0,
-        linear: &zero,
-        target_bound: 1.0,
-    };
+    let objective = RegularizedSum::of(examples, &Linear::new(s.loss, d, s.row_norm), (0.0, &zero), 1.0);
     let shift = if let Loss::Logistic { shift } = s.loss { shift } else { 0.0 };
     let weights = objective.majorising_curvatures(theta, shift);
     let mut matrix = objective.dense_hessian(&weights);

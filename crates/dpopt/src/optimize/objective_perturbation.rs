@@ -65,9 +65,7 @@ impl ObjectiveSchedule {
     pub(crate) fn mechanism(&self, problem: &Problem) -> PerturbedObjective {
         let [noise_multiplier, relative_regularization] = self.multipliers;
         PerturbedObjective {
-            loss: self.loss,
-            row_norm: problem.row_norm,
-            dimension: problem.weights(),
+            objective: problem.objective().with_loss(self.loss),
             noise_multiplier,
             relative_regularization,
             linear_grid: Grid::new(self.linear_grid_exponent),

@@ -14,8 +14,7 @@ use crate::mechanism::PerturbedMinimiser;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::records::Examples;
-use crate::solver::{Accuracy, Objective, minimise};
+use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -56,9 +55,7 @@ impl OutputSchedule {
     /// The release: sensitivity and noise are its own.
     pub(crate) fn mechanism(&self, problem: &Problem) -> PerturbedMinimiser {
         PerturbedMinimiser {
-            loss: self.loss,
-            row_norm: problem.row_norm,
-            dimension: problem.weights(),
+            objective: problem.objective().with_loss(self.loss),
             regularization: self.regularization,
             accuracy: Accuracy { tolerance: self.tolerance, steps: self.most_solver_steps },
             noise_multiplier: self.noise_multiplier,
@@ -185,27 +182,6 @@ impl Algorithm for OutputPerturbation {
         progress.finish();
         Ok(released.map(Solution::from))
     }
-}
-
-/// θ with ‖∇(Σφ + (λ/2)‖θ‖²)‖ at most the tolerance, proved, whatever the records: within tolerance/λ of the exact minimiser.
-pub(crate) fn certified_minimiser(
-    examples: &Examples,
-    row_norm: f64,
-    loss: Loss,
-    regularization: f64,
-    accuracy: Accuracy,
-) -> Vec<f64> {
-    let zero = vec![0.0; loss.outputs() * examples.rows.columns()];
-    let objective = Objective {
-        rows: &examples.rows,
-        targets: &examples.targets,
-        row_norm,
-        loss,
-        regularization,
-        linear: &zero,
-        target_bound: TARGET_BOUND,
-    };
-    minimise(&objective, accuracy).theta.rounded()
 }
 
 /// Grid for a d-vector of sensitivity Δ: fine against the noise, and h√d far below Δ.

@@ -124,7 +124,7 @@ impl Algorithm for ReleasedPreconditioner {
             Grid::for_sum(smoothness * r2, matrix_std, problem.rows, SecondMoment::coordinates(d)),
             Grid::for_sum(clip_norm, gradient_multiplier * clip_norm, problem.rows, weights),
         ];
-        let lipschitz = problem.loss.facts().lipschitz.map(|l| l * problem.row_norm);
+        let lipschitz = problem.lipschitz();
         let predicted = RiskModel::of(problem).clipped(clip_norm, lipschitz).preconditioned(
             steps as f64,
             smoothness,

@@ -5,7 +5,7 @@
 //! noise counts, which grows with ln d only, where the norm of the noise grows with √d. The minimiser of the regularised
 //! loss is no longer than that of the loss itself, so a ball that holds the latter holds the former.
 
-use super::output_perturbation::{certified_minimiser, closing_grid, smooth_loss};
+use super::output_perturbation::{closing_grid, smooth_loss};
 use super::planning::{SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
@@ -17,7 +17,7 @@ use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
 use crate::records::Examples;
-use crate::solver::Accuracy;
+use crate::solver::{Accuracy, RegularizedSum, minimise};
 use crate::{Released, Sensitive};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -278,13 +278,12 @@ impl Algorithm for SparseOutputPerturbation {
         let s = &plan.schedule;
         let (dimension, grid) = (problem.weights(), Grid::new(s.grid_exponent));
         let accuracy = Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps };
+        let objective = problem.objective().with_loss(s.loss);
         progress.start(Self::NAME, 1);
         let noisy = match s.noise {
             NoiseLaw::Gaussian => {
                 let mechanism = PerturbedMinimiser {
-                    loss: s.loss,
-                    row_norm: problem.row_norm,
-                    dimension,
+                    objective,
                     regularization: s.regularization,
                     accuracy,
                     noise_multiplier: s.noise_multiplier,
@@ -297,9 +296,10 @@ impl Algorithm for SparseOutputPerturbation {
                 let examples = examples.expose();
                 let enforced =
                     Examples { rows: examples.rows.within_l1(s.row_l1_norm), targets: examples.targets.clone() };
-                let minimiser =
-                    certified_minimiser(&enforced, problem.row_norm, s.loss, s.regularization, accuracy).into_iter();
-                let query = L1Sum::of_query(minimiser, grid, s.sensitivity);
+                let zero = vec![0.0; dimension];
+                let sum = RegularizedSum::of(&enforced, &objective, (s.regularization, &zero), TARGET_BOUND);
+                let minimiser = minimise(&sum, accuracy).theta.rounded();
+                let query = L1Sum::of_query(minimiser.into_iter(), grid, s.sensitivity);
                 let mechanism =
                     Laplace::new(s.noise_multiplier, s.sensitivity, grid, dimension).labelled("regularised minimiser");
                 curator.release(&mechanism, &Sensitive::new(query))?

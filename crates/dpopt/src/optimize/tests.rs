@@ -315,15 +315,7 @@ fn measured_excess(method: &str, examples: &Examples, loss: Loss, epsilon: f64) 
     let own = plan.summary().loss;
     let zero = vec![0.0; problem.weights()];
     let best = solver::minimise(
-        &solver::Objective {
-            rows: &examples.rows,
-            targets: &examples.targets,
-            row_norm: problem.row_norm,
-            loss: own,
-            regularization: 1e-3,
-            linear: &zero,
-            target_bound: 1.0,
-        },
+        &solver::RegularizedSum::of(examples, &problem.objective().with_loss(own), (1e-3, &zero), 1.0),
         solver::Accuracy { tolerance: 1e-6, steps: 1000 },
     );
     let floor = mean_loss(examples, own, &best.theta.rounded());

@@ -7,7 +7,7 @@
 //! * [`Chain`]: the proximal sampler, whose distance after T rounds [`Contraction`] bounds for every strongly log-concave
 //!   target on a convex [`Domain`] (all of space, a box, a ball), every data set and every step size.
 //! * [`Oracle`]: its inner step. C ([`Convexity`], exact, the default), B ([`ratio`]), A ([`series`]).
-//! * [`Potential`]: β·Σφ_i, for registered losses of linear models, or for a caller's loss who vouches for it.
+//! * [`Potential`]: β·Σφ_i, of linear models or of any [`Objective`](crate::objective::Objective).
 //! * Finite sets of candidates need no chain: [`dpopt_noise::ExponentialChoice`] and [`dpopt_noise::NoisyMax`] draw from
 //!   the exponential mechanism and permute-and-flip exactly, where Gumbel noise from 53-bit uniforms cannot (a candidate
 //!   that trails by 41 has probability 0 on one data set and not on its neighbour).
@@ -25,7 +25,6 @@ pub(crate) mod precision;
 mod proximal;
 #[cfg(test)]
 mod tests;
-mod vouched;
 pub(crate) mod wide;
 
 pub use certificate::{Contraction, MAX_STEPS};
@@ -33,4 +32,3 @@ pub use domain::Domain;
 pub use oracle::{Convexity, Exhausted, Oracle, Tally, ratio, series};
 pub use potential::Potential;
 pub use proximal::Chain;
-pub use vouched::{NotDrawn, Vouched, VouchedDraw};

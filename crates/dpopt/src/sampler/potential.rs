@@ -1,9 +1,11 @@
 //! Potentials F = β·Σφ_i of targets e^(−F − quadratic): what a restricted Gaussian oracle asks of a loss.
 
 use crate::loss::Loss;
-use crate::records::Rows;
+use crate::objective::Objective;
+use crate::records::{RecordSet, Rows};
 use crate::sampler::wide::{Wide, two_sum};
 use rayon::prelude::*;
+use std::convert::Infallible;
 
 /// β·Σ φ_i(x) over n convex terms. `value` and `term` are pure functions of the point: the same bits each time.
 pub trait Potential: Sync {
@@ -90,12 +92,80 @@ impl<'a> GlmPotential<'a> {
 
     fn chunks<T: Send>(&self, of: impl Fn(std::ops::Range<usize>) -> T + Sync) -> Vec<T> {
         let n = self.rows.len();
-        let range = |c: usize| c * CHUNK..((c + 1) * CHUNK).min(n);
-        if self.rows.nonzeros() + 10 * n >= PARALLEL {
-            (0..n.div_ceil(CHUNK)).into_par_iter().map(|c| of(range(c))).collect()
-        } else {
-            (0..n.div_ceil(CHUNK)).map(|c| of(range(c))).collect()
+        chunks(n, self.rows.nonzeros() + 10 * n >= PARALLEL, of)
+    }
+}
+
+/// `of` each chunk of `n` records, in order.
+fn chunks<T: Send>(n: usize, parallel: bool, of: impl Fn(std::ops::Range<usize>) -> T + Sync) -> Vec<T> {
+    let range = |c: usize| c * CHUNK..((c + 1) * CHUNK).min(n);
+    if parallel {
+        (0..n.div_ceil(CHUNK)).into_par_iter().map(|c| of(range(c))).collect()
+    } else {
+        (0..n.div_ceil(CHUNK)).map(|c| of(range(c))).collect()
+    }
+}
+
+/// β·Σφ_i(origin + v) of any objective, as a function of v.
+pub(crate) struct SumPotential<'a, O, R> {
+    pub(crate) objective: &'a O,
+    pub(crate) records: &'a R,
+    /// β.
+    pub(crate) scale: f64,
+    pub(crate) origin: &'a [f64],
+}
+
+impl<O, R> SumPotential<'_, O, R> {
+    fn moved(&self, v: &[f64]) -> Vec<f64> {
+        v.iter().zip(self.origin).map(|(v, o)| v + o).collect()
+    }
+}
+
+impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Potential for SumPotential<'_, O, R> {
+    fn dimension(&self) -> usize {
+        self.objective.dimension()
+    }
+
+    fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    fn terms(&self) -> usize {
+        self.records.len()
+    }
+
+    fn value(&self, point: &[f64]) -> f64 {
+        let x = self.moved(point);
+        total(chunks(self.records.len(), self.records.len() > CHUNK, |range| {
+            let (mut sum, mut scratch) = (Sum::default(), O::Scratch::default());
+            for i in range {
+                let Ok(value) = self.objective.value(&x, self.records, i, &mut scratch);
+                sum.add(value);
+            }
+            sum
+        }))
+    }
+
+    fn value_and_subgradient(&self, point: &[f64], subgradient: &mut [f64]) -> f64 {
+        let x = self.moved(point);
+        let parts = chunks(self.records.len(), self.records.len() > CHUNK, |range| {
+            let (mut sum, mut scratch) = (vec![0.0; x.len()], O::Scratch::default());
+            for i in range {
+                let Ok(gradient) = self.objective.gradient(&mut &x[..], self.records, i, &mut scratch);
+                gradient.add_to(&mut sum);
+            }
+            sum
+        });
+        subgradient.fill(0.0);
+        for part in parts {
+            subgradient.iter_mut().zip(part).for_each(|(g, p)| *g += p);
         }
+        self.value(point)
+    }
+
+    fn term(&self, index: usize, point: &[f64]) -> f64 {
+        let Ok(value) = self.objective.value(&self.moved(point), self.records, index, &mut O::Scratch::default());
+        value
     }
 }
 
@@ -182,7 +252,9 @@ impl Potential for GlmPotential<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Linear;
     use crate::optimize::synthetic::Lcg;
+    use crate::records::Examples;
 
     fn table(n: usize, d: usize, random: &mut Lcg) -> (Rows, Vec<f32>) {
         let mut rows = Rows::new(d);
@@ -223,6 +295,15 @@ mod tests {
                 let tangent = value + g.iter().zip(&other).zip(&point).map(|((g, a), b)| g * (a - b)).sum::<f64>();
                 assert!(potential.value(&other) >= tangent - 1e-9, "{loss:?}");
             }
+            // the same, term by term
+            let examples = Examples { rows: rows.clone(), targets: targets.clone() };
+            let (objective, zero) = (Linear::new(loss, 4, 1.0), vec![0.0; d]);
+            let moved: Vec<f64> = origin.iter().zip(&point).map(|(a, b)| a + b).collect();
+            let plain = SumPotential { objective: &objective, records: &examples, scale: 2.0, origin: &zero };
+            assert!((plain.value(&moved) - value).abs() < 1e-9 * value.abs(), "{loss:?}");
+            let mut other = vec![0.0; d];
+            plain.value_and_subgradient(&moved, &mut other);
+            assert!(other.iter().zip(&g).all(|(a, b)| (a - b).abs() < 1e-9 * value.abs()), "{loss:?}");
             // the origin is only another name for the point
             let moved: Vec<f64> = origin.iter().zip(&point).map(|(a, b)| a + b).collect();
             let same = GlmPotential::new(&rows, &targets, loss, 1.0, 2.0, &vec![0.0; d]);

@@ -42,7 +42,7 @@ const LARGEST_SHARE: f64 = 1e-3;
 /// Rounding of one gradient, per unit of what is summed: see [`rounding`].
 pub(super) const GRADIENT_ROUNDING: f64 = 1.323_488_980_084_844_3e-23; // 2^-76
 
-/// Bound on the error of a gradient computed by [`Objective::evaluate`](super::Objective::evaluate) at ‖θ‖ ≤ `size`, apart from
+/// Bound on the error of a gradient computed by [`RegularizedSum::evaluate`](super::RegularizedSum::evaluate) at ‖θ‖ ≤ `size`, apart from
 /// the relative one of its last rounding: scores err by 2^-79·R‖θ‖, slopes by 2^-85, products by 2^-78 of their parts; what sums
 /// of n terms lose in their third part grows as n²u²(2^-28 + nu), and they are cut into two chunks at least.
 pub(super) fn rounding(n: f64, smoothness: f64, gradients: f64, linear: f64, size: f64) -> f64 {

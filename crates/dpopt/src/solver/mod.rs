@@ -15,7 +15,7 @@ mod sums;
 mod tests;
 
 pub(crate) use accuracy::{Accuracy, Scale};
-pub(crate) use sums::{Curvature, Objective, Split, UNIT, dot, norm, plain_add, plain_dot};
+pub(crate) use sums::{Curvature, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};
 
 use faer::Side;
 use faer::linalg::solvers::Solve;
@@ -37,7 +37,7 @@ const DENSE_NONZEROS: usize = 160;
 /// Minimises `objective` to certified gradient norm at most τ, if `accuracy` was made for these facts.
 ///
 /// Columns without an entry are solved in closed form, θ_j = −b_j/λ; only the rest is left to iterate on.
-pub(crate) fn minimise(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
+pub(crate) fn minimise(objective: &RegularizedSum<'_>, accuracy: Accuracy) -> Minimiser {
     let (d, k) = (objective.rows.columns(), objective.loss.outputs());
     let (rows, used) = objective.rows.without_empty_columns();
     if used.len() == d {
@@ -53,7 +53,7 @@ pub(crate) fn minimise(objective: &Objective<'_>, accuracy: Accuracy) -> Minimis
     let closed_form_error = 2f64.powi(-75) * norm(objective.linear);
     // τ is at least thirty times the rounding bound, hence fifteen times this error
     let left = Accuracy { tolerance: accuracy.tolerance - closed_form_error, ..accuracy };
-    let part = iterate(&Objective { rows: &rows, linear: &linear, ..*objective }, left);
+    let part = iterate(&RegularizedSum { rows: &rows, linear: &linear, ..*objective }, left);
     for out in 0..k {
         for (new, &old) in used.iter().enumerate() {
             theta.copy_entry(out * d + old as usize, &part.theta, out * used.len() + new);
@@ -67,7 +67,7 @@ const ROWS_FOR_A_START: usize = 8 * 512;
 
 /// The minimiser for every eighth row, with λ and b shrunk alike: as far from the answer as an eighth of the data can
 /// tell, at an eighth of the cost. Any start is valid, because only the certificate at the end counts.
-fn start(objective: &Objective<'_>) -> Split {
+fn start(objective: &RegularizedSum<'_>) -> Split {
     let n = objective.rows.len();
     if n < ROWS_FOR_A_START.max(8 * objective.weights()) {
         return Split::zero(objective.weights());
@@ -77,7 +77,7 @@ fn start(objective: &Objective<'_>) -> Split {
     let targets: Vec<f32> = positions.iter().map(|&i| objective.targets[i]).collect();
     let share = positions.len() as f64 / n as f64;
     let linear: Vec<f64> = objective.linear.iter().map(|b| share * b).collect();
-    let part = Objective {
+    let part = RegularizedSum {
         rows: &rows,
         targets: &targets,
         linear: &linear,
@@ -95,7 +95,7 @@ fn start(objective: &Objective<'_>) -> Split {
     search.theta
 }
 
-fn iterate(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
+fn iterate(objective: &RegularizedSum<'_>, accuracy: Accuracy) -> Minimiser {
     let tau = accuracy.tolerance;
     let mut search = Search::new(objective, start(objective));
     for _ in 0..100 {
@@ -118,7 +118,7 @@ fn iterate(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
 
 /// Newton's method at its current point.
 struct Search<'a> {
-    objective: &'a Objective<'a>,
+    objective: &'a RegularizedSum<'a>,
     theta: Split,
     here: Evaluation,
     /// Whether gradients are summed to almost twice working precision.
@@ -127,7 +127,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(objective: &'a Objective<'a>, theta: Split) -> Self {
+    fn new(objective: &'a RegularizedSum<'a>, theta: Split) -> Self {
         let here = objective.evaluate_plainly(&theta);
         Self { objective, theta, here, exact: false, factor: None }
     }
@@ -181,7 +181,7 @@ impl<'a> Search<'a> {
 
 /// Nesterov's accelerated descent from 0 for half the convexity and twice the smoothness, which is what makes errors of
 /// the gradient add up to little: ‖∇J‖ ≤ τ is certified within `accuracy.steps` steps for every data set.
-fn descend(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
+fn descend(objective: &RegularizedSum<'_>, accuracy: Accuracy) -> Minimiser {
     let facts = objective.loss.facts();
     let (n, r, lambda) = (objective.rows.len() as f64, objective.row_norm, objective.regularization);
     let smoothness = n * r * r * facts.smoothness.unwrap_or(1.0) + lambda;
@@ -204,7 +204,7 @@ fn descend(objective: &Objective<'_>, accuracy: Accuracy) -> Minimiser {
 
 /// −(∇²J)^{-1}∇J, and whether it was made from the Hessian at this point.
 fn newton_direction(
-    objective: &Objective<'_>,
+    objective: &RegularizedSum<'_>,
     here: &Evaluation,
     factor: &mut Option<faer::linalg::solvers::Llt<f64>>,
 ) -> (Vec<f64>, bool) {
@@ -248,7 +248,7 @@ fn softmax_probabilities(scores: &[f64], classes: usize) -> Vec<f64> {
 }
 
 /// Approximately −(∇²J)^{-1} g by conjugate gradients with the diagonal as preconditioner.
-fn conjugate_gradients(objective: &Objective<'_>, curvature: &Curvature, gradient: &[f64]) -> Vec<f64> {
+fn conjugate_gradients(objective: &RegularizedSum<'_>, curvature: &Curvature, gradient: &[f64]) -> Vec<f64> {
     let diagonal = objective.hessian_diagonal(curvature);
     let mut residual: Vec<f64> = gradient.iter().map(|g| -g).collect();
     let mut solution = vec![0.0; residual.len()];

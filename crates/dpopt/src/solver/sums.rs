@@ -8,7 +8,8 @@
 use super::accuracy::rounding;
 use super::double::{self, Double, two_sum};
 use crate::loss::Loss;
-use crate::records::Rows;
+use crate::objective::Linear;
+use crate::records::{Examples, Rows};
 use rayon::prelude::*;
 
 /// Unit roundoff of f64.
@@ -91,7 +92,7 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// J(θ) = Σ φ(θ; record) + (λ/2)‖θ‖² + b·θ over all records; λ in units of the *sum*.
 #[derive(Clone, Copy)]
-pub(crate) struct Objective<'a> {
+pub(crate) struct RegularizedSum<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) targets: &'a [f32],
     /// R, public: every row's norm is at most this.
@@ -114,7 +115,27 @@ pub(crate) struct Evaluation {
     pub(crate) scores: Vec<f64>,
 }
 
-impl Objective<'_> {
+impl<'a> RegularizedSum<'a> {
+    /// Of the records of `examples`; `linear` has one entry per weight.
+    pub(crate) fn of(
+        examples: &'a Examples,
+        objective: &Linear,
+        (regularization, linear): (f64, &'a [f64]),
+        target_bound: f64,
+    ) -> Self {
+        Self {
+            rows: &examples.rows,
+            targets: &examples.targets,
+            row_norm: objective.row_norm(),
+            loss: objective.loss(),
+            regularization,
+            linear,
+            target_bound,
+        }
+    }
+}
+
+impl RegularizedSum<'_> {
     fn outputs(&self) -> usize {
         self.loss.outputs()
     }

@@ -12,7 +12,7 @@ fn solve(examples: &Examples, loss: Loss, lambda: f64, linear: &[f64]) -> (Minim
 }
 
 /// What a plan for these facts promises.
-fn promised(objective: &Objective<'_>) -> Accuracy {
+fn promised(objective: &RegularizedSum<'_>) -> Accuracy {
     scale(objective.rows.len() as u64, objective.loss, objective.regularization, norm(objective.linear))
         .accuracy()
         .unwrap()
@@ -22,9 +22,9 @@ fn scale(rows: u64, loss: Loss, regularization: f64, linear_norm: f64) -> Scale 
     Scale { rows, row_norm: 1.0, loss, regularization, linear_norm, target_bound: 1.0 }
 }
 
-fn objective<'a>(examples: &'a Examples, loss: Loss, lambda: f64, linear: &'a [f64]) -> Objective<'a> {
+fn objective<'a>(examples: &'a Examples, loss: Loss, lambda: f64, linear: &'a [f64]) -> RegularizedSum<'a> {
     let (rows, targets) = (&examples.rows, &examples.targets);
-    Objective { rows, targets, row_norm: 1.0, loss, regularization: lambda, linear, target_bound: 1.0 }
+    RegularizedSum { rows, targets, row_norm: 1.0, loss, regularization: lambda, linear, target_bound: 1.0 }
 }
 
 /// ‖∇J‖ recomputed without anything of the solver, in plain f64.

@@ -8,12 +8,13 @@ use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, proble
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
 use crate::mechanism::Mechanism;
+use crate::objective::Linear;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     SufficientStatistics, newton_step,
 };
 use crate::plan::Problem;
-use crate::solver::{Accuracy, Objective, minimise};
+use crate::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_privacy::Relation;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
@@ -183,15 +184,7 @@ fn certified_tolerance(with: bool) -> f64 {
     let [without, alone] = alone(1);
     let world = if with { alone } else { without };
     let examples = world.expose();
-    let objective = Objective {
-        rows: &examples.rows,
-        targets: &examples.targets,
-        row_norm: 1.0,
-        loss: LOGISTIC,
-        regularization: FLAT,
-        linear: &[0.0],
-        target_bound: 1.0,
-    };
+    let objective = RegularizedSum::of(examples, &Linear::new(LOGISTIC, 1, 1.0), (FLAT, &[0.0]), 1.0);
     if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE {
         TOLERANCE
     } else {

@@ -3,11 +3,15 @@
 use super::LibraryAudit;
 use super::methods::BUDGET;
 use super::releases::TIGHT_RUNS;
+use crate::Sensitive;
 use crate::audit::worst_cases::methods::{Subject, View, alone, crowd, problem};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
+use crate::mechanism::{Curator, Mechanism, ObjectiveDraw, SamplerError};
+use crate::objective::{Closures, Facts};
 use crate::optimize::ExponentialMechanism;
 use crate::plan::Problem;
+use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Event, Neighbours, Relation};
 
 /// λ at which all weights stay far from the corners of |s − y| and ½(s − y)²: the loss of the record is linear.
@@ -34,6 +38,34 @@ fn row(
     LibraryAudit::new(name, pair, subject.event().map(ideal), bound, move |with, draws| {
         subject.run(with, draws, |_, _, view| statistic(view))
     })
+}
+
+/// A closure's draw: the canary's record 100 is far to the right of everything the draw can reach, so its slope is −1 throughout,
+/// and β = λ = 1 make the laws Gaussians of variance 1, one apart.
+fn of_a_closure() -> LibraryAudit {
+    let distance = Closures::new(
+        1,
+        |x: &[f64], a: &Option<f64>| a.map_or(0.0, |a| (x[0] - a).abs()),
+        |x: &[f64], a: &Option<f64>, g: &mut [f64]| g[0] = a.map_or(0.0, |a| (x[0] - a).signum()),
+    );
+    let distance = distance.with_facts(Facts::convex_and_lipschitz_on_my_word(1.0));
+    let draw = ObjectiveDraw::new(distance, 2, Relation::ZeroOut).map_err(|e| e.to_string());
+    let worlds = [None, Some(100.0)].map(|canary| Sensitive::new(vec![Some(-100.0), canary]));
+    let event = draw.as_ref().map(Mechanism::event).map_err(Clone::clone);
+    LibraryAudit::new(
+        "draw from a closure's Gibbs measure",
+        "record alone on its side, Gaussian laws 1/lambda apart; point",
+        event,
+        (BUDGET.1, TIGHT_RUNS),
+        move |with, draws| {
+            let Ok(draw) = &draw else { return f64::NAN };
+            let paid = SamplerError::proved(1e-9).on(draw.event());
+            let mut curator = Curator::for_event(&paid, NoiseSource::insecure(draws.word()));
+            curator.release(draw, &worlds[usize::from(with)]).map_or(f64::NAN, |x| x.get()[0])
+        },
+    )
+    .gaussian()
+    .costly()
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {
@@ -84,5 +116,6 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             |view| view.weights[0],
         )
         .costly(),
+        of_a_closure(),
     ]
 }

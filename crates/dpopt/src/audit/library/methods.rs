@@ -12,13 +12,14 @@ use crate::audit::worst_cases::methods::{
 };
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
+use crate::objective::Linear;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, newton_step,
 };
 use crate::plan::Problem;
 use crate::records::Examples;
-use crate::solver::{Accuracy, Objective, minimise};
+use crate::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_privacy::{Neighbours, Relation};
 
 /// Records of the small problems; only the first is ever present.
@@ -74,15 +75,8 @@ fn output_reach(subject: &Subject<OutputPerturbation>) -> Reach {
 }
 
 fn exact_minimiser(examples: &Examples, schedule: &OutputSchedule) -> f64 {
-    let objective = Objective {
-        rows: &examples.rows,
-        targets: &examples.targets,
-        row_norm: 1.0,
-        loss: schedule.loss,
-        regularization: schedule.regularization,
-        linear: &[0.0],
-        target_bound: 1.0,
-    };
+    let sum = (schedule.regularization, &[0.0][..]);
+    let objective = RegularizedSum::of(examples, &Linear::new(schedule.loss, 1, 1.0), sum, 1.0);
     minimise(&objective, Accuracy { tolerance: schedule.tolerance, steps: schedule.most_solver_steps }).theta.rounded()
         [0]
 }

@@ -373,7 +373,7 @@ impl<K: Kind> Adaptive<K> {
             AdaptiveRule::Adam => rate * t / size,
         };
         summary.predicted_excess_risk = RiskModel::of(problem)
-            .clipped(descent.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+            .clipped(descent.clip_norm, problem.lipschitz())
             .learning_time(time, time * noise / t.sqrt());
         if let MomentSchedule::None { because: Some(because) } = &moments {
             summary.warnings.push(format!("isotropic noise: {because}"));

@@ -304,7 +304,7 @@ impl Recipe {
                 gradients: q * n * steps,
                 weight_noise: Some(time * noise_std / (q * n) * spread),
                 predicted_excess_risk: RiskModel::of(problem)
-                    .clipped(self.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+                    .clipped(self.clip_norm, problem.lipschitz())
                     .learning_time(time, flat_noise),
                 certificate,
                 assumptions: std::iter::once(clip.to_string()).chain(releases.assumptions).collect(),

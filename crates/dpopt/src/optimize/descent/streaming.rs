@@ -77,7 +77,7 @@ impl Draft {
 
     fn risk(&self, problem: &Problem, z: f64) -> f64 {
         RiskModel::of(problem)
-            .clipped(self.recipe.clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm))
+            .clipped(self.recipe.clip_norm, problem.lipschitz())
             .learning_time(self.time(), self.weight_noise(problem, z))
     }
 }

@@ -207,8 +207,7 @@ impl GibbsSchedule {
     /// The mechanism of one draw.
     pub(crate) fn mechanism(&self, problem: &Problem) -> GibbsDraw {
         GibbsDraw {
-            loss: self.loss,
-            row_norm: problem.row_norm,
+            objective: problem.objective().with_loss(self.loss),
             target_bound: TARGET_BOUND,
             regularization: self.chain.regularization,
             scale: self.chain.inverse_temperature,

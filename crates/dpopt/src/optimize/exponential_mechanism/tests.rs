@@ -4,6 +4,7 @@ use super::parameters::{Facts as Public, empirical};
 use super::*;
 use crate::Sensitive;
 use crate::mechanism::{Curator, CuratorError};
+use crate::objective::Linear;
 use crate::optimize::synthetic::Lcg;
 use crate::progress::Silent;
 use crate::records::{Examples, Rows};
@@ -296,7 +297,7 @@ fn a_mechanism_refuses_rows_it_was_not_made_for() {
     let plan = plan(&facts, 1.0, None);
     let data = Sensitive::new(examples(40, 2, 9));
     let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
-    let narrow = GibbsDraw { row_norm: 0.5, ..plan.schedule.mechanism(&facts) };
+    let narrow = GibbsDraw { objective: Linear::new(LOGISTIC, 2, 0.5), ..plan.schedule.mechanism(&facts) };
     assert!(curator.release(&narrow, &data).is_err());
     let wide = GibbsDraw { centre: vec![0.0; 3], ..plan.schedule.mechanism(&facts) };
     assert!(curator.release(&wide, &data).is_err());
@@ -304,13 +305,14 @@ fn a_mechanism_refuses_rows_it_was_not_made_for() {
     let planned = plan.schedule.mechanism(&facts);
     let colder = GibbsDraw { scale: 2.0 * planned.scale, ..planned.clone() };
     let flatter = GibbsDraw { regularization: 0.5 * planned.regularization, ..planned.clone() };
-    let steeper = GibbsDraw { loss: Loss::Huber { threshold: 2.0 }, ..planned.clone() };
+    let steeper =
+        GibbsDraw { objective: planned.objective.with_loss(Loss::Huber { threshold: 2.0 }), ..planned.clone() };
     for planted in [colder, flatter, steeper] {
         let refused = curator.release(&planted, &data).map(drop);
         assert!(matches!(refused, Err(CuratorError::Unforeseen { .. })), "{refused:?}");
     }
     // a loss that is not convex has no theorem
-    let bent = GibbsDraw { loss: Loss::Sigmoid, ..planned.clone() };
+    let bent = GibbsDraw { objective: planned.objective.with_loss(Loss::Sigmoid), ..planned.clone() };
     assert_eq!(bent.event(), dpopt_privacy::Event::NonPrivate);
     // noise made for another relation, also where the event comes out the same
     let replaced = Problem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..facts.clone() };
@@ -346,8 +348,7 @@ fn the_pure_mechanism_on_a_ball_follows_its_law() {
         oscillation: 1e-9,
     };
     let mechanism = GibbsDraw {
-        loss: LOGISTIC,
-        row_norm: 1.0,
+        objective: Linear::new(LOGISTIC, d, 1.0),
         target_bound: 1.0,
         regularization: lambda,
         scale: beta,

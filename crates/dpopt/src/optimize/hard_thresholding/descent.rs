@@ -243,7 +243,7 @@ pub(super) fn assumptions(q: f64) -> Vec<String> {
 /// in the noise of a step: its largest among d/k features.
 fn predicted(schedule: &HardThresholdSchedule, problem: &Problem) -> f64 {
     let kept = Problem { features: schedule.max_features + 1, nonzeros: schedule.max_features + 1, ..problem.clone() };
-    let lipschitz = problem.loss.facts().lipschitz.map(|l| l * problem.row_norm);
+    let lipschitz = problem.lipschitz();
     let model = RiskModel::of(&kept).clipped(schedule.clip_norm, lipschitz);
     let batch = schedule.sampling_probability * problem.rows as f64;
     let steps = schedule.steps as f64;

@@ -324,7 +324,7 @@ fn predicted(schedule: &PeelingSchedule, problem: &Problem) -> f64 {
     let fit = match &schedule.refit {
         FeatureFit::Pure { plan, .. } => plan.summary().predicted_excess_risk,
         FeatureFit::Descent(refit) => {
-            let lipschitz = problem.loss.facts().lipschitz.map(|l| l * problem.row_norm);
+            let lipschitz = problem.lipschitz();
             let model = RiskModel::of(&problem.with_features(kept)).clipped(refit.clip_norm, lipschitz);
             model.learning_time(refit.learning_time(), refit.noise_left(problem.rows as f64))
         }

@@ -254,8 +254,7 @@ impl Kind {
             .sum();
         let kept =
             Problem { features: sparsity.max_features + 1, nonzeros: sparsity.max_features + 1, ..problem.clone() };
-        let model =
-            RiskModel::of(&kept).clipped(clip_norm, problem.loss.facts().lipschitz.map(|l| l * problem.row_norm));
+        let model = RiskModel::of(&kept).clipped(clip_norm, problem.lipschitz());
         let mut assumptions = assumptions(0.5);
         assumptions.push(
             "the change of each record's gradient since the snapshot is clipped as one vector: enforced in exact integers; the numbers \
