@@ -2,13 +2,18 @@
 //! Here: a bag-of-embeddings classifier of SMS messages in place of DistilRoBERTa on SST-2.
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
-use dpopt::Public;
-use dpopt::noise::{Purpose, Stream};
+use dpopt::estimate::BatchSums;
+use dpopt::loss::{sigmoid, softplus};
+use dpopt::mechanism::{Clipped, Curator, Gaussian};
+use dpopt::noise::{Grid, NoiseSource, Purpose};
+use dpopt::objective::{Gradient, Objective, Point};
 use dpopt::optimize::restricted_lipschitz::measure::from_gradients;
-use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
+use dpopt::privacy::{Budget, Certificate, Neighbours, Relation};
 use dpopt::report::chart::{Axis, Chart, Panel, Series, log_log_slope};
+use dpopt::{Public, Sensitive};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 /// Singular values of stored gradients, and retraining in the subspace they span.
 pub const ENTRY: Entry = Entry {
@@ -16,7 +21,7 @@ pub const ENTRY: Entry = Entry {
     source: "thesis, Figure 11.2 and §11.4.2 (Experiment B)",
     shows: "singular values of the gradients of a private run, and accuracy after retraining with gradients projected on the first k",
     fidelity: Fidelity::StandIn("word embeddings on SMS spam for DistilRoBERTa on SST-2"),
-    revision: 2,
+    revision: 3,
     run,
 };
 
@@ -29,6 +34,7 @@ const CLIP: f64 = 0.1;
 const EPSILON: f64 = 8.0;
 
 /// A message: slots of its words, and whether it is spam.
+#[derive(Clone)]
 struct Message {
     slots: Vec<u32>,
     spam: bool,
@@ -55,10 +61,6 @@ fn messages(text: &str) -> Vec<Message> {
         .collect()
 }
 
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
 /// Mean embedding and score of a message.
 fn forward(weights: &[f64], message: &Message, mean: &mut [f64; WIDTH]) -> f64 {
     mean.fill(0.0);
@@ -71,35 +73,124 @@ fn forward(weights: &[f64], message: &Message, mean: &mut [f64; WIDTH]) -> f64 {
     head[WIDTH] + mean.iter().zip(head).map(|(m, w)| m * w).sum::<f64>()
 }
 
-/// Adds the clipped gradient of the logistic loss of one message.
-fn add_gradient(weights: &[f64], message: &Message, counts: &mut HashMap<u32, f64>, sum: &mut [f64]) {
-    let mut mean = [0.0; WIDTH];
-    let score = forward(weights, message, &mut mean);
-    let slope = sigmoid(score) - f64::from(u8::from(message.spam));
-    let head = &weights[SLOTS * WIDTH..][..WIDTH];
-    counts.clear();
-    let share = 1.0 / message.slots.len() as f64;
-    message.slots.iter().for_each(|s| *counts.entry(*s).or_default() += share);
-    let head_norm: f64 = head.iter().map(|w| w * w).sum();
-    let spread: f64 = counts.values().map(|c| c * c).sum();
-    let mean_norm: f64 = mean.iter().map(|m| m * m).sum();
-    let length = slope.abs() * (spread * head_norm + mean_norm + 1.0).sqrt();
-    let factor = slope * (CLIP / length).min(1.0);
-    for (slot, share) in counts.iter() {
-        let row = &mut sum[*slot as usize * WIDTH..][..WIDTH];
-        row.iter_mut().zip(head).for_each(|(g, w)| *g += factor * share * w);
+/// The logistic loss of a message under the classifier.
+struct Bag;
+
+/// Buffers of one message.
+#[derive(Default)]
+struct BagScratch {
+    counts: BTreeMap<u32, f64>,
+    weights: Vec<f64>,
+    places: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl Objective<Vec<Message>> for Bag {
+    type Scratch = BagScratch;
+
+    fn dimension(&self) -> usize {
+        PARAMETERS
     }
-    let tail = &mut sum[SLOTS * WIDTH..];
-    tail.iter_mut().zip(&mean).for_each(|(g, m)| *g += factor * m);
-    tail[WIDTH] += factor;
+
+    fn value(&self, x: &[f64], messages: &Vec<Message>, i: usize, _: &mut BagScratch) -> Result<f64, Infallible> {
+        let message = &messages[i];
+        let score = forward(x, message, &mut [0.0; WIDTH]);
+        Ok(softplus(if message.spam { -score } else { score }))
+    }
+
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        messages: &'a Vec<Message>,
+        i: usize,
+        scratch: &'a mut BagScratch,
+    ) -> Result<Gradient<'a>, Infallible> {
+        let BagScratch { counts, weights, places, values } = scratch;
+        let (message, mut mean) = (&messages[i], [0.0; WIDTH]);
+        let weights = x.whole(PARAMETERS, weights);
+        let score = forward(weights, message, &mut mean);
+        let slope = sigmoid(score) - f64::from(u8::from(message.spam));
+        let head = &weights[SLOTS * WIDTH..][..WIDTH];
+        counts.clear();
+        let share = 1.0 / message.slots.len() as f64;
+        message.slots.iter().for_each(|s| *counts.entry(*s).or_default() += share);
+        places.clear();
+        values.clear();
+        for (slot, share) in counts.iter() {
+            places.extend((0..WIDTH).map(|k| *slot as usize * WIDTH + k));
+            values.extend(head.iter().map(|w| slope * share * w));
+        }
+        places.extend(SLOTS * WIDTH..PARAMETERS);
+        values.extend(mean.iter().map(|m| slope * m).chain([slope]));
+        Ok(Gradient::Entries { places, values })
+    }
+}
+
+/// Adds min(1, C/‖g‖)·g.
+fn add_clipped(gradient: &Gradient<'_>, sum: &mut [f64]) {
+    let Gradient::Entries { places, values } = gradient else { return };
+    let length = values.iter().map(|g| g * g).sum::<f64>().sqrt();
+    let factor = (CLIP / length).min(1.0);
+    places.iter().zip(values.iter()).for_each(|(&at, g)| sum[at] += factor * g);
+}
+
+/// Clipped gradients projected on directions: a projection makes none longer.
+struct Projected<'a> {
+    /// k × parameters, orthonormal.
+    directions: &'a [f64],
+}
+
+impl Objective<Vec<Message>> for Projected<'_> {
+    type Scratch = (BagScratch, Vec<f64>);
+
+    fn dimension(&self) -> usize {
+        PARAMETERS
+    }
+
+    fn value(
+        &self,
+        x: &[f64],
+        messages: &Vec<Message>,
+        i: usize,
+        (scratch, _): &mut Self::Scratch,
+    ) -> Result<f64, Infallible> {
+        Bag.value(x, messages, i, scratch)
+    }
+
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        messages: &'a Vec<Message>,
+        i: usize,
+        (scratch, out): &'a mut Self::Scratch,
+    ) -> Result<Gradient<'a>, Infallible> {
+        let Ok(whole) = Bag.gradient(x, messages, i, scratch);
+        out.clear();
+        out.resize(PARAMETERS, 0.0);
+        let Gradient::Entries { places, values } = whole else { return Ok(Gradient::Zero) };
+        let factor = (CLIP / values.iter().map(|g| g * g).sum::<f64>().sqrt()).min(1.0);
+        for v in self.directions.chunks_exact(PARAMETERS) {
+            let part: f64 = factor * places.iter().zip(values.iter()).map(|(&at, g)| v[at] * g).sum::<f64>();
+            out.iter_mut().zip(v).for_each(|(g, a)| *g += part * a);
+        }
+        Ok(Gradient::Dense(out))
+    }
 }
 
 /// A run's settings.
 struct Training {
     steps: usize,
     rate: f64,
-    sampling: f64,
+    sums: BatchSums,
     noise_multiplier: f64,
+    certificate: Certificate,
+}
+
+impl Training {
+    /// Messages in a batch on average: what sums are divided by.
+    fn expected(&self) -> f64 {
+        self.sums.sampling_probability * self.sums.records as f64
+    }
 }
 
 /// The public random start of all runs of a trial, as the pre-trained weights are in the source: a subspace of gradients
@@ -112,47 +203,59 @@ fn start(trial: Trial) -> Vec<f64> {
     weights
 }
 
-/// DP-Adam from `weights`; `subspace` (k × parameters) projects the clipped mean before noise is added.
-fn train(
-    messages: &[Message],
+/// Adam on mean gradients of expected batches: from `weights`, `mean(step, weights)` by step.
+fn adam(
     t: &Training,
     mut weights: Vec<f64>,
-    subspace: Option<&[f64]>,
-    stream: &mut Stream,
-    mut keep: impl FnMut(&[f64]),
-) -> Vec<f64> {
+    mut mean: impl FnMut(&[f64]) -> Result<Vec<f64>, Failure>,
+) -> Result<Vec<f64>, Failure> {
     let (mut first, mut second) = (vec![0.0; PARAMETERS], vec![0.0; PARAMETERS]);
-    let (mut sum, mut noise, mut counts) = (vec![0.0; PARAMETERS], vec![0.0; PARAMETERS], HashMap::new());
-    let expected = t.sampling * messages.len() as f64;
     for step in 0..t.steps {
-        sum.fill(0.0);
-        for message in messages {
-            if stream.uniform() < t.sampling {
-                add_gradient(&weights, message, &mut counts, &mut sum);
-            }
-        }
-        sum.iter_mut().for_each(|g| *g /= expected);
-        keep(&sum);
-        if let Some(directions) = subspace {
-            let full = std::mem::replace(&mut sum, vec![0.0; PARAMETERS]);
-            for v in directions.chunks_exact(PARAMETERS) {
-                let part: f64 = v.iter().zip(&full).map(|(a, b)| a * b).sum();
-                sum.iter_mut().zip(v).for_each(|(g, a)| *g += part * a);
-            }
-        }
-        stream.fill_standard_normal(&mut noise);
-        let scale = t.noise_multiplier * CLIP / expected;
+        let gradient = mean(&weights)?;
         let rate = t.rate * (1.0 - step as f64 / t.steps as f64);
         let (b1, b2) = (0.9f64, 0.999f64);
         let (c1, c2) = (1.0 - b1.powi(step as i32 + 1), 1.0 - b2.powi(step as i32 + 1));
-        for j in 0..PARAMETERS {
-            let g = sum[j] + scale * noise[j];
+        for (j, g) in gradient.into_iter().enumerate() {
             first[j] = b1 * first[j] + (1.0 - b1) * g;
             second[j] = b2 * second[j] + (1.0 - b2) * g * g;
             weights[j] -= rate * (first[j] / c1) / ((second[j] / c2).sqrt() + 1e-8);
         }
     }
-    weights
+    Ok(weights)
+}
+
+/// The clipped mean gradient without noise. For public messages, or in private: it is as sensitive as they are.
+fn exact(messages: &Vec<Message>, batch: impl Iterator<Item = usize>, expected: f64, weights: &[f64]) -> Vec<f64> {
+    let (mut sum, mut scratch) = (vec![0.0; PARAMETERS], BagScratch::default());
+    for i in batch {
+        let Ok(gradient) = Bag.gradient(&mut { weights }, messages, i, &mut scratch);
+        add_clipped(&gradient, &mut sum);
+    }
+    sum.iter_mut().for_each(|g| *g /= expected);
+    sum
+}
+
+/// DP-Adam through the curator; `keep` sees which messages each batch holds, and the weights that they are asked at.
+fn train<O: Objective<Vec<Message>>>(
+    messages: &Sensitive<Vec<Message>>,
+    t: &Training,
+    weights: Vec<f64>,
+    objective: O,
+    noise: NoiseSource,
+    mut keep: impl FnMut(&[u64], &[f64]),
+) -> Result<Vec<f64>, Failure> {
+    let mut curator = Curator::new(&t.certificate, noise);
+    let (z, n) = (t.noise_multiplier, t.sums.records as usize);
+    let grid = Grid::for_sum(CLIP, z * CLIP, t.sums.records, PARAMETERS);
+    let clipped = Clipped::new(objective, CLIP, grid).map_err(Failure::of)?;
+    let mechanism = Gaussian::new(z, CLIP, grid, PARAMETERS, "gradients of messages");
+    adam(t, weights, |weights| {
+        let (batch, indices) = curator.sample_for_loader(n, t.sums.sampling_probability).map_err(Failure::of)?;
+        keep(&indices, weights);
+        let sum = clipped.sum_batch(messages, batch, weights);
+        let noisy = curator.release(&mechanism, &sum).map_err(Failure::of)?;
+        Ok(noisy.into_inner().into_iter().map(|g| g / t.expected()).collect())
+    })
 }
 
 fn accuracy(weights: &[f64], messages: &[Message]) -> f64 {
@@ -185,32 +288,49 @@ fn experiment(all: &[Message], setting: &Setting, trial: Trial) -> Result<Traine
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut stream = trial.stream();
     stream.shuffle(&mut order);
-    let take = |positions: &[usize]| -> Vec<Message> {
-        positions.iter().map(|&i| Message { slots: all[i].slots.clone(), spam: all[i].spam }).collect()
-    };
+    let take = |positions: &[usize]| -> Vec<Message> { positions.iter().map(|&i| all[i].clone()).collect() };
     let cut = all.len() * 4 / 5;
     let (training, holdout) = (take(&order[..cut]), take(&order[cut..]));
     let budget = Budget::new(EPSILON, (training.len() as f64).powf(-1.1)).map_err(Failure::of)?;
+    let terms = Neighbours::of_records(Relation::ZeroOut).within(budget);
     let made = |steps: usize| -> Result<Training, Failure> {
-        let event = |z: f64| Event::gaussian(z).poisson_sampled(setting.sampling).self_composed(steps as u64);
-        let (noise_multiplier, _) =
-            calibrate::noise(event, Neighbours::of_records(Relation::ZeroOut).within(budget)).map_err(Failure::of)?;
-        Ok(Training { steps, rate: setting.rate, sampling: setting.sampling, noise_multiplier })
+        let sums = BatchSums {
+            records: training.len() as u64,
+            sampling_probability: setting.sampling,
+            steps: steps as u64,
+            dimension: PARAMETERS as u64,
+        };
+        let (noise_multiplier, certificate) = sums.least(terms).map_err(Failure::of)?;
+        Ok(Training { steps, rate: setting.rate, sums, noise_multiplier, certificate })
     };
     let (long, short) = (made(setting.long)?, made(setting.short)?);
+    // each run has randomness of its own
+    let mut noise = trial.source();
+    let data = Sensitive::new(training.clone());
+    // the SMS collection is public; for private messages these gradients would not be, and what follows has no guarantee
     let mut gradients = Vec::with_capacity(setting.long * PARAMETERS);
-    let weights = train(&training, &long, start(trial), None, &mut stream, |g| gradients.extend_from_slice(g));
+    let weights = train(&data, &long, start(trial), Bag, noise.child(), |batch, weights| {
+        gradients.extend(exact(&training, batch.iter().map(|&i| i as usize), long.expected(), weights));
+    })?;
     let private = accuracy(&weights, &holdout);
-    let open = Training { noise_multiplier: 0.0, ..made(setting.short)? };
-    let not_private = accuracy(&train(&training, &open, start(trial), None, &mut stream, |_| ()), &holdout);
-    // the SMS collection is public; for private messages this declaration would be false, and what follows has no guarantee
+    let open = adam(&short, start(trial), |weights| {
+        let batch: Vec<usize> = (0..training.len()).filter(|_| stream.uniform() < setting.sampling).collect();
+        Ok(exact(&training, batch.into_iter(), short.expected(), weights))
+    })?;
+    let not_private = accuracy(&open, &holdout);
     let most = setting.ranks.iter().copied().max().unwrap_or(0);
     let measured =
         from_gradients(&Public::declare(gradients), PARAMETERS, most.max(shown_singular_values(setting.long)));
     let mut projected = Vec::new();
     for &k in &setting.ranks {
-        let directions = (k > 0).then(|| &measured.directions[..k.min(measured.singular_values.len()) * PARAMETERS]);
-        let weights = train(&training, &short, start(trial), directions, &mut stream, |_| ());
+        let source = noise.child();
+        let weights = if k == 0 {
+            train(&data, &short, start(trial), Bag, source, |_, _| ())
+        } else {
+            let rank = k.min(measured.singular_values.len());
+            let directions = &measured.directions[..rank * PARAMETERS];
+            train(&data, &short, start(trial), Projected { directions }, source, |_, _| ())
+        }?;
         projected.push((k, accuracy(&weights, &holdout)));
     }
     Ok(Trained { private, not_private, singular_values: measured.singular_values, projected })
