@@ -5,7 +5,6 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`sensitive`] | [`Sensitive`], [`Released`] and [`Public`]: what may not leave, and what may |
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |
 //! | [`records`] | bounded rows in memory or on disk |
@@ -13,7 +12,7 @@
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
 //! | [`guarantee`] | what a whole run promises |
 //! | [`sampler`] | draws from e^(−F) with a proved distance from that law |
-//! | [`mechanism`] | the curator and the only doors out |
+//! | [`mechanism`] | [`Sensitive`] and [`Released`], the curator and the only doors out |
 //! | [`optimize`] | one algorithm, one file, each in the same four steps |
 //! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
 //! | [`data`] | readers, schema, encoders from public facts |
@@ -45,11 +44,10 @@ mod refused;
 pub mod report;
 pub mod sampler;
 mod sampler_error;
-pub mod sensitive;
 pub mod session;
 mod solver;
 mod words;
 
 pub use dpopt_noise as noise;
 pub use dpopt_privacy as privacy;
-pub use sensitive::{Public, Released, Sensitive};
+pub use mechanism::{Public, Released, Sensitive};

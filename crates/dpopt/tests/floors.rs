@@ -439,6 +439,22 @@ fn the_reproductions_stand_on_their_floors() {
     held_against_the_list("crates/reproduce/src", "Floors of `dpopt-reproduce`", 50);
 }
 
+/// Files of the source whose code names `planted`, the way past the curator.
+fn past_the_curator(files: &[(String, String)]) -> Vec<String> {
+    let names = |text: &str| tokens(text).iter().any(|token| token == "planted");
+    files.iter().filter(|(_, text)| names(text)).map(|(name, _)| name.clone()).collect()
+}
+
+#[test]
+fn only_audits_go_past_the_curator() {
+    let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let outside =
+        |name: &String| !name.starts_with("audit/") && name != "mechanism/mod.rs" && name != "mechanism/planted.rs";
+    let found = past_the_curator(&files);
+    assert!(found.len() > 8, "only {found:?}: has the module another name?");
+    assert_eq!(found.into_iter().filter(outside).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 /// A house of two floors, `low` and `high`, and what is wrong in it.
 fn house(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let files: Vec<_> = files.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();

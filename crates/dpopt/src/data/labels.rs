@@ -7,7 +7,7 @@ use super::cell::{bad_row, field_text, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
 use super::table::TableReader;
-use crate::sensitive::Sensitive;
+use crate::Sensitive;
 
 /// Counts of the distinct labels of `column`; missing ones and rows that can't be read are left out. Adding or removing one record changes one count
 /// by 1; replacing one changes two.

@@ -4,8 +4,8 @@ use super::cell::{BadCells, bad_row, field_number, is_missing_marker};
 use super::encode::position;
 use super::error::DataError;
 use super::table::TableReader;
+use crate::Sensitive;
 use crate::records::{BelowCounts, quantile_grid};
-use crate::sensitive::Sensitive;
 
 /// One pass over the table for all `columns` on [`quantile_grid`].
 pub fn quantile_counts(

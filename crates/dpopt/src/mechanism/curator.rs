@@ -10,6 +10,7 @@ use super::allowances::{Allowances, Denied};
 use super::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
 use super::door::{Interactive, Mechanism, Opening};
 use super::seen::Seen;
+use crate::records::RecordSet;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
@@ -141,6 +142,21 @@ impl Curator {
             records: chosen,
             drawn_here: true,
         })
+    }
+
+    /// The same of all records of a set: nobody outside needs to know how many there are.
+    pub fn poisson_sample_of<R: RecordSet>(
+        &mut self,
+        records: &Sensitive<R>,
+        sampling_probability: f64,
+    ) -> Result<PoissonBatch, CuratorError> {
+        self.poisson_sample(records.expose().len(), sampling_probability)
+    }
+
+    /// What post-processing of releases came to. Outside of the kernel nothing sensitive can be read, so whatever a method computes
+    /// there is post-processing, by type.
+    pub fn answer<T>(&self, value: T) -> Released<T> {
+        Released::new(value)
     }
 
     /// Draws `size` of the records `0..records` without replacement, in random order, for exactly one release.

@@ -7,12 +7,12 @@
 use super::door::{Mechanism, sealed};
 use super::gaussian::add_rounded_gaussian;
 use super::grid_sum::GridSum;
-use crate::objective::Linear;
+use crate::objective::{Fact, Linear};
 use crate::records::Examples;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::solver::{Accuracy, RegularizedSum, minimise};
-use dpopt_noise::{Grid, NoiseSource};
+use dpopt_noise::{Grid, NoiseSource, Purpose, RoundedLaplace};
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Event, Relation};
 
@@ -26,6 +26,12 @@ pub(super) fn made_for(objective: &Linear, input: &Examples) -> Result<(), Curat
         return Err(CuratorError::Shape);
     }
     Ok(())
+}
+
+/// Grid for a d-vector of sensitivity Δ: fine against the noise, and h√d far below Δ.
+pub(crate) fn closing_grid(noise_std: f64, sensitivity: f64, dimension: usize) -> Grid {
+    let step = (noise_std * 2f64.powi(-10)).min(sensitivity * 2f64.powi(-10) / (dimension as f64).sqrt());
+    Grid::new(step.log2().floor() as i32)
 }
 
 /// argmin Σφ + (λ/2)‖θ‖² + b·θ with b ~ N(0, σ²I), plus Gaussian noise that covers the solver's error.
@@ -194,6 +200,132 @@ impl Mechanism for PerturbedMinimiser {
         let minimiser = minimise(&objective, self.accuracy).theta.rounded();
         let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
         add_rounded_gaussian(&mut units, self.noise_std(), self.grid, noise)?;
+        Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
+    }
+}
+
+/// What moves argmin Σφ + (λ/2)‖θ‖² when one record's presence changes, all public.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MinimiserReach {
+    /// L: bound on a record's gradient.
+    pub(crate) lipschitz: f64,
+    /// H: bound on a record's curvature.
+    pub(crate) smoothness: f64,
+    /// s: bound on the non-zeros of a record's gradient.
+    pub(crate) sparsity: f64,
+    /// d.
+    pub(crate) dimension: f64,
+    /// Records that two neighbours share; infinite if their number is protected.
+    pub(crate) common: f64,
+}
+
+impl MinimiserReach {
+    /// Of rows with at most `nonzeros` non-zeros, so many `records` (`None` where their number is protected). Infinite for a loss
+    /// that no theorem covers.
+    pub(crate) fn of(objective: &Linear, nonzeros: usize, records: Option<u64>) -> Self {
+        let known = objective.known();
+        let of = |fact: Option<Fact>| fact.filter(|_| known.convex.is_some()).map_or(f64::INFINITY, |f| f.value);
+        let dimension = objective.weights();
+        Self {
+            lipschitz: of(known.lipschitz),
+            smoothness: of(known.smoothness),
+            sparsity: (nonzeros.max(1) * objective.loss().outputs()).min(dimension) as f64,
+            dimension: dimension as f64,
+            common: records.map_or(f64::INFINITY, |n| n as f64 - 1.0),
+        }
+    }
+
+    /// Of the exact minimiser in l2 norm, plus twice the solver's error; without rounding.
+    pub(crate) fn in_l2(&self, lambda: f64, tolerance: f64) -> f64 {
+        self.lipschitz / lambda + 2.0 * tolerance / lambda
+    }
+
+    /// The same in l1 norm. λ·(θ̂ − θ̂′) is the change of the gradient: the one record's own gradient, and that of the others, whose
+    /// differences are multiples of their rows: at most H·‖θ̂ − θ̂′‖₂ each, spread over s entries.
+    pub(crate) fn in_l1(&self, lambda: f64, tolerance: f64) -> f64 {
+        let own = self.sparsity.sqrt() * self.lipschitz / lambda;
+        let spread = own * (1.0 + self.common * self.smoothness / lambda);
+        spread.min(self.dimension.sqrt() * (self.lipschitz / lambda)) + 2.0 * self.dimension.sqrt() * tolerance / lambda
+    }
+}
+
+/// argmin Σφ + (λ/2)‖θ‖² with Laplace noise for how far one record moves it in l1 norm, rows being sparse: scaled down to l1 norm
+/// R√s first. Event: `Laplace(z)` (docs/proofs/sparse-output-perturbation.md).
+#[derive(Clone, Debug)]
+pub(crate) struct LaplaceMinimiser {
+    /// Σφ over rows of at most the norm that the noise is made for.
+    pub(crate) objective: Linear,
+    /// s of a row.
+    pub(crate) nonzeros: usize,
+    /// Public number of records; `None` where it is protected.
+    pub(crate) records: Option<u64>,
+    /// λ of the sum objective.
+    pub(crate) regularization: f64,
+    /// τ: certified norm of the gradient at the answer, and the steps within which it is reached.
+    pub(crate) accuracy: Accuracy,
+    /// z: scale over the sensitivity.
+    pub(crate) noise_multiplier: f64,
+    pub(crate) grid: Grid,
+    /// Largest |target| of regression losses; targets are clamped to it.
+    pub(crate) target_bound: f64,
+}
+
+impl LaplaceMinimiser {
+    /// l1 norm that rows are scaled down to.
+    pub(crate) fn row_l1_norm(&self) -> f64 {
+        (self.nonzeros.max(1) as f64).sqrt() * self.objective.row_norm()
+    }
+
+    /// What the sensitivity depends on.
+    fn reach(&self) -> MinimiserReach {
+        MinimiserReach::of(&self.objective, self.nonzeros, self.records)
+    }
+
+    /// How far one record's presence moves the rounded answer: each world's moves by at most h/2 per coordinate.
+    pub(crate) fn sensitivity(&self) -> f64 {
+        let bare = self.reach().in_l1(self.regularization, self.accuracy.tolerance);
+        (bare + self.grid.step() * self.objective.weights() as f64) * (1.0 + 1e-12)
+    }
+}
+
+impl sealed::Sealed for LaplaceMinimiser {}
+
+impl Mechanism for LaplaceMinimiser {
+    type Input = Examples;
+    type Output = Vec<f64>;
+
+    fn event(&self) -> Event {
+        Event::laplace(self.noise_multiplier)
+    }
+
+    fn sampler_error(&self, _input: &Examples) -> f64 {
+        SamplerError::fine(self.objective.weights() as f64).total_variation()
+    }
+
+    fn label(&self) -> &'static str {
+        "regularised minimiser"
+    }
+
+    fn check(&self, input: &Examples) -> Result<(), CuratorError> {
+        made_for(&self.objective, input)?;
+        let planned = self.records.is_none_or(|n| n == input.rows.len() as u64);
+        if planned { Ok(()) } else { Err(CuratorError::Shape) }
+    }
+
+    fn numbers(output: &Vec<f64>) -> Option<&[f64]> {
+        Some(output)
+    }
+
+    fn apply(&self, input: &Examples, noise: &mut NoiseSource) -> Result<Vec<f64>, CuratorError> {
+        let enforced = Examples { rows: input.rows.within_l1(self.row_l1_norm()), targets: input.targets.clone() };
+        let zero = vec![0.0; self.objective.weights()];
+        let objective = RegularizedSum::of(&enforced, &self.objective, (self.regularization, &zero), self.target_bound);
+        let minimiser = minimise(&objective, self.accuracy).theta.rounded();
+        let mut units = GridSum::of_query(minimiser.into_iter(), self.grid, 0.0).units;
+        // the product z·Δ was rounded once: next_up makes the noise at least what was accounted
+        let scale = (self.noise_multiplier * self.sensitivity()).next_up();
+        let sampler = RoundedLaplace::new(scale, self.grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        sampler.add_to(&mut units, &mut noise.stream(Purpose::Noise, 0));
         Ok(units.into_iter().map(|u| self.grid.to_f64(u)).collect())
     }
 }

@@ -82,7 +82,7 @@ impl FeatureScores {
     }
 
     /// Takes a feature out of all further picks.
-    pub(crate) fn take(&mut self, feature: u32) {
+    fn take(&mut self, feature: u32) {
         match self.columns.binary_search(&feature) {
             Ok(place) if !self.taken[place] => {
                 self.taken[place] = true;
@@ -108,6 +108,13 @@ impl FeatureScores {
     /// Features that no record has and that are left.
     fn others(&self) -> u64 {
         self.dimension - (self.columns.len() + self.taken_others.len()) as u64
+    }
+}
+
+impl Sensitive<FeatureScores> {
+    /// Takes a released feature out of all further picks.
+    pub(crate) fn take(&mut self, feature: u32) {
+        self.expose_mut().take(feature);
     }
 }
 

@@ -65,6 +65,27 @@ impl ClippedVectors {
         Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
     }
 
+    /// The same with one vector per set of records: all that a user or a client has. Over a batch of the sets, or over all of them.
+    pub(crate) fn sum_of_sets<R: Sync>(
+        &self,
+        sets: &[Sensitive<R>],
+        batch: Option<PoissonBatch>,
+        dimension: usize,
+        vector: impl Fn(&R, &mut Vec<f64>) + Sync,
+    ) -> Sensitive<GridSum> {
+        let of = |i: usize, out: &mut Vec<f64>| vector(sets[i].expose(), out);
+        let units = match &batch {
+            Some(batch) => {
+                let chosen = batch.records();
+                let each = |i: usize, out: &mut Vec<f64>| of(chosen[i] as usize, out);
+                add_up_vectors(&self.quantizer, chosen.len(), dimension, each)
+            }
+            None => add_up_vectors(&self.quantizer, sets.len(), dimension, of),
+        };
+        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
+        Sensitive::new(GridSum { units, grid, clip_norm, batch: batch.map(|b| b.id()) })
+    }
+
     /// The same for the gradients of a neural network: wide, of f32, zero in many places, and made several at a time. `make`
     /// gets ranges of at most `chunk` vectors and adds each vector of its range once, in any order.
     ///
@@ -259,13 +280,6 @@ impl L1Sum {
         let units = add_up_vectors(&quantizer(Norm::L1, clip_norm, grid)?, records, dimension, vector);
         Ok(Sensitive::new(Self { units, grid, clip_norm }))
     }
-
-    /// For a quantity whose l1 sensitivity is proved elsewhere (a minimiser): `values` rounded to the nearest grid point.
-    /// `sensitivity` must include the h·d of this rounding.
-    pub(crate) fn of_query(values: impl Iterator<Item = f64>, grid: Grid, sensitivity: f64) -> Self {
-        let units = values.map(|v| (v / grid.step()).round_ties_even() as i64).collect();
-        Self { units, grid, clip_norm: sensitivity }
-    }
 }
 
 /// Adds Laplace noise of scale b·C, rounded to the grid, to every coordinate of an [`L1Sum`]. Event: `Laplace(b)`.
@@ -275,18 +289,12 @@ pub struct Laplace {
     clip_norm: f64,
     grid: Grid,
     dimension: usize,
-    label: &'static str,
 }
 
 impl Laplace {
     /// Noise scale `noise_multiplier`·`clip_norm` per coordinate of a sum on `grid`.
     pub fn new(noise_multiplier: f64, clip_norm: f64, grid: Grid, dimension: usize) -> Self {
-        Self { noise_multiplier, clip_norm, grid, dimension, label: "clipped sum" }
-    }
-
-    /// The same under another name in the ledger table.
-    pub(crate) fn labelled(self, label: &'static str) -> Self {
-        Self { label, ..self }
+        Self { noise_multiplier, clip_norm, grid, dimension }
     }
 }
 
@@ -305,7 +313,7 @@ impl Mechanism for Laplace {
     }
 
     fn label(&self) -> &'static str {
-        self.label
+        "clipped sum"
     }
 
     fn check(&self, input: &L1Sum) -> Result<(), CuratorError> {

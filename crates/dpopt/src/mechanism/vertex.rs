@@ -145,7 +145,7 @@ impl VertexScores {
     }
 
     /// w ← (1 − η)w + ηλ·`vertex`; then all slopes, or those of the rows that have the vertex's column, are computed anew.
-    pub(crate) fn step(&mut self, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
+    fn step(&mut self, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
         if rate >= 1.0 {
             self.shrinkage = 1.0;
             self.margins.fill(0.0);
@@ -207,6 +207,13 @@ impl VertexScores {
         }
         let kept = (0..sums.len()).map(|place| self.choice.score(place as u32)).collect();
         (sums, kept)
+    }
+}
+
+impl Sensitive<VertexScores> {
+    /// w ← (1 − η)w + ηλ·`vertex` for a released vertex; then all slopes, or those of the rows that have its column, are computed anew.
+    pub(crate) fn step(&mut self, vertex: &SparseVector, rate: f64, radius: f64, refresh_all: bool) {
+        self.expose_mut().step(vertex, rate, radius, refresh_all);
     }
 }
 

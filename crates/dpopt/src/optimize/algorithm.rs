@@ -1,7 +1,7 @@
 //! What a method of this folder is: options that plan, and a plan that runs through a curator.
 
 use super::options::{MethodOptions, Said};
-use crate::mechanism::Curator;
+use crate::mechanism::{Curator, PublicShape};
 use crate::plan::{NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
 use crate::records::{Examples, Records, SpilledExamples};
@@ -108,19 +108,15 @@ impl<'a, R: Records> Run<'a, R> {
         curator: &'a mut Curator,
         progress: &'a dyn Progress,
     ) -> Result<Self, RunError> {
-        let rows = examples.expose();
-        let fixed_count = problem.relation() != dpopt_privacy::Relation::AddOrRemove;
-        let fits = rows.columns() == problem.features
-            && rows.norm_bound() <= problem.row_norm
-            && (!fixed_count || rows.len() as u64 == problem.rows);
-        if fits {
+        let PublicShape { rows, features, row_norm } = examples.public_shape(problem.relation());
+        let counted = rows.is_none_or(|rows| rows == problem.rows);
+        if counted && features == problem.features && row_norm <= problem.row_norm {
             return Ok(Self { problem, examples, curator, progress });
         }
-        // under add-or-remove the number of records is protected: it may not be shown
-        let count = if fixed_count { format!("{} rows, ", rows.len()) } else { String::new() };
+        let count = rows.map_or(String::new(), |rows| format!("{rows} rows, "));
         Err(RunError::Shape {
             planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
-            given: format!("{count}{} features, row norm {}", rows.columns(), rows.norm_bound()),
+            given: format!("{count}{features} features, row norm {row_norm}"),
         })
     }
 }

@@ -3,7 +3,6 @@
 //! Monte-Carlo audits choose their event on a pilot and count fresh runs; a rejection of a true claim has probability at
 //! most 1e-6. Everything else here is a worst case that can be computed.
 
-use super::noisy_newton::newton_step;
 use super::synthetic::Lcg;
 use super::tests::{LOGISTIC, budget};
 use super::*;
@@ -171,12 +170,12 @@ fn newton_steps_of_neighbours_stay_within_the_sensitivity() {
             let problem =
                 |relation| Problem { rows: n as u64 + 1, features: d, ..super::tests::problem(LOGISTIC, relation) };
             let plan = options.plan(&problem(Relation::ZeroOut), budget(1.0)).unwrap();
-            let step = |examples: &Examples| newton_step(&plan.schedule, examples, &theta, &g);
+            let step = |examples: &Examples| plan.schedule.facts.direction(examples, &theta, &g);
             let distance = |a: &[f64], b: &[f64]| norm(&a.iter().zip(b).map(|(x, y)| x - y).collect::<Vec<_>>());
             let ratio = distance(&step(&base), &step(&more)) / (plan.schedule.step_sensitivity * norm(&g));
             assert!(ratio <= 1.0, "{inverse:?}: {ratio}");
             closest[which] = closest[which].max(ratio);
-            let (share, _) = options.sensitivity(&problem(Relation::ReplaceOne), lambda);
+            let (share, _) = options.facts(&problem(Relation::ReplaceOne), lambda).sensitivity();
             assert!(distance(&step(&replaced), &step(&more)) <= 2.0 * share * norm(&g));
         }
     }

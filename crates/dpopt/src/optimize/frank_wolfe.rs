@@ -225,11 +225,11 @@ pub fn run_vertices(plan: &Plan<VertexSchedule>, run: Run<'_>) -> Result<Release
             *weights.entry(column).or_insert(0.0) += rate * sign * s.l1_norm / shrinkage;
         }
         let all = t + 1 < FRESH_STEPS || (t + 1) % s.refresh_every == 0;
-        scores.expose_mut().step(&vertex, rate, s.l1_norm, all);
+        scores.step(&vertex, rate, s.l1_norm, all);
         progress.tick();
     }
     progress.finish();
-    Ok(Released::new(SparseVector::new(weights.into_iter().map(|(j, w)| (j, shrinkage * w)))))
+    Ok(curator.answer(SparseVector::new(weights.into_iter().map(|(j, w)| (j, shrinkage * w)))))
 }
 
 #[cfg(test)]

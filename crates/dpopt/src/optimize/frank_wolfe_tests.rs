@@ -131,7 +131,7 @@ fn sums_stay_what_they_are_by_definition() {
     for t in 0..2_000u64 {
         let vertex =
             SparseVector::new([((random.uniform() * 80.0) as u32, if random.uniform() < 0.5 { 1.0 } else { -1.0 })]);
-        scores.expose_mut().step(&vertex, 2.0 / (t as f64 + 2.0), 20.0, t < 3 || t % 50 == 0);
+        scores.step(&vertex, 2.0 / (t as f64 + 2.0), 20.0, t < 3 || t % 50 == 0);
         let (recomputed, kept) = scores.expose().recomputed();
         assert_eq!(recomputed, kept, "step {t}");
     }
@@ -155,7 +155,7 @@ fn one_record_moves_no_sum_by_more_than_the_bound() {
         for t in 0..20 {
             let sums = scores.expose().recomputed().0;
             assert!(sums.iter().all(|s| s.abs() <= 1 << 20), "{row:?} {target}: {sums:?}");
-            scores.expose_mut().step(&SparseVector::new([(t % 2, 1.0)]), 0.5, 1e6, true);
+            scores.step(&SparseVector::new([(t % 2, 1.0)]), 0.5, 1e6, true);
         }
     }
 }

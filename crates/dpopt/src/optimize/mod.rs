@@ -25,13 +25,13 @@ pub mod restricted_lipschitz;
 mod risk;
 mod sparse_exponential;
 mod sparse_output_perturbation;
-mod spectrum;
 mod sufficient_statistics;
 #[cfg(test)]
 pub(crate) mod synthetic;
 #[cfg(test)]
 mod tests;
 
+pub use crate::mechanism::Inverse;
 pub use adaptive::{
     Adaptive, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease, MomentSchedule,
     Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
@@ -51,8 +51,7 @@ pub use hard_thresholding::{
     SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling, run_sparse,
     scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
 };
-pub(crate) use noisy_newton::newton_step;
-pub use noisy_newton::{Inverse, NewtonSchedule, NoisyNewton};
+pub use noisy_newton::{NewtonSchedule, NoisyNewton};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};

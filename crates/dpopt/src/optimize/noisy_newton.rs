@@ -7,31 +7,17 @@
 use super::planning::{SamplerError, check_problem, gaussian_mu, most_rows, most_rows_assumption, noise, positive};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
-use super::spectrum::{Spectrum, decomposition_error};
 use super::{Algorithm, Run, RunError, Solution};
+use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{Clipped, Gaussian, GridSum};
-use crate::objective::Linear;
+use crate::mechanism::{Clipped, Gaussian, Inverse, NewtonFacts, NewtonStep};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::records::Examples;
-use crate::solver::{RegularizedSum, UNIT, dot, norm};
-use crate::{Released, Sensitive};
+use crate::solver::{UNIT, norm};
 use dpopt_noise::Grid;
-use dpopt_privacy::{Budget, Event, Relation};
+use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
-
-/// How H is kept away from singular.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Inverse {
-    /// Eigenvalues below λ0 are raised to λ0. Sensitivity β‖g̃‖/λ0².
-    #[default]
-    Clip,
-    /// λ0 is added to all eigenvalues. Sensitivity β‖g̃‖/(λ0² + βλ0).
-    Add,
-}
 
 /// Options of double-noise Newton. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -55,14 +41,11 @@ pub struct NewtonSchedule {
     pub regularization: f64,
     /// How H is regularised.
     pub inverse: Inverse,
-    /// R: bound on a row's norm.
+    /// What the sensitivity of a step follows from.
     #[serde(skip)]
-    pub row_norm: f64,
+    pub(crate) facts: NewtonFacts,
     /// β = R²/4: bound on a record's share of H.
     pub curvature: f64,
-    /// Bound on ‖H‖, for any number of records that the plan allows.
-    #[serde(skip)]
-    pub matrix_bound: f64,
     /// Noise multiplier of both releases of each step.
     pub noise_multiplier: f64,
     /// Sensitivity of a step is this times ‖g̃‖ (one record's share under the relation), solver error included.
@@ -71,6 +54,18 @@ pub struct NewtonSchedule {
     pub residual: f64,
     /// log2 of the grid step of the gradients.
     pub grid_exponent: i32,
+}
+
+impl NoisyNewton {
+    pub(super) fn facts(&self, problem: &Problem, regularization: f64) -> NewtonFacts {
+        NewtonFacts {
+            objective: problem.objective(),
+            most_rows: most_rows(problem),
+            relation: problem.relation(),
+            regularization,
+            inverse: self.inverse,
+        }
+    }
 }
 
 impl Algorithm for NoisyNewton {
@@ -104,11 +99,11 @@ impl Algorithm for NoisyNewton {
                 (n * beta / rho).cbrt()
             }
         };
-        let most = most_rows(problem) as f64 * beta;
+        let facts = self.facts(problem, regularization);
+        let most = facts.matrix_bound();
         let digits = (1e3 * d as f64).max(40.0 * (d * d) as f64) * UNIT;
         if self.inverse == Inverse::Add
-            && (digits * (most + regularization) > 0.1 * regularization
-                || matrix_error(problem, regularization) > 0.01 * regularization)
+            && (digits * (most + regularization) > 0.1 * regularization || facts.matrix_error() > 0.01 * regularization)
         {
             // the factor would not be sure to exist, nor refinement below to converge, and neither may fail for some data only
             return Err(NotApplicable::Option("the regularization is too small for this many rows; raise it".into()));
@@ -117,7 +112,7 @@ impl Algorithm for NoisyNewton {
         let draws = 2.0 * steps as f64 * d as f64;
         let event = |z: f64| SamplerError::rounded(draws).on(Event::gaussian(z).self_composed(2 * steps));
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
-        let (step_sensitivity, residual) = self.sensitivity(problem, regularization);
+        let (step_sensitivity, residual) = facts.sensitivity();
         let grid = Grid::for_sum(r, noise_multiplier * r, problem.rows, d);
         let risk = RiskModel::of(problem);
         let gradient_noise = noise_multiplier * r;
@@ -149,9 +144,8 @@ impl Algorithm for NoisyNewton {
                 steps,
                 regularization,
                 inverse: self.inverse,
-                row_norm: r,
+                facts,
                 curvature: beta,
-                matrix_bound: most,
                 noise_multiplier,
                 step_sensitivity,
                 residual,
@@ -176,94 +170,15 @@ impl Algorithm for NoisyNewton {
             if !(size.is_finite() && size > 0.0) {
                 return Err(RunError::Numerical("a released gradient is not a number"));
             }
-            // ‖g̃‖ is public by now: scale, grid and noise may depend on it
-            let bare = s.step_sensitivity * size;
-            let step_grid = super::output_perturbation::closing_grid(s.noise_multiplier * bare, bare, d);
-            let sensitivity = (bare + step_grid.step() * (d as f64).sqrt()) * (1.0 + 1e-12);
-            let direction = newton_step(s, examples.expose(), &theta, noisy.get());
-            let query = Sensitive::new(GridSum::of_query(direction.into_iter(), step_grid, sensitivity));
-            let step_noise = Gaussian::new(s.noise_multiplier, sensitivity, step_grid, d, "newton step");
-            let step = curator.release(&step_noise, &query)?;
+            let (facts, noise_multiplier) = (s.facts, s.noise_multiplier);
+            let newton = NewtonStep { facts, theta: &theta, gradient: noisy.get(), noise_multiplier };
+            let (noise_std, step) = (newton.noise_std(), curator.release(&newton, examples)?);
             theta.iter_mut().zip(step.get()).for_each(|(t, s)| *t -= s);
-            variance += (s.noise_multiplier * sensitivity).powi(2)
-                + (s.noise_multiplier * problem.row_norm / s.regularization).powi(2);
+            variance += noise_std.powi(2) + (s.noise_multiplier * problem.row_norm / s.regularization).powi(2);
             progress.tick();
         }
         progress.finish();
         // at most: where the data bend the loss, earlier noise is forgotten and H is larger than λ0
-        Ok(Released::new(Solution { weights: theta, noise: Some(vec![variance.sqrt(); d]) }))
-    }
-}
-
-impl NoisyNewton {
-    /// (sensitivity of a step over ‖g̃‖ as one record's share under the relation, residual of the solver over ‖g̃‖).
-    pub(super) fn sensitivity(&self, problem: &Problem, lambda: f64) -> (f64, f64) {
-        let beta = 0.25 * problem.row_norm * problem.row_norm;
-        let matrix_error = matrix_error(problem, lambda);
-        match (self.inverse, problem.relation()) {
-            (Inverse::Clip, relation) => {
-                let pair = if relation == Relation::ReplaceOne { std::f64::consts::SQRT_2 } else { 1.0 };
-                let change = (pair * beta + 2.0 * matrix_error) / (lambda * lambda);
-                (change / relation.sum_sensitivity(), 0.0)
-            }
-            (Inverse::Add, relation) => {
-                let pair = relation.sum_sensitivity();
-                // certified residual ‖(H+λ0)s − g̃‖ ≤ r‖g̃‖: error r/λ0 on each side, plus the rounding of H itself
-                let residual = 1e-6f64.max(8.0 * matrix_error / lambda);
-                let change = pair * beta / (lambda * lambda + beta * lambda)
-                    + 2.0 * residual / lambda
-                    + 2.0 * matrix_error / (lambda * lambda);
-                (change / pair, residual)
-            }
-        }
-    }
-}
-
-/// Bound on what floating point does to H, as an error of H: rounding of the sum over any number of records that the plan
-/// allows, in blocks ([`RegularizedSum::dense_hessian`]), and the decomposition's residual and skewness.
-fn matrix_error(problem: &Problem, lambda: f64) -> f64 {
-    let (n, d) = (most_rows(problem) as f64, problem.features);
-    let bound = n * 0.25 * problem.row_norm * problem.row_norm;
-    // products, the sum within a block, over blocks and over chunks
-    let sum = UNIT * (32.0 + RegularizedSum::summation_depth(n, d)) * bound;
-    sum + decomposition_error(d) * 3.0 * (bound + lambda) + 4.0 * d as f64 * UNIT * lambda
-}
-
-/// inv(H)·g with H = Σ h_i x_i x_iᵀ at `theta`.
-pub(crate) fn newton_step(s: &NewtonSchedule, examples: &Examples, theta: &[f64], g: &[f64]) -> Vec<f64> {
-    let d = theta.len();
-    let zero = vec![0.0; d];
-    let objective = RegularizedSum::of(examples, &Linear::new(s.loss, d, s.row_norm), (0.0, &zero), 1.0);
-    let shift = if let Loss::Logistic { shift } = s.loss { shift } else { 0.0 };
-    let weights = objective.majorising_curvatures(theta, shift);
-    let mut matrix = objective.dense_hessian(&weights);
-    for j in 0..d {
-        for k in 0..j {
-            matrix[k * d + j] = matrix[j * d + k];
-        }
-    }
-    match s.inverse {
-        Inverse::Clip => Spectrum::certified(&matrix, d, s.matrix_bound).apply(|w| 1.0 / w.max(s.regularization), g),
-        Inverse::Add => {
-            (0..d).for_each(|j| matrix[j * d + j] += s.regularization);
-            let view = faer::MatRef::from_row_major_slice(&matrix, d, d);
-            use faer::linalg::solvers::Solve;
-            // λ0 was planned so far above the rounding of H that its factor exists (Higham 2002, theorem 10.7)
-            let Ok(factor) = view.llt(faer::Side::Lower) else { return zero };
-            let residual_of =
-                |x: &[f64]| -> Vec<f64> { (0..d).map(|j| g[j] - dot(&matrix[j * d..(j + 1) * d], x)).collect() };
-            let mut step = zero;
-            let mut residual = g.to_vec();
-            // the plan made sure that the factor's backward error is far below λ0: each pass shrinks the residual tenfold
-            for _ in 0..20 {
-                if norm(&residual) <= 0.5 * s.residual * norm(g) {
-                    break;
-                }
-                let more = factor.solve(&faer::Col::from_fn(d, |j| residual[j]));
-                step.iter_mut().enumerate().for_each(|(j, x)| *x += more[j]);
-                residual = residual_of(&step);
-            }
-            step
-        }
+        Ok(curator.answer(Solution { weights: theta, noise: Some(vec![variance.sqrt(); d]) }))
     }
 }

@@ -4,7 +4,7 @@
 //! of sensitivity R (corollary A1), with noise that is small wherever the data determine the answer. The default for
 //! binary classification.
 
-use super::output_perturbation::{closing_grid, smooth_loss};
+use super::output_perturbation::smooth_loss;
 use super::planning::{
     SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows_assumption, noise, positive, require_delta,
 };
@@ -12,7 +12,7 @@ use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::PerturbedObjective;
+use crate::mechanism::{PerturbedObjective, closing_grid};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};

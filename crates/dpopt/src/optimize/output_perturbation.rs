@@ -10,7 +10,7 @@ use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::PerturbedMinimiser;
+use crate::mechanism::{PerturbedMinimiser, closing_grid};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
@@ -182,10 +182,4 @@ impl Algorithm for OutputPerturbation {
         progress.finish();
         Ok(released.map(Solution::from))
     }
-}
-
-/// Grid for a d-vector of sensitivity Δ: fine against the noise, and h√d far below Δ.
-pub(crate) fn closing_grid(noise_std: f64, sensitivity: f64, dimension: usize) -> Grid {
-    let step = (noise_std * 2f64.powi(-10)).min(sensitivity * 2f64.powi(-10) / (dimension as f64).sqrt());
-    Grid::new(step.log2().floor() as i32)
 }

@@ -4,7 +4,6 @@
 use super::descent::default_clip_norm;
 use super::planning::{SamplerError, check_problem, gaussian_mu, in_range, noise, positive};
 use super::risk::RiskModel;
-use super::spectrum::Spectrum;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
@@ -12,6 +11,7 @@ use crate::mechanism::{Clipped, Gaussian, SecondMoment, symmetric_matrix};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::solver::Spectrum;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -206,7 +206,7 @@ impl Algorithm for ReleasedPreconditioner {
             (gradient_std * step).powi(2) * variance_of_last_half(1.0 - s.regularization * step, s.steps)
         };
         let noise: Vec<f64> = spectrum.diagonal(variance).iter().map(|v| v.sqrt()).collect();
-        Ok(Released::new(Solution { weights: mean, noise: Some(noise.repeat(weights / d)) }))
+        Ok(curator.answer(Solution { weights: mean, noise: Some(noise.repeat(weights / d)) }))
     }
 }
 

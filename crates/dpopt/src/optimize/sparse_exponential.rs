@@ -9,21 +9,17 @@ use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
-use crate::mechanism::{Choice, ChoiceLaw, Counts};
+use crate::mechanism::{Choice, ChoiceLaw, NET_UNITS, net_scores};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::DISTANCE;
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::records::Examples;
 use dpopt_privacy::{Budget, Event};
-use rayon::prelude::*;
 use serde::Serialize;
 
 /// Largest net that is enumerated.
 pub const LARGEST_NET: f64 = 1e7;
 /// Most losses that are evaluated.
 const MOST_EVALUATIONS: f64 = 1e11;
-/// A record's largest loss difference is this many units of the integer scores.
-const UNITS: u64 = 1 << 20;
 
 /// Options of the sparse exponential mechanism. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -118,30 +114,6 @@ fn net(dimension: usize, support: usize, spacing: f64, radius: f64) -> Vec<Vec<(
     points
 }
 
-/// Units by which each point is better than 0 for all records together, each record clipped to ±`UNITS`.
-fn scores(examples: &Examples, loss: Loss, range: f64, points: &[Vec<(u32, f64)>]) -> Vec<i64> {
-    let unit = range / UNITS as f64;
-    points
-        .par_iter()
-        .map(|point| {
-            let mut total = 0i64;
-            for i in 0..examples.rows.len() {
-                let Some(target) = loss.usable_target(f64::from(examples.targets[i]), TARGET_BOUND) else { continue };
-                let (columns, values) = examples.rows.row(i);
-                let score: f64 = point
-                    .iter()
-                    .filter_map(|&(j, w)| columns.binary_search(&j).ok().map(|at| w * f64::from(values[at])))
-                    .sum();
-                let gain = (loss.scalar_value(0.0, target) - loss.scalar_value(score, target)) / unit;
-                if gain.is_finite() {
-                    total += (gain as i64).clamp(-(UNITS as i64), UNITS as i64);
-                }
-            }
-            total
-        })
-        .collect()
-}
-
 impl Algorithm for SparseExponential {
     type Schedule = SparseExponentialSchedule;
     const NAME: &'static str = "sparse-exponential";
@@ -224,10 +196,10 @@ impl Algorithm for SparseExponential {
         let s = &plan.schedule;
         progress.start(Self::NAME, 1);
         let points = net(problem.features, s.support, s.spacing, s.radius);
-        let units = scores(examples.expose(), s.loss, s.loss_range, &points);
-        // under replace-one one record may raise one score by UNITS and lower another by as much: the choice doubles
-        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, UNITS, false, problem.relation())?;
-        let chosen = curator.release(&choice, &Counts::declared(units, UNITS as f64))?;
+        let scores = net_scores(examples, (s.loss, TARGET_BOUND), s.loss_range, &points);
+        // under replace-one one record may raise one score by as much as it lowers another: the choice doubles
+        let choice = Choice::new(ChoiceLaw::Exponential, s.choice_epsilon, NET_UNITS, false, problem.relation())?;
+        let chosen = curator.release(&choice, &scores)?;
         progress.tick();
         progress.finish();
         Ok(chosen.map(|index| {
@@ -246,6 +218,7 @@ mod tests {
     use crate::mechanism::Curator;
     use crate::plan::certify;
     use crate::progress::Silent;
+    use crate::records::Examples;
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::{Neighbours, Relation};
 

@@ -5,20 +5,19 @@
 //! noise counts, which grows with ln d only, where the norm of the noise grows with √d. The minimiser of the regularised
 //! loss is no longer than that of the loss itself, so a ball that holds the latter holds the former.
 
-use super::output_perturbation::{closing_grid, smooth_loss};
+use super::output_perturbation::smooth_loss;
 use super::planning::{SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows_assumption, noise, positive};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, Solution};
+use crate::Released;
 use crate::geometry::nearest_in_l2_ball;
 use crate::loss::Loss;
-use crate::mechanism::{L1Sum, Laplace, PerturbedMinimiser};
+use crate::mechanism::{LaplaceMinimiser, MinimiserReach, PerturbedMinimiser, closing_grid};
 use crate::optimize::algorithm::Traits;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
-use crate::records::Examples;
-use crate::solver::{Accuracy, RegularizedSum, minimise};
-use crate::{Released, Sensitive};
+use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::{Deserialize, Serialize};
@@ -96,41 +95,25 @@ pub struct SparseOutputSchedule {
 /// β of the stated bound.
 const FAILURE: f64 = 0.05;
 
-/// What the sensitivity depends on, all public.
-struct Shape {
-    /// L = R·sup|φ'|.
-    lipschitz: f64,
-    /// H = R²·sup φ''.
-    smoothness: f64,
-    sparsity: f64,
-    dimension: f64,
-    /// Records that two neighbours share; infinite if their number is protected.
-    common: f64,
+/// How far one record's presence moves the minimiser in the norm that the noise is made for; without rounding.
+fn reach(of: &MinimiserReach, noise: NoiseLaw, lambda: f64, tolerance: f64) -> f64 {
+    match noise {
+        NoiseLaw::Gaussian => of.in_l2(lambda, tolerance),
+        NoiseLaw::Laplace => of.in_l1(lambda, tolerance),
+    }
 }
 
-impl Shape {
-    /// Change of the exact minimiser with one record's presence, plus twice the solver's error; without rounding.
-    fn sensitivity(&self, noise: NoiseLaw, lambda: f64, tolerance: f64) -> f64 {
-        let l2 = self.lipschitz / lambda;
-        match noise {
-            NoiseLaw::Gaussian => l2 + 2.0 * tolerance / lambda,
-            // λ·(θ̂ − θ̂′) is the change of the gradient: the one record's own gradient, and that of the others, whose
-            // differences are multiples of their rows: at most H·‖θ̂ − θ̂′‖₂ each, spread over s entries
-            NoiseLaw::Laplace => {
-                let own = self.sparsity.sqrt() * self.lipschitz / lambda;
-                let l1 = (own * (1.0 + self.common * self.smoothness / lambda)).min(self.dimension.sqrt() * l2);
-                l1 + 2.0 * self.dimension.sqrt() * tolerance / lambda
-            }
-        }
+/// What the largest of d noises exceeds with probability β, in units of the scale.
+fn largest_noise(dimension: f64, noise: NoiseLaw) -> f64 {
+    match noise {
+        NoiseLaw::Gaussian => (2.0 * (2.0 * dimension / FAILURE).ln()).sqrt(),
+        NoiseLaw::Laplace => (dimension / FAILURE).ln(),
     }
+}
 
-    /// What the largest of d noises exceeds with probability β, in units of the scale.
-    fn largest_noise(&self, noise: NoiseLaw) -> f64 {
-        match noise {
-            NoiseLaw::Gaussian => (2.0 * (2.0 * self.dimension / FAILURE).ln()).sqrt(),
-            NoiseLaw::Laplace => (self.dimension / FAILURE).ln(),
-        }
-    }
+/// Number of records, where it is public.
+fn counted(problem: &Problem) -> Option<u64> {
+    (problem.relation() != Relation::AddOrRemove).then_some(problem.rows)
 }
 
 impl SparseOutputPerturbation {
@@ -159,17 +142,11 @@ impl Algorithm for SparseOutputPerturbation {
         check_problem(problem)?;
         let loss = smooth_loss(problem.loss, self.shift, self.clip_norm)?;
         let radius = self.radius(problem)?;
-        let facts = loss.facts();
-        let (slope, n) = (facts.lipschitz.unwrap_or(1.0), problem.rows as f64);
+        let n = problem.rows as f64;
         let dimension = problem.weights();
-        let sparsity = (problem.nonzeros.max(1) * loss.outputs()).min(dimension);
-        let shape = Shape {
-            lipschitz: slope * problem.row_norm,
-            smoothness: facts.smoothness.unwrap_or(1.0) * problem.row_norm * problem.row_norm,
-            sparsity: sparsity as f64,
-            dimension: dimension as f64,
-            common: if problem.relation() == Relation::AddOrRemove { f64::INFINITY } else { n - 1.0 },
-        };
+        let objective = problem.objective().with_loss(loss);
+        let shape = MinimiserReach::of(&objective, problem.nonzeros, counted(problem));
+        let sparsity = shape.sparsity as usize;
         let law = if budget.delta() > 0.0 { NoiseLaw::Gaussian } else { NoiseLaw::Laplace };
         let (noise_multiplier, certificate) = noise(problem, budget, |z| match law {
             NoiseLaw::Gaussian => SamplerError::rounded(dimension as f64).on(Event::gaussian(z)),
@@ -179,7 +156,7 @@ impl Algorithm for SparseOutputPerturbation {
         let tolerance = |lambda: f64| accuracy(problem, loss, lambda, 0.0).map_or(f64::INFINITY, |a| a.tolerance);
         let bound = |lambda: f64| {
             let largest =
-                shape.sensitivity(law, lambda, tolerance(lambda)) * noise_multiplier * shape.largest_noise(law);
+                reach(&shape, law, lambda, tolerance(lambda)) * noise_multiplier * largest_noise(shape.dimension, law);
             let stability = match self.goal {
                 Goal::Training | Goal::Proved => 0.0,
                 Goal::Population => 2.0 * shape.lipschitz * shape.lipschitz / lambda,
@@ -190,7 +167,7 @@ impl Algorithm for SparseOutputPerturbation {
             noise_multiplier * if law == NoiseLaw::Laplace { 2f64.sqrt() } else { 1.0 } / RiskModel::pull(loss);
         let model = RiskModel::of(problem);
         let modelled =
-            |lambda: f64| model.regularized(lambda, 0.0, shape.sensitivity(law, lambda, tolerance(lambda)) * spread);
+            |lambda: f64| model.regularized(lambda, 0.0, reach(&shape, law, lambda, tolerance(lambda)) * spread);
         let tuned = |lambda: f64| match self.goal {
             Goal::Training => bound(lambda).min(modelled(lambda)),
             Goal::Proved | Goal::Population => bound(lambda),
@@ -204,7 +181,7 @@ impl Algorithm for SparseOutputPerturbation {
                 .unwrap_or(shape.lipschitz * problem.row_norm),
         };
         let Accuracy { tolerance, steps } = accuracy(problem, loss, regularization, 0.0)?;
-        let bare = shape.sensitivity(law, regularization, tolerance);
+        let bare = reach(&shape, law, regularization, tolerance);
         // rounding moves each world's minimiser by at most h/2 per coordinate: h√d in l2, h·d in l1 norm
         let (grid, rounding) = match law {
             NoiseLaw::Gaussian => {
@@ -276,7 +253,7 @@ impl Algorithm for SparseOutputPerturbation {
     fn run(&self, plan: &Plan<SparseOutputSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
         let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;
-        let (dimension, grid) = (problem.weights(), Grid::new(s.grid_exponent));
+        let grid = Grid::new(s.grid_exponent);
         let accuracy = Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps };
         let objective = problem.objective().with_loss(s.loss);
         progress.start(Self::NAME, 1);
@@ -293,16 +270,17 @@ impl Algorithm for SparseOutputPerturbation {
                 curator.release(&mechanism, examples)?
             }
             NoiseLaw::Laplace => {
-                let examples = examples.expose();
-                let enforced =
-                    Examples { rows: examples.rows.within_l1(s.row_l1_norm), targets: examples.targets.clone() };
-                let zero = vec![0.0; dimension];
-                let sum = RegularizedSum::of(&enforced, &objective, (s.regularization, &zero), TARGET_BOUND);
-                let minimiser = minimise(&sum, accuracy).theta.rounded();
-                let query = L1Sum::of_query(minimiser.into_iter(), grid, s.sensitivity);
-                let mechanism =
-                    Laplace::new(s.noise_multiplier, s.sensitivity, grid, dimension).labelled("regularised minimiser");
-                curator.release(&mechanism, &Sensitive::new(query))?
+                let mechanism = LaplaceMinimiser {
+                    objective,
+                    nonzeros: problem.nonzeros,
+                    records: counted(problem),
+                    regularization: s.regularization,
+                    accuracy,
+                    noise_multiplier: s.noise_multiplier,
+                    grid,
+                    target_bound: TARGET_BOUND,
+                };
+                curator.release(&mechanism, examples)?
             }
         };
         progress.tick();
@@ -317,30 +295,30 @@ mod tests {
     use super::super::tests::{LOGISTIC, facts, fit, problem};
     use super::*;
 
-    fn shape() -> Shape {
+    fn shape() -> MinimiserReach {
         // λ̄ = .1 for 1000 records: λ = 100 of the sum
-        Shape { lipschitz: 1.0, smoothness: 1.0, sparsity: 4.0, dimension: 1e9, common: 999.0 }
+        MinimiserReach { lipschitz: 1.0, smoothness: 1.0, sparsity: 4.0, dimension: 1e9, common: 999.0 }
     }
 
     #[test]
     fn the_published_sensitivities() {
         let s = shape();
         // replace-one doubles: Δ2 = 2L/(λ̄n) = .02
-        assert!((2.0 * s.sensitivity(NoiseLaw::Gaussian, 100.0, 0.0) - 0.02).abs() < 1e-15);
-        let sigma = 2.0 * s.sensitivity(NoiseLaw::Gaussian, 100.0, 0.0) * 4.224679; // σ/Δ at (1, 1e-6)
+        assert!((2.0 * s.in_l2(100.0, 0.0) - 0.02).abs() < 1e-15);
+        let sigma = 2.0 * s.in_l2(100.0, 0.0) * 4.224679; // σ/Δ at (1, 1e-6)
         assert!((sigma - 0.0844936).abs() < 1e-7, "{sigma}");
         // for any loss with 2s-sparse differences of gradients: (2√s·L/(λ̄n))(√2·H/λ̄ + 1), at n for n − 1
         let general = 2.0 * 2.0 / 100.0 * (2f64.sqrt() * 10.0 + 1.0);
         assert!((general - 0.605685).abs() < 1e-6);
         // for a linear model the differences are s-sparse: no √2
-        let linear = 2.0 * s.sensitivity(NoiseLaw::Laplace, 100.0, 0.0);
+        let linear = 2.0 * s.in_l1(100.0, 0.0);
         assert!((linear - 2.0 * 2.0 / 100.0 * (9.99 + 1.0)).abs() < 1e-12, "{linear}");
         // few weights: √d beats √s(1 + (n−1)H/λ)
-        let few = Shape { dimension: 9.0, ..shape() };
-        assert!((few.sensitivity(NoiseLaw::Laplace, 100.0, 0.0) - 3.0 / 100.0).abs() < 1e-15);
+        let few = MinimiserReach { dimension: 9.0, ..shape() };
+        assert!((few.in_l1(100.0, 0.0) - 3.0 / 100.0).abs() < 1e-15);
         // with a protected number of records only that bound is left
-        let protected = Shape { common: f64::INFINITY, ..shape() };
-        assert_eq!(protected.sensitivity(NoiseLaw::Laplace, 100.0, 0.0), 1e9f64.sqrt() / 100.0);
+        let protected = MinimiserReach { common: f64::INFINITY, ..shape() };
+        assert_eq!(protected.in_l1(100.0, 0.0), 1e9f64.sqrt() / 100.0);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use super::planning::{SamplerError, TARGET_BOUND, check_problem, in_range, noise, require_delta};
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
-use super::spectrum::Spectrum;
 use super::{Algorithm, Run, RunError, Solution};
 use crate::Released;
 use crate::loss::Loss;
@@ -12,6 +11,7 @@ use crate::mechanism::{Gaussian, SecondMoment, symmetric_matrix, target_moment};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::REGULARIZATION;
 use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::solver::Spectrum;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;

@@ -9,12 +9,14 @@
 
 mod accuracy;
 mod double;
+mod spectrum;
 mod sums;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use accuracy::{Accuracy, Scale};
+pub(crate) use spectrum::{Spectrum, decomposition_error};
 pub(crate) use sums::{Curvature, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};
 
 use faer::Side;

@@ -8,10 +8,11 @@ use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, proble
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
 use crate::mechanism::Mechanism;
+use crate::mechanism::planted;
 use crate::objective::Linear;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    SufficientStatistics, newton_step,
+    SufficientStatistics,
 };
 use crate::plan::Problem;
 use crate::solver::{Accuracy, RegularizedSum, minimise};
@@ -183,7 +184,7 @@ const FLAT: f64 = 0.01;
 fn certified_tolerance(with: bool) -> f64 {
     let [without, alone] = alone(1);
     let world = if with { alone } else { without };
-    let examples = world.expose();
+    let examples = planted::made_up(&world);
     let objective = RegularizedSum::of(examples, &Linear::new(LOGISTIC, 1, 1.0), (FLAT, &[0.0]), 1.0);
     if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE {
         TOLERANCE
@@ -218,7 +219,7 @@ fn newton_first_step(newton: &Subject<NoisyNewton>, code: Code, with: bool, draw
             let world = newton.world(with);
             let exact = gradient(world, s.loss, 0.0);
             let noise = scale(exact + s.noise_multiplier * draws.gaussian());
-            (newton_step(s, world, &[0.0], &[exact])[0] / noise + draws.gaussian()).abs()
+            (s.facts.direction(world, &[0.0], &[exact])[0] / noise + draws.gaussian()).abs()
         }
     }
 }

@@ -12,10 +12,11 @@ use crate::audit::worst_cases::methods::{
 };
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
+use crate::mechanism::planted;
 use crate::objective::Linear;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics, newton_step,
+    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
 };
 use crate::plan::Problem;
 use crate::records::Examples;
@@ -91,7 +92,7 @@ fn newton_reach(subject: &Subject<NoisyNewton>) -> Reach {
     let Some(s) = subject.schedule() else { return Reach::Unknown };
     let change = |f: &dyn Fn(&Examples) -> f64| (f(subject.world(true)) - f(subject.world(false))).abs();
     let slope = change(&|world| gradient(world, s.loss, 0.0));
-    let step = change(&|world| newton_step(s, world, &[0.0], &[1.0])[0]) / s.step_sensitivity;
+    let step = change(&|world| s.facts.direction(world, &[0.0], &[1.0])[0]) / s.step_sensitivity;
     Reach::Mu(slope.hypot(step) / s.noise_multiplier)
 }
 
@@ -103,7 +104,7 @@ fn newton(
     worlds: [Sensitive<Examples>; 2],
 ) -> LibraryAudit {
     let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse };
-    let rows = worlds[0].expose().targets.len();
+    let rows = planted::made_up(&worlds[0]).targets.len();
     let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
     let reach = if steps == 1 { newton_reach(&subject) } else { Reach::Unknown };
     let audit = row(text, subject, (BUDGET.1, 2 * TIGHT_RUNS), |subject, schedule, view| {

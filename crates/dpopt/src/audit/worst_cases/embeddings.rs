@@ -3,6 +3,7 @@
 use crate::Sensitive;
 use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Pass, Towers};
+use crate::mechanism::planted;
 use crate::optimize::{DescentSchedule, SelectionSchedule};
 use crate::records::{Examples, Rows};
 use dpopt_privacy::special::normal_cdf;
@@ -30,7 +31,7 @@ pub(crate) fn one_row(rows: usize, features: usize, with: bool) -> Sensitive<Exa
 /// Unit vector along the gradient of [`one_row`]'s record where the weights start, in the order of all weights.
 pub(crate) fn direction(model: &Embedding, features: usize, loss: Loss) -> Vec<f64> {
     let world = one_row(1, features, true);
-    let (columns, values) = world.expose().rows.row(0);
+    let (columns, values) = planted::made_up(&world).rows.row(0);
     let mut pass = Pass::default();
     model.forward((columns, values), (features, 1), |at| model.start(at, features, 1.0), &mut pass);
     pass.slope = vec![loss.scalar_slope(pass.scores[0], 1.0)];

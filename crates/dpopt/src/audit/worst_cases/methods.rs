@@ -5,9 +5,8 @@ use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::loss::Loss;
 use crate::mechanism::Curator;
-use crate::optimize::{
-    Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run, newton_step,
-};
+use crate::mechanism::planted;
+use crate::optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run};
 use crate::plan::{Plan, Problem};
 use crate::progress::Silent;
 use crate::records::{Examples, Rows, SpilledExamples};
@@ -89,7 +88,7 @@ impl<A: Algorithm> Subject<A> {
 
     /// The data of one world.
     pub(crate) fn world(&self, with: bool) -> &Examples {
-        self.worlds[usize::from(with)].expose()
+        planted::made_up(&self.worlds[usize::from(with)])
     }
 
     /// One run on one world, reduced to a number; NaN if it is refused.
@@ -204,7 +203,7 @@ pub(crate) fn newton_log_ratio(worlds: [&Examples; 2], schedule: &NewtonSchedule
         let (noisy, step) = (pair[0][0], pair[1][0]);
         let gradients = worlds.map(|w| gradient(w, schedule.loss, theta));
         total += ln_ratio(noisy, gradients, schedule.noise_multiplier);
-        let directions = worlds.map(|w| newton_step(schedule, w, &[theta], &[noisy])[0]);
+        let directions = worlds.map(|w| schedule.facts.direction(w, &[theta], &[noisy])[0]);
         total += ln_ratio(step, directions, schedule.noise_multiplier * schedule.step_sensitivity * noisy.abs());
         theta -= step;
     }

@@ -3,6 +3,7 @@
 use super::sums::canaries;
 use crate::Sensitive;
 use crate::loss::Loss;
+use crate::mechanism::planted;
 use crate::mechanism::{
     Curator, CuratorError, FeaturePick, FeatureScores, Mechanism, PeelingLaw, SparseVector, VertexFacts,
 };
@@ -51,13 +52,13 @@ pub(crate) fn picks(
     seed: u64,
 ) -> Result<f64, CuratorError> {
     let facts = VertexFacts { loss: Loss::Absolute, clip_norm: entry, epsilon, relation: Relation::ZeroOut };
-    let pick = FeaturePick { law, facts, dimension: data.expose().rows.columns() as u64 };
+    let pick = FeaturePick { law, facts, dimension: planted::made_up(data).rows.columns() as u64 };
     let mut curator = Curator::for_event(&pick.event().self_composed(picked), NoiseSource::insecure(seed));
     let mut scores = FeatureScores::new(data, facts, &SparseVector::default(), None)?;
     let mut seen = 0.0;
     for _ in 0..picked {
         for (feature, _) in curator.release(&pick, &scores)?.get().iter() {
-            scores.expose_mut().take(feature);
+            scores.take(feature);
             seen += super::indicator(feature < below);
         }
     }

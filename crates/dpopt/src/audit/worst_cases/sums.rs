@@ -80,7 +80,7 @@ impl GradientSums {
     ) -> Result<f64, CuratorError> {
         let gradient = self.gradient.as_ref().map_err(Clone::clone)?;
         let mut curator = Curator::for_event(&self.event, NoiseSource::insecure(draws.word()));
-        let batch = curator.poisson_sample(examples.expose().rows.len(), sampling_probability)?;
+        let batch = curator.poisson_sample_of(examples, sampling_probability)?;
         if empty_is_silent && batch.records().is_empty() {
             return Ok(0.0);
         }

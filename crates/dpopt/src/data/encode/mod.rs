@@ -24,8 +24,8 @@ use super::schema::{FeatureKind, Layout};
 use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
+use crate::Sensitive;
 use crate::records::{Collector, Encoded, Examples, Rows};
-use crate::sensitive::Sensitive;
 
 /// Turns records into rows of l2 norm at most [`row_norm`](Encoder::row_norm), without looking at any other record.
 ///

@@ -34,7 +34,7 @@ use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::plan::{NotApplicable, Plan, Problem};
-use crate::records::{Examples, Records, ScaledRecords, SpilledExamples};
+use crate::records::{Examples, Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use geometry::Units;
@@ -444,9 +444,8 @@ fn run<K: Kind, R: Records>(
     let projection = s.subspace.as_ref().map(|subspace| subspace.open(problem, in_memory, curator)).transpose()?;
     let update = AdaptiveUpdate::new(s.step(problem), problem.weights(), |step| schedule.rate(step));
     let mut update = Watched { update, look };
-    let records = examples.expose().len();
-    let answer = descend_by(&mut update, schedule, problem, progress, K::NAME, |weights| {
-        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+    let mut solution = descend_by(&mut update, schedule, problem, progress, K::NAME, |weights| {
+        let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
         let noisy = if units.scales.is_empty() && !s.euclidean_clip {
             let sum = gradient.sum_batch_of(examples, batch, weights).map_err(Into::<CuratorError>::into)?;
             curator.release(&mechanism, &sum)?
@@ -454,7 +453,7 @@ fn run<K: Kind, R: Records>(
             let weights = units.weights(weights);
             let ones = vec![1.0; if units.scales.is_empty() { problem.features } else { 0 }];
             let scales = if ones.is_empty() { &units.scales } else { &ones };
-            let scaled = Sensitive::new(ScaledRecords::new(examples.expose(), scales));
+            let scaled = examples.in_units(scales);
             let sum = if s.euclidean_clip {
                 let nearest = NearestPoint::new(objective, scales, problem.weights(), schedule.clip_norm);
                 Clipped::new(nearest, schedule.clip_norm, grid)?.sum_batch_of(&scaled, batch, &weights)
@@ -474,11 +473,9 @@ fn run<K: Kind, R: Records>(
     // noise of the mechanism, and of the choice of the batch
     let std = gradient_noise(schedule, problem);
     let noise = units.noise(update.update.reach().map(|factor| factor * std));
-    Ok(answer.map(|mut solution| {
-        // a mean of points of the domain lies in it up to rounding
-        s.domain.keep(&mut solution.weights);
-        Solution { noise: Some(noise), ..solution }
-    }))
+    // a mean of points of the domain lies in it up to rounding
+    s.domain.keep(&mut solution.weights);
+    Ok(curator.answer(Solution { noise: Some(noise), ..solution }))
 }
 
 /// Standard deviation of an entry of the mean gradient in the units of the clip: of the mechanism's noise and of the choice

@@ -128,7 +128,7 @@ fn noise_has_the_shape_of_the_ellipsoid() {
     let mut sums = vec![0.0; d];
     let draws = 20_000;
     for _ in 0..draws {
-        let scaled = Sensitive::new(ScaledRecords::new(sensitive.expose(), &scales));
+        let scaled = sensitive.in_units(&scales);
         let batch = curator.poisson_sample(1, 1.0).unwrap();
         let sum = gradient.sum_batch_of(&scaled, batch, &units.weights(&vec![0.3; d])).unwrap_or_else(|e| match e {});
         let noisy = curator.release(&mechanism, &sum).unwrap().into_inner();
@@ -191,7 +191,7 @@ fn every_clip_keeps_a_record_within_the_noise_s_unit() {
         let MomentSchedule::Public { scales, .. } = &plan.schedule.moments else { panic!("public") };
         let s = &plan.schedule.descent;
         let sensitive = Sensitive::new(one.clone());
-        let scaled = Sensitive::new(ScaledRecords::new(sensitive.expose(), scales));
+        let scaled = sensitive.in_units(scales);
         let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(4));
         let batch = curator.poisson_sample(1, 1.0).unwrap();
         let grid = Grid::new(s.grid_exponent);

@@ -328,7 +328,7 @@ impl Algorithm for BiasReducedSgd {
         if weights.iter().any(|w| !w.is_finite()) {
             return Err(RunError::Numerical("the weights are not finite"));
         }
-        Ok(Released::new(weights.into()))
+        Ok(curator.answer(weights.into()))
     }
 }
 

@@ -47,9 +47,10 @@ impl Algorithm for NoisyGradientDescent {
         let gradient = Clipped::new(problem.objective().with_loss(schedule.loss), schedule.clip_norm, grid)?;
         let mechanism =
             Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "gradient sum");
-        descend(schedule, problem, progress, Self::NAME, |weights| {
+        let solution = descend(schedule, problem, progress, Self::NAME, |weights| {
             let sum = gradient.sum(examples, weights);
             Ok(curator.release(&mechanism, &sum)?)
-        })
+        })?;
+        Ok(curator.answer(solution))
     }
 }

@@ -362,7 +362,7 @@ pub(crate) fn descend(
     progress: &dyn Progress,
     name: &str,
     noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
-) -> Result<Released<Solution>, RunError> {
+) -> Result<Solution, RunError> {
     descend_by(&mut HeavyBall::new(schedule, problem), schedule, problem, progress, name, noisy_sum)
 }
 
@@ -374,7 +374,7 @@ pub(crate) fn descend_by(
     progress: &dyn Progress,
     name: &str,
     mut noisy_sum: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
-) -> Result<Released<Solution>, RunError> {
+) -> Result<Solution, RunError> {
     let dimension = problem.weights();
     let per_record = schedule.per_record(problem);
     let (mut weights, mut gradient, mut mean) = (vec![0.0; dimension], vec![0.0; dimension], vec![0.0; dimension]);
@@ -391,7 +391,7 @@ pub(crate) fn descend_by(
         progress.tick();
     }
     progress.finish();
-    Ok(Released::new(mean.into()))
+    Ok(mean.into())
 }
 
 #[cfg(test)]

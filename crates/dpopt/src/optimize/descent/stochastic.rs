@@ -101,10 +101,10 @@ fn run<R: Records>(plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> Result<Rele
     }
     let mechanism =
         Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
-    let records = examples.expose().len();
-    descend(schedule, problem, progress, NoisySgd::NAME, |weights| {
-        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+    let solution = descend(schedule, problem, progress, NoisySgd::NAME, |weights| {
+        let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
         let sum = gradient.sum_batch_of(examples, batch, weights).map_err(Into::into)?;
         Ok(curator.release(&mechanism, &sum)?)
-    })
+    })?;
+    Ok(curator.answer(solution))
 }

@@ -262,5 +262,6 @@ fn run<R: Records>(plan: &Plan<StreamSchedule>, run: Run<'_, R>) -> Result<Relea
         dimension: problem.weights(),
         records: problem.rows,
     })?;
-    descend(schedule, problem, progress, DpFtrl::NAME, |weights| Ok(stream.next(examples, weights)?))
+    let solution = descend(schedule, problem, progress, DpFtrl::NAME, |weights| Ok(stream.next(examples, weights)?))?;
+    Ok(curator.answer(solution))
 }

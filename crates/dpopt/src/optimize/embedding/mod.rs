@@ -257,13 +257,12 @@ fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Re
     } else {
         let mechanism =
             Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, linear.weights(), "batch gradient");
-        let records = examples.expose().len();
-        descend(schedule, &linear, progress, EmbeddingSgd::NAME, |moved| {
-            let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+        let solution = descend(schedule, &linear, progress, EmbeddingSgd::NAME, |moved| {
+            let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
             let sum = gradient.sum_batch_of(examples, batch, moved).map_err(Into::into)?;
             Ok(curator.release(&mechanism, &sum)?)
-        })?
-        .map(|solution| solution.weights)
+        })?;
+        curator.answer(solution.weights)
     };
     Ok(moved.map(|moved| gradient.objective().started(moved).into()))
 }
@@ -288,9 +287,8 @@ fn run_adaptive<R: Records>(
     let mut gradient = in_units(&units.scales)?;
     let mechanism = Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, length, "batch gradient");
     let mut update = AdaptiveUpdate::new(adaptive.step(linear), length, |step| schedule.rate(step));
-    let records = examples.expose().len();
-    let moved = descend_by(&mut update, schedule, linear, progress, EmbeddingSgd::NAME, |moved| {
-        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+    let solution = descend_by(&mut update, schedule, linear, progress, EmbeddingSgd::NAME, |moved| {
+        let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
         let sum = gradient.sum_batch_of(examples, batch, moved).map_err(Into::into)?;
         let noisy = curator.release(&mechanism, &sum)?.map(|noisy| units.gradient(noisy, schedule.noise_std));
         if gradient.objective().scales() != units.scales {
@@ -298,7 +296,7 @@ fn run_adaptive<R: Records>(
         }
         Ok(noisy)
     })?;
-    Ok(moved.map(|solution| embedded.started(solution.weights).into()))
+    Ok(curator.answer(embedded.started(solution.weights).into()))
 }
 
 impl EmbeddingSchedule {

@@ -145,10 +145,9 @@ pub(super) fn run<R: Records>(
     // a step moves the mean of the averaged iterates by the share of them that come after it
     let mut mean =
         if schedule.average == Average::Last { Vec::new() } else { vec![0.0; gradient.objective().length()] };
-    let records = examples.expose().len();
     progress.start(EmbeddingSgd::NAME, schedule.steps);
     for step in 0..schedule.steps {
-        let batch = curator.poisson_sample(records, schedule.sampling_probability)?;
+        let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
         let touched = gradient.touched_rows(examples, batch, &moved, &counts).map_err(Into::into)?;
         let update = curator.release(&mechanism, &touched)?;
         let rate = schedule.rate(step) * schedule.per_record(problem);
@@ -163,7 +162,7 @@ pub(super) fn run<R: Records>(
     }
     progress.finish();
     let answer = if mean.is_empty() { moved } else { mean };
-    Ok(Released::new(gradient.objective().started(answer).into()))
+    Ok(curator.answer(gradient.objective().started(answer).into()))
 }
 
 fn for_each_weight(update: &SelectedUpdate, (table, width): (usize, usize), mut f: impl FnMut(usize, f64)) {

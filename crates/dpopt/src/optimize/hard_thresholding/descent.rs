@@ -328,13 +328,13 @@ pub fn run_sparse<R: Records>(
     let s = &plan.schedule;
     let grid = Grid::new(s.grid_exponent);
     let gradient = Clipped::new(problem.objective().with_loss(s.loss), s.clip_norm, grid)?;
-    let (records, sparsity, n) = (examples.expose().len(), s.sparsity(), problem.rows as f64);
+    let (sparsity, n) = (s.sparsity(), problem.rows as f64);
     let decay = 1.0 - s.learning_rate * s.regularization / n;
     let (mut x, mut previous) = (SparseVector::default(), SparseVector::default());
     progress.start(plan.summary.method, plan.summary.steps);
     for step in 0..s.steps {
         let batch = match s.sampling_probability < 1.0 {
-            true => Some(curator.poisson_sample(records, s.sampling_probability)?),
+            true => Some(curator.poisson_sample_of(examples, s.sampling_probability)?),
             false => None,
         };
         let sum = gradient.sparse_sum(examples, batch, &x, s.formed()).map_err(Into::<CuratorError>::into)?;
@@ -357,5 +357,5 @@ pub fn run_sparse<R: Records>(
         x = refit((&s.shared(), second), problem, examples, curator, progress, x)?;
     }
     progress.finish();
-    Ok(Released::new(x))
+    Ok(curator.answer(x))
 }

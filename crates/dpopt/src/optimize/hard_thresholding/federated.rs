@@ -7,7 +7,7 @@
 
 use super::variance_reduced::hard_threshold;
 use crate::loss::Loss;
-use crate::mechanism::{Clipped, ClippedVectors, Curator, Gaussian, SparseVector};
+use crate::mechanism::{Clipped, ClippedVectors, Curator, Gaussian, PublicShape, SparseVector};
 use crate::noise::NoiseSource;
 use crate::objective::Linear;
 use crate::optimize::RunError;
@@ -173,10 +173,8 @@ impl FederatedPlan {
     fn check(&self, clients: &[Sensitive<Examples>]) -> Result<(), RunError> {
         let fits = clients.len() == self.problem.records.len()
             && clients.iter().zip(&self.problem.records).all(|(c, &n)| {
-                let rows = &c.expose().rows;
-                rows.len() as u64 == n
-                    && rows.columns() == self.problem.features
-                    && rows.norm_bound() <= self.problem.row_norm
+                let PublicShape { rows, features, row_norm } = c.public_shape(Relation::ZeroOut);
+                rows == Some(n) && features == self.problem.features && row_norm <= self.problem.row_norm
             });
         if fits {
             return Ok(());
@@ -255,7 +253,7 @@ impl FederatedPlan {
         if curators.iter().any(|c| !c.is_spent()) {
             return Err(RunError::Numerical("a client released less than was planned"));
         }
-        Ok(Released::new(hard_threshold(&x, o.max_features, None)))
+        Ok(Released::all(curators.iter().map(|c| c.answer(()))).map(|_| hard_threshold(&x, o.max_features, None)))
     }
 
     fn run_users(
@@ -276,20 +274,18 @@ impl FederatedPlan {
         let mut x = vec![0.0; d];
         for _ in 0..o.rounds {
             // always a batch: the event of q = 1 is the plain Gaussian, and then all take part
-            let (sum, expected) = if q < 1.0 {
-                let batch = server.poisson_sample(clients.len(), q)?;
-                let present: Vec<usize> = batch.records().iter().map(|&i| i as usize).collect();
-                let update = |i: usize, out: &mut Vec<f64>| self.update(clients[present[i]].expose(), &x, out);
-                (clipped.sum_batch(batch, present.len(), d, update)?, q * clients.len() as f64)
+            let (batch, expected) = if q < 1.0 {
+                (Some(server.poisson_sample(clients.len(), q)?), q * clients.len() as f64)
             } else {
-                let update = |i: usize, out: &mut Vec<f64>| self.update(clients[i].expose(), &x, out);
-                (clipped.sum(clients.len(), d, update), clients.len() as f64)
+                (None, clients.len() as f64)
             };
+            let update = |client: &Examples, out: &mut Vec<f64>| self.update(client, &x, out);
+            let sum = clipped.sum_of_sets(clients, batch, d, update);
             let noisy = server.release(&mechanism, &sum)?;
             let moved: Vec<f64> = x.iter().zip(noisy.get()).map(|(w, u)| w + u / expected).collect();
             x = self.threshold(&moved);
         }
-        Ok(Released::new(hard_threshold(&x, o.max_features, None)))
+        Ok(server.answer(hard_threshold(&x, o.max_features, None)))
     }
 
     /// K exact local steps from x; appends the change. It is clipped afterwards, whatever it is.

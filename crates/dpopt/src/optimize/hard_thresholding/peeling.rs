@@ -12,7 +12,7 @@
 use super::REFIT_SHARE;
 use super::SparseOptions;
 use super::descent::releases;
-use super::refit::{RefitSchedule, Shared, recipe, refit, restricted};
+use super::refit::{RefitSchedule, Shared, recipe, refit};
 use crate::loss::Loss;
 use crate::mechanism::{Curator, CuratorError, FeaturePick, FeatureScores, PeelingLaw, SparseVector, VertexFacts};
 use crate::optimize::algorithm::{RowAccess, Traits};
@@ -398,7 +398,7 @@ pub fn run_peeling<R: Records>(
     let mut chosen: BTreeMap<u32, f64> = point.iter().collect();
     for _ in 0..s.max_features {
         for (feature, _) in curator.release(&pick, &scores)?.get().iter() {
-            scores.expose_mut().take(feature);
+            scores.take(feature);
             chosen.insert(feature, 0.0);
         }
         progress.tick();
@@ -406,7 +406,7 @@ pub fn run_peeling<R: Records>(
     drop(scores);
     let x = s.fitted(&s.refit, problem, examples, curator, progress, SparseVector::new(chosen))?;
     progress.finish();
-    Ok(Released::new(x))
+    Ok(curator.answer(x))
 }
 
 impl PeelingSchedule {
@@ -432,7 +432,7 @@ impl PeelingSchedule {
             }
             FeatureFit::Pure { plan, .. } => {
                 let rows =
-                    restricted(examples, start.indices(), problem.row_norm).map_err(Into::<CuratorError>::into)?;
+                    examples.restricted(start.indices(), problem.row_norm).map_err(Into::<CuratorError>::into)?;
                 let alone = problem.with_features(start.len());
                 let weights = plan.run(Run::new(&alone, &rows, curator, &Silent)?)?.into_inner().weights;
                 progress.tick();

@@ -11,7 +11,7 @@ use crate::optimize::RunError;
 use crate::optimize::descent::{DescentOptions, Recipe};
 use crate::plan::{NotApplicable, Problem};
 use crate::progress::Progress;
-use crate::records::{Examples, RecordBuffer, Records, Rows};
+use crate::records::Records;
 use dpopt_noise::Grid;
 use dpopt_privacy::Budget;
 use serde::Serialize;
@@ -84,27 +84,6 @@ pub(super) struct Shared {
     pub(super) intercept: Option<u32>,
 }
 
-/// The records with the columns of `support` only, numbered in their order.
-pub(super) fn restricted<R: Records>(
-    examples: &Sensitive<R>,
-    support: &[u32],
-    row_norm: f64,
-) -> Result<Sensitive<Examples>, R::Error> {
-    let records = examples.expose();
-    let mut out = Examples { rows: Rows::new(support.len()), targets: Vec::with_capacity(records.len()) };
-    let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
-    for i in 0..records.len() {
-        let (columns, values, target) = records.record(i, &mut buffer)?;
-        entries.clear();
-        entries.extend(
-            columns.iter().zip(values).filter_map(|(j, &x)| support.binary_search(j).ok().map(|at| (at as u32, x))),
-        );
-        out.rows.push_clipped(&mut entries, row_norm);
-        out.targets.push(target);
-    }
-    Ok(Sensitive::new(out))
-}
-
 /// T₂ noisy steps from `start` on its support; the mean of the last half of the iterates.
 pub(super) fn refit<R: Records>(
     (schedule, refit): (&Shared, &RefitSchedule),
@@ -115,8 +94,8 @@ pub(super) fn refit<R: Records>(
     start: SparseVector,
 ) -> Result<SparseVector, RunError> {
     let support = start.indices();
-    let examples = restricted(examples, support, problem.row_norm).map_err(Into::<CuratorError>::into)?;
-    let (records, q) = (examples.expose().rows.len(), schedule.sampling_probability);
+    let examples = examples.restricted(support, problem.row_norm).map_err(Into::<CuratorError>::into)?;
+    let q = schedule.sampling_probability;
     let grid = Grid::new(refit.grid_exponent);
     let gradient = Clipped::new(Linear::new(schedule.loss, support.len(), problem.row_norm), refit.clip_norm, grid)?;
     let mechanism =
@@ -130,7 +109,7 @@ pub(super) fn refit<R: Records>(
     let share = 1.0 / (refit.steps - first_averaged) as f64;
     for step in 0..refit.steps {
         let sum = if q < 1.0 {
-            gradient.sum_batch(&examples, curator.poisson_sample(records, q)?, &weights)
+            gradient.sum_batch(&examples, curator.poisson_sample_of(&examples, q)?, &weights)
         } else {
             gradient.sum(&examples, &weights)
         };

@@ -356,7 +356,7 @@ pub(crate) fn hard_threshold(y: &[f64], keep: usize, exempt: Option<u32>) -> Spa
 fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<Solution>, RunError> {
     let Run { problem, examples, curator, progress } = run;
     let s = &plan.schedule;
-    let (d, n, records) = (problem.features, problem.rows as f64, examples.expose().rows.len());
+    let (d, n) = (problem.features, problem.rows as f64);
     let [snapshot_grid, inner_grid] = s.grid_exponents.map(Grid::new);
     let objective = problem.objective().with_loss(s.loss);
     let snapshots = Clipped::new(objective, s.clip_norm, snapshot_grid)?;
@@ -370,7 +370,9 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
     for &inner in &s.inner_steps {
         let anchor = x.dense(d);
         let sum = match s.snapshot_probability < 1.0 {
-            true => snapshots.sum_batch(examples, curator.poisson_sample(records, s.snapshot_probability)?, &anchor),
+            true => {
+                snapshots.sum_batch(examples, curator.poisson_sample_of(examples, s.snapshot_probability)?, &anchor)
+            }
             false => snapshots.sum(examples, &anchor),
         };
         let mut snapshot = curator.release(&snapshot_noise, &sum)?.into_inner();
@@ -378,7 +380,7 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
         for t in 0..inner {
             let mut direction = snapshot.clone();
             if t > 0 {
-                let batch = curator.poisson_sample(records, s.sampling_probability)?;
+                let batch = curator.poisson_sample_of(examples, s.sampling_probability)?;
                 let differences = Clipped::new(Difference::from(objective, &anchor), s.difference_clip, inner_grid)?;
                 let sum = differences.sum_batch(examples, batch, &x.dense(d));
                 let change = curator.release(&inner_noise, &sum)?;
@@ -393,7 +395,7 @@ fn run(plan: &Plan<VarianceReducedSchedule>, run: Run<'_>) -> Result<Released<So
         }
     }
     progress.finish();
-    Ok(Released::new(x.dense(d).into()))
+    Ok(curator.answer(x.dense(d).into()))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 
 use super::Profile;
 use crate::Public;
-use crate::optimize::spectrum::Spectrum;
 use crate::records::Rows;
+use crate::solver::Spectrum;
 use dpopt_noise::{NoiseSource, Purpose};
 use faer::{Mat, MatRef};
 

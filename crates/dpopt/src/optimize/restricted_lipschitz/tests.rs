@@ -46,7 +46,7 @@ fn the_loop_is_the_listing() {
     };
     let schedule = options.plan(&problem, budget).unwrap().schedule.descent;
     let run = descend(&schedule, &problem, &Silent, "test", |_| Ok(Released::new(vec![0.5]))).unwrap();
-    assert!((run.get().weights[0] + 0.0745).abs() < 1e-12);
+    assert!((run.weights[0] + 0.0745).abs() < 1e-12);
 }
 
 #[test]

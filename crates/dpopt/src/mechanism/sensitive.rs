@@ -18,13 +18,20 @@ impl<T> Sensitive<T> {
         Self(value)
     }
 
-    /// For mechanisms and for steps whose result is again [`Sensitive`].
+    /// For mechanisms and for steps whose result is again [`Sensitive`]: the kernel's, and nobody else's.
+    #[cfg(not(test))]
+    pub(in crate::mechanism) fn expose(&self) -> &T {
+        &self.0
+    }
+
+    /// The same, for tests of what stands on the kernel too.
+    #[cfg(test)]
     pub(crate) fn expose(&self) -> &T {
         &self.0
     }
 
     /// The same, to change a value that stays [`Sensitive`].
-    pub(crate) fn expose_mut(&mut self) -> &mut T {
+    pub(in crate::mechanism) fn expose_mut(&mut self) -> &mut T {
         &mut self.0
     }
 }
@@ -34,9 +41,21 @@ impl<T> Sensitive<T> {
 pub struct Released<T>(T);
 
 impl<T> Released<T> {
-    /// Only mechanisms make released values.
+    /// Only the kernel makes released values.
+    #[cfg(not(test))]
+    pub(in crate::mechanism) fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// Only the kernel makes released values; and tests.
+    #[cfg(test)]
     pub(crate) fn new(value: T) -> Self {
         Self(value)
+    }
+
+    /// Several together.
+    pub fn all(each: impl IntoIterator<Item = Self>) -> Released<Vec<T>> {
+        Released(each.into_iter().map(Self::into_inner).collect())
     }
 
     /// Reads the value.

@@ -3,7 +3,7 @@
 //! A decomposition of a *released* matrix may fail, and says so. One of a secret matrix may not: [`Spectrum::certified`] checks
 //! what the fast solver found, and turns to Jacobi's method, whose convergence is proved (docs/proofs/noisy-newton.md).
 
-use crate::solver::UNIT;
+use super::sums::UNIT;
 use faer::Side;
 
 /// M = V diag(w) Vᵀ.
