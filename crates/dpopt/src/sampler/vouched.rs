@@ -6,6 +6,7 @@
 //! proves nothing.
 
 use super::{Chain, Contraction, Convexity, Domain, Oracle, Potential};
+use crate::objective::Warrant;
 use crate::plan::Grade;
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_privacy::{Event, Relation, gibbs};
@@ -118,7 +119,7 @@ impl<P: Potential> Vouched<P> {
         Ok(VouchedDraw {
             point: last.iter().zip(centre).map(|(v, c)| v + c).collect(),
             event: gibbs::event(difference, m).approximate(total_variation),
-            grade: Grade::Research,
+            grade: Grade::resting_on(Warrant::Vouched),
         })
     }
 }
