@@ -1,5 +1,6 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
+use crate::objective::Warrant;
 use crate::plan::Grade;
 use crate::words::{probability_up, protected, six_digits_up};
 use dpopt_privacy::accountant::{Accountant, AccountingError};
@@ -102,22 +103,25 @@ impl Guarantee {
         }
     }
 
-    /// With one more stage.
+    /// With one more stage, which may be believed for no better reason than `rests_on`.
     ///
     /// # Errors
     /// If its certificate is for other neighbours.
-    pub fn with(&self, name: &str, grade: Grade, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
+    pub fn with(&self, name: &str, rests_on: Warrant, certificate: &Certificate) -> Result<Self, OtherNeighbours> {
         let (certified, promised) = (certificate.neighbours(), self.neighbours());
         if certified != promised {
             return Err(OtherNeighbours { stage: name.into(), certified, promised });
         }
         let mut with = self.clone();
-        if grade == Grade::Research {
-            with.grade = grade;
-        }
+        with.rest_on(rests_on);
         with.stages.push(Stage::new(name, certificate));
         with.certified_epsilon = with.epsilon_of_first(with.stages.len());
         Ok(with)
+    }
+
+    /// Notes that what it promises rests on this too.
+    pub(crate) fn rest_on(&mut self, warrant: Warrant) {
+        self.grade = self.grade.max(Grade::resting_on(warrant));
     }
 
     /// The same, every stage accounted by one accountant.
@@ -232,7 +236,7 @@ mod tests {
         let certified = |neighbours: Neighbours| {
             dpopt_privacy::certify(&Event::gaussian(20.0), neighbours.within(Budget::new(0.5, 5e-7).unwrap())).unwrap()
         };
-        let one = Guarantee::new(records.within(budget), false).with("labels", Grade::Certified, &certified(records));
+        let one = Guarantee::new(records.within(budget), false).with("labels", Warrant::Proved, &certified(records));
         let one = one.unwrap();
         assert_eq!((one.grade, one.neighbours(), one.stages.len()), (Grade::Certified, records, 1));
         assert!(one.certified_epsilon > 0.0 && one.recompute().faults.is_empty());
@@ -242,12 +246,16 @@ mod tests {
         assert!(shown.parse::<f64>().unwrap() >= one.certified_epsilon, "{text}");
         assert!(text.starts_with("epsilon 1 (") && text.ends_with("delta 1e-6, per row, zero-out"), "{text}");
         for other in [Neighbours::of_users(Relation::ZeroOut), Neighbours::of_records(Relation::ReplaceOne)] {
-            let refused = one.clone().with("model", Grade::Certified, &certified(other)).unwrap_err();
+            let refused = one.clone().with("model", Warrant::Proved, &certified(other)).unwrap_err();
             assert_eq!((refused.certified, refused.promised), (other, records));
             assert!(refused.to_string().contains("zero-out of one record"), "{refused}");
         }
-        let two = one.clone().with("model", Grade::Research, &certified(records)).unwrap();
-        assert_eq!(two.grade, Grade::Research);
+        for warrant in [Warrant::Enforced, Warrant::Proved, Warrant::Public] {
+            assert_eq!(one.with("model", warrant, &certified(records)).unwrap().grade, Grade::Certified);
+        }
+        let two = one.with("model", Warrant::Vouched, &certified(records)).unwrap();
+        let three = two.with("model", Warrant::Proved, &certified(records)).unwrap();
+        assert_eq!((two.grade, three.grade), (Grade::Research, Grade::Research));
         assert!(two.certified_epsilon > one.certified_epsilon && two.recompute().faults.is_empty());
     }
 }

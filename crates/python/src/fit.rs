@@ -8,7 +8,7 @@ use dpopt::loss::Loss;
 use dpopt::model::{self, FitError, MatrixFacts, Planned, Target};
 use dpopt::noise::NoiseSource;
 use dpopt::optimize::MethodOptions;
-use dpopt::plan::{NotApplicable, Summary};
+use dpopt::plan::{Assumption, NotApplicable, Summary};
 use dpopt::privacy::accountant::{self, Accountant};
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
@@ -56,7 +56,7 @@ fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
     Ok(value!({
         "method": s.method,
         "loss": s.loss,
-        "grade": serde_json::to_value(s.grade).map_err(invalid)?,
+        "grade": serde_json::to_value(s.grade()).map_err(invalid)?,
         "noise_multiplier": s.noise_multiplier,
         "steps": s.steps,
         "gradients": s.gradients,
@@ -67,7 +67,7 @@ fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
         "relation": s.certificate.relation().name(),
         "bound": serde_json::to_value(s.certificate.bound()).map_err(invalid)?,
         "event": serde_json::to_value(s.certificate.event()).map_err(invalid)?,
-        "assumptions": s.assumptions,
+        "assumptions": s.assumptions.iter().map(Assumption::text).collect::<Vec<_>>(),
         "warnings": s.warnings,
         "schedule": schedule,
     }))

@@ -4,7 +4,7 @@ use crate::accounting::{certify_error, event, json, of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::named_accountant;
 use dpopt::mechanism::Curator;
-use dpopt::plan::Grade;
+use dpopt::objective::Warrant;
 use dpopt::privacy::ledger::{Quote, Receipt};
 use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, certify};
 use dpopt::session::{self, Account, Entered, Opening, SessionError, StageFacts};
@@ -82,15 +82,15 @@ impl Session {
         self.price.relation()
     }
 
-    /// Opens the door of the part.
+    /// Opens the door of the part. What Python declares of its records (how many, of which sensitivity) is told.
     pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<Entered> {
-        let stage = StageFacts { name: &self.stage, grade: Grade::Certified, stream: 0 };
+        let stage = StageFacts { name: &self.stage, rests_on: Warrant::Public, stream: 0 };
         self.locked().enter(stage, certificate).map_err(session_error)
     }
 
-    /// A release rested on what the caller vouches for.
-    pub(crate) fn vouched(&self) {
-        self.locked().vouched();
+    /// Notes that a release rested on this too.
+    pub(crate) fn rest_on(&self, warrant: Warrant) {
+        self.locked().rest_on(warrant);
     }
 
     /// Writes down what was released through it.

@@ -5,6 +5,7 @@ use crate::errors::{invalid, refused};
 use crate::session::Session;
 use dpopt::mechanism::{ClippedVectors, Gaussian, PoissonBatch};
 use dpopt::noise::Grid;
+use dpopt::objective::Warrant;
 use dpopt::session::Entered;
 use numpy::ndarray::ArrayView2;
 use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
@@ -125,7 +126,7 @@ impl Training {
             let batch = match run.batch.take() {
                 Some(batch) => batch,
                 None => {
-                    self.session.get().vouched();
+                    self.session.get().rest_on(Warrant::Vouched);
                     run.stage.curator.sampled_elsewhere(self.sampling_probability)
                 }
             };

@@ -5,7 +5,7 @@ use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
 use crate::data::{BadCells, TableReader};
 use crate::model::{FitError, Guarantee, same_count};
-use crate::plan::{Grade, NotApplicable};
+use crate::plan::{Assumption, Grade, NotApplicable};
 use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
@@ -215,7 +215,8 @@ impl MeanEstimate {
         // under add-or-remove the number of records is protected: a bar that counts them would tell it
         let counted = self.problem.neighbours.relation != Relation::AddOrRemove;
         progress.start("sum of vectors", if counted { self.problem.records } else { 1 });
-        let stage = StageFacts { name: "mean", grade: Grade::Certified, stream: 0 };
+        let assumptions = self.assumptions(plan);
+        let stage = StageFacts { name: "mean", rests_on: Assumption::weakest(&assumptions), stream: 0 };
         let released = session.stage(stage, &plan.certificate, |curator| {
             plan.run(&self.problem, curator, |summer| -> Result<(), FitError> {
                 self.vectors.for_each(&*self.table, self.options.bad_cells, |entries| {
@@ -256,7 +257,7 @@ impl MeanEstimate {
             by_name: self.options.method.is_some(),
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: self.coefficients(plan, &entries),
-            assumptions: self.assumptions(plan),
+            assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
@@ -280,7 +281,7 @@ impl MeanEstimate {
     fn row(&self, candidate: &MeanCandidate) -> CandidateRow {
         let outcome = match &candidate.plan {
             Ok(plan) => Outcome::Planned(PlannedRow {
-                grade: Grade::Certified,
+                grade: Grade::resting_on(Assumption::weakest(&self.assumptions(plan))),
                 noise_multiplier: plan.noise_multiplier,
                 steps: 1,
                 gradients: self.problem.records as f64,
@@ -295,15 +296,27 @@ impl MeanEstimate {
         CandidateRow { method: candidate.method.into(), outcome }
     }
 
-    fn assumptions(&self, plan: &MeanPlan) -> Vec<String> {
+    /// What the guarantee rests on, and why each item may be believed.
+    fn assumptions(&self, plan: &MeanPlan) -> Vec<Assumption> {
         let mut assumptions = vec![
-            "each person has one row; dpopt cannot see who owns which row".to_string(),
-            format!("every vector's norm is at most the bound, {}: enforced in exact integers", plan.noise_bound()),
-            "noise comes from a cryptographic generator seeded by the operating system, on a public grid".into(),
-            "the sparsity, the norm bound and the dimension do not come from the records; a wrong sparsity costs accuracy only".into(),
+            Assumption::public("each person has one row; dpopt cannot see who owns which row"),
+            Assumption::enforced(format!(
+                "every vector's norm is at most the bound, {}: enforced in exact integers",
+                plan.noise_bound()
+            )),
+            Assumption::enforced(
+                "noise comes from a cryptographic generator seeded by the operating system, on a public grid",
+            ),
+            Assumption::public(
+                "the sparsity, the norm bound and the dimension do not come from the records; a wrong sparsity costs \
+                 accuracy only",
+            ),
         ];
         if self.budget.delta() == 0.0 {
-            assumptions.push("the noise is within 2^-170 per coordinate, in total variation, of the exact law, which a delta of 0 leaves out".into());
+            assumptions.push(Assumption::proved(
+                "the noise is within 2^-170 per coordinate, in total variation, of the exact law, which a delta of 0 \
+                 leaves out",
+            ));
         }
         assumptions
     }

@@ -2,6 +2,7 @@
 
 use super::options::FitOptions;
 use crate::data::{Layout, listed};
+use crate::plan::Assumption;
 use dpopt_privacy::{Budget, Relation, Shown};
 
 pub(super) fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {
@@ -36,15 +37,19 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget:
 }
 
 /// What every run rests on.
-pub(super) fn general_assumptions(relation: Relation) -> Vec<String> {
+pub(super) fn general_assumptions(relation: Relation) -> Vec<Assumption> {
     let mut assumptions = vec![
-        "Each person has one row; dpopt cannot see who owns which row.".to_string(),
-        "Every encoded row has norm at most 1, enforced row by row from public ranges and levels.".into(),
-        "Declared ranges, levels and labels do not come from the records themselves.".into(),
-        "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.".into(),
+        Assumption::public("Each person has one row; dpopt cannot see who owns which row."),
+        Assumption::enforced(
+            "Every encoded row has norm at most 1, enforced row by row from public ranges and levels.",
+        ),
+        Assumption::public("Declared ranges, levels and labels do not come from the records themselves."),
+        Assumption::enforced(
+            "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.",
+        ),
     ];
     if relation != Relation::AddOrRemove {
-        assumptions.push("The number of rows may be known.".into());
+        assumptions.push(Assumption::public("The number of rows may be known."));
     }
     assumptions
 }

@@ -15,7 +15,7 @@ use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::{PrivateBounds, ReleaseRecord};
 use crate::optimize::{Candidate, METHODS, RowAccess, Run, RunError, check_options, first_from_disk, row_access};
-use crate::plan::{Grade, Problem};
+use crate::plan::{Assumption, Problem};
 use crate::progress::{Progress, Silent};
 use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
@@ -297,11 +297,12 @@ impl Fit {
         let Charged { scheme, mut planning, mut session } = charged;
         let early = scheme.early();
         let Scheme { labels, bounds, .. } = scheme;
+        let every_run = Assumption::weakest(&general_assumptions(self.options.relation));
         // preparation has the streams after the model's, in order
         let mut preparing = 0;
         let mut preparation = |name| {
             preparing += 1;
-            StageFacts { name, grade: Grade::Certified, stream: preparing }
+            StageFacts { name, rests_on: every_run, stream: preparing }
         };
         // from here on records are read
         let mut notes = self.declarations();
@@ -335,8 +336,8 @@ impl Fit {
         let most = self.options.memory.unwrap_or(u64::MAX);
         let examples = encoder.encode_within(&*self.table, self.options.bad_cells, most)?;
         let chosen = planned.plan()?;
-        let (summary, grade) = (chosen.summary(), chosen.summary().grade);
-        let fitted = StageFacts { name: "model", grade, stream: 0 };
+        let summary = chosen.summary();
+        let fitted = StageFacts { name: "model", rests_on: summary.rests_on().and(every_run), stream: 0 };
         let solution = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
             let released = match examples {
                 Encoded::Memory(rows) => {
@@ -418,8 +419,7 @@ impl Fit {
         if self.table.quotes_join_lines() {
             warnings.push(BadCells::QUOTED_NEWLINES.into());
         }
-        let mut assumptions = summary.assumptions.clone();
-        assumptions.extend(general_assumptions(self.options.relation));
+        let general = general_assumptions(self.options.relation);
         Ok(Report {
             answer: Answer::LinearModel,
             software: env!("CARGO_PKG_VERSION").into(),
@@ -446,7 +446,7 @@ impl Fit {
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
                 })
                 .collect(),
-            assumptions,
+            assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
             warnings,
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),

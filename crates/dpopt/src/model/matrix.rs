@@ -7,8 +7,9 @@ use super::scheme::{Planned, Scheme, Target};
 use crate::guarantee::Guarantee;
 use crate::loss::Loss;
 use crate::mechanism::{LabelSelection, ReleaseRecord};
+use crate::objective::Warrant;
 use crate::optimize::{MethodOptions, Run, RunError, Solution, check_values};
-use crate::plan::{Grade, Problem};
+use crate::plan::Problem;
 use crate::progress::Silent;
 use crate::records::{Bounded, Examples};
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
@@ -20,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// Stream of the noise that labels are found with; the models have those from 0 on.
 const LABELS: u64 = 1 << 20;
+
+/// What every stage rests on besides its plan: bounds, classes and row norms are told, and do not come from the records.
+const DECLARED: Warrant = Warrant::Public;
 
 /// Public facts of bounded rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,7 +175,7 @@ impl MatrixRun {
         // sorted by name is by place
         let named = |(place, count): (usize, u64)| (format!("{place:020}"), count);
         let counts = Sensitive::new(counts.into_iter().enumerate().map(named).collect::<BTreeMap<String, u64>>());
-        let stage = StageFacts { name: "labels", grade: Grade::Certified, stream: LABELS };
+        let stage = StageFacts { name: "labels", rests_on: DECLARED, stream: LABELS };
         let found = self
             .session
             .stage::<_, FitError>(stage, plan.certificate(), |curator| {
@@ -212,7 +216,7 @@ impl MatrixRun {
             let against = (planned.models > 1).then_some(k);
             let targets = targets.iter().map(|&t| target(planned.problem.loss, against, t)).collect();
             let examples = Sensitive::new(Examples { rows, targets });
-            let stage = StageFacts { name: &name, grade: summary.grade, stream: k as u64 };
+            let stage = StageFacts { name: &name, rests_on: summary.rests_on().and(DECLARED), stream: k as u64 };
             solutions.push(self.session.stage::<_, FitError>(stage, &summary.certificate, |curator| {
                 let run = Run::new(&planned.problem, &examples, curator, &Silent)?;
                 Ok(plan.run(run)?.into_inner())

@@ -14,7 +14,7 @@ use crate::mechanism::{SparseVector, VertexChoice, VertexFacts, VertexScores};
 use crate::optimize::algorithm::Traits;
 use crate::optimize::options::common::{CLIP_NORM, MAX_FEATURES, STEPS};
 use crate::optimize::options::{Range, Said, Setting};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -169,7 +169,6 @@ impl Algorithm for FrankWolfe {
             summary: Summary {
                 method: Self::NAME,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps,
                 gradients: n * (FRESH_STEPS.min(steps) + steps.saturating_sub(FRESH_STEPS) / refresh_every + 1) as f64,
@@ -178,9 +177,13 @@ impl Algorithm for FrankWolfe {
                 weight_noise: Some(l1_norm),
                 certificate,
                 assumptions: vec![
-                    "no entry of a record's gradient exceeds the clip norm: enforced in exact integers".into(),
-                    "slopes are refreshed at steps fixed in advance and in the rows of the released feature: never chosen by other records"
-                        .into(),
+                    Assumption::enforced(
+                        "no entry of a record's gradient exceeds the clip norm: enforced in exact integers",
+                    ),
+                    Assumption::proved(
+                        "slopes are refreshed at steps fixed in advance and in the rows of the released feature: never \
+                         chosen by other records",
+                    ),
                 ],
                 warnings,
             },

@@ -13,7 +13,7 @@ use crate::loss::Loss;
 use crate::mechanism::{Clipped, Gaussian, Inverse, NewtonFacts, NewtonStep};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{REGULARIZATION, STEPS};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::solver::{UNIT, norm};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -122,7 +122,6 @@ impl Algorithm for NoisyNewton {
             summary: Summary {
                 method: Self::NAME,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps,
                 gradients: 2.0 * n * steps as f64,
@@ -131,8 +130,8 @@ impl Algorithm for NoisyNewton {
                 predicted_excess_risk: risk.newton(regularization, gradient_noise, step_noise, steps as f64),
                 certificate,
                 assumptions: [
-                    "every row has norm at most the row norm: enforced when rows are built".into(),
-                    "the error of the linear solver is covered by the sensitivity of each step".into(),
+                    Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+                    Assumption::proved("the error of the linear solver is covered by the sensitivity of each step"),
                 ]
                 .into_iter()
                 .chain(most_rows_assumption(problem))

@@ -15,7 +15,7 @@ use crate::loss::Loss;
 use crate::mechanism::{PerturbedObjective, closing_grid};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::event::GlmLink;
@@ -212,7 +212,6 @@ impl Algorithm for ObjectivePerturbation {
             summary: Summary {
                 method: Self::NAME,
                 loss: schedule.loss,
-                grade: Grade::Certified,
                 noise_multiplier: multiplier,
                 steps: 1,
                 gradients: problem.rows as f64 * 15.0,
@@ -224,9 +223,11 @@ impl Algorithm for ObjectivePerturbation {
                 ),
                 certificate,
                 assumptions: [
-                    "every row has norm at most the row norm: enforced when rows are built".into(),
-                    "the minimiser's gradient is certified below the public tolerance, and closing noise covers the rest"
-                        .into(),
+                    Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+                    Assumption::proved(
+                        "the minimiser's gradient is certified below the public tolerance, and closing noise covers \
+                         the rest",
+                    ),
                 ]
                 .into_iter()
                 .chain(most_rows_assumption(problem))

@@ -11,7 +11,8 @@ use crate::Sensitive;
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
 use crate::mechanism::Curator;
-use crate::plan::Problem;
+use crate::objective::Warrant;
+use crate::plan::{Assumption, Grade, Problem, Summary};
 use crate::progress::Silent;
 use crate::records::SpilledExamples;
 use dpopt_noise::NoiseSource;
@@ -329,5 +330,53 @@ fn what_plans_say_of_rows_on_disk_is_true() {
     }
     for method in ["noisy-sgd", "dp-ftrl", "peeling", "regularized-descent", "pagan"] {
         assert!(from_disk.contains(&method), "{method} {from_disk:?}");
+    }
+}
+
+#[test]
+fn every_plan_says_what_its_privacy_rests_on_and_is_certified() {
+    let small = |relation| small(LOGISTIC, relation);
+    let wide = Problem { features: 100_000, nonzeros: 5, ..small(Relation::ZeroOut) };
+    let tiny = Problem { rows: 500, features: 3, nonzeros: 1, ..small(Relation::ZeroOut) };
+    let squared = Problem { loss: Loss::Squared, ..small(Relation::ZeroOut) };
+    let guessed = small(Relation::AddOrRemove);
+    let problems = [small(Relation::ZeroOut), guessed, squared, wide, tiny];
+    let certified = |problem: &Problem, budget: Budget, options: &MethodOptions| {
+        let plan = named(problem, budget, options).unwrap().plan.ok()?;
+        let Summary { method, assumptions, .. } = plan.summary();
+        assert!(!assumptions.is_empty() && assumptions.iter().all(|a| !a.text().is_empty()), "{method}");
+        assert_eq!(plan.summary().grade(), Grade::Certified, "{method}: {assumptions:?}");
+        Some(assumptions.clone())
+    };
+    let mut all: Vec<Assumption> = METHODS
+        .into_iter()
+        .chain([EMBEDDING])
+        .par_bridge()
+        .flat_map_iter(|method| {
+            let mut found = Vec::new();
+            for problem in &problems {
+                for delta in [1e-5, 0.0] {
+                    found.extend(certified(problem, Budget::new(1.0, delta).unwrap(), &needed(method)));
+                }
+            }
+            assert!(!found.is_empty(), "{method}");
+            // options may add to what it rests on: moments and directions that are released, or told
+            for option in catalogue().iter().filter(|option| option.methods.contains(&method)) {
+                for more in beside(method, option.info.name) {
+                    for value in values(option, problems[0].features) {
+                        let options = both(needed(method), &more).with(option.info.name, value);
+                        found.extend(certified(&problems[0], budget(1.0), &options));
+                    }
+                }
+            }
+            found.into_iter().flatten()
+        })
+        .collect();
+    all.sort_by(|a, b| a.text().cmp(b.text()));
+    all.dedup();
+    // whoever says the same gives the same reason for it
+    assert!(all.windows(2).all(|pair| pair[0].text() != pair[1].text()), "{all:?}");
+    for warrant in [Warrant::Enforced, Warrant::Proved, Warrant::Public] {
+        assert!(all.iter().filter(|a| a.warrant() == warrant).count() > 1, "{warrant:?}: {all:?}");
     }
 }

@@ -13,7 +13,7 @@ use crate::loss::Loss;
 use crate::mechanism::{PerturbedMinimiser, closing_grid};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -153,7 +153,6 @@ impl Algorithm for OutputPerturbation {
             summary: Summary {
                 method: Self::NAME,
                 loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps: 1,
                 gradients: problem.rows as f64 * 15.0,
@@ -161,9 +160,10 @@ impl Algorithm for OutputPerturbation {
                 predicted_excess_risk: predicted(regularization, noise_std),
                 certificate,
                 assumptions: [
-                    "every row has norm at most the row norm: enforced when rows are built".into(),
-                    "the minimiser's gradient is certified below the public tolerance before anything is released"
-                        .into(),
+                    Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+                    Assumption::proved(
+                        "the minimiser's gradient is certified below the public tolerance before anything is released",
+                    ),
                 ]
                 .into_iter()
                 .chain(most_rows_assumption(problem))

@@ -1,7 +1,7 @@
 //! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
 
 use crate::loss::Loss;
-use crate::plan::{NotApplicable, Problem};
+use crate::plan::{Assumption, NotApplicable, Problem};
 pub(crate) use crate::sampler_error::SamplerError;
 use crate::solver::{Accuracy, Scale};
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
@@ -70,12 +70,12 @@ pub(crate) fn most_rows(problem: &Problem) -> u64 {
 }
 
 /// What a report must say about [`most_rows`] where the number of records is protected.
-pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<String> {
+pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
     let most = most_rows(problem);
     (problem.relation() == Relation::AddOrRemove).then(|| {
-        format!(
+        Assumption::public(format!(
             "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"
-        )
+        ))
     })
 }
 

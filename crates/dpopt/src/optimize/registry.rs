@@ -300,7 +300,7 @@ pub fn first_applicable(candidates: &[Candidate], options: &MethodOptions) -> Re
             (_, Some(wanted)) if wanted != candidate.method => continue,
             (Ok(_), Some(_)) => return Ok(place),
             (Err(why), Some(name)) => return Err(why.clone().of(name)),
-            (Ok(plan), None) if plan.summary().grade == Grade::Certified => return Ok(place),
+            (Ok(plan), None) if plan.summary().grade() == Grade::Certified => return Ok(place),
             (Ok(_), None) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
             (Err(why), _) => reasons.push(format!("{}: {why}", candidate.method)),
         }

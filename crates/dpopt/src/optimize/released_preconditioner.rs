@@ -10,7 +10,7 @@ use crate::loss::Loss;
 use crate::mechanism::{Clipped, Gaussian, SecondMoment, symmetric_matrix};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, STEPS};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::solver::Spectrum;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -136,16 +136,15 @@ impl Algorithm for ReleasedPreconditioner {
             summary: Summary {
                 method: Self::NAME,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier: gradient_multiplier,
                 steps,
                 gradients: problem.rows as f64 * steps as f64,
                 weight_noise: None,
                 predicted_excess_risk: predicted,
                 certificate,
-                assumptions: vec![
-                    "each record's gradient and outer product have bounded norm: enforced in exact integers".into(),
-                ],
+                assumptions: vec![Assumption::enforced(
+                    "each record's gradient and outer product have bounded norm: enforced in exact integers",
+                )],
                 warnings: Vec::new(),
             },
             schedule: PreconditionedSchedule {

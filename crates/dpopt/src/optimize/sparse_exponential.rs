@@ -12,7 +12,7 @@ use crate::loss::Loss;
 use crate::mechanism::{Choice, ChoiceLaw, NET_UNITS, net_scores};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::DISTANCE;
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -164,7 +164,6 @@ impl Algorithm for SparseExponential {
             summary: Summary {
                 method: Self::NAME,
                 loss,
-                grade: Grade::Certified,
                 noise_multiplier: inverse,
                 steps: 1,
                 gradients: points * n,
@@ -172,9 +171,10 @@ impl Algorithm for SparseExponential {
                 predicted_excess_risk: (random + rounding + lost).min(loss_range),
                 certificate,
                 assumptions: vec![
-                    "the loss of a record is counted relative to weights 0 and clipped to L·D: enforced in integers"
-                        .into(),
-                    "the net is public and enumerated in full".into(),
+                    Assumption::enforced(
+                        "the loss of a record is counted relative to weights 0 and clipped to L·D: enforced in integers",
+                    ),
+                    Assumption::proved("the net is public and enumerated in full"),
                 ],
                 warnings: Vec::new(),
             },

@@ -16,7 +16,7 @@ use crate::mechanism::{LaplaceMinimiser, MinimiserReach, PerturbedMinimiser, clo
 use crate::optimize::algorithm::Traits;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, DISTANCE, REGULARIZATION, SHIFT};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::solver::Accuracy;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -198,17 +198,21 @@ impl Algorithm for SparseOutputPerturbation {
         let noise_std = if law == NoiseLaw::Laplace { 2f64.sqrt() * noise_scale } else { noise_scale };
         let risk_bound = bound(regularization);
         let mut assumptions = vec![
-            "every row has norm at most the row norm: enforced when rows are built".into(),
-            "the minimiser's gradient is certified below the public tolerance before anything is released".into(),
+            Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+            Assumption::proved(
+                "the minimiser's gradient is certified below the public tolerance before anything is released",
+            ),
         ];
         assumptions.extend(most_rows_assumption(problem));
         if law == NoiseLaw::Laplace {
-            assumptions.push(format!(
+            assumptions.push(Assumption::enforced(format!(
                 "a row has at most {} non-zeros: enforced by scaling its l1 norm to at most {:.6}",
                 problem.nonzeros,
                 (problem.nonzeros.max(1) as f64).sqrt() * problem.row_norm
+            )));
+            assumptions.push(Assumption::proved(
+                "each sample of the noise is within 2^-170 of its exact law in total variation",
             ));
-            assumptions.push("each sample of the noise is within 2^-170 of its exact law in total variation".into());
         }
         let mut warnings = Vec::new();
         if risk_bound > shape.lipschitz * radius {
@@ -222,7 +226,6 @@ impl Algorithm for SparseOutputPerturbation {
             summary: Summary {
                 method: Self::NAME,
                 loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps: 1,
                 gradients: n * 15.0,

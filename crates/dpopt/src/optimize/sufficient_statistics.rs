@@ -10,7 +10,7 @@ use crate::loss::Loss;
 use crate::mechanism::{Gaussian, SecondMoment, symmetric_matrix, target_moment};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::REGULARIZATION;
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::solver::Spectrum;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -79,14 +79,15 @@ impl Algorithm for SufficientStatistics {
             summary: Summary {
                 method: Self::NAME,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier: z,
                 steps: 1,
                 gradients: problem.rows as f64,
                 weight_noise: None,
                 predicted_excess_risk: risk.regularized(lambda, vector_noise, 0.0),
                 certificate,
-                assumptions: vec!["rows and targets are bounded: enforced per record in exact integers".into()],
+                assumptions: vec![Assumption::enforced(
+                    "rows and targets are bounded: enforced per record in exact integers",
+                )],
                 warnings: Vec::new(),
             },
             schedule: SufficientStatisticsSchedule {

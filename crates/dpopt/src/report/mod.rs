@@ -195,7 +195,7 @@ impl From<&Candidate> for CandidateRow {
             Ok(plan) => {
                 let s = plan.summary();
                 Outcome::Planned(PlannedRow {
-                    grade: s.grade,
+                    grade: s.grade(),
                     noise_multiplier: s.noise_multiplier,
                     steps: s.steps,
                     gradients: s.gradients,

@@ -12,7 +12,7 @@ pub use ledger_file::LedgerFile;
 use crate::guarantee::{Guarantee, OtherNeighbours};
 use crate::mechanism::{Curator, ReleaseRecord};
 use crate::noise::NoiseSource;
-use crate::plan::Grade;
+use crate::objective::Warrant;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Terms, certify};
@@ -65,14 +65,14 @@ pub struct Closed {
     pub receipt: Option<Receipt>,
 }
 
-/// Which stage of a run: its name, how far its claim can be trusted, and the stream that its noise comes from (every stage has
-/// its own).
+/// Which stage of a run: its name, why its claim may be believed, and the stream that its noise comes from (every stage has its
+/// own).
 #[derive(Clone, Copy, Debug)]
 pub struct StageFacts<'a> {
     /// As the guarantee calls it.
     pub name: &'a str,
-    /// Of its method.
-    pub grade: Grade,
+    /// The least sure of the reasons to believe what its method claims.
+    pub rests_on: Warrant,
     /// Any number that no other stage has.
     pub stream: u64,
 }
@@ -188,7 +188,7 @@ impl Session {
     /// # Errors
     /// If the certificate is for other neighbours, no part of the charge pays for it, or its stream of noise was used.
     pub fn enter(&mut self, stage: StageFacts<'_>, certificate: &Certificate) -> Result<Entered, SessionError> {
-        let promised = self.guarantee.with(stage.name, stage.grade, certificate)?;
+        let promised = self.guarantee.with(stage.name, stage.rests_on, certificate)?;
         let part = self.parts.iter_mut().find_map(|part| Some((part.after(certificate)?, part)));
         let (used, part) = part.ok_or_else(|| SessionError::NotCharged { stage: stage.name.into() })?;
         if !self.streams.insert(stage.stream) {
@@ -226,9 +226,10 @@ impl Session {
         released
     }
 
-    /// A release rests on what the caller vouches for: the guarantee is research grade from here on.
-    pub fn vouched(&mut self) {
-        self.guarantee.grade = Grade::Research;
+    /// Notes that the run rests on something more than its stages said: where the caller vouches for it, the guarantee is
+    /// research grade from here on.
+    pub fn rest_on(&mut self, warrant: Warrant) {
+        self.guarantee.rest_on(warrant);
     }
 
     /// What each stage released so far, in order.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Sensitive;
 use crate::mechanism::{ClippedVectors, Gaussian};
+use crate::plan::Grade;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Neighbours, Relation};
 
@@ -15,7 +16,7 @@ fn part(neighbours: Neighbours) -> Certificate {
 }
 
 fn stage(name: &str, stream: u64) -> StageFacts<'_> {
-    StageFacts { name, grade: Grade::Certified, stream }
+    StageFacts { name, rests_on: Warrant::Proved, stream }
 }
 
 /// A noisy sum of three numbers.
@@ -174,4 +175,30 @@ fn an_account_of_the_callers_own_is_charged_before_the_first_stage_and_may_refus
     assert!(session.is_charged() && *left.lock().unwrap() == 0.25);
     let refused = open().charge("run", &[&part(RECORDS)]).err().unwrap();
     assert!(refused.to_string().contains("purse is empty") && *left.lock().unwrap() == 0.25);
+}
+
+#[test]
+fn one_vouched_stage_makes_a_run_research_grade() {
+    let vouched = |name, stream| StageFacts { rests_on: Warrant::Vouched, ..stage(name, stream) };
+    let mut session = opened(1);
+    session.stage(stage("first", 0), &part(RECORDS), sum).unwrap();
+    // a stage that is refused promises nothing
+    assert!(session.stage(vouched("second", 0), &part(RECORDS), sum).is_err());
+    assert_eq!(session.guarantee().grade, Grade::Certified);
+    session.stage(vouched("second", 1), &part(RECORDS), sum).unwrap();
+    assert_eq!(session.guarantee().grade, Grade::Research);
+    // what comes after does not mend it
+    let mut session = opened(1);
+    session.stage(vouched("first", 0), &part(RECORDS), sum).unwrap();
+    session.stage(stage("second", 1), &part(RECORDS), sum).unwrap();
+    assert_eq!(session.close().guarantee.grade, Grade::Research);
+    // what is found while a stage runs counts too
+    let mut session = opened(1);
+    let entered = session.enter(stage("first", 0), &part(RECORDS)).unwrap();
+    session.rest_on(Warrant::Public);
+    assert_eq!(session.guarantee().grade, Grade::Certified);
+    session.rest_on(Warrant::Vouched);
+    session.rest_on(Warrant::Enforced);
+    session.note(&entered);
+    assert_eq!(session.close().guarantee.grade, Grade::Research);
 }

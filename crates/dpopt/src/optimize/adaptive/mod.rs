@@ -33,7 +33,7 @@ use crate::objective::NearestPoint;
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
-use crate::plan::{NotApplicable, Plan, Problem};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem};
 use crate::records::{Examples, Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -314,20 +314,21 @@ impl<K: Kind> Adaptive<K> {
         // a subset per step, one rounded Gaussian per weight and step
         let step = SamplerError::subset(problem.rows) + SamplerError::rounded(problem.weights() as f64);
         let mut drawn = step * steps as f64;
-        let mut assumptions =
-            vec!["each record enters each batch independently and secretly: drawn by the curator".to_string()];
+        let mut assumptions = vec![Assumption::enforced(
+            "each record enters each batch independently and secretly: drawn by the curator",
+        )];
         let (mut before, mut passes) = (Vec::new(), 0.0);
         match &moments {
             MomentSchedule::Private { release, .. } => {
                 before.push(release.event());
                 drawn = drawn + SamplerError::rounded(release.samples(features.features));
                 passes = release.passes();
-                assumptions.push(
-                    "squares of features are truncated and clipped as one vector: enforced in exact integers".into(),
-                );
+                assumptions.push(Assumption::enforced(
+                    "squares of features are truncated and clipped as one vector: enforced in exact integers",
+                ));
             }
             MomentSchedule::Public { .. } => {
-                assumptions.push("the given moments of features are public: not checked".into())
+                assumptions.push(Assumption::public("the given moments of features are public: not checked"))
             }
             MomentSchedule::None { .. } | MomentSchedule::Running => {}
         }
@@ -335,12 +336,11 @@ impl<K: Kind> Adaptive<K> {
             before.extend(subspace.event());
             drawn = drawn + SamplerError::rounded(subspace.samples(features.features));
             match subspace.event() {
-                Some(_) => {
-                    assumptions.push("each record's outer product has bounded norm: enforced in exact integers".into())
-                }
-                None => {
-                    assumptions.push("the directions that gradients are projected on are public: not checked".into())
-                }
+                Some(_) => assumptions.push(Assumption::enforced(
+                    "each record's outer product has bounded norm: enforced in exact integers",
+                )),
+                None => assumptions
+                    .push(Assumption::public("the directions that gradients are projected on are public: not checked")),
             }
         }
         let releases = Releases {

@@ -17,7 +17,7 @@ use crate::mechanism::{BatchGradients, Clipped, ProjectedGradients};
 use crate::optimize::algorithm::Traits;
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{CLIP_NORM, DISTANCE, LEARNING_RATE, STEPS};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
 use iterate::Iterate;
@@ -248,7 +248,6 @@ impl Algorithm for BiasReducedSgd {
             summary: Summary {
                 method: Self::NAME,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier: z,
                 steps: steps as u64,
                 gradients: records as f64,
@@ -256,9 +255,12 @@ impl Algorithm for BiasReducedSgd {
                 predicted_excess_risk: bound.min(own * radius),
                 certificate,
                 assumptions: vec![
-                    "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".into(),
-                    "batches of fixed size and their halves are uniformly random and secret: drawn by the curator"
-                        .into(),
+                    Assumption::enforced(
+                        "each record's gradient has l2 norm at most the clip norm: enforced in exact integers",
+                    ),
+                    Assumption::enforced(
+                        "batches of fixed size and their halves are uniformly random and secret: drawn by the curator",
+                    ),
                 ],
                 warnings,
             },

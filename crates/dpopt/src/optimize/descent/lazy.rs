@@ -6,7 +6,7 @@
 use super::{Average, DescentSchedule, Recipe};
 use crate::mechanism::{Clipped, SparseDescent};
 use crate::objective::Objective;
-use crate::plan::Problem;
+use crate::plan::{Assumption, Problem};
 use crate::progress::Progress;
 use crate::records::RecordSet;
 use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
@@ -22,8 +22,13 @@ const TYPICAL_NONZEROS: usize = 128;
 const SHARE_OF_DELTA: f64 = 1e-3;
 const LAZY: &str = "lazily";
 
-pub(super) const ASSUMPTION: &str = "noise of weights that a batch does not touch is drawn when they are next read, or at the end, \
-     in 128-bit fixed point: the law is that of noise at each step, up to a share of delta that is accounted";
+/// What the guarantee of a lazy run rests on besides.
+pub(super) fn assumption() -> Assumption {
+    Assumption::proved(
+        "noise of weights that a batch does not touch is drawn when they are next read, or at the end, in 128-bit fixed \
+         point: the law is that of noise at each step, up to a share of delta that is accounted",
+    )
+}
 
 /// When noise is drawn.
 pub(super) enum Path {

@@ -23,7 +23,7 @@ use crate::Released;
 use crate::loss::Loss;
 use crate::optimize::options::common::{CLIP_NORM, LEARNING_RATE, MOMENTUM, REGULARIZATION, STEPS};
 use crate::optimize::options::{Choice, Said, Setting};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::progress::Progress;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -263,7 +263,7 @@ pub(crate) struct Releases<E> {
     /// Event of all steps for a noise multiplier.
     pub(crate) event: E,
     /// What the guarantee rests on besides the clip.
-    pub(crate) assumptions: Vec<String>,
+    pub(crate) assumptions: Vec<Assumption>,
     /// See [`DescentSchedule::noise_drawn`].
     pub(crate) noise_drawn: String,
 }
@@ -293,12 +293,13 @@ impl Recipe {
         // noise of the mechanism, and of the choice of the batch, on the mean gradient
         let choice = self.clip_norm * ((1.0 - q) / (q * n) / dimension as f64).sqrt();
         let flat_noise = time * (noise_std / (q * n)).hypot(choice) * spread;
-        let clip = "each record's gradient has l2 norm at most the clip norm: enforced in exact integers";
+        let clip = Assumption::enforced(
+            "each record's gradient has l2 norm at most the clip norm: enforced in exact integers",
+        );
         Ok(Plan {
             summary: Summary {
                 method: releases.method,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps: self.steps,
                 gradients: q * n * steps,
@@ -307,7 +308,7 @@ impl Recipe {
                     .clipped(self.clip_norm, problem.lipschitz())
                     .learning_time(time, flat_noise),
                 certificate,
-                assumptions: std::iter::once(clip.to_string()).chain(releases.assumptions).collect(),
+                assumptions: std::iter::once(clip).chain(releases.assumptions).collect(),
                 warnings: Vec::new(),
             },
             schedule: DescentSchedule {

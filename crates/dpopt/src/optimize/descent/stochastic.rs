@@ -12,7 +12,7 @@ use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
 use crate::optimize::planning::in_range;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
-use crate::plan::{NotApplicable, Plan, Problem};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem};
 use crate::records::{Records, SpilledExamples};
 use crate::sampler_error::SamplerError;
 use dpopt_noise::Grid;
@@ -55,11 +55,10 @@ impl Algorithm for NoisySgd {
             method: Self::NAME,
             sampling_probability: q,
             event: |z: f64| (subsets + drawn).on(Event::gaussian(z).poisson_sampled(q).self_composed(steps)),
-            assumptions: std::iter::once(
+            assumptions: std::iter::once(Assumption::enforced(
                 "each record enters each batch independently and secretly: drawn by the curator",
-            )
-            .chain(path.is_lazy().then_some(lazy::ASSUMPTION))
-            .map(String::from)
+            ))
+            .chain(path.is_lazy().then(lazy::assumption))
             .collect(),
             noise_drawn: path.to_string(),
         };

@@ -12,7 +12,7 @@ use crate::optimize::options::{Choice, Said, Setting};
 use crate::optimize::planning::{SamplerError, gaussian_mu, in_range, noise};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -199,7 +199,6 @@ impl Algorithm for DpFtrl {
             summary: Summary {
                 method: Self::NAME,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps,
                 gradients: n * t / batches as f64,
@@ -207,12 +206,14 @@ impl Algorithm for DpFtrl {
                 predicted_excess_risk: draft.risk(problem, noise_multiplier),
                 certificate,
                 assumptions: vec![
-                    "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".into(),
-                    format!(
+                    Assumption::enforced(
+                        "each record's gradient has l2 norm at most the clip norm: enforced in exact integers",
+                    ),
+                    Assumption::proved(format!(
                         "each record is in one of {batches} batches, by its position in the table, and contributes at most {} times, \
                          {batches} steps apart: all of it is accounted as one release",
                         shape.epochs()
-                    ),
+                    )),
                 ],
                 warnings: Vec::new(),
             },

@@ -164,7 +164,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
     let plan = |sgd: NoisySgd, problem: &Problem| sgd.plan(problem, budget).unwrap();
     let lazy = plan(sgd(0.01, None, 400), &base);
     assert_eq!(lazy.schedule.noise_drawn, "lazily");
-    assert!(lazy.summary.assumptions.iter().any(|a| a.contains("128-bit")));
+    assert!(lazy.summary.assumptions.iter().any(|a| a.text().contains("128-bit")));
     // the same noise as the dense way, to the share of δ that finite precision takes
     let dense = plan(sgd(0.01, Some(false), 400), &base);
     assert_eq!(dense.schedule.noise_drawn, "at each step: as asked");

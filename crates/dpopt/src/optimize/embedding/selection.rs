@@ -13,7 +13,7 @@ use crate::optimize::choices::Selection;
 use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, Releases};
 use crate::optimize::planning::{SamplerError, in_range, positive};
 use crate::optimize::{Algorithm, Run, RunError, Solution};
-use crate::plan::{NotApplicable, Plan, Problem};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem};
 use crate::records::Records;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use dpopt_privacy::{Budget, Event, special};
@@ -98,10 +98,11 @@ impl Selection {
             sampling_probability: q,
             event,
             assumptions: vec![
-                "each record enters each batch independently and secretly: drawn by the curator".into(),
-                "noisy counts and noisy gradients of a step use one batch and are accounted as one release; features that no \
-                 record touched are chosen by chance like all others"
-                    .into(),
+                Assumption::enforced("each record enters each batch independently and secretly: drawn by the curator"),
+                Assumption::proved(
+                    "noisy counts and noisy gradients of a step use one batch and are accounted as one release; \
+                     features that no record touched are chosen by chance like all others",
+                ),
             ],
             noise_drawn: "for chosen rows only: noisy counts of touched features choose them".into(),
         };

@@ -21,7 +21,7 @@ use crate::loss::Loss;
 use crate::mechanism::{GibbsDraw, Mechanism};
 use crate::optimize::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::optimize::options::{Said, Setting};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_privacy::{Budget, Relation};
 use parameters::{Shares, shares};
 use schedule::Facts;
@@ -159,7 +159,6 @@ impl Algorithm for ExponentialMechanism {
             summary: Summary {
                 method: Self::NAME,
                 loss,
-                grade: Grade::Certified,
                 noise_multiplier: problem.relation().sum_sensitivity() / all.mu,
                 steps: draws * rounds,
                 gradients: draws as f64 * gradients,
@@ -167,10 +166,11 @@ impl Algorithm for ExponentialMechanism {
                 predicted_excess_risk: predicted(lambda),
                 certificate,
                 assumptions: vec![
-                    "every row has norm at most the row norm: enforced when rows are built".into(),
-                    "the loss is convex with bounded slope: it is one of the registered losses".into(),
-                    "the sampler's distance from its law is proved, rounding errors included, and paid for in delta"
-                        .into(),
+                    Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+                    Assumption::proved("the loss is convex with bounded slope: it is one of the registered losses"),
+                    Assumption::proved(
+                        "the sampler's distance from its law is proved, rounding errors included, and paid for in delta",
+                    ),
                 ],
                 warnings,
             },

@@ -13,7 +13,7 @@ use crate::optimize::options::common::{MOMENTUM, SAMPLING_PROBABILITY};
 use crate::optimize::planning::{SamplerError, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use crate::records::{Records, SpilledExamples};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
@@ -210,7 +210,6 @@ impl SparseOptions {
             summary: Summary {
                 method,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier,
                 steps: total,
                 gradients: q * n * total as f64,
@@ -226,15 +225,18 @@ impl SparseOptions {
 }
 
 /// What the guarantee rests on.
-pub(super) fn assumptions(q: f64) -> Vec<String> {
+pub(super) fn assumptions(q: f64) -> Vec<Assumption> {
     let mut all = vec![
-        "each record's gradient has l2 norm at most the clip norm: enforced in exact integers".to_string(),
-        "the largest coordinates are chosen from a vector with noise in every coordinate; noise that can't be among them is \
-         not drawn, which leaves the law unchanged"
-            .into(),
+        Assumption::enforced("each record's gradient has l2 norm at most the clip norm: enforced in exact integers"),
+        Assumption::proved(
+            "the largest coordinates are chosen from a vector with noise in every coordinate; noise that can't be among \
+             them is not drawn, which leaves the law unchanged",
+        ),
     ];
     if q < 1.0 {
-        all.push("each record enters each batch independently and secretly: drawn by the curator".into());
+        all.push(Assumption::enforced(
+            "each record enters each batch independently and secretly: drawn by the curator",
+        ));
     }
     all
 }

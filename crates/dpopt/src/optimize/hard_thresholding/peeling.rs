@@ -22,7 +22,7 @@ use crate::optimize::options::{Choice, MethodOptions, Said, Setting};
 use crate::optimize::planning::{SamplerError, check_problem, in_range, noise, positive, typical_nonzeros};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Choose, Prepared, Run, RunError, Solution};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary, certify};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use crate::progress::{Progress, Silent};
 use crate::records::{Records, SpilledExamples};
 use crate::{Released, Sensitive};
@@ -290,8 +290,11 @@ impl Peeling {
         Ok(Plan {
             summary: Summary {
                 method: Self::NAME,
-                loss: if let FeatureFit::Pure { plan, .. } = &schedule.refit { plan.summary().loss } else { problem.loss },
-                grade: Grade::Certified,
+                loss: if let FeatureFit::Pure { plan, .. } = &schedule.refit {
+                    plan.summary().loss
+                } else {
+                    problem.loss
+                },
                 noise_multiplier,
                 steps: k + stages().map(FeatureFit::steps).sum::<u64>(),
                 gradients: n * (1.0 + stages().map(|fit| fit.passes(n)).sum::<f64>()),
@@ -299,10 +302,11 @@ impl Peeling {
                 weight_noise: None,
                 certificate,
                 assumptions: vec![
-                    "no entry of a record's gradient exceeds its bound in the scores, and no record's gradient the clip norm in the \
-                     fit: enforced in exact integers"
-                        .into(),
-                    "a feature is picked among those that are left, whether a record has it or not".into(),
+                    Assumption::enforced(
+                        "no entry of a record's gradient exceeds its bound in the scores, and no record's gradient the \
+                         clip norm in the fit: enforced in exact integers",
+                    ),
+                    Assumption::proved("a feature is picked among those that are left, whether a record has it or not"),
                 ],
                 warnings: Vec::new(),
             },

@@ -20,7 +20,7 @@ use crate::optimize::options::{Choice, Range, Said, Setting};
 use crate::optimize::planning::{SamplerError, check_problem, in_range, noise, positive, require_delta};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
-use crate::plan::{Grade, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
@@ -256,16 +256,14 @@ impl Kind {
             Problem { features: sparsity.max_features + 1, nonzeros: sparsity.max_features + 1, ..problem.clone() };
         let model = RiskModel::of(&kept).clipped(clip_norm, problem.lipschitz());
         let mut assumptions = assumptions(0.5);
-        assumptions.push(
+        assumptions.push(Assumption::enforced(
             "the change of each record's gradient since the snapshot is clipped as one vector: enforced in exact integers; the numbers \
-             of inner steps look at no data"
-                .into(),
-        );
+             of inner steps look at no data",
+        ));
         Ok(Plan {
             summary: Summary {
                 method: self.method,
                 loss: problem.loss,
-                grade: Grade::Certified,
                 noise_multiplier: schedule.snapshot_multiplier,
                 steps,
                 gradients: n * (q1 * epochs as f64 + 2.0 * q2 * inner as f64),

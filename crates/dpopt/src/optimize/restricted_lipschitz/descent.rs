@@ -16,7 +16,7 @@ use crate::optimize::options::{Range, Said, Setting};
 use crate::optimize::planning::{check_problem, gaussian_mu, in_range, positive};
 use crate::optimize::risk::RiskModel;
 use crate::optimize::{Algorithm, Run, RunError, Solution};
-use crate::plan::{NotApplicable, Plan, Problem};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem};
 use crate::records::SpilledExamples;
 use crate::words::number;
 use dpopt_privacy::Budget;
@@ -199,10 +199,9 @@ impl Algorithm for RegularizedDescent {
             Self::plan_descent(problem, budget, q, self.descent(steps, clip_norm, Some(parameters), problem.rows))?;
         summary.method = Self::NAME;
         summary.predicted_excess_risk = summary.predicted_excess_risk.min(excess_risk);
-        summary.assumptions.push(
-            "the profile and the distance are public knowledge: the utility bound rests on them, privacy does not"
-                .into(),
-        );
+        summary.assumptions.push(Assumption::public(
+            "the profile and the distance are public knowledge: the utility bound rests on them, privacy does not",
+        ));
         summary.warnings.push(format!(
             "proved: expected excess training risk at most {} if the minimiser is within {} of 0 ({profile}, k = {} of {d}); \
              at most {} if nothing is known about the decay",
