@@ -47,7 +47,7 @@ impl Problem {
 
     /// Upper bound on the norm of a record's gradient, where there is one.
     pub(crate) fn lipschitz(&self) -> Option<f64> {
-        self.objective().known().lipschitz.map(|l| l.value)
+        self.objective().known().lipschitz.map(|l| l.value())
     }
 
     /// Number of weights: outputs × features.

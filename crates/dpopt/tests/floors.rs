@@ -441,7 +441,10 @@ fn the_reproductions_stand_on_their_floors() {
 
 /// Files of the source whose code names `planted`, the way past the curator.
 fn past_the_curator(files: &[(String, String)]) -> Vec<String> {
-    let names = |text: &str| tokens(text).iter().any(|token| token == "planted");
+    let names = |text: &str| {
+        let t = tokens(text);
+        t.windows(2).any(|pair| pair == ["planted", "::"] || pair == ["::", "planted"] || pair == ["mod", "planted"])
+    };
     files.iter().filter(|(_, text)| names(text)).map(|(name, _)| name.clone()).collect()
 }
 

@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 /// Records that a thread takes at least.
-const GRAIN: usize = 128;
+const GRAIN: usize = 64;
 
 /// An objective's gradients, each clipped to l2 norm C on a public grid.
 #[derive(Clone, Copy, Debug)]
@@ -144,13 +144,11 @@ impl<O> Clipped<O> {
     where
         O: Objective<R>,
     {
-        let mut touched = Touched { point, entries: Vec::new(), merged: 0 };
-        let mut scratch = Scratch::default();
+        let (mut touched, mut scratch) = (Touched::at(point), Scratch::default());
         for i in which {
             self.add_record(records, i, &mut touched, &mut scratch)?;
         }
-        touched.merge();
-        Ok(touched.entries)
+        Ok(touched.entries())
     }
 
     /// Reads what the gradient of record i needs, and adds its clipped integers: at most C in l2 norm, whatever the objective put.
@@ -167,6 +165,7 @@ impl<O> Clipped<O> {
     {
         let dimension = self.objective.dimension();
         let Scratch { objective, units } = scratch;
+        weights.next_record();
         match self.objective.gradient(weights, records, i, objective)? {
             Gradient::Zero => {}
             // a column beyond its line would add up with one of the next line
@@ -183,7 +182,8 @@ impl<O> Clipped<O> {
             Gradient::Dense(values) => {
                 // a longer vector is cut, so that what is clipped is what is summed
                 let most = values.len().min(dimension);
-                self.add_vector(0..most, &mut values[..most], units, weights);
+                self.quantizer.quantize(&mut values[..most], units);
+                units.iter().enumerate().for_each(|(at, &z)| weights.add(at, z));
             }
         }
         Ok(())
@@ -279,6 +279,9 @@ pub(crate) struct Scratch<S> {
 
 /// Weights as a record sees them: some are read, then its clipped gradient is added to a sum of integers.
 pub(crate) trait Weights: Point {
+    /// What was scored belongs to another record from here on.
+    #[inline]
+    fn next_record(&mut self) {}
     /// Adds to coordinate `at`.
     fn add(&mut self, at: usize, units: i64);
     /// Adds trunc(`scale`·value) per column of a line.
@@ -330,7 +333,7 @@ impl Weights for Dense<'_> {
 }
 
 /// Any point, and the sum's entries in the order of the records; merged whenever they have doubled.
-struct Touched<P> {
+pub(super) struct Touched<P> {
     point: P,
     entries: Vec<(usize, i64)>,
     /// So many were left the last time.
@@ -338,6 +341,17 @@ struct Touched<P> {
 }
 
 impl<P> Touched<P> {
+    /// No entries yet.
+    pub(super) fn at(point: P) -> Self {
+        Self { point, entries: Vec::new(), merged: 0 }
+    }
+
+    /// By place, increasing.
+    pub(super) fn entries(mut self) -> Vec<(usize, i64)> {
+        self.merge();
+        self.entries
+    }
+
     /// By place, equal ones added up.
     fn merge(&mut self) {
         self.entries.sort_unstable_by_key(|entry| entry.0);

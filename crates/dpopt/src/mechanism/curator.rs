@@ -10,6 +10,7 @@ use super::allowances::{Allowances, Denied};
 use super::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
 use super::door::{Interactive, Mechanism, Opening};
 use super::seen::Seen;
+use crate::objective::Warrant;
 use crate::records::RecordSet;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
@@ -47,6 +48,8 @@ pub struct Curator {
     records: Vec<ReleaseRecord>,
     batches: u64,
     unused: BTreeSet<u64>,
+    /// The least sure of what its releases rest on.
+    rests_on: Warrant,
     /// Everything let out so far, if somebody watches: it is public, so keeping it shows nothing more.
     seen: Option<Seen>,
 }
@@ -95,6 +98,7 @@ impl Curator {
             records,
             batches: 0,
             unused,
+            rests_on: Warrant::Enforced,
             seen: None,
         }
     }
@@ -151,6 +155,11 @@ impl Curator {
         sampling_probability: f64,
     ) -> Result<PoissonBatch, CuratorError> {
         self.poisson_sample(records.expose().len(), sampling_probability)
+    }
+
+    /// What the releases so far rest on: a caller's word makes all of them research grade.
+    pub fn rests_on(&self) -> Warrant {
+        self.rests_on
     }
 
     /// What post-processing of releases came to. Outside of the kernel nothing sensitive can be read, so whatever a method computes
@@ -216,6 +225,7 @@ impl Curator {
     /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
     /// `sampling_probability`, independently of everything else; the guarantee rests on that.
     pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
+        self.rests_on = self.rests_on.and(Warrant::Vouched);
         PoissonBatch {
             id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
             records: Vec::new(),
@@ -249,6 +259,7 @@ impl Curator {
         if let Some(batch) = batch {
             self.unused.remove(&batch.number);
         }
+        self.rests_on = self.rests_on.and(mechanism.rests_on());
         let output = mechanism.apply(input.expose(), &mut self.noise)?;
         if let (Some(seen), Some(numbers)) = (&self.seen, M::numbers(&output)) {
             seen.push(numbers);

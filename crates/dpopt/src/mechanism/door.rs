@@ -3,6 +3,7 @@
 use super::allowances::Allowances;
 use super::batch::BatchId;
 use super::seen::Seen;
+use crate::objective::Warrant;
 use crate::refused::CuratorError;
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Event, Relation};
@@ -40,6 +41,10 @@ pub trait Mechanism: sealed::Sealed {
     /// The relation that its noise was made for, where the event does not say it: another certificate's is refused.
     fn relation(&self) -> Option<Relation> {
         None
+    }
+    /// What its event rests on besides the kernel: a caller's word makes everything after it research grade.
+    fn rests_on(&self) -> Warrant {
+        Warrant::Proved
     }
     /// The batch that `input` was computed on, if any.
     fn batch(&self, _input: &Self::Input) -> Option<BatchId> {

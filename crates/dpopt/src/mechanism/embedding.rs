@@ -6,7 +6,7 @@
 //! and noise.
 
 use super::batch::{BatchId, PoissonBatch};
-use super::clipped::Clipped;
+use super::clipped::{Clipped, Scratch, Touched};
 use super::door::{Mechanism, sealed};
 use crate::Sensitive;
 use crate::objective::Embedded;
@@ -33,6 +33,7 @@ impl Clipped<Embedded> {
         let mut rows: BTreeMap<u32, (i64, Vec<i64>)> = BTreeMap::new();
         let mut dense = vec![0i64; dense];
         let (mut buffer, mut ones, mut counts) = (RecordBuffer::default(), Vec::new(), Vec::new());
+        let (mut touched, mut scratch) = (Touched::at(moved), Scratch::default());
         for &i in batch.records() {
             let (columns, ..) = examples.record(i as usize, &mut buffer)?;
             ones.clear();
@@ -42,8 +43,9 @@ impl Clipped<Embedded> {
                 let row = rows.entry(j).or_insert_with(|| (0, vec![0; w]));
                 row.0 = row.0.wrapping_add(*count);
             }
+            self.add_record(examples, i as usize, &mut touched, &mut scratch)?;
         }
-        for (at, z) in self.touched(examples, moved, batch.records().iter().map(|&i| i as usize))? {
+        for (at, z) in touched.entries() {
             let cell = match at.checked_sub(table) {
                 Some(place) => dense.get_mut(place),
                 None => rows.get_mut(&((at / w) as u32)).and_then(|row| row.1.get_mut(at % w)),

@@ -61,8 +61,7 @@ impl Mechanism for GibbsDraw {
 
     fn event(&self) -> Event {
         // proved for rows of norm at most R and every target; without convexity there is no theorem
-        let facts = self.objective.known();
-        let lipschitz = facts.lipschitz.filter(|_| facts.convex.is_some()).map_or(f64::INFINITY, |l| l.value);
+        let lipschitz = self.objective.known().convex_lipschitz();
         let difference = self.scale * gibbs::difference_lipschitz(lipschitz, self.relation);
         gibbs::event(difference, self.scale * self.regularization)
     }

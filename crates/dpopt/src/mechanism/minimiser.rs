@@ -156,8 +156,7 @@ pub(crate) struct PerturbedMinimiser {
 impl PerturbedMinimiser {
     /// How far one record's presence moves the rounded answer; infinite for a loss that no theorem covers.
     pub(crate) fn sensitivity(&self) -> f64 {
-        let facts = self.objective.known();
-        let lipschitz = facts.lipschitz.filter(|_| facts.convex.is_some()).map_or(f64::INFINITY, |l| l.value);
+        let lipschitz = self.objective.known().convex_lipschitz();
         let bare = (lipschitz + 2.0 * self.accuracy.tolerance) / self.regularization;
         (bare + self.grid.step() * (self.objective.weights() as f64).sqrt()) * (1.0 + 1e-12)
     }
@@ -224,7 +223,7 @@ impl MinimiserReach {
     /// that no theorem covers.
     pub(crate) fn of(objective: &Linear, nonzeros: usize, records: Option<u64>) -> Self {
         let known = objective.known();
-        let of = |fact: Option<Fact>| fact.filter(|_| known.convex.is_some()).map_or(f64::INFINITY, |f| f.value);
+        let of = |fact: Option<Fact>| fact.filter(|_| known.convex.is_some()).map_or(f64::INFINITY, Fact::value);
         let dimension = objective.weights();
         Self {
             lipschitz: of(known.lipschitz),

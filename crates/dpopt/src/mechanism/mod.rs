@@ -63,7 +63,7 @@ pub(crate) use moments::{FeatureMoments, moment_bound};
 pub(crate) use net::{NET_UNITS, net_scores};
 pub use newton_step::Inverse;
 pub(crate) use newton_step::{NewtonFacts, NewtonStep};
-pub use objective_draw::ObjectiveDraw;
+pub use objective_draw::{ObjectiveDraw, Tempered};
 pub use peeling::PeelingLaw;
 pub(crate) use peeling::{FeaturePick, FeatureScores};
 pub use quantiles::{Level, Quantiles};

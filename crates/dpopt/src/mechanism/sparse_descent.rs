@@ -64,16 +64,17 @@ impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
         "weights after all steps, noise drawn lazily"
     }
 
-    fn check(&self, _input: &R) -> Result<(), CuratorError> {
+    fn check(&self, input: &R) -> Result<(), CuratorError> {
         if self.gradient.clip_norm() > self.clip_norm {
             return Err(CuratorError::Sensitivity { input: self.gradient.clip_norm(), mechanism: self.clip_norm });
         }
         if !(self.lazy.noise_std >= self.noise_multiplier * self.clip_norm) {
             return Err(CuratorError::LessNoise { label: self.label() });
         }
-        let same =
-            self.gradient.objective().dimension() == self.lazy.dimension && self.gradient.grid() == self.lazy.grid;
-        if !O::LOCAL || !same {
+        let objective = self.gradient.objective();
+        let even = objective.lines() > 0 && objective.dimension().is_multiple_of(objective.lines());
+        let same = objective.dimension() == self.lazy.dimension && self.gradient.grid() == self.lazy.grid;
+        if !O::LOCAL || !even || !same || !objective.describes(input) {
             return Err(CuratorError::Shape);
         }
         Ok(())
@@ -91,7 +92,8 @@ impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
         for step in 0..steps {
             skips.subset(input.len() as u64, &mut noise.stream(Purpose::Batch, step), &mut batch);
             let mut stream = noise.stream(Purpose::Touch, step);
-            let mut weights = Lazy { descent: &mut descent, stream: &mut stream, seats: &mut seats, width };
+            let mut weights =
+                Lazy { descent: &mut descent, stream: &mut stream, seats: &mut seats, width, scored: 0, row: None };
             for at in 0..batch.len() + AHEAD {
                 if R::IN_MEMORY
                     && let Some(&later) = batch.get(at)
@@ -134,6 +136,10 @@ struct Lazy<'a> {
     seats: &'a mut [RowSeats],
     /// Of a line.
     width: usize,
+    /// Lines of this record's row that were scored, from the first on.
+    scored: usize,
+    /// Where its columns lie.
+    row: Option<*const [u32]>,
 }
 
 impl Lazy<'_> {
@@ -155,6 +161,11 @@ impl Point for Lazy<'_> {
 
     #[inline]
     fn score(&mut self, line: usize, _: usize, row: Row<'_>) -> f64 {
+        let columns: *const [u32] = row.columns();
+        if line == 0 {
+            self.row = Some(columns);
+        }
+        self.scored = if line == self.scored && self.row == Some(columns) { line + 1 } else { 0 };
         let (lines, seats) = (self.seats.len(), &mut self.seats[line]);
         self.descent.seat(row.columns().iter().map(|&j| j as usize * lines + line), seats, self.stream);
         self.descent.dot(seats, row.values())
@@ -163,14 +174,28 @@ impl Point for Lazy<'_> {
 
 impl Weights for Lazy<'_> {
     #[inline]
+    fn next_record(&mut self) {
+        (self.scored, self.row) = (0, None);
+    }
+
+    #[inline]
     fn add(&mut self, at: usize, units: i64) {
         let place = self.place(at);
         self.descent.add(place, units);
     }
 
-    /// After the row's score.
+    /// Where the row was scored, in the seats that it has; else entry by entry.
     #[inline]
-    fn add_scaled(&mut self, line: usize, _: usize, row: Row<'_>, scale: f64) {
-        self.descent.add_scaled(&self.seats[line], row.values(), scale);
+    fn add_scaled(&mut self, line: usize, width: usize, row: Row<'_>, scale: f64) {
+        let columns: *const [u32] = row.columns();
+        if line < self.scored && self.row == Some(columns) && width == self.width {
+            self.descent.add_scaled(&self.seats[line], row.values(), scale);
+            return;
+        }
+        for (&j, &x) in row.columns().iter().zip(row.values()) {
+            let at = line * width + j as usize;
+            self.read(at);
+            self.add(at, (scale * f64::from(x)) as i64);
+        }
     }
 }

@@ -42,11 +42,14 @@ impl<R: Records> Objective<R> for Difference<'_> {
         Facts { lipschitz: known.lipschitz.map(|l| l.times(Fact::new(2.0, Warrant::Proved))), ..known }
     }
 
+    fn describes(&self, records: &R) -> bool {
+        self.objective.describes(records)
+    }
+
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut LinearScratch) -> Result<f64, R::Error> {
         let (columns, values, target) = records.record(i, &mut scratch.buffer)?;
-        let loss = self.objective.loss();
-        let Some(target) = loss.usable_target(f64::from(target), f64::MAX) else { return Ok(0.0) };
-        let row = Row::increasing(columns, values);
+        let (row, loss) = (Row::increasing(columns, values), self.objective.loss());
+        let Some(target) = self.objective.usable(row, target) else { return Ok(0.0) };
         let (here, there) = (Self::score(x, row), Self::score(self.anchor, row));
         Ok(loss.scalar_value(here, target) - loss.scalar_slope(there, target) * here)
     }
@@ -61,9 +64,8 @@ impl<R: Records> Objective<R> for Difference<'_> {
     ) -> Result<Gradient<'a>, R::Error> {
         let LinearScratch { slope, buffer, .. } = scratch;
         let (columns, values, target) = records.record(i, buffer)?;
-        let loss = self.objective.loss();
-        let Some(target) = loss.usable_target(f64::from(target), f64::MAX) else { return Ok(Gradient::Zero) };
-        let (row, width) = (Row::increasing(columns, values), self.objective.features());
+        let (row, loss, width) = (Row::increasing(columns, values), self.objective.loss(), self.objective.features());
+        let Some(target) = self.objective.usable(row, target) else { return Ok(Gradient::Zero) };
         let change = loss.scalar_slope(x.score(0, width, row), target)
             - loss.scalar_slope(Self::score(self.anchor, row), target);
         if !change.is_finite() {

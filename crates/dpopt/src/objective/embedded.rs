@@ -3,7 +3,7 @@
 use super::{Gradient, Objective, Point};
 use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Pass};
-use crate::records::{RecordBuffer, Records};
+use crate::records::{RecordBuffer, Records, Row};
 
 /// φ_i of an [`Embedding`] as a function of how far its weights have moved from their public start. Not convex, and not Lipschitz:
 /// nothing about privacy may rest on it but a clip.
@@ -55,7 +55,9 @@ impl Embedded {
         (pass, buffer): (&mut Pass, &'a mut RecordBuffer),
     ) -> Result<Option<Scored<'a>>, R::Error> {
         let (columns, values, target) = records.record(i, buffer)?;
-        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(None) };
+        let fits = Row::increasing(columns, values).fits(self.features);
+        let usable = self.loss.usable_target(f64::from(target), f64::MAX);
+        let Some(target) = usable.filter(|_| fits) else { return Ok(None) };
         let (d, outputs) = (self.features, self.loss.outputs());
         let weight = |at: usize| x.read(at) + self.model.start(at, d, self.row_norm);
         self.model.forward((columns, values), (d, outputs), weight, pass);

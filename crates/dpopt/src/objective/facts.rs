@@ -28,36 +28,53 @@ impl Warrant {
     }
 }
 
-/// A number with its warrant.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// A bound with its warrant. Only this library says that something is enforced or proved; whoever writes an objective of their own
+/// can vouch, or tell what is public.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fact {
-    /// The bound.
-    pub value: f64,
-    /// Why it holds.
-    pub warrant: Warrant,
+    value: f64,
+    warrant: Warrant,
 }
 
 impl Fact {
     /// `value`, which holds by `warrant`.
-    pub fn new(value: f64, warrant: Warrant) -> Self {
+    pub(crate) fn new(value: f64, warrant: Warrant) -> Self {
         Self { value, warrant }
     }
 
-    /// What `other` makes of it: as sure as the less sure of the two.
-    pub fn times(self, other: Self) -> Self {
-        Self { value: self.value * other.value, warrant: self.warrant.and(other.warrant) }
+    /// **The caller vouches** for it, for every record that any neighbour could hold.
+    pub fn vouched(value: f64) -> Self {
+        Self::new(value, Warrant::Vouched)
+    }
+
+    /// The bound.
+    pub fn value(self) -> f64 {
+        self.value
+    }
+
+    /// Why it holds.
+    pub fn warrant(self) -> Warrant {
+        self.warrant
+    }
+
+    /// The product of two: as sure as the less sure of them.
+    pub(crate) fn times(self, other: Self) -> Self {
+        Self::new(self.value * other.value, self.warrant.and(other.warrant))
     }
 }
 
-/// What holds for φ_i of *every* record, at every point. `None`: not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What holds for φ_i of *every* record, at every point.
+///
+/// ```compile_fail,E0451
+/// // E0451: what is proved is said by the library only
+/// use dpopt::objective::{Facts, Warrant};
+/// let forged = Facts { convex: Some(Warrant::Proved), ..Facts::UNKNOWN };
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
-    /// Upper bound on ‖∇φ_i‖₂.
-    pub lipschitz: Option<Fact>,
-    /// Upper bound on the largest eigenvalue of ∇²φ_i.
-    pub smoothness: Option<Fact>,
-    /// φ_i is convex.
-    pub convex: Option<Warrant>,
+    pub(crate) lipschitz: Option<Fact>,
+    pub(crate) smoothness: Option<Fact>,
+    pub(crate) convex: Option<Warrant>,
 }
 
 impl Facts {
@@ -67,8 +84,27 @@ impl Facts {
     /// **The caller vouches**, for every record that any neighbour could hold: φ_i is convex, with ‖∇φ_i‖₂ ≤ `lipschitz`. A
     /// guarantee that rests on it is research grade.
     pub fn convex_and_lipschitz_on_my_word(lipschitz: f64) -> Self {
-        let warrant = Warrant::Vouched;
-        Self { lipschitz: Some(Fact { value: lipschitz, warrant }), smoothness: None, convex: Some(warrant) }
+        Self { lipschitz: Some(Fact::vouched(lipschitz)), smoothness: None, convex: Some(Warrant::Vouched) }
+    }
+
+    /// Upper bound on ‖∇φ_i‖₂.
+    pub fn lipschitz(&self) -> Option<Fact> {
+        self.lipschitz
+    }
+
+    /// Upper bound on the largest eigenvalue of ∇²φ_i.
+    pub fn smoothness(&self) -> Option<Fact> {
+        self.smoothness
+    }
+
+    /// φ_i is convex, and why.
+    pub fn convex(&self) -> Option<Warrant> {
+        self.convex
+    }
+
+    /// G of objectives that are convex and G-Lipschitz; infinite where one of them is not known: no theorem holds then.
+    pub(crate) fn convex_lipschitz(&self) -> f64 {
+        self.lipschitz.filter(|_| self.convex.is_some()).map_or(f64::INFINITY, |l| l.value)
     }
 }
 

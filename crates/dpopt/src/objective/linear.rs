@@ -48,9 +48,9 @@ impl Linear {
     /// ```
     /// use dpopt::{loss::Loss, objective::{Linear, Warrant}};
     /// let facts = Linear::new(Loss::Logistic { shift: 0.0 }, 30, 2.0).known();
-    /// assert_eq!(facts.lipschitz.map(|l| (l.value, l.warrant)), Some((2.0, Warrant::Proved)));
-    /// assert_eq!(facts.smoothness.map(|b| b.value), Some(1.0)); // R²/4
-    /// assert_eq!(Linear::new(Loss::Squared, 30, 2.0).known().lipschitz, None); // clipped instead
+    /// assert_eq!(facts.lipschitz().map(|l| (l.value(), l.warrant())), Some((2.0, Warrant::Proved)));
+    /// assert_eq!(facts.smoothness().map(|b| b.value()), Some(1.0)); // R²/4
+    /// assert_eq!(Linear::new(Loss::Squared, 30, 2.0).known().lipschitz(), None); // clipped instead
     /// ```
     pub fn known(&self) -> Facts {
         let row = Fact::new(self.row_norm, Warrant::Enforced);
@@ -61,6 +61,19 @@ impl Linear {
             smoothness: loss.smoothness.map(|b| proved(b).times(row).times(row)),
             convex: loss.convex.then_some(Warrant::Proved),
         }
+    }
+}
+
+impl Linear {
+    /// The target that the loss works with; `None` for a record that contributes nothing: without one, or wider than the features.
+    #[inline]
+    pub(super) fn usable(&self, row: Row<'_>, target: f32) -> Option<f64> {
+        if row.fits(self.features) { self.loss.usable_target(f64::from(target), f64::MAX) } else { None }
+    }
+
+    /// Whether the facts are those of such rows.
+    pub(super) fn describes<R: Records>(&self, records: &R) -> bool {
+        records.columns() == self.features && records.norm_bound() <= self.row_norm
     }
 }
 
@@ -88,11 +101,15 @@ impl<R: Records> Objective<R> for Linear {
         self.known()
     }
 
+    fn describes(&self, records: &R) -> bool {
+        self.describes(records)
+    }
+
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut LinearScratch) -> Result<f64, R::Error> {
         let LinearScratch { scores, buffer, .. } = scratch;
         let (columns, values, target) = records.record(i, buffer)?;
-        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(0.0) };
         let row = Row::increasing(columns, values);
+        let Some(target) = self.usable(row, target) else { return Ok(0.0) };
         let mut x = x;
         scores.clear();
         scores.extend((0..self.loss.outputs()).map(|out| x.score(out, self.features, row)));
@@ -109,8 +126,8 @@ impl<R: Records> Objective<R> for Linear {
     ) -> Result<Gradient<'a>, R::Error> {
         let LinearScratch { scores, slope, buffer } = scratch;
         let (columns, values, target) = records.record(i, buffer)?;
-        let Some(target) = self.loss.usable_target(f64::from(target), f64::MAX) else { return Ok(Gradient::Zero) };
         let row = Row::increasing(columns, values);
+        let Some(target) = self.usable(row, target) else { return Ok(Gradient::Zero) };
         scores.resize(self.loss.outputs(), 0.0);
         slope.resize(self.loss.outputs(), 0.0);
         for (out, score) in scores.iter_mut().enumerate() {

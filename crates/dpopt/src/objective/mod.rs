@@ -37,9 +37,11 @@ use crate::records::RecordSet;
 
 /// A sum Σφ_i(x) over records of a set R, x in R^d.
 ///
-/// `value` and `gradient` depend on the record, the point and public parameters only: never on other records, on earlier calls or on
-/// the scratch. They must return for every record: a panic would be an output that nobody accounted. What has no gradient
-/// contributes [`Gradient::Zero`].
+/// **Whoever implements it promises** (nothing can check it, and the guarantee of whatever is released rests on it): `value` and
+/// `gradient` depend on the record, the point and public parameters only, never on other records, on earlier calls or on the scratch;
+/// they return for every record, since a panic would be an output that nobody accounted; `dimension`, `lines`, `facts` and the
+/// number and the errors of records are constant and public. Given that, no gradient moves a sum by more than the clip norm,
+/// whatever it is. A record without one contributes [`Gradient::Zero`].
 ///
 /// ```
 /// use dpopt::objective::{Facts, Gradient, Objective, Point};
@@ -69,7 +71,8 @@ use crate::records::RecordSet;
 pub trait Objective<R: RecordSet>: Sync {
     /// Buffers of one record, so that the next one allocates none.
     type Scratch: Default;
-    /// A record moves only coordinates that its gradient read: steps need not touch others, and their noise can wait.
+    /// A record moves only coordinates that its gradient read, and an outer product only lines that it scored: steps need not touch
+    /// others, and their noise can wait.
     const LOCAL: bool = false;
 
     /// d.
@@ -83,6 +86,11 @@ pub trait Objective<R: RecordSet>: Sync {
     /// What holds for every record, and why.
     fn facts(&self) -> Facts {
         Facts::UNKNOWN
+    }
+
+    /// Whether the facts are about records such as these, by what is public of them: the width of rows, the bound on their norms.
+    fn describes(&self, _records: &R) -> bool {
+        true
     }
 
     /// φ_i(x).

@@ -39,6 +39,10 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for NearestPoint<O> {
         self.scales.len()
     }
 
+    fn describes(&self, records: &R) -> bool {
+        self.objective.describes(records)
+    }
+
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut Self::Scratch) -> Result<f64, R::Error> {
         self.objective.value(x, records, i, &mut scratch.inner)
     }

@@ -39,8 +39,8 @@ impl Point for &[f64] {
     }
 }
 
-/// A record's gradient in one of the forms that are cheap to clip. What is not finite counts as 0, and what lies outside the
-/// dimension as if it were not there.
+/// A record's gradient in one of the forms that are cheap to clip. Entries that are not finite count as 0, and those outside the
+/// dimension as if they were not there; an outer product of several lines with such a slope, or that does not fit, is 0 as a whole.
 #[derive(Debug)]
 pub enum Gradient<'a> {
     /// The record contributes nothing.
@@ -67,21 +67,24 @@ pub enum Gradient<'a> {
 
 impl Gradient<'_> {
     /// Adds all entries to a vector.
-    ///
-    /// # Panics
-    /// If it is too short.
     pub fn add_to(&self, sum: &mut [f64]) {
+        let mut add = |at: usize, value: f64| {
+            if let Some(entry) = sum.get_mut(at).filter(|_| value.is_finite()) {
+                *entry += value;
+            }
+        };
         match self {
             Self::Zero => {}
+            Self::Outer { width, row, .. } if !row.fits(*width) => {}
             Self::Outer { slope, width, row } => {
-                for (line, c) in sum.chunks_exact_mut((*width).max(1)).zip(*slope) {
+                for (line, c) in slope.iter().enumerate() {
                     for (&j, &x) in row.columns().iter().zip(row.values()) {
-                        line[j as usize] += c * f64::from(x);
+                        add(line * width + j as usize, c * f64::from(x));
                     }
                 }
             }
-            Self::Entries { places, values } => places.iter().zip(values.iter()).for_each(|(&at, v)| sum[at] += v),
-            Self::Dense(values) => sum.iter_mut().zip(values.iter()).for_each(|(s, v)| *s += v),
+            Self::Entries { places, values } => places.iter().zip(values.iter()).for_each(|(&at, &v)| add(at, v)),
+            Self::Dense(values) => values.iter().enumerate().for_each(|(at, &v)| add(at, v)),
         }
     }
 }

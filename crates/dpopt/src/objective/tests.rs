@@ -69,7 +69,7 @@ fn gradients_are_the_slopes_of_values() {
                 let mut scratch = Default::default();
                 let Ok(given) = linear.gradient(&mut &x[..], &records, i, &mut scratch);
                 given.add_to(&mut gradient);
-                assert!(crate::geometry::norm(&gradient) <= bound.value);
+                assert!(crate::geometry::norm(&gradient) <= bound.value());
             }
         }
     }

@@ -121,6 +121,14 @@ impl<O, R> SumPotential<'_, O, R> {
     }
 }
 
+impl<R: RecordSet<Error = Infallible>, O: Objective<R>> SumPotential<'_, O, R> {
+    /// φ_i(x); what is no number counts as 0, as its gradient does.
+    fn at(&self, x: &[f64], i: usize, scratch: &mut O::Scratch) -> f64 {
+        let Ok(value) = self.objective.value(x, self.records, i, scratch);
+        if value.is_finite() { value } else { 0.0 }
+    }
+}
+
 impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Potential for SumPotential<'_, O, R> {
     fn dimension(&self) -> usize {
         self.objective.dimension()
@@ -139,8 +147,7 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Potential for SumPotenti
         total(chunks(self.records.len(), self.records.len() > CHUNK, |range| {
             let (mut sum, mut scratch) = (Sum::default(), O::Scratch::default());
             for i in range {
-                let Ok(value) = self.objective.value(&x, self.records, i, &mut scratch);
-                sum.add(value);
+                sum.add(self.at(&x, i, &mut scratch));
             }
             sum
         }))
@@ -164,8 +171,7 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> Potential for SumPotenti
     }
 
     fn term(&self, index: usize, point: &[f64]) -> f64 {
-        let Ok(value) = self.objective.value(&self.moved(point), self.records, index, &mut O::Scratch::default());
-        value
+        self.at(&self.moved(point), index, &mut O::Scratch::default())
     }
 }
 

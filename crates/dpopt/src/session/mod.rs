@@ -206,6 +206,7 @@ impl Session {
         let own = stage.session == self.number;
         if let Some(place) = self.releases.get_mut(stage.place).filter(|_| own) {
             *place = stage.curator.records().to_vec();
+            self.guarantee.rest_on(stage.curator.rests_on());
         }
     }
 

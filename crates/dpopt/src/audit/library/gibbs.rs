@@ -7,7 +7,7 @@ use crate::Sensitive;
 use crate::audit::worst_cases::methods::{Subject, View, alone, crowd, problem};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::mechanism::{Curator, Mechanism, ObjectiveDraw, SamplerError};
+use crate::mechanism::{Curator, Mechanism, ObjectiveDraw, SamplerError, Tempered};
 use crate::objective::{Closures, Facts};
 use crate::optimize::ExponentialMechanism;
 use crate::plan::Problem;
@@ -49,7 +49,10 @@ fn of_a_closure() -> LibraryAudit {
         |x: &[f64], a: &Option<f64>, g: &mut [f64]| g[0] = a.map_or(0.0, |a| (x[0] - a).signum()),
     );
     let distance = distance.with_facts(Facts::convex_and_lipschitz_on_my_word(1.0));
-    let draw = ObjectiveDraw::new(distance, 2, Relation::ZeroOut).map_err(|e| e.to_string());
+    // numbers up to 256: two roundings
+    let tempered =
+        Tempered { scale: 1.0, regularization: 1.0, centre: vec![0.0], rounding: 6e-14, total_variation: 1e-9 };
+    let draw = ObjectiveDraw::new(distance, 2, Relation::ZeroOut, tempered).map_err(|e| e.to_string());
     let worlds = [None, Some(100.0)].map(|canary| Sensitive::new(vec![Some(-100.0), canary]));
     let event = draw.as_ref().map(Mechanism::event).map_err(Clone::clone);
     LibraryAudit::new(
@@ -59,7 +62,7 @@ fn of_a_closure() -> LibraryAudit {
         (BUDGET.1, TIGHT_RUNS),
         move |with, draws| {
             let Ok(draw) = &draw else { return f64::NAN };
-            let paid = SamplerError::proved(1e-9).on(draw.event());
+            let paid = SamplerError::proved(draw.total_variation()).on(draw.event());
             let mut curator = Curator::for_event(&paid, NoiseSource::insecure(draws.word()));
             curator.release(draw, &worlds[usize::from(with)]).map_or(f64::NAN, |x| x.get()[0])
         },

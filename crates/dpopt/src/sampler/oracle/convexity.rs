@@ -94,6 +94,10 @@ impl Convexity {
             if gap < 0.0 || gap.is_nan() {
                 tally.not_convex = true;
             }
+            // no proposal is ever accepted against what is no number
+            if gap.is_nan() && !self.constant_time {
+                return Err(Exhausted);
+            }
             let inside = prox.domain.admits(&proposal);
             let heads = stream.bernoulli_exp(gap) && inside;
             if heads && !accepted {
