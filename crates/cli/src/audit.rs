@@ -26,7 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[command(after_help = "\
 A program of your own is run as COMMAND FILE, once or often, until the claim has fallen or there are --runs numbers for
 each of the two files: one number per line of standard output, each the statistic of one independent run of the mechanism
-on FILE, with fresh randomness. DPOPT_AUDIT_RUNS in its environment says how many numbers are wanted now; it may print
+on FILE, with fresh randomness: a program of which two calls begin with the same numbers is refused. DPOPT_AUDIT_RUNS in its environment says how many numbers are wanted now; it may print
 fewer.
 Choose files that differ in one record and a statistic that reacts to it. An audit can refute a guarantee, never prove one.
 

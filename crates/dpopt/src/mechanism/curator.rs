@@ -135,7 +135,7 @@ impl Curator {
         let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut chosen = Vec::new();
         if sampling_probability > 0.0 && sampling_probability < 1.0 {
-            self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "a batch"))?;
+            self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "sampled batch"))?;
         }
         skips.subset(count, &mut stream, &mut chosen);
         if first > 0 {
