@@ -124,8 +124,7 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
     // the sampler is within 2^-170 per sample: where there is no δ to pay that from, the claim is up to it
-    let event =
-        |b: f64| SamplerError::rounded(d).paid(Event::Laplace { noise_multiplier: b }, budget.delta());
+    let event = |b: f64| SamplerError::rounded(d).paid(Event::Laplace { noise_multiplier: b }, budget.delta());
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let scale = noise_multiplier * problem.l1_norm();
     let b = scale / n;

@@ -9,9 +9,21 @@ use crate::audit::worst_cases::methods::{Subject, problem};
 use crate::audit::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
 use crate::loss::Loss;
 use crate::mechanism::{Choice, ChoiceLaw, Counts, Curator, Mechanism};
-use crate::optimize::SparseOutputPerturbation;
+use crate::objective::Linear;
+use crate::optimize::{SparseOutputPerturbation, SparseOutputSchedule};
+use crate::records::Examples;
+use crate::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_noise::{ExponentialChoice, Grid, NoiseSource, RoundedGaussian};
 use dpopt_privacy::Relation;
+
+/// What noise is added to.
+fn exact_minimiser(world: &Examples, s: &SparseOutputSchedule) -> Vec<f64> {
+    let d = world.rows.columns();
+    let objective = Linear::new(s.loss, d, world.rows.norm_bound());
+    let zero = vec![0.0; d];
+    let sum = RegularizedSum::of(world, &objective, (s.regularization, &zero), 1.0);
+    minimise(&sum, Accuracy { tolerance: s.tolerance, steps: s.most_solver_steps }).theta.rounded()
+}
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = Vec::new();
@@ -27,24 +39,34 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         Subject::new(algorithm, problem(4, 4, Loss::Logistic { shift: 0.0 }), (1.0, 0.0), four_entries(4))
     };
     let right = subject();
-    let wrong = subject().altered(|s| {
-        s.sensitivity *= 0.5;
-        s.noise_scale *= 0.5;
-    });
+    let minimisers = [false, true].map(|with| right.schedule().map(|s| exact_minimiser(right.world(with), s)));
     bugs.push(PlantedBug::counting(
         (
             "15.l1",
-            Shipped,
+            Altered,
             "pure output perturbation with the l2 sensitivity of the minimiser, without sqrt(s)",
             "record (1/2, 1/2, 1/2, 1/2), log-likelihood ratio of the weights",
         ),
         Claim::pure(1.0),
         (3_000, 20_000),
         move |code, with, draws| {
-            code.pick(&right, &wrong).run(with, draws, |_, s, view| {
-                let shift = 0.5 / s.regularization;
-                view.weights.iter().map(|w| (w.abs() - (w - shift).abs()) / s.noise_scale).sum()
-            })
+            let ratio = |weights: &[f64], regularization: f64, scale: f64| {
+                let shift = 0.5 / regularization;
+                weights.iter().map(|w| (w.abs() - (w - shift).abs()) / scale).sum()
+            };
+            match code {
+                Code::Correct => {
+                    right.run(with, draws, |_, s, view| ratio(view.weights, s.regularization, s.noise_scale))
+                }
+                Code::Planted => {
+                    let (Some(s), Some(exact)) = (right.schedule(), &minimisers[usize::from(with)]) else {
+                        return f64::NAN;
+                    };
+                    let scale = 0.5 * s.noise_scale;
+                    let noisy: Vec<f64> = exact.iter().map(|w| w + draws.laplace(scale)).collect();
+                    ratio(&noisy, s.regularization, scale)
+                }
+            }
         },
     ));
 
