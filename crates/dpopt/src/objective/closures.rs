@@ -6,10 +6,10 @@ use std::convert::Infallible;
 /// φ_i and its gradient as functions of a point and a record of any type.
 ///
 /// ```
-/// use dpopt::mechanism::{Clipped, Curator, Gaussian};
+/// use dpopt::mechanism::{Clipped, Curator, Gaussian, SamplerError};
 /// use dpopt::noise::{Grid, NoiseSource};
 /// use dpopt::objective::Closures;
-/// use dpopt::privacy::{Budget, Event, Neighbours, calibrate};
+/// use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 /// use dpopt::Sensitive;
 ///
 /// // robust regression through the origin: Σ r²/(1 + r²) with r = y − x·t, which is not convex
@@ -22,8 +22,9 @@ use std::convert::Infallible;
 ///
 /// let (steps, clip_norm, n) = (50, 1.0, records.len() as f64);
 /// let records = Sensitive::new(records);
-/// let terms = Neighbours::default().within(Budget::new(1.0, 1e-6)?);
-/// let (z, certificate) = calibrate::noise(|z| Event::gaussian(z).self_composed(steps).approximate(1e-30), terms)?;
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6)?);
+/// let samplers = SamplerError::rounded(1.0) * steps as f64;
+/// let (z, certificate) = calibrate::noise(|z| samplers.on(Event::gaussian(z).self_composed(steps)), terms)?;
 /// let grid = Grid::for_sum(clip_norm, z * clip_norm, n as u64, 1);
 /// let (clipped, noise) = (Clipped::new(loss, clip_norm, grid)?, Gaussian::new(z, clip_norm, grid, 1, "gradient"));
 /// let mut curator = Curator::new(&certificate, NoiseSource::secure()?);
