@@ -24,7 +24,7 @@ const GRAIN: usize = 64;
 /// use dpopt::mechanism::{Clipped, Curator, Gaussian};
 /// use dpopt::noise::{Grid, NoiseSource};
 /// use dpopt::objective::Closures;
-/// use dpopt::privacy::{Budget, Event, Neighbours, calibrate};
+/// use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
 /// use dpopt::Sensitive;
 ///
 /// // robust regression through the origin: Σ r²/(1 + r²) with r = y − x·t, which is not convex
@@ -37,7 +37,7 @@ const GRAIN: usize = 64;
 ///
 /// let (steps, clip_norm, n) = (50, 1.0, records.len() as f64);
 /// let records = Sensitive::new(records);
-/// let terms = Neighbours::default().within(Budget::new(1.0, 1e-6)?);
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6)?);
 /// let (z, certificate) = calibrate::noise(|z| Event::gaussian(z).self_composed(steps).approximate(1e-30), terms)?;
 /// let grid = Grid::for_sum(clip_norm, z * clip_norm, n as u64, 1);
 /// let (clipped, noise) = (Clipped::new(loss, clip_norm, grid)?, Gaussian::new(z, clip_norm, grid, 1, "gradient"));
@@ -45,7 +45,7 @@ const GRAIN: usize = 64;
 /// let mut x = vec![0.0];
 /// for _ in 0..steps {
 ///     let gradient = curator.release(&noise, &clipped.sum(&records, &x))?;
-///     x[0] -= 4.0 * gradient.get()[0] / n;
+///     x[0] -= 2.0 * gradient.get()[0] / n;
 /// }
 /// assert!((x[0] - 3.0).abs() < 0.1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
