@@ -25,29 +25,26 @@
 pub mod audit;
 pub mod data;
 pub mod estimate;
-pub mod geometry;
 pub mod guarantee;
-pub mod loss;
 pub mod mechanism;
 #[cfg(doctest)]
 mod misuse;
 pub mod model;
-pub mod objective;
 pub mod optimize;
 pub mod output;
 pub mod plan;
 mod power_law;
 pub mod problems;
 pub mod progress;
-pub mod records;
 mod refused;
 pub mod report;
 pub mod sampler;
 mod sampler_error;
 pub mod session;
-mod solver;
 mod words;
 
 pub use dpopt_noise as noise;
+pub(crate) use dpopt_objective::solver;
+pub use dpopt_objective::{geometry, loss, objective, records};
 pub use dpopt_privacy as privacy;
 pub use mechanism::{Public, Released, Sensitive};

@@ -5,6 +5,7 @@
 
 use crate::loss::Loss;
 use crate::objective::{Linear, Warrant};
+use crate::solver::NoPromise;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation};
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ impl Problem {
 
     /// Upper bound on the norm of a record's gradient, where there is one.
     pub(crate) fn lipschitz(&self) -> Option<f64> {
-        self.objective().known().lipschitz.map(|l| l.value())
+        self.objective().known().lipschitz().map(|l| l.value())
     }
 
     /// Number of weights: outputs × features.
@@ -200,6 +201,15 @@ pub enum NotApplicable {
     /// The budget can't be met.
     #[error(transparent)]
     Budget(#[from] CertifyError),
+}
+
+impl From<NoPromise> for NotApplicable {
+    fn from(none: NoPromise) -> Self {
+        match none {
+            NoPromise::Problem(text) => Self::Problem(text),
+            NoPromise::Option(text) => Self::Option(text),
+        }
+    }
 }
 
 impl NotApplicable {

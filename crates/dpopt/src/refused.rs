@@ -1,5 +1,6 @@
-//! Why a release does not happen. It stands below everything that can stop one: readers of records, mechanisms, the curator.
+//! Why a release does not happen. It stands below everything that can stop one: samplers, mechanisms, the curator.
 
+use crate::records::ReadError;
 use dpopt_privacy::Relation;
 use std::convert::Infallible;
 use thiserror::Error;
@@ -82,14 +83,21 @@ pub enum CuratorError {
     Unusable(String),
 }
 
+impl CuratorError {
+    /// A record that has to be read can't be.
+    pub(crate) fn unreadable(e: impl Into<ReadError>) -> Self {
+        e.into().into()
+    }
+}
+
 impl From<Infallible> for CuratorError {
     fn from(never: Infallible) -> Self {
         match never {}
     }
 }
 
-impl From<std::io::Error> for CuratorError {
-    fn from(e: std::io::Error) -> Self {
-        Self::Noise(format!("the temporary file of rows can't be read: {}", e.kind()))
+impl From<ReadError> for CuratorError {
+    fn from(e: ReadError) -> Self {
+        Self::Noise(e.to_string())
     }
 }

@@ -435,6 +435,11 @@ fn the_library_stands_on_its_floors() {
 }
 
 #[test]
+fn the_objectives_stand_on_their_floors() {
+    held_against_the_list("crates/objective/src", "Floors of `dpopt-objective`", 10);
+}
+
+#[test]
 fn the_reproductions_stand_on_their_floors() {
     held_against_the_list("crates/reproduce/src", "Floors of `dpopt-reproduce`", 50);
 }

@@ -19,6 +19,38 @@ use std::ops::Range;
 const GRAIN: usize = 64;
 
 /// An objective's gradients, each clipped to l2 norm C on a public grid.
+///
+/// ```
+/// use dpopt::mechanism::{Clipped, Curator, Gaussian, SamplerError};
+/// use dpopt::noise::{Grid, NoiseSource};
+/// use dpopt::objective::Closures;
+/// use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
+/// use dpopt::Sensitive;
+///
+/// // robust regression through the origin: Σ r²/(1 + r²) with r = y − x·t, which is not convex
+/// let loss = Closures::new(
+///     1,
+///     |x: &[f64], &(t, y): &(f64, f64)| { let r = y - x[0] * t; r * r / (1.0 + r * r) },
+///     |x: &[f64], &(t, y): &(f64, f64), g: &mut [f64]| { let r = y - x[0] * t; g[0] = -2.0 * r * t / (1.0 + r * r).powi(2) },
+/// );
+/// let records: Vec<(f64, f64)> = (0..20_000).map(|i| { let t = f64::from(i % 200) / 200.0; (t, 3.0 * t) }).collect();
+///
+/// let (steps, clip_norm, n) = (50, 1.0, records.len() as f64);
+/// let records = Sensitive::new(records);
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6)?);
+/// let samplers = SamplerError::rounded(1.0) * steps as f64;
+/// let (z, certificate) = calibrate::noise(|z| samplers.on(Event::gaussian(z).self_composed(steps)), terms)?;
+/// let grid = Grid::for_sum(clip_norm, z * clip_norm, n as u64, 1);
+/// let (clipped, noise) = (Clipped::new(loss, clip_norm, grid)?, Gaussian::new(z, clip_norm, grid, 1, "gradient"));
+/// let mut curator = Curator::new(&certificate, NoiseSource::secure()?);
+/// let mut x = vec![0.0];
+/// for _ in 0..steps {
+///     let gradient = curator.release(&noise, &clipped.sum(&records, &x))?;
+///     x[0] -= 2.0 * gradient.get()[0] / n;
+/// }
+/// assert!((x[0] - 3.0).abs() < 0.1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Clipped<O> {
     objective: O,

@@ -223,11 +223,11 @@ impl MinimiserReach {
     /// that no theorem covers.
     pub(crate) fn of(objective: &Linear, nonzeros: usize, records: Option<u64>) -> Self {
         let known = objective.known();
-        let of = |fact: Option<Fact>| fact.filter(|_| known.convex.is_some()).map_or(f64::INFINITY, Fact::value);
+        let of = |fact: Option<Fact>| fact.filter(|_| known.convex().is_some()).map_or(f64::INFINITY, Fact::value);
         let dimension = objective.weights();
         Self {
-            lipschitz: of(known.lipschitz),
-            smoothness: of(known.smoothness),
+            lipschitz: of(known.lipschitz()),
+            smoothness: of(known.smoothness()),
             sparsity: (nonzeros.max(1) * objective.loss().outputs()).min(dimension) as f64,
             dimension: dimension as f64,
             common: records.map_or(f64::INFINITY, |n| n as f64 - 1.0),

@@ -298,9 +298,10 @@ mod tests {
         assert!(
             Curator::for_event(&event, NoiseSource::insecure(2)).release(&draw, &Sensitive::new(vec![0.0])).is_err()
         );
-        // nothing is known, no curvature, another shape, a protected number of records: no draw
-        for facts in [Facts::UNKNOWN, Facts { lipschitz: None, ..vouched(1.0) }, Facts { convex: None, ..vouched(1.0) }]
-        {
+        // nothing is known, convex without a bound on the gradient, bounded but not convex; no curvature, another shape, a
+        // protected number of records: no draw
+        let of = |loss| Linear::new(loss, 2, 1.0).known();
+        for facts in [Facts::UNKNOWN, of(Loss::Squared), of(Loss::Sigmoid)] {
             assert!(over(facts, Relation::ZeroOut, wanted.clone()).is_err());
         }
         for bad in [

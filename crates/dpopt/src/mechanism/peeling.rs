@@ -55,7 +55,7 @@ impl FeatureScores {
         let mut sums: HashMap<u32, i64> = HashMap::new();
         let mut buffer = RecordBuffer::default();
         for i in 0..records.len() {
-            let (columns, values, target) = records.record(i, &mut buffer).map_err(Into::into)?;
+            let (columns, values, target) = records.record(i, &mut buffer).map_err(CuratorError::unreadable)?;
             let score = columns.iter().zip(values).map(|(&j, &x)| point.at(j) * f64::from(x)).sum();
             let own = || columns.iter().zip(values).filter(|(j, _)| Some(**j) != exempt);
             let slope = facts.slope(score, facts.target(target), own().map(|(_, x)| *x));

@@ -102,13 +102,15 @@ impl<R: RecordSet, O: Objective<R>> Mechanism for SparseDescent<'_, R, O> {
                         input.fetch(&batch[at..batch.len().min(at + AHEAD)]);
                     }
                     places.clear();
-                    objective.ahead(input, later as usize, &mut look_ahead, &mut places).map_err(Into::into)?;
+                    objective
+                        .ahead(input, later as usize, &mut look_ahead, &mut places)
+                        .map_err(CuratorError::unreadable)?;
                     weights.descent.warm(places.iter().map(|&at| weights.place(at)));
                 }
                 if let Some(now) = at.checked_sub(AHEAD) {
                     self.gradient
                         .add_record(input, batch[now] as usize, &mut weights, &mut scratch)
-                        .map_err(Into::into)?;
+                        .map_err(CuratorError::unreadable)?;
                 }
             }
             if !descent.end_step(&mut stream) {

@@ -216,7 +216,7 @@ impl<O> GradientStream<O> {
         let (n, m) = (u128::from(self.records), self.shape.batches as u128);
         // whole and disjoint for every n and m
         let range = (n * batch / m) as usize..(n * (batch + 1) / m) as usize;
-        let exact_sum = self.gradient.sum_range(examples, range, weights).map_err(Into::into)?;
+        let exact_sum = self.gradient.sum_range(examples, range, weights).map_err(CuratorError::unreadable)?;
         let mut sum = exact_sum;
         match &mut self.noise {
             Noise::Factor(noise) => {

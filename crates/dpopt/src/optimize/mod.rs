@@ -27,8 +27,6 @@ mod sparse_exponential;
 mod sparse_output_perturbation;
 mod sufficient_statistics;
 #[cfg(test)]
-pub(crate) mod synthetic;
-#[cfg(test)]
 mod tests;
 
 pub use crate::mechanism::Inverse;
@@ -40,6 +38,8 @@ pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, Solut
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
 pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
+#[cfg(test)]
+pub(crate) use dpopt_objective::synthetic;
 pub use embedding::{EmbeddingSchedule, EmbeddingSgd, SelectionSchedule};
 pub use exponential_mechanism::{
     ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters,

@@ -95,7 +95,7 @@ pub(crate) fn accuracy(
         linear_norm,
         target_bound: TARGET_BOUND,
     };
-    scale.accuracy()
+    Ok(scale.accuracy()?)
 }
 
 /// Refuses parameters of a loss that are outside their ranges.

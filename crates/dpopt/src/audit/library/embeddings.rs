@@ -10,6 +10,7 @@ use crate::audit::worst_cases::embeddings::{chosen_rows, direction, one_row, tow
 use crate::audit::worst_cases::methods::{Subject, descent, problem};
 use crate::loss::Loss;
 use crate::loss::embedding::Embedding;
+use crate::objective::Embedded;
 use crate::optimize::{EmbeddingSgd, Selection};
 use crate::records::Examples;
 
@@ -41,7 +42,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     let model = towers();
     let along = direction(&model, 3, LOGISTIC);
     let seen = along.clone();
-    let start: Vec<f64> = (0..along.len()).map(|at| model.start(at, 3, 1.0)).collect();
+    let start = Embedded::new(model.clone(), LOGISTIC, 3, 1.0, 0).started(vec![0.0; along.len()]);
     let chosen = Embedding { dimension: 2, towers: None, seed: 1 };
     let selection = Selection { noise_ratio: Some(1.0), level: Some(0.125), ..Selection::default() };
     let chosen_subject =

@@ -2,8 +2,9 @@
 
 use crate::Sensitive;
 use crate::loss::Loss;
-use crate::loss::embedding::{Embedding, Pass, Towers};
+use crate::loss::embedding::{Embedding, Towers};
 use crate::mechanism::planted;
+use crate::objective::{Embedded, Objective};
 use crate::optimize::{DescentSchedule, SelectionSchedule};
 use crate::records::{Examples, Rows};
 use dpopt_privacy::special::normal_cdf;
@@ -31,15 +32,14 @@ pub(crate) fn one_row(rows: usize, features: usize, with: bool) -> Sensitive<Exa
 /// Unit vector along the gradient of [`one_row`]'s record where the weights start, in the order of all weights.
 pub(crate) fn direction(model: &Embedding, features: usize, loss: Loss) -> Vec<f64> {
     let world = one_row(1, features, true);
-    let (columns, values) = planted::made_up(&world).rows.row(0);
-    let mut pass = Pass::default();
-    model.forward((columns, values), (features, 1), |at| model.start(at, features, 1.0), &mut pass);
-    pass.slope = vec![loss.scalar_slope(pass.scores[0], 1.0)];
-    model.backward((columns, values), &mut pass);
-    let norm = pass.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-    let mut all = vec![0.0; model.weights(features, 1)];
-    model.places(columns, features, 1).zip(&pass.gradient).for_each(|(at, g)| all[at] = g / norm);
-    all
+    let objective = Embedded::new(model.clone(), loss, features, 1.0, 0);
+    let unmoved = vec![0.0; objective.length()];
+    let (mut direction, mut scratch) = (unmoved.clone(), Default::default());
+    let Ok(gradient) = objective.gradient(&mut &unmoved[..], planted::made_up(&world), 0, &mut scratch);
+    gradient.add_to(&mut direction);
+    let norm = crate::geometry::norm(&direction);
+    direction.iter_mut().for_each(|g| *g /= norm);
+    direction
 }
 
 /// Exact log-likelihood ratio (with over without) of what one step of chosen rows lets out, for a record that touches the one

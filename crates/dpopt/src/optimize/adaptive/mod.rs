@@ -447,7 +447,7 @@ fn run<K: Kind, R: Records>(
     let mut solution = descend_by(&mut update, schedule, problem, progress, K::NAME, |weights| {
         let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
         let noisy = if units.scales.is_empty() && !s.euclidean_clip {
-            let sum = gradient.sum_batch_of(examples, batch, weights).map_err(Into::<CuratorError>::into)?;
+            let sum = gradient.sum_batch_of(examples, batch, weights).map_err(CuratorError::unreadable)?;
             curator.release(&mechanism, &sum)?
         } else {
             let weights = units.weights(weights);
@@ -460,7 +460,7 @@ fn run<K: Kind, R: Records>(
             } else {
                 gradient.sum_batch_of(&scaled, batch, &weights)
             };
-            curator.release(&mechanism, &sum.map_err(Into::<CuratorError>::into)?)?
+            curator.release(&mechanism, &sum.map_err(CuratorError::unreadable)?)?
         };
         Ok(noisy.map(|noisy| {
             let mut plain = units.gradient(noisy, schedule.noise_std);

@@ -135,7 +135,7 @@ impl MomentRelease {
         let grid = Grid::for_sum(bound, self.multiplier() * bound, problem.rows, features.len());
         let moments = FeatureMoments::new(features, problem.features, truncation, bound, grid)?;
         let gaussian = Gaussian::new(self.multiplier(), bound, grid, features.len(), "second moments of features");
-        let sum = moments.sum(examples).map_err(Into::<CuratorError>::into)?;
+        let sum = moments.sum(examples).map_err(CuratorError::unreadable)?;
         let noisy = curator.release(&gaussian, &sum)?;
         Ok(noisy.into_inner().iter().map(|s| s / problem.rows as f64).collect())
     }

@@ -6,7 +6,7 @@
 use super::lazy::{self, Path};
 use super::{DescentOptions, DescentSchedule, Releases, descend};
 use crate::Released;
-use crate::mechanism::{Clipped, Gaussian};
+use crate::mechanism::{Clipped, CuratorError, Gaussian};
 use crate::optimize::algorithm::{RowAccess, Traits};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::SAMPLING_PROBABILITY;
@@ -102,7 +102,7 @@ fn run<R: Records>(plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> Result<Rele
         Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, problem.weights(), "batch gradient");
     let solution = descend(schedule, problem, progress, NoisySgd::NAME, |weights| {
         let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
-        let sum = gradient.sum_batch_of(examples, batch, weights).map_err(Into::into)?;
+        let sum = gradient.sum_batch_of(examples, batch, weights).map_err(CuratorError::unreadable)?;
         Ok(curator.release(&mechanism, &sum)?)
     })?;
     Ok(curator.answer(solution))

@@ -14,7 +14,7 @@ use super::choices::{AdaptiveOptions, AdaptiveRule, Moments, Selection};
 use super::descent::{AdaptiveUpdate, DescentOptions, DescentSchedule, NoisySgd, descend, descend_by, lazy};
 use crate::Released;
 use crate::loss::embedding::Embedding;
-use crate::mechanism::{Clipped, Gaussian};
+use crate::mechanism::{Clipped, CuratorError, Gaussian};
 use crate::objective::{Embedded, Scaled};
 use crate::optimize::adaptive::{AdaptiveSchedule, DpAdam, More, Pagan, Pasan, only_with};
 use crate::optimize::algorithm::{RowAccess, Traits};
@@ -259,7 +259,7 @@ fn run<R: Records>(plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> Result<Re
             Gaussian::new(schedule.noise_multiplier, schedule.clip_norm, grid, linear.weights(), "batch gradient");
         let solution = descend(schedule, &linear, progress, EmbeddingSgd::NAME, |moved| {
             let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
-            let sum = gradient.sum_batch_of(examples, batch, moved).map_err(Into::into)?;
+            let sum = gradient.sum_batch_of(examples, batch, moved).map_err(CuratorError::unreadable)?;
             Ok(curator.release(&mechanism, &sum)?)
         })?;
         curator.answer(solution.weights)
@@ -289,7 +289,7 @@ fn run_adaptive<R: Records>(
     let mut update = AdaptiveUpdate::new(adaptive.step(linear), length, |step| schedule.rate(step));
     let solution = descend_by(&mut update, schedule, linear, progress, EmbeddingSgd::NAME, |moved| {
         let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
-        let sum = gradient.sum_batch_of(examples, batch, moved).map_err(Into::into)?;
+        let sum = gradient.sum_batch_of(examples, batch, moved).map_err(CuratorError::unreadable)?;
         let noisy = curator.release(&mechanism, &sum)?.map(|noisy| units.gradient(noisy, schedule.noise_std));
         if gradient.objective().scales() != units.scales {
             gradient = in_units(&units.scales)?;

@@ -7,7 +7,7 @@
 use super::EmbeddingSgd;
 use crate::Released;
 use crate::loss::embedding::Embedding;
-use crate::mechanism::{Clipped, SelectedRows, SelectedUpdate, joint_multiplier};
+use crate::mechanism::{Clipped, CuratorError, SelectedRows, SelectedUpdate, joint_multiplier};
 use crate::objective::Embedded;
 use crate::optimize::choices::Selection;
 use crate::optimize::descent::{Average, DescentOptions, DescentSchedule, Releases};
@@ -133,7 +133,7 @@ pub(super) fn run<R: Records>(
     let shape = Shape::of(gradient.objective().model(), problem);
     let grids = [Grid::new(selection.count_grid_exponent), Grid::new(schedule.grid_exponent)];
     let counts = Quantizer::new(Norm::L2, selection.count_clip_norm, grids[0])
-        .map_err(|e| crate::mechanism::CuratorError::Noise(e.to_string()))?;
+        .map_err(|e| CuratorError::Noise(e.to_string()))?;
     let mechanism = SelectedRows {
         clip_norms: [selection.count_clip_norm, schedule.clip_norm],
         multipliers: [selection.count_noise_multiplier, schedule.noise_multiplier],
@@ -149,7 +149,7 @@ pub(super) fn run<R: Records>(
     progress.start(EmbeddingSgd::NAME, schedule.steps);
     for step in 0..schedule.steps {
         let batch = curator.poisson_sample_of(examples, schedule.sampling_probability)?;
-        let touched = gradient.touched_rows(examples, batch, &moved, &counts).map_err(Into::into)?;
+        let touched = gradient.touched_rows(examples, batch, &moved, &counts).map_err(CuratorError::unreadable)?;
         let update = curator.release(&mechanism, &touched)?;
         let rate = schedule.rate(step) * schedule.per_record(problem);
         let share = ((schedule.steps - step) as f64 / (schedule.steps - first) as f64).min(1.0);

@@ -339,7 +339,7 @@ pub fn run_sparse<R: Records>(
             true => Some(curator.poisson_sample_of(examples, s.sampling_probability)?),
             false => None,
         };
-        let sum = gradient.sparse_sum(examples, batch, &x, s.formed()).map_err(Into::<CuratorError>::into)?;
+        let sum = gradient.sparse_sum(examples, batch, &x, s.formed()).map_err(CuratorError::unreadable)?;
         let start = sparsity.start(&x, &previous, decay, s.momentum);
         let mechanism = ThresholdedGaussian {
             noise_multiplier: s.noise_multiplier,

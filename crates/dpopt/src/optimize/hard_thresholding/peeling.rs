@@ -435,8 +435,7 @@ impl PeelingSchedule {
                 refit((&shared, schedule), problem, examples, curator, progress, start)
             }
             FeatureFit::Pure { plan, .. } => {
-                let rows =
-                    examples.restricted(start.indices(), problem.row_norm).map_err(Into::<CuratorError>::into)?;
+                let rows = examples.restricted(start.indices(), problem.row_norm).map_err(CuratorError::unreadable)?;
                 let alone = problem.with_features(start.len());
                 let weights = plan.run(Run::new(&alone, &rows, curator, &Silent)?)?.into_inner().weights;
                 progress.tick();

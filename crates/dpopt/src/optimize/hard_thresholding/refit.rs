@@ -94,7 +94,7 @@ pub(super) fn refit<R: Records>(
     start: SparseVector,
 ) -> Result<SparseVector, RunError> {
     let support = start.indices();
-    let examples = examples.restricted(support, problem.row_norm).map_err(Into::<CuratorError>::into)?;
+    let examples = examples.restricted(support, problem.row_norm).map_err(CuratorError::unreadable)?;
     let q = schedule.sampling_probability;
     let grid = Grid::new(refit.grid_exponent);
     let gradient = Clipped::new(Linear::new(schedule.loss, support.len(), problem.row_norm), refit.clip_norm, grid)?;

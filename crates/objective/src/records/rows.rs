@@ -22,7 +22,7 @@ impl<'a> Row<'a> {
     /// `None` if the columns do not increase, or are not as many as the values.
     ///
     /// ```
-    /// use dpopt::records::Row;
+    /// use dpopt_objective::records::Row;
     /// assert!(Row::new(&[0, 4], &[0.5, 1.0]).is_some());
     /// assert!(Row::new(&[4, 4], &[0.5, 1.0]).is_none());
     /// ```
@@ -171,7 +171,7 @@ impl Rows {
 
     /// The same rows, each scaled down to l1 norm at most `max_norm` (rounding toward zero): where a sensitivity rests on
     /// the number of non-zeros, this is what enforces it.
-    pub(crate) fn within_l1(&self, max_norm: f64) -> Rows {
+    pub fn within_l1(&self, max_norm: f64) -> Rows {
         let mut rows = self.clone();
         for span in self.offsets.windows(2) {
             let row = &mut rows.values[span[0]..span[1]];

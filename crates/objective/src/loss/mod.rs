@@ -58,6 +58,7 @@ pub struct LossFacts {
 
 impl Loss {
     /// Number of scores per record: 1, or the number of classes.
+    #[inline]
     pub fn outputs(&self) -> usize {
         match self {
             Self::Softmax { classes } => *classes as usize,
@@ -89,12 +90,13 @@ impl Loss {
     /// usable: such a record counts as a zero loss, never as an error, which would be an output.
     ///
     /// ```
-    /// use dpopt::loss::Loss;
+    /// use dpopt_objective::loss::Loss;
     /// assert_eq!(Loss::Hinge.usable_target(7.0, 1.0), Some(1.0));
     /// assert_eq!(Loss::Softmax { classes: 3 }.usable_target(3.0, 1.0), None);
     /// assert_eq!(Loss::Squared.usable_target(-2.5, 1.0), Some(-1.0));
     /// assert_eq!(Loss::Absolute.usable_target(f64::NAN, 1.0), None);
     /// ```
+    #[inline]
     pub fn usable_target(&self, target: f64, bound: f64) -> Option<f64> {
         if target.is_nan() {
             return None;
@@ -109,6 +111,7 @@ impl Loss {
     }
 
     /// Loss at `scores`.
+    #[inline]
     pub fn value(&self, scores: &[f64], target: f64) -> f64 {
         match *self {
             Self::Softmax { .. } => log_sum_exp(scores) - scores[target as usize],
@@ -117,6 +120,7 @@ impl Loss {
     }
 
     /// Writes the derivative in each score to `slope` (same length as `scores`).
+    #[inline]
     pub fn slope(&self, scores: &[f64], target: f64, slope: &mut [f64]) {
         match *self {
             Self::Softmax { .. } => {
@@ -131,6 +135,7 @@ impl Loss {
     }
 
     /// Loss of a single-score model.
+    #[inline]
     pub fn scalar_value(&self, score: f64, target: f64) -> f64 {
         match *self {
             Self::Logistic { shift } => softplus(shift - target * score),
@@ -157,6 +162,7 @@ impl Loss {
     }
 
     /// Derivative of [`scalar_value`](Self::scalar_value) in the score (a subgradient at corners).
+    #[inline]
     pub fn scalar_slope(&self, score: f64, target: f64) -> f64 {
         match *self {
             Self::Logistic { shift } => -target * sigmoid(shift - target * score),
@@ -189,6 +195,7 @@ impl Loss {
     }
 
     /// Second derivative of [`scalar_value`](Self::scalar_value) in the score (0 at jumps of the slope).
+    #[inline]
     pub fn scalar_curvature(&self, score: f64, target: f64) -> f64 {
         match *self {
             Self::Logistic { shift } => {
@@ -216,6 +223,7 @@ impl Loss {
 }
 
 /// 1/(1 + e^{-x}) without overflow.
+#[inline]
 pub fn sigmoid(x: f64) -> f64 {
     if x >= 0.0 {
         1.0 / (1.0 + (-x).exp())
@@ -226,10 +234,12 @@ pub fn sigmoid(x: f64) -> f64 {
 }
 
 /// ln(1 + e^x) without overflow.
+#[inline]
 pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
+#[inline]
 fn log_sum_exp(scores: &[f64]) -> f64 {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     top + scores.iter().map(|s| (s - top).exp()).sum::<f64>().ln()

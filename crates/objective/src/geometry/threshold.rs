@@ -4,7 +4,7 @@
 ///
 /// ```
 /// let mut x = [3.0, -1.0, 2.0, -4.0];
-/// dpopt::geometry::hard_threshold(&mut x, 2);
+/// dpopt_objective::geometry::hard_threshold(&mut x, 2);
 /// assert_eq!(x, [3.0, 0.0, 0.0, -4.0]);
 /// ```
 pub fn hard_threshold(x: &mut [f64], k: usize) {

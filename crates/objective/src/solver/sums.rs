@@ -13,11 +13,11 @@ use crate::records::{Examples, Rows};
 use rayon::prelude::*;
 
 /// Unit roundoff of f64.
-pub(crate) const UNIT: f64 = f64::EPSILON / 2.0;
+pub const UNIT: f64 = f64::EPSILON / 2.0;
 
 /// A vector kept as head (29 significant bits) + tail.
 #[derive(Clone)]
-pub(crate) struct Split {
+pub struct Split {
     head: Vec<f64>,
     tail: Vec<f64>,
 }
@@ -27,12 +27,13 @@ fn head_of(x: f64) -> f64 {
 }
 
 impl Split {
-    pub(crate) fn zero(len: usize) -> Self {
+    /// The vector of `len` zeros.
+    pub fn zero(len: usize) -> Self {
         Self { head: vec![0.0; len], tail: vec![0.0; len] }
     }
 
     /// self + t·step.
-    pub(crate) fn moved(&self, t: f64, step: &[f64]) -> Self {
+    pub(super) fn moved(&self, t: f64, step: &[f64]) -> Self {
         let (mut head, mut tail) = (self.head.clone(), self.tail.clone());
         for ((h, l), s) in head.iter_mut().zip(&mut tail).zip(step) {
             let (sum, error) = two_sum(*h, t * s);
@@ -45,7 +46,7 @@ impl Split {
     }
 
     /// λ·self + linear, to almost twice working precision.
-    pub(crate) fn ridge_residual(&self, lambda: f64, linear: &[f64]) -> Vec<f64> {
+    pub(super) fn ridge_residual(&self, lambda: f64, linear: &[f64]) -> Vec<f64> {
         self.head
             .iter()
             .zip(&self.tail)
@@ -59,65 +60,69 @@ impl Split {
             .collect()
     }
 
-    pub(crate) fn copy_entry(&mut self, to: usize, source: &Self, from: usize) {
+    pub(super) fn copy_entry(&mut self, to: usize, source: &Self, from: usize) {
         self.head[to] = source.head[from];
         self.tail[to] = source.tail[from];
     }
 
     /// self − other, each difference rounded.
-    pub(crate) fn minus(&self, other: &Self) -> Vec<f64> {
+    pub(super) fn minus(&self, other: &Self) -> Vec<f64> {
         let parts = self.head.iter().zip(&self.tail).zip(other.head.iter().zip(&other.tail));
         parts.map(|((h, t), (other_h, other_t))| (h - other_h) + (t - other_t)).collect()
     }
 
     /// Rounded to f64.
-    pub(crate) fn rounded(&self) -> Vec<f64> {
+    pub fn rounded(&self) -> Vec<f64> {
         self.head.iter().zip(&self.tail).map(|(h, t)| h + t).collect()
     }
 
-    pub(crate) fn norm(&self) -> f64 {
+    pub(super) fn norm(&self) -> f64 {
         norm(&self.rounded())
     }
 }
 
 /// ‖v‖₂.
-pub(crate) fn norm(v: &[f64]) -> f64 {
+pub fn norm(v: &[f64]) -> f64 {
     v.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
 /// a·b.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 /// J(θ) = Σ φ(θ; record) + (λ/2)‖θ‖² + b·θ over all records; λ in units of the *sum*.
 #[derive(Clone, Copy)]
-pub(crate) struct RegularizedSum<'a> {
-    pub(crate) rows: &'a Rows,
-    pub(crate) targets: &'a [f32],
+pub struct RegularizedSum<'a> {
+    /// Features, one row per record.
+    pub rows: &'a Rows,
+    /// One per row; what is not usable counts as a zero loss.
+    pub targets: &'a [f32],
     /// R, public: every row's norm is at most this.
-    pub(crate) row_norm: f64,
-    pub(crate) loss: Loss,
-    pub(crate) regularization: f64,
+    pub row_norm: f64,
+    /// φ as a function of the scores.
+    pub loss: Loss,
+    /// λ.
+    pub regularization: f64,
     /// b, outputs × features.
-    pub(crate) linear: &'a [f64],
+    pub linear: &'a [f64],
     /// Every |target| is below this.
-    pub(crate) target_bound: f64,
+    pub target_bound: f64,
 }
 
 /// Gradient of J at a point, with what the Newton step needs.
-pub(crate) struct Evaluation {
+pub struct Evaluation {
     /// ∇J, rounded to f64 after an almost doubly precise sum.
-    pub(crate) gradient: Vec<f64>,
+    pub gradient: Vec<f64>,
     /// Computed ‖∇J‖ plus a bound on its error: the true norm is at most this. Infinite if nothing is proved.
-    pub(crate) certified_norm: f64,
+    pub certified_norm: f64,
     /// Scores, n × outputs.
-    pub(crate) scores: Vec<f64>,
+    pub scores: Vec<f64>,
 }
 
 impl<'a> RegularizedSum<'a> {
     /// Of the records of `examples`; `linear` has one entry per weight.
-    pub(crate) fn of(
+    pub fn of(
         examples: &'a Examples,
         objective: &Linear,
         (regularization, linear): (f64, &'a [f64]),
@@ -140,7 +145,7 @@ impl RegularizedSum<'_> {
         self.loss.outputs()
     }
 
-    pub(crate) fn weights(&self) -> usize {
+    pub(super) fn weights(&self) -> usize {
         self.outputs() * self.rows.columns()
     }
 
@@ -160,7 +165,7 @@ impl RegularizedSum<'_> {
     }
 
     /// Gradient at `theta` in plain arithmetic, without a certificate: three times cheaper, for the steps before the last.
-    pub(crate) fn evaluate_plainly(&self, theta: &Split) -> Evaluation {
+    pub(super) fn evaluate_plainly(&self, theta: &Split) -> Evaluation {
         let theta = theta.rounded();
         let (d, k) = (self.rows.columns(), self.outputs());
         let parts: Vec<(Vec<f64>, Vec<f64>)> = self
@@ -194,13 +199,13 @@ impl RegularizedSum<'_> {
     }
 
     /// Bound on |φ'|, or 1 where there is none.
-    pub(crate) fn slope_bound(&self) -> f64 {
+    pub(super) fn slope_bound(&self) -> f64 {
         self.loss.facts().lipschitz.unwrap_or(1.0)
     }
 
     /// Gradient at `theta` with a certified bound on its norm: the computed norm plus a bound on the error that depends on
     /// public facts and ‖θ‖ only (docs/proofs/solver.md).
-    pub(crate) fn evaluate(&self, theta: &Split) -> Evaluation {
+    pub fn evaluate(&self, theta: &Split) -> Evaluation {
         let (d, k) = (self.rows.columns(), self.outputs());
         let width = d * k;
         let parts: Vec<(Vec<f64>, Vec<[f64; 3]>)> = self
@@ -255,7 +260,7 @@ impl RegularizedSum<'_> {
     }
 
     /// φ''(score) per record (scalar losses).
-    pub(crate) fn curvatures(&self, scores: &[f64]) -> Vec<f64> {
+    pub(super) fn curvatures(&self, scores: &[f64]) -> Vec<f64> {
         scores
             .par_iter()
             .enumerate()
@@ -266,7 +271,7 @@ impl RegularizedSum<'_> {
 
     /// tanh(u/2)/(2u) with u = shift − margin per record: the curvature of the parabola that touches the logistic loss and
     /// lies above it everywhere; at most 1/4.
-    pub(crate) fn majorising_curvatures(&self, theta: &[f64], shift: f64) -> Vec<f64> {
+    pub fn majorising_curvatures(&self, theta: &[f64], shift: f64) -> Vec<f64> {
         (0..self.rows.len())
             .into_par_iter()
             .with_min_len(1024)
@@ -281,7 +286,7 @@ impl RegularizedSum<'_> {
     }
 
     /// (∇²J) v for a scalar loss with given curvatures, or for softmax with given scores.
-    pub(crate) fn hessian_product(&self, weights: &Curvature, v: &[f64]) -> Vec<f64> {
+    pub(super) fn hessian_product(&self, weights: &Curvature, v: &[f64]) -> Vec<f64> {
         let (d, k) = (self.rows.columns(), self.outputs());
         let width = d * k;
         let parts: Vec<Vec<f64>> = self
@@ -323,7 +328,7 @@ impl RegularizedSum<'_> {
     }
 
     /// Diagonal of ∇²J.
-    pub(crate) fn hessian_diagonal(&self, weights: &Curvature) -> Vec<f64> {
+    pub(super) fn hessian_diagonal(&self, weights: &Curvature) -> Vec<f64> {
         let (d, k) = (self.rows.columns(), self.outputs());
         let mut diagonal = vec![self.regularization; d * k];
         for i in 0..self.rows.len() {
@@ -348,12 +353,12 @@ impl RegularizedSum<'_> {
     }
 
     /// The number of additions that a term of [`dense_hessian`](Self::dense_hessian) goes through at most, for n rows.
-    pub(crate) fn summation_depth(n: f64, d: usize) -> f64 {
+    pub fn summation_depth(n: f64, d: usize) -> f64 {
         Self::block(d) as f64 + n / Self::block(d) as f64 + 32.0
     }
 
     /// Lower triangle of ∇²J (scalar losses), row-major d × d.
-    pub(crate) fn dense_hessian(&self, curvatures: &[f64]) -> Vec<f64> {
+    pub fn dense_hessian(&self, curvatures: &[f64]) -> Vec<f64> {
         let d = self.rows.columns();
         let block = Self::block(d);
         let parts: Vec<Vec<f64>> = self
@@ -406,7 +411,7 @@ fn add_and_clear(whole: &mut [f64], part: &mut [f64]) {
 }
 
 /// Curvature of the loss in the scores, per record.
-pub(crate) enum Curvature {
+pub(super) enum Curvature {
     /// φ''.
     Scalar(Vec<f64>),
     /// Class probabilities p: the Hessian is diag(p) − pp^T.
@@ -458,8 +463,9 @@ fn carry_low(sums: &mut [f64; 3], term: f64) {
     sums[2] += error;
 }
 
+/// ⟨row, v⟩ in plain arithmetic.
 #[inline]
-pub(crate) fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
+pub fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
     // four sums at once: one chain of additions would wait for each to finish
     let (by_four, rest) = indices.as_chunks::<4>();
     let (values_by_four, rest_values) = values.as_chunks::<4>();
@@ -473,8 +479,9 @@ pub(crate) fn plain_dot(indices: &[u32], values: &[f32], v: &[f64]) -> f64 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + tail
 }
 
+/// sum += c·row in plain arithmetic.
 #[inline]
-pub(crate) fn plain_add(indices: &[u32], values: &[f32], c: f64, sum: &mut [f64]) {
+pub fn plain_add(indices: &[u32], values: &[f32], c: f64, sum: &mut [f64]) {
     for (&j, &x) in indices.iter().zip(values) {
         sum[j as usize] += c * f64::from(x);
     }

@@ -75,7 +75,7 @@ fn root_from_the_left(f: impl Fn(f64) -> (f64, f64)) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::synthetic::Lcg;
+    use crate::synthetic::Lcg;
 
     #[test]
     fn known_ellipsoid() {

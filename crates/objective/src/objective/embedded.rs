@@ -35,7 +35,7 @@ impl Embedded {
     }
 
     /// Number of features of a row, numbers per feature, length of the dense part.
-    pub(crate) fn shape(&self) -> [usize; 3] {
+    pub fn shape(&self) -> [usize; 3] {
         [self.features, self.model.width(), self.model.head(self.loss.outputs())]
     }
 

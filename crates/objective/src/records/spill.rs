@@ -4,18 +4,35 @@
 //! ends, however it ends. It holds encoded records, so the disk of the temporary directory is as sensitive as the table.
 
 use super::rows::{Examples, Rows};
-use crate::refused::CuratorError;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use thiserror::Error;
 
 /// Columns, values and target of a record.
 pub type Record<'a> = (&'a [u32], &'a [f32], f32);
 
+/// Why a record can't be read. It names a kind of failure only, nothing of what was being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the temporary file of rows can't be read: {0}")]
+pub struct ReadError(io::ErrorKind);
+
+impl From<Infallible> for ReadError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(e: io::Error) -> Self {
+        Self(e.kind())
+    }
+}
+
 /// A set of records, by number: what an [`Objective`](crate::objective::Objective) is a sum over.
 pub trait RecordSet: Sync {
     /// Why a record can't be read: nothing, for records in memory.
-    type Error: Send + Into<CuratorError>;
+    type Error: Send + Into<ReadError>;
     /// Whether reading a record twice costs next to nothing.
     const IN_MEMORY: bool = true;
     /// Number of records.
@@ -41,7 +58,7 @@ impl<T: Sync> RecordSet for Vec<T> {
 /// columns and on the bound of its norm, which the rows of this crate have by construction.
 ///
 /// ```compile_fail,E0277
-/// use dpopt::records::{Record, RecordBuffer, RecordSet, Records};
+/// use dpopt_objective::records::{Record, RecordBuffer, RecordSet, Records};
 /// struct Mine;
 /// impl RecordSet for Mine {
 ///     type Error = std::convert::Infallible;
@@ -124,13 +141,19 @@ const ENTRY: usize = 8;
 
 impl SpilledExamples {
     /// No records yet, `columns` features.
-    pub(crate) fn new(columns: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the temporary file can't be made.
+    pub fn new(columns: usize) -> io::Result<Self> {
         let file = tempfile::tempfile()?;
         Ok(Self { file, offsets: vec![0], targets: Vec::new(), columns, norm_bound: 0.0 })
     }
 
     /// Appends all of `part`.
-    pub(crate) fn append(&mut self, part: &Examples) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the temporary file can't be written.
+    pub fn append(&mut self, part: &Examples) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         for i in 0..part.rows.len() {
             let (indices, values) = part.rows.row(i);
@@ -201,24 +224,31 @@ fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()>
 }
 
 /// Examples within the memory cap, or on disk.
-pub(crate) enum Encoded {
+pub enum Encoded {
+    /// Within it.
     Memory(Examples),
+    /// Beyond it.
     Disk(SpilledExamples),
 }
 
 /// Collects encoded blocks; beyond `most_bytes` they go to disk.
-pub(crate) struct Collector {
+pub struct Collector {
     most_bytes: u64,
     part: Examples,
     spilled: Option<SpilledExamples>,
 }
 
 impl Collector {
-    pub(crate) fn new(columns: usize, most_bytes: u64) -> Self {
+    /// No records yet, `columns` features.
+    pub fn new(columns: usize, most_bytes: u64) -> Self {
         Self { most_bytes, part: Examples { rows: Rows::new(columns), targets: Vec::new() }, spilled: None }
     }
 
-    pub(crate) fn append(&mut self, block: &Examples) -> io::Result<()> {
+    /// Appends all of `block`.
+    ///
+    /// # Errors
+    /// If the temporary file can't be made or written.
+    pub fn append(&mut self, block: &Examples) -> io::Result<()> {
         self.part.rows.append(&block.rows);
         self.part.targets.extend_from_slice(&block.targets);
         if self.part.rows.bytes() > self.most_bytes { self.spill() } else { Ok(()) }
@@ -236,7 +266,11 @@ impl Collector {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<Encoded> {
+    /// Everything that was appended.
+    ///
+    /// # Errors
+    /// If the temporary file can't be written.
+    pub fn finish(mut self) -> io::Result<Encoded> {
         if self.spilled.is_some() {
             self.spill()?;
         }

@@ -37,7 +37,7 @@ struct Above {
 /// The sparsest l∞-nearest point to `x` (length d) of the l2 ball of `radius` around 0.
 ///
 /// ```
-/// use dpopt::geometry::nearest_in_l2_ball;
+/// use dpopt_objective::geometry::nearest_in_l2_ball;
 /// // the Euclidean projection would be (0.6, 0.8)
 /// assert_eq!(nearest_in_l2_ball(&[3.0, 4.0], 1.0), [0.0, 1.0]);
 /// ```
@@ -55,7 +55,7 @@ pub fn nearest_in_l2_ball(x: &[f64], radius: f64) -> Vec<f64> {
 /// The same for the l1 ball of `radius`: there it is also the Euclidean projection.
 ///
 /// ```
-/// use dpopt::geometry::nearest_in_l1_ball;
+/// use dpopt_objective::geometry::nearest_in_l1_ball;
 /// assert_eq!(nearest_in_l1_ball(&[3.0, 2.0, -0.5], 3.0), [2.0, 1.0, 0.0]);
 /// ```
 pub fn nearest_in_l1_ball(x: &[f64], radius: f64) -> Vec<f64> {

@@ -2,32 +2,44 @@
 //! steps by which it is reached (docs/proofs/solver.md).
 
 use crate::loss::Loss;
-use crate::plan::NotApplicable;
+use thiserror::Error;
 
 /// The public facts on which the promise rests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scale {
+pub struct Scale {
     /// n: at least the number of records.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// R: at least the norm of every row.
-    pub(crate) row_norm: f64,
-    pub(crate) loss: Loss,
+    pub row_norm: f64,
+    /// What is minimised; its facts decide whether there is a promise at all.
+    pub loss: Loss,
     /// λ of the sum objective.
-    pub(crate) regularization: f64,
+    pub regularization: f64,
     /// At least ‖b‖.
-    pub(crate) linear_norm: f64,
+    pub linear_norm: f64,
     /// At least every |target| of a regression.
-    pub(crate) target_bound: f64,
+    pub target_bound: f64,
 }
 
 /// The promise: whatever the records, a gradient norm of at most `tolerance` is certified within `steps` steps of the
 /// accelerated descent.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Accuracy {
+pub struct Accuracy {
     /// τ.
-    pub(crate) tolerance: f64,
+    pub tolerance: f64,
     /// Passes over the records after which the descent ends at the latest.
-    pub(crate) steps: u64,
+    pub steps: u64,
+}
+
+/// Why nothing can be promised.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NoPromise {
+    /// The loss is not one that a certified minimiser exists for.
+    #[error("{0}")]
+    Problem(String),
+    /// A number is outside the range that the promise is proved for.
+    #[error("{0}")]
+    Option(String),
 }
 
 /// Plans that might take more passes than this are refused: hours for thousands of records.
@@ -72,10 +84,10 @@ impl Scale {
     /// # Errors
     /// If the loss is not convex and smooth with a bounded slope, or no useful promise can be made: λ is too small for so many
     /// records.
-    pub(crate) fn accuracy(&self) -> Result<Accuracy, NotApplicable> {
+    pub fn accuracy(&self) -> Result<Accuracy, NoPromise> {
         let facts = self.loss.facts();
         let (Some(slope), Some(_), true) = (facts.lipschitz, facts.smoothness, facts.convex) else {
-            return Err(NotApplicable::Problem(
+            return Err(NoPromise::Problem(
                 "a certified minimiser needs a convex, smooth loss with bounded slope; use logistic, huber, smoothed-hinge or \
                  softmax"
                     .into(),
@@ -86,9 +98,7 @@ impl Scale {
             [("regularization", self.regularization), ("row norm", self.row_norm), ("clip norm", slope)]
         {
             if !(1e-60..=1e60).contains(&value) {
-                return Err(NotApplicable::Option(format!(
-                    "the {name} is {value:e}; give a number from 1e-60 to 1e60"
-                )));
+                return Err(NoPromise::Option(format!("the {name} is {value:e}; give a number from 1e-60 to 1e60")));
             }
         }
         self.promise().ok_or_else(|| {
@@ -97,7 +107,7 @@ impl Scale {
                 Some(k) => format!("raise the regularization to {:.1e} or more", 2f64.powi(k)),
                 None => "use another method".into(),
             };
-            NotApplicable::Option(format!(
+            NoPromise::Option(format!(
                 "the regularization {:.1e} is too small for {} records of norm {}: that the minimiser is found within {MOST_STEPS:e} \
                  passes over them, whatever they are, is not certain; {way_out}",
                 self.regularization, self.rows, self.row_norm

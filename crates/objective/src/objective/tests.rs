@@ -3,8 +3,8 @@
 use super::*;
 use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Towers};
-use crate::optimize::synthetic::Lcg;
 use crate::records::{Examples, Row, Rows};
+use crate::synthetic::Lcg;
 use std::convert::Infallible;
 
 fn table(loss: Loss, features: usize) -> Examples {

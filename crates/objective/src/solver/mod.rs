@@ -15,20 +15,20 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use accuracy::{Accuracy, Scale};
-pub(crate) use spectrum::{Spectrum, decomposition_error};
-pub(crate) use sums::{Curvature, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};
+pub use accuracy::{Accuracy, NoPromise, Scale};
+pub use spectrum::{Spectrum, decomposition_error};
+pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};
 
 use faer::Side;
 use faer::linalg::solvers::Solve;
-use sums::Evaluation;
+use sums::Curvature;
 
 /// A minimiser with its certificate.
-pub(crate) struct Minimiser {
+pub struct Minimiser {
     /// θ with ‖∇J(θ)‖ ≤ τ, proved.
-    pub(crate) theta: Split,
+    pub theta: Split,
     /// The proved bound, at most τ. Depends on records: must not leave.
-    pub(crate) certified_norm: f64,
+    pub certified_norm: f64,
 }
 
 /// Dense factorisation pays off up to this many weights …
@@ -39,7 +39,7 @@ const DENSE_NONZEROS: usize = 160;
 /// Minimises `objective` to certified gradient norm at most τ, if `accuracy` was made for these facts.
 ///
 /// Columns without an entry are solved in closed form, θ_j = −b_j/λ; only the rest is left to iterate on.
-pub(crate) fn minimise(objective: &RegularizedSum<'_>, accuracy: Accuracy) -> Minimiser {
+pub fn minimise(objective: &RegularizedSum<'_>, accuracy: Accuracy) -> Minimiser {
     let (d, k) = (objective.rows.columns(), objective.loss.outputs());
     let (rows, used) = objective.rows.without_empty_columns();
     if used.len() == d {

@@ -1,5 +1,5 @@
 //! Records as methods see them: bounded rows in memory or on disk, and counts of values. What is read here is sensitive; who holds
-//! it wraps it in [`Sensitive`](crate::Sensitive).
+//! it wraps it in the kernel's `Sensitive`.
 
 mod below_counts;
 mod bounding;
@@ -10,6 +10,5 @@ mod spill;
 pub use below_counts::{BelowCounts, quantile_grid};
 pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
 pub use rows::{Examples, Row, Rows, keep_largest};
-pub(crate) use scaled::ScaledRecords;
-pub(crate) use spill::{Collector, Encoded};
-pub use spill::{Record, RecordBuffer, RecordSet, Records, SpilledExamples};
+pub use scaled::ScaledRecords;
+pub use spill::{Collector, Encoded, ReadError, Record, RecordBuffer, RecordSet, Records, SpilledExamples};

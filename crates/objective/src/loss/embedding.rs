@@ -18,7 +18,7 @@ pub const MOST_DIMENSIONS: usize = 1024;
 /// An embedding model over encoded rows.
 ///
 /// ```
-/// use dpopt::loss::embedding::{Embedding, Towers};
+/// use dpopt_objective::loss::embedding::{Embedding, Towers};
 /// let bag = Embedding { dimension: 16, towers: None, seed: 0 };
 /// assert_eq!(bag.weights(1000, 3), 1000 * 16 + 3 * 16);
 /// // features 1..101 say who, 101..601 say what; feature 0 is the intercept
@@ -56,6 +56,7 @@ enum Side {
 }
 
 impl Towers {
+    #[inline]
     fn side(&self, feature: u32) -> Side {
         let within = |ranges: &[(u32, u32)]| ranges.iter().any(|r| (r.0..r.1).contains(&feature));
         if within(&self.users) {
@@ -83,12 +84,14 @@ pub(crate) struct Pass {
 
 impl Embedding {
     /// Numbers per feature: k, and b_j.
+    #[inline]
     pub fn width(&self) -> usize {
         self.dimension + usize::from(self.towers.is_some())
     }
 
     /// Entries of V.
-    pub(crate) fn head(&self, outputs: usize) -> usize {
+    #[inline]
+    pub fn head(&self, outputs: usize) -> usize {
         if self.towers.is_none() { outputs * self.dimension } else { 0 }
     }
 
@@ -120,7 +123,7 @@ impl Embedding {
 
     /// Length of a score's gradient in the weights where they start, for rows of norm `row_norm`: hidden vectors and V's rows
     /// then have length about 1.
-    pub(crate) fn linearised_norm(&self, row_norm: f64) -> f64 {
+    pub fn linearised_norm(&self, row_norm: f64) -> f64 {
         match self.towers {
             None => (row_norm * row_norm + 1.0).sqrt(),
             Some(_) => row_norm * (1.0 + 2.0 * SHARE_OF_A_TOWER).sqrt(),
@@ -128,7 +131,8 @@ impl Embedding {
     }
 
     /// The value that weight `at` starts at.
-    pub(crate) fn start(&self, at: usize, features: usize, row_norm: f64) -> f64 {
+    #[inline]
+    pub fn start(&self, at: usize, features: usize, row_norm: f64) -> f64 {
         let (k, w) = (self.dimension, self.width());
         let length = match self.towers {
             _ if at >= features * w => 1.0,
@@ -147,6 +151,7 @@ impl Embedding {
     }
 
     /// All places that a row's gradient may touch, in the order of [`Pass::gradient`].
+    #[inline]
     pub(crate) fn places<'a>(
         &'a self,
         columns: &'a [u32],
@@ -197,6 +202,7 @@ impl Embedding {
     }
 
     /// The gradient in the weights that [`forward`](Self::forward) read, from the slope in the scores.
+    #[inline]
     pub(crate) fn backward(&self, (columns, values): (&[u32], &[f32]), pass: &mut Pass) {
         let (k, w) = (self.dimension, self.width());
         let (user, item) = pass.hidden.split_at(k);
@@ -249,6 +255,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// A number in [0, 1) with 53 bits for each index (splitmix64, Steele, Lea, Flood 2014): public, so it need not be secure.
+#[inline]
 fn uniform(seed: u64, index: u64) -> f64 {
     let mut z = (seed ^ 0x6a09_e667_f3bc_c908).wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -5,28 +5,28 @@ use crate::loss::Loss;
 use crate::records::{Examples, Rows};
 
 /// A small deterministic generator for test data.
-pub(crate) struct Lcg(u64);
+pub struct Lcg(u64);
 
 impl Lcg {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// Uniform in [0, 1).
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 * 2f64.powi(-53)
     }
 
     /// Approximately standard normal: sum of twelve uniforms.
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }
 
 /// n rows with an intercept, `groups` one-hot blocks of `levels` levels with Zipf-like frequencies; targets from a random
 /// linear score of size about `signal` through the loss's own kind of label.
-pub(crate) fn table(seed: u64, n: usize, groups: usize, levels: usize, signal: f64, loss: Loss) -> Examples {
+pub fn table(seed: u64, n: usize, groups: usize, levels: usize, signal: f64, loss: Loss) -> Examples {
     let mut random = Lcg::new(seed);
     let d = 1 + groups * levels;
     let k = loss.outputs();
@@ -66,7 +66,7 @@ pub(crate) fn table(seed: u64, n: usize, groups: usize, levels: usize, signal: f
 }
 
 /// Mean loss of `weights` (outputs × features).
-pub(crate) fn mean_loss(examples: &Examples, loss: Loss, weights: &[f64]) -> f64 {
+pub fn mean_loss(examples: &Examples, loss: Loss, weights: &[f64]) -> f64 {
     let (d, k) = (examples.rows.columns(), loss.outputs());
     let mut total = 0.0;
     for i in 0..examples.rows.len() {

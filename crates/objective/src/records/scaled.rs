@@ -6,7 +6,7 @@
 use super::spill::{Record, RecordBuffer, RecordSet, Records, sealed};
 
 /// Records as they look after a public change of units.
-pub(crate) struct ScaledRecords<'a, R> {
+pub struct ScaledRecords<'a, R> {
     records: &'a R,
     scales: &'a [f64],
     norm_bound: f64,
@@ -17,7 +17,7 @@ impl<'a, R: Records> ScaledRecords<'a, R> {
     ///
     /// # Panics
     /// If there is not one scale per feature (a bug of the caller, never of the data).
-    pub(crate) fn new(records: &'a R, scales: &'a [f64]) -> Self {
+    pub fn new(records: &'a R, scales: &'a [f64]) -> Self {
         assert_eq!(records.columns(), scales.len(), "one scale per feature");
         let largest = scales.iter().copied().fold(0.0, f64::max);
         Self { records, scales, norm_bound: records.norm_bound() * largest }

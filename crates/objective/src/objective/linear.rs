@@ -46,7 +46,7 @@ impl Linear {
     /// The loss's facts are proved for every score and target, and the norm of a row is enforced: so is what follows for weights.
     ///
     /// ```
-    /// use dpopt::{loss::Loss, objective::{Linear, Warrant}};
+    /// use dpopt_objective::{loss::Loss, objective::{Linear, Warrant}};
     /// let facts = Linear::new(Loss::Logistic { shift: 0.0 }, 30, 2.0).known();
     /// assert_eq!(facts.lipschitz().map(|l| (l.value(), l.warrant())), Some((2.0, Warrant::Proved)));
     /// assert_eq!(facts.smoothness().map(|b| b.value()), Some(1.0)); // R²/4

@@ -7,14 +7,14 @@ use super::sums::UNIT;
 use faer::Side;
 
 /// M = V diag(w) Vᵀ.
-pub(crate) struct Spectrum {
+pub struct Spectrum {
     eigenvalues: Vec<f64>,
     vectors: faer::Mat<f64>,
 }
 
 impl Spectrum {
     /// Of a symmetric matrix, row-major d × d; `None` if it has no finite decomposition.
-    pub(crate) fn of(matrix: &[f64], d: usize) -> Option<Self> {
+    pub fn of(matrix: &[f64], d: usize) -> Option<Self> {
         let view = faer::MatRef::from_row_major_slice(matrix, d, d);
         let eigen = view.self_adjoint_eigen(Side::Lower).ok()?;
         let eigenvalues: Vec<f64> = (0..d).map(|j| eigen.S()[j]).collect();
@@ -23,7 +23,7 @@ impl Spectrum {
 
     /// Of a secret symmetric matrix, d × d, of Frobenius norm at most `scale`: V diag(w) Vᵀ with ‖AV − V diag(w)‖ ≤ r·`scale` and
     /// ‖VᵀV − I‖ ≤ r, r = [`decomposition_error`], whatever the matrix.
-    pub(crate) fn certified(matrix: &[f64], d: usize, scale: f64) -> Self {
+    pub fn certified(matrix: &[f64], d: usize, scale: f64) -> Self {
         let certificate = 0.5 * decomposition_error(d);
         if let Some(fast) = Self::of(matrix, d)
             && fast.residual(matrix) <= certificate * scale
@@ -50,16 +50,17 @@ impl Spectrum {
     }
 
     /// In ascending order, unless made by [`certified`](Self::certified).
-    pub(crate) fn eigenvalues(&self) -> &[f64] {
+    pub fn eigenvalues(&self) -> &[f64] {
         &self.eigenvalues
     }
 
-    pub(crate) fn smallest(&self) -> f64 {
+    /// The smallest eigenvalue.
+    pub fn smallest(&self) -> f64 {
         self.eigenvalues.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// The diagonal of V diag(f(w)) Vᵀ.
-    pub(crate) fn diagonal(&self, f: impl Fn(f64) -> f64) -> Vec<f64> {
+    pub fn diagonal(&self, f: impl Fn(f64) -> f64) -> Vec<f64> {
         let images: Vec<f64> = self.eigenvalues.iter().map(|w| f(*w)).collect();
         (0..images.len())
             .map(|j| images.iter().enumerate().map(|(k, image)| image * self.vectors[(j, k)].powi(2)).sum())
@@ -67,7 +68,7 @@ impl Spectrum {
     }
 
     /// V diag(f(w)) Vᵀ v.
-    pub(crate) fn apply(&self, f: impl Fn(f64) -> f64, v: &[f64]) -> Vec<f64> {
+    pub fn apply(&self, f: impl Fn(f64) -> f64, v: &[f64]) -> Vec<f64> {
         let column = faer::Col::from_fn(v.len(), |j| v[j]);
         let mut turned = self.vectors.transpose() * &column;
         for (j, w) in self.eigenvalues.iter().enumerate() {
@@ -80,7 +81,7 @@ impl Spectrum {
 
 /// r of [`Spectrum::certified`], relative to the bound on the matrix: 35d² rotations err by 20u each, and what is left beside the
 /// diagonal is below 24d²·u.
-pub(crate) fn decomposition_error(d: usize) -> f64 {
+pub fn decomposition_error(d: usize) -> f64 {
     (35.0 * 20.0 + 24.0) * (d * d) as f64 * UNIT
 }
 
@@ -144,7 +145,7 @@ fn rotation(a: f64, b: f64, c: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimize::synthetic::Lcg;
+    use crate::synthetic::Lcg;
 
     /// Random, of rank one, zero, of equal eigenvalues, graded over 30 decades, a chain.
     fn matrices(d: usize) -> Vec<Vec<f64>> {

@@ -20,7 +20,7 @@ impl Warrant {
     /// Of what rests on both.
     ///
     /// ```
-    /// use dpopt::objective::Warrant;
+    /// use dpopt_objective::objective::Warrant;
     /// assert_eq!(Warrant::Enforced.and(Warrant::Vouched), Warrant::Vouched);
     /// ```
     pub fn and(self, other: Self) -> Self {
@@ -67,7 +67,7 @@ impl Fact {
 ///
 /// ```compile_fail,E0451
 /// // E0451: what is proved is said by the library only
-/// use dpopt::objective::{Facts, Warrant};
+/// use dpopt_objective::objective::{Facts, Warrant};
 /// let forged = Facts { convex: Some(Warrant::Proved), ..Facts::UNKNOWN };
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -103,7 +103,7 @@ impl Facts {
     }
 
     /// G of objectives that are convex and G-Lipschitz; infinite where one of them is not known: no theorem holds then.
-    pub(crate) fn convex_lipschitz(&self) -> f64 {
+    pub fn convex_lipschitz(&self) -> f64 {
         self.lipschitz.filter(|_| self.convex.is_some()).map_or(f64::INFINITY, |l| l.value)
     }
 }

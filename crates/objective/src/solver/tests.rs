@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::loss::Loss;
-use crate::optimize::synthetic::{Lcg, table};
 use crate::records::{Examples, Rows};
+use crate::synthetic::{Lcg, table};
 
 fn solve(examples: &Examples, loss: Loss, lambda: f64, linear: &[f64]) -> (Minimiser, f64) {
     let objective = objective(examples, loss, lambda, linear);
