@@ -317,9 +317,7 @@ fn what_plans_say_of_rows_on_disk_is_true() {
             let options = needed(method).with_if("steps", has_option(method, "steps").then_some(3));
             let options = if name.is_empty() { options } else { options.with(name, value.clone()) };
             let Ok(plan) = choose(&problem, budget(1.0), &options) else { continue };
-            let mut spilled = SpilledExamples::new(data.rows.columns()).unwrap();
-            spilled.append(&data).unwrap();
-            let spilled = Sensitive::new(spilled);
+            let spilled = Sensitive::new(SpilledExamples::of(&data).unwrap());
             let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(1));
             let run = Run::new(&problem, &spilled, &mut curator, &Silent).unwrap();
             let ran = plan.run_spilled(run);

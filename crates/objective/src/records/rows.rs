@@ -178,7 +178,7 @@ impl Rows {
             let size =
                 row.iter().map(|&v| f64::from(v.abs())).sum::<f64>() * (1.0 + (row.len() as f64 + 4.0) * f64::EPSILON);
             if size > max_norm {
-                scale_toward_zero(row, max_norm / size * (1.0 - 2f64.powi(-40)));
+                scale_toward_zero(row, max_norm.max(0.0) / size * (1.0 - 2f64.powi(-40)));
             }
         }
         rows
@@ -330,6 +330,7 @@ mod tests {
             // sums of f32 in f64: exact enough to compare at 1e-12
             let after: f64 = rows.within_l1(max_norm).row(0).1.iter().map(|v| f64::from(v.abs())).sum();
             prop_assert!(after <= max_norm * (1.0 + 1e-14) && after >= before.min(max_norm) * (1.0 - 1e-5));
+            prop_assert!(rows.within_l1(-max_norm).row(0).1.iter().all(|v| *v == 0.0), "no norm is negative");
         }
 
         #[test]

@@ -19,8 +19,14 @@ impl<'a, R: Records> ScaledRecords<'a, R> {
     /// If there is not one scale per feature (a bug of the caller, never of the data).
     pub fn new(records: &'a R, scales: &'a [f64]) -> Self {
         assert_eq!(records.columns(), scales.len(), "one scale per feature");
-        let largest = scales.iter().copied().fold(0.0, f64::max);
-        Self { records, scales, norm_bound: records.norm_bound() * largest }
+        let largest =
+            scales.iter().fold(0.0, |most: f64, s| if s.is_nan() { f64::INFINITY } else { most.max(s.abs()) });
+        // each entry is rounded to f32: by 2^-24 of itself, or by 2^-150 where that is less than f32 tells apart
+        let rounding = (records.columns() as f64).sqrt() * 2f64.powi(-150);
+        let bound = records.norm_bound() * largest * (1.0 + 2f64.powi(-23)) + rounding;
+        // what no f32 holds is infinite; 0·∞ is no bound either
+        let norm_bound = if bound < f64::from(f32::MAX) { bound } else { f64::INFINITY };
+        Self { records, scales, norm_bound }
     }
 }
 
@@ -64,11 +70,11 @@ mod tests {
         rows.push_clipped(&mut [(0, 0.5), (2, -0.25)], 1.0);
         rows.push_zero();
         let examples = Examples { rows, targets: vec![1.0, -1.0] };
-        let mut spilled = SpilledExamples::new(3).unwrap();
-        spilled.append(&examples).unwrap();
+        let spilled = SpilledExamples::of(&examples).unwrap();
         let scales = [4.0, 1.0, 0.5];
         let (memory, disk) = (ScaledRecords::new(&examples, &scales), ScaledRecords::new(&spilled, &scales));
-        assert_eq!((memory.len(), memory.columns(), memory.norm_bound()), (2, 3, 4.0));
+        assert_eq!((memory.len(), memory.columns()), (2, 3));
+        assert!(memory.norm_bound() >= 4.0 && memory.norm_bound() < 4.000_001);
         for i in 0..2 {
             let (mut a, mut b) = (RecordBuffer::default(), RecordBuffer::default());
             assert_eq!(memory.record(i, &mut a).unwrap(), disk.record(i, &mut b).unwrap());
@@ -77,5 +83,20 @@ mod tests {
             memory.record(0, &mut RecordBuffer::default()).unwrap(),
             (&[0u32, 2][..], &[2.0f32, -0.125][..], 1.0)
         );
+    }
+
+    #[test]
+    fn the_norm_bound_holds_for_whatever_scales() {
+        let mut rows = Rows::new(3);
+        rows.push_clipped(&mut [(0, 0.6), (1, 0.3), (2, -0.7)], 1.0);
+        let examples = Examples { rows, targets: vec![1.0] };
+        for scales in [[-10.0; 3], [0.1, -1.0 / 3.0, 3.3], [1e-45; 3], [1e39; 3], [f64::INFINITY; 3], [f64::NAN; 3]] {
+            let scaled = ScaledRecords::new(&examples, &scales);
+            let mut buffer = RecordBuffer::default();
+            let Ok((_, values, _)) = scaled.record(0, &mut buffer);
+            let norm = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+            assert!(norm <= scaled.norm_bound() || scaled.norm_bound() == f64::INFINITY, "{scales:?}");
+        }
+        assert_eq!(ScaledRecords::new(&examples, &[1.0, f64::NAN, 1.0]).norm_bound(), f64::INFINITY);
     }
 }

@@ -140,20 +140,24 @@ pub struct SpilledExamples {
 const ENTRY: usize = 8;
 
 impl SpilledExamples {
-    /// No records yet, `columns` features.
+    /// All of `examples`.
     ///
     /// # Errors
-    /// If the temporary file can't be made.
-    pub fn new(columns: usize) -> io::Result<Self> {
+    /// If the temporary file can't be made or written.
+    pub fn of(examples: &Examples) -> io::Result<Self> {
+        let mut spilled = Self::new(examples.rows.columns())?;
+        spilled.append(examples)?;
+        Ok(spilled)
+    }
+
+    /// No records yet, `columns` features.
+    fn new(columns: usize) -> io::Result<Self> {
         let file = tempfile::tempfile()?;
         Ok(Self { file, offsets: vec![0], targets: Vec::new(), columns, norm_bound: 0.0 })
     }
 
-    /// Appends all of `part`.
-    ///
-    /// # Errors
-    /// If the temporary file can't be written.
-    pub fn append(&mut self, part: &Examples) -> io::Result<()> {
+    /// Appends all of `part`. What failed to is not to be read or appended to again.
+    fn append(&mut self, part: &Examples) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         for i in 0..part.rows.len() {
             let (indices, values) = part.rows.row(i);

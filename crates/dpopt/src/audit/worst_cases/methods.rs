@@ -111,9 +111,7 @@ impl<A: Algorithm> Subject<A> {
     /// Both worlds as rows in temporary files.
     pub(crate) fn spilled(&self) -> std::io::Result<[Sensitive<SpilledExamples>; 2]> {
         let spill = |with: bool| -> std::io::Result<Sensitive<SpilledExamples>> {
-            let mut rows = SpilledExamples::new(self.problem.features)?;
-            rows.append(self.world(with))?;
-            Ok(Sensitive::new(rows))
+            Ok(Sensitive::new(SpilledExamples::of(self.world(with))?))
         };
         Ok([spill(false)?, spill(true)?])
     }
