@@ -4,12 +4,12 @@
 //! summed in wrapping integers: the sensitivity is exact whatever the objective puts, and the order of summation (so the number of
 //! threads) does not matter. A gradient `slope ⊗ row` is clipped through the scalar ‖slope‖·‖row‖ and never materialised.
 
-use super::batch::PoissonBatch;
+use super::batch::{BatchId, PoissonBatch};
 use super::contributions::add_up;
 use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::objective::{Gradient, Objective, Point};
-use crate::records::{RecordSet, Row};
+use crate::records::{ReadError, RecordSet, Row};
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
 use std::convert::Infallible;
@@ -93,7 +93,7 @@ impl<O> Clipped<O> {
     {
         let records = records.expose();
         let Ok(units) = self.add_up(records, x, records.len(), |i| i);
-        Sensitive::new(GridSum { units, grid: self.grid(), clip_norm: self.clip_norm(), batch: None })
+        Sensitive::new(self.grid_sum(units, None))
     }
 
     /// The same over a Poisson batch, which is used up.
@@ -105,8 +105,9 @@ impl<O> Clipped<O> {
         R: RecordSet<Error = Infallible>,
         O: Objective<R>,
     {
-        let Ok(sum) = self.sum_batch_of(records, batch, x);
-        sum
+        let sampled = batch.records();
+        let Ok(units) = self.add_up(records.expose(), x, sampled.len(), |i| sampled[i] as usize);
+        Sensitive::new(self.grid_sum(units, Some(batch.id())))
     }
 
     /// The same for records that may be elsewhere.
@@ -121,13 +122,17 @@ impl<O> Clipped<O> {
         records: &Sensitive<R>,
         batch: PoissonBatch,
         x: &[f64],
-    ) -> Result<Sensitive<GridSum>, R::Error>
+    ) -> Result<Sensitive<GridSum>, ReadError>
     where
         O: Objective<R>,
     {
         let sampled = batch.records();
-        let units = self.add_up(records.expose(), x, sampled.len(), |i| sampled[i] as usize)?;
-        Ok(Sensitive::new(GridSum { units, grid: self.grid(), clip_norm: self.clip_norm(), batch: Some(batch.id()) }))
+        let units = self.add_up(records.expose(), x, sampled.len(), |i| sampled[i] as usize).map_err(Into::into)?;
+        Ok(Sensitive::new(self.grid_sum(units, Some(batch.id()))))
+    }
+
+    fn grid_sum(&self, units: Vec<i64>, batch: Option<BatchId>) -> GridSum {
+        GridSum { units, grid: self.grid(), clip_norm: self.clip_norm(), batch }
     }
 
     /// The integer sum over a range of records.

@@ -164,7 +164,7 @@ impl Curator {
 
     /// What post-processing of releases came to. Outside of the kernel nothing sensitive can be read, so whatever a method computes
     /// there is post-processing, by type.
-    pub fn answer<T>(&self, value: T) -> Released<T> {
+    pub(crate) fn answer<T>(&self, value: T) -> Released<T> {
         Released::new(value)
     }
 

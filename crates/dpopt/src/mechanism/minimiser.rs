@@ -256,8 +256,9 @@ pub(crate) struct LaplaceMinimiser {
     pub(crate) objective: Linear,
     /// s of a row.
     pub(crate) nonzeros: usize,
-    /// Public number of records; `None` where it is protected.
-    pub(crate) records: Option<u64>,
+    /// Number of records; not looked at where it is protected.
+    pub(crate) records: u64,
+    pub(crate) relation: Relation,
     /// λ of the sum objective.
     pub(crate) regularization: f64,
     /// τ: certified norm of the gradient at the answer, and the steps within which it is reached.
@@ -275,9 +276,14 @@ impl LaplaceMinimiser {
         (self.nonzeros.max(1) as f64).sqrt() * self.objective.row_norm()
     }
 
+    /// The number of records, where it is public.
+    fn counted(&self) -> Option<u64> {
+        (self.relation != Relation::AddOrRemove).then_some(self.records)
+    }
+
     /// What the sensitivity depends on.
     fn reach(&self) -> MinimiserReach {
-        MinimiserReach::of(&self.objective, self.nonzeros, self.records)
+        MinimiserReach::of(&self.objective, self.nonzeros, self.counted())
     }
 
     /// How far one record's presence moves the rounded answer: each world's moves by at most h/2 per coordinate.
@@ -301,13 +307,18 @@ impl Mechanism for LaplaceMinimiser {
         SamplerError::fine(self.objective.weights() as f64).total_variation()
     }
 
+    /// The bound in l1 norm counts the records that two neighbours share.
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
+    }
+
     fn label(&self) -> &'static str {
         "regularised minimiser"
     }
 
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         made_for(&self.objective, input)?;
-        let planned = self.records.is_none_or(|n| n == input.rows.len() as u64);
+        let planned = self.counted().is_none_or(|n| n == input.rows.len() as u64);
         if planned { Ok(()) } else { Err(CuratorError::Shape) }
     }
 

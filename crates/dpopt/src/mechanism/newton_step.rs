@@ -61,6 +61,16 @@ impl NewtonFacts {
         sum + decomposition_error(d) * 3.0 * (bound + lambda) + 4.0 * d as f64 * UNIT * lambda
     }
 
+    /// Whether the bound covers what the machine does: λ0 is positive, and for [`Inverse::Add`] so large that the factor is sure to exist
+    /// and refinement to converge; neither may fail for some data only.
+    pub(crate) fn are_proved(&self) -> bool {
+        let (d, lambda) = (self.objective.features() as f64, self.regularization);
+        let digits = (1e3 * d).max(40.0 * d * d) * UNIT;
+        let factored = digits * (self.matrix_bound() + lambda) <= 0.1 * lambda && self.matrix_error() <= 0.01 * lambda;
+        let logistic = matches!(self.objective.loss(), Loss::Logistic { .. });
+        logistic && lambda > 0.0 && lambda.is_finite() && (self.inverse == Inverse::Clip || factored)
+    }
+
     /// (Sensitivity of a step over ‖g̃‖ as one record's share under the relation, residual of the solver over ‖g̃‖.)
     pub(crate) fn sensitivity(&self) -> (f64, f64) {
         let (beta, lambda, matrix_error) = (self.curvature(), self.regularization, self.matrix_error());
@@ -172,8 +182,11 @@ impl Mechanism for NewtonStep<'_> {
     fn check(&self, input: &Examples) -> Result<(), CuratorError> {
         made_for(&self.facts.objective, input)?;
         let d = self.facts.objective.weights();
-        let proved = matches!(self.facts.objective.loss(), Loss::Logistic { .. });
-        if proved && self.gradient.len() == d && self.theta.len() == d { Ok(()) } else { Err(CuratorError::Shape) }
+        let counted = self.facts.relation == Relation::AddOrRemove || input.rows.len() as u64 <= self.facts.most_rows;
+        let size = norm(self.gradient);
+        let proved = self.facts.are_proved() && size > 0.0 && size.is_finite();
+        let shaped = self.gradient.len() == d && self.theta.len() == d;
+        if counted && proved && shaped { Ok(()) } else { Err(CuratorError::Shape) }
     }
 
     fn numbers(output: &Vec<f64>) -> Option<&[f64]> {

@@ -28,12 +28,12 @@ use std::marker::PhantomData;
 /// use dpopt::privacy::{Budget, Neighbours, Relation, certify};
 /// use dpopt::Sensitive;
 ///
-/// // the median of numbers in [0, 1]: Σ|x − a|, convex and 1-Lipschitz. Whatever a record holds, it is moved into the range first
-/// let within = |a: f64| if a.is_nan() { 0.5 } else { a.clamp(0.0, 1.0) };
+/// // the median of numbers in [0, 1]: Σ|x − a|, convex and 1-Lipschitz. Whatever a record holds is moved into the range first; what
+/// // is no number contributes nothing
 /// let distances = Closures::new(
 ///     1,
-///     move |x: &[f64], a: &f64| (x[0] - within(*a)).abs(),
-///     move |x: &[f64], a: &f64, g: &mut [f64]| g[0] = (x[0] - within(*a)).signum(),
+///     |x: &[f64], a: &f64| (x[0] - a.clamp(0.0, 1.0)).abs(),
+///     |x: &[f64], a: &f64, g: &mut [f64]| g[0] = (x[0] - a.clamp(0.0, 1.0)).signum(),
 /// )
 /// .with_facts(Facts::convex_and_lipschitz_on_my_word(1.0));
 /// let records = Sensitive::new(vec![0.2, 0.3, 0.9]);
@@ -67,7 +67,7 @@ pub struct Tempered {
     /// Public.
     pub centre: Vec<f64>,
     /// **The caller vouches**, for every record and every point within [`radius`](ObjectiveDraw::radius) of the centre: the computed
-    /// value and each entry of the computed gradient are within this of exact ones.
+    /// value and each entry of the computed gradient are within this of exact ones, and the value is at most 2^52 times this.
     pub rounding: f64,
     /// Total variation that the draw may be from the exact law, all counted: the chain, roundings, escapes.
     pub total_variation: f64,
@@ -101,7 +101,11 @@ impl Certified {
         if !(usable(m) && usable(pull) && usable(tau) && usable(d) && *rounding >= 0.0) {
             return None;
         }
-        let far = centre.iter().fold(0.0f64, |most, c| most.max(c.abs()));
+        // `max` would pass over a centre that is no number
+        let far = centre.iter().map(|c| c.abs()).sum::<f64>();
+        if !far.is_finite() {
+            return None;
+        }
         let start_distance = pull / m;
         // ‖X − x*‖ exceeds √(d/m) + t with probability at most e^(−mt²/2)
         let escape = 0.01 * tau;
@@ -114,7 +118,8 @@ impl Certified {
         }
         // the nearest grid point, and centre + v rounded once; references lie within 2V
         let moved = |reach: f64| (0.5 * grid * (1.0 + 1e-12) + U * (far + reach)) * d.sqrt();
-        let off = |reach: f64| beta * n * rounding * (1.0 + n * U) + pull * moved(reach);
+        // values are at most ρ·2^52, so that their compensated sum is off by (2 + n²u)·nρ more
+        let off = |reach: f64| beta * n * rounding * (3.0 + n * n * U) + pull * moved(reach);
         let oscillation = off(radius);
         // a computed tangent over at most 4V: entries of the gradient are off, and their sum over n records is rounded
         let tangent = 4.0 * radius * d.sqrt() * (beta * n * rounding + pull * (n + 64.0) * U);
@@ -172,7 +177,7 @@ impl<R: RecordSet<Error = Infallible>, O: Objective<R>> ObjectiveDraw<O, R> {
         self.certified.total_variation
     }
 
-    /// V: points farther from the centre than 2V + ‖centre‖ are never asked about, with the certified probability.
+    /// So far from the centre points are asked about, but for a probability that is counted.
     pub fn radius(&self) -> f64 {
         2.0 * self.certified.radius
     }

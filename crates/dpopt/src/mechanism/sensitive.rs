@@ -54,7 +54,7 @@ impl<T> Released<T> {
     }
 
     /// Several together.
-    pub fn all(each: impl IntoIterator<Item = Self>) -> Released<Vec<T>> {
+    pub(crate) fn all(each: impl IntoIterator<Item = Self>) -> Released<Vec<T>> {
         Released(each.into_iter().map(Self::into_inner).collect())
     }
 

@@ -14,7 +14,7 @@ use crate::mechanism::{Clipped, Gaussian, Inverse, NewtonFacts, NewtonStep};
 use crate::optimize::options::Said;
 use crate::optimize::options::common::{REGULARIZATION, STEPS};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use crate::solver::{UNIT, norm};
+use crate::solver::norm;
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -100,12 +100,7 @@ impl Algorithm for NoisyNewton {
             }
         };
         let facts = self.facts(problem, regularization);
-        let most = facts.matrix_bound();
-        let digits = (1e3 * d as f64).max(40.0 * (d * d) as f64) * UNIT;
-        if self.inverse == Inverse::Add
-            && (digits * (most + regularization) > 0.1 * regularization || facts.matrix_error() > 0.01 * regularization)
-        {
-            // the factor would not be sure to exist, nor refinement below to converge, and neither may fail for some data only
+        if !facts.are_proved() {
             return Err(NotApplicable::Option("the regularization is too small for this many rows; raise it".into()));
         }
         // half of μ² to gradients, half to steps: all multipliers are equal

@@ -276,7 +276,8 @@ impl Algorithm for SparseOutputPerturbation {
                 let mechanism = LaplaceMinimiser {
                     objective,
                     nonzeros: problem.nonzeros,
-                    records: counted(problem),
+                    records: problem.rows,
+                    relation: problem.relation(),
                     regularization: s.regularization,
                     accuracy,
                     noise_multiplier: s.noise_multiplier,

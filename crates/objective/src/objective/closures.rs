@@ -33,9 +33,9 @@ impl<V, G> Closures<V, G> {
         Self { dimension, value, gradient, facts: Facts::UNKNOWN }
     }
 
-    /// With what is known of them.
+    /// With what the caller vouches for: whatever the facts were of, of these functions nothing is proved.
     pub fn with_facts(self, facts: Facts) -> Self {
-        Self { facts, ..self }
+        Self { facts: facts.on_my_word(), ..self }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::audit::statistics::Claim;
 use crate::audit::statistics::laws::ks_p_value;
 use crate::audit::worst_cases::indicator;
 use crate::mechanism::ClippedVectors;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use dpopt_noise::{
     Descending, DiscreteGaussian, DiscreteLaplace, Grid, Norm, Quantizer, RoundedGaussian, RoundedLaplace,
 };
@@ -235,7 +235,7 @@ fn shipped_sum(values: &[f64], clip: f64) -> Result<i64, String> {
     let sum = ClippedVectors::new(clip, Grid::new(0))
         .map_err(|e| e.to_string())?
         .sum(values.len(), 1, |i, out| out.push(values[i]));
-    Ok(planted::made_up(&sum).units()[0])
+    Ok(past_the_curator::made_up(&sum).units()[0])
 }
 
 fn sum_order(code: Code) -> Result<(), String> {

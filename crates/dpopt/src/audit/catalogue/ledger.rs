@@ -4,7 +4,7 @@ use super::Source::Altered;
 use super::{Code, PlantedBug};
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::mechanism::{Blocks, Clipped, Curator, CuratorError, Gaussian, Interactive, Mechanism};
 use crate::objective::Linear;
 use dpopt_noise::{Grid, NoiseSource};
@@ -85,7 +85,7 @@ fn releases(code: Code, sampling: Option<f64>) -> Result<(), String> {
             let released = match code {
                 Code::Correct => curator.release(&mechanism, &sum).is_ok(),
                 // around the curator: the mechanism itself never refuses
-                Code::Planted => planted::unchecked(&mechanism, &sum, &mut source).is_ok(),
+                Code::Planted => past_the_curator::unchecked(&mechanism, &sum, &mut source).is_ok(),
             };
             out += u32::from(released);
         }
@@ -107,7 +107,7 @@ fn wrong_clip(code: Code) -> Result<(), String> {
     let mut curator = Curator::for_event(&Event::gaussian(1.0), NoiseSource::insecure(1));
     let released = match code {
         Code::Correct => curator.release(&mechanism, &sum).is_ok(),
-        Code::Planted => planted::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).is_ok(),
+        Code::Planted => past_the_curator::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).is_ok(),
     };
     if released { Err("a sum of sensitivity 2C left with noise for C".into()) } else { Ok(()) }
 }
@@ -125,7 +125,7 @@ fn block_of_others(code: Code) -> Result<(), String> {
         let sum = gradient.sum(&data, &[0.0]);
         let out = match code {
             Code::Correct => open[1].release(&mechanism, &sum).map(drop),
-            Code::Planted => planted::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).map(drop),
+            Code::Planted => past_the_curator::unchecked(&mechanism, &sum, &mut NoiseSource::insecure(1)).map(drop),
         };
         Ok(out.is_ok())
     };
@@ -144,7 +144,8 @@ fn inexact(code: Code) -> Result<(), String> {
         let gradient = Clipped::new(Linear::new(Loss::Absolute, 1, 1.0), 0.5, grid).map_err(text)?;
         let mechanism = Gaussian::new(1.0, 0.5, grid, 1, "gradient sum");
         let sum = gradient.sum(&data, &[0.0]);
-        let twice = mechanism.event().self_composed(2).approximate(mechanism.sampler_error(planted::made_up(&sum)));
+        let twice =
+            mechanism.event().self_composed(2).approximate(mechanism.sampler_error(past_the_curator::made_up(&sum)));
         let terms =
             Neighbours::of_records(Relation::ZeroOut).within(Budget::new(9.0, 1e-5).map_err(|e| e.to_string())?);
         let certificate = certify(&twice, terms).map_err(|e| e.to_string())?;

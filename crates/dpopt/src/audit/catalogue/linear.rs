@@ -8,7 +8,7 @@ use crate::audit::worst_cases::methods::{Subject, alone, crowd, gradient, proble
 use crate::audit::worst_cases::{Logistic, indicator};
 use crate::loss::Loss;
 use crate::mechanism::Mechanism;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::objective::Linear;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
@@ -184,7 +184,7 @@ const FLAT: f64 = 0.01;
 fn certified_tolerance(with: bool) -> f64 {
     let [without, alone] = alone(1);
     let world = if with { alone } else { without };
-    let examples = planted::made_up(&world);
+    let examples = past_the_curator::made_up(&world);
     let objective = RegularizedSum::of(examples, &Linear::new(LOGISTIC, 1, 1.0), (FLAT, &[0.0]), 1.0);
     if minimise(&objective, Accuracy { tolerance: TOLERANCE, steps: 10_000 }).certified_norm <= TOLERANCE {
         TOLERANCE

@@ -12,7 +12,7 @@ use crate::audit::worst_cases::methods::{
 };
 use crate::audit::worst_cases::sums::canaries;
 use crate::loss::Loss;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::objective::Linear;
 use crate::optimize::{
     Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
@@ -104,7 +104,7 @@ fn newton(
     worlds: [Sensitive<Examples>; 2],
 ) -> LibraryAudit {
     let algorithm = NoisyNewton { steps: Some(steps), regularization: Some(2.5), inverse };
-    let rows = planted::made_up(&worlds[0]).targets.len();
+    let rows = past_the_curator::made_up(&worlds[0]).targets.len();
     let subject = Subject::new(algorithm, problem(rows, 1, LOGISTIC), BUDGET, worlds);
     let reach = if steps == 1 { newton_reach(&subject) } else { Reach::Unknown };
     let audit = row(text, subject, (BUDGET.1, 2 * TIGHT_RUNS), |subject, schedule, view| {

@@ -3,7 +3,7 @@
 
 use crate::Sensitive;
 use crate::audit::draws::Draws;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::mechanism::{Curator, LabelSelection, Level, Mechanism, Quantiles, RangeEnd};
 use crate::records::{BelowCounts, quantile_grid};
 use dpopt_noise::NoiseSource;
@@ -121,7 +121,7 @@ impl LowEnd {
     /// The largest loss of the pair.
     pub(crate) fn loss(&self) -> f64 {
         let [a, b] = [0, 1].map(|w| {
-            let counts = planted::made_up(&self.counts[w]);
+            let counts = past_the_curator::made_up(&self.counts[w]);
             self.mechanism.scores(&counts.below[0], counts.values[0])
         });
         largest_loss(0.5 * self.epsilon / Level::OF as f64, [&a, &b])
@@ -158,7 +158,7 @@ impl RareLabel {
 
     /// The same without the noise on the counts: a planted bug.
     pub(crate) fn run_without_noise(&self, with: bool) -> f64 {
-        let shown = planted::made_up(&self.counts[usize::from(with)])
+        let shown = past_the_curator::made_up(&self.counts[usize::from(with)])
             .values()
             .filter(|&&c| c as i64 >= self.plan.threshold() - 1);
         super::indicator(shown.count() == 3)

@@ -3,7 +3,7 @@
 use crate::Sensitive;
 use crate::loss::Loss;
 use crate::loss::embedding::{Embedding, Towers};
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::objective::{Embedded, Objective};
 use crate::optimize::{DescentSchedule, SelectionSchedule};
 use crate::records::{Examples, Rows};
@@ -35,7 +35,7 @@ pub(crate) fn direction(model: &Embedding, features: usize, loss: Loss) -> Vec<f
     let objective = Embedded::new(model.clone(), loss, features, 1.0, 0);
     let unmoved = vec![0.0; objective.length()];
     let (mut direction, mut scratch) = (unmoved.clone(), Default::default());
-    let Ok(gradient) = objective.gradient(&mut &unmoved[..], planted::made_up(&world), 0, &mut scratch);
+    let Ok(gradient) = objective.gradient(&mut &unmoved[..], past_the_curator::made_up(&world), 0, &mut scratch);
     gradient.add_to(&mut direction);
     let norm = crate::geometry::norm(&direction);
     direction.iter_mut().for_each(|g| *g /= norm);

@@ -5,7 +5,7 @@ use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::loss::Loss;
 use crate::mechanism::Curator;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run};
 use crate::plan::{Plan, Problem};
 use crate::progress::Silent;
@@ -88,7 +88,7 @@ impl<A: Algorithm> Subject<A> {
 
     /// The data of one world.
     pub(crate) fn world(&self, with: bool) -> &Examples {
-        planted::made_up(&self.worlds[usize::from(with)])
+        past_the_curator::made_up(&self.worlds[usize::from(with)])
     }
 
     /// One run on one world, reduced to a number; NaN if it is refused.

@@ -3,7 +3,7 @@
 use super::sums::canaries;
 use crate::Sensitive;
 use crate::loss::Loss;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::mechanism::{
     Curator, CuratorError, FeaturePick, FeatureScores, Mechanism, PeelingLaw, SparseVector, VertexFacts,
 };
@@ -52,7 +52,7 @@ pub(crate) fn picks(
     seed: u64,
 ) -> Result<f64, CuratorError> {
     let facts = VertexFacts { loss: Loss::Absolute, clip_norm: entry, epsilon, relation: Relation::ZeroOut };
-    let pick = FeaturePick { law, facts, dimension: planted::made_up(data).rows.columns() as u64 };
+    let pick = FeaturePick { law, facts, dimension: past_the_curator::made_up(data).rows.columns() as u64 };
     let mut curator = Curator::for_event(&pick.event().self_composed(picked), NoiseSource::insecure(seed));
     let mut scores = FeatureScores::new(data, facts, &SparseVector::default(), None)?;
     let mut seen = 0.0;

@@ -4,7 +4,7 @@
 use crate::Sensitive;
 use crate::audit::draws::Draws;
 use crate::loss::Loss;
-use crate::mechanism::planted;
+use crate::mechanism::past_the_curator;
 use crate::mechanism::{
     BatchGradients, Clipped, Curator, Mechanism, ProjectedGradients, Projection, SketchedGaussian, SparseClip,
     SparseSum, SparseSummer,
@@ -133,7 +133,7 @@ impl Sketches {
     pub(crate) fn one(&self, with: bool, draws: &mut Draws) -> f64 {
         let mut source = NoiseSource::insecure(draws.word());
         let released =
-            self.sum(with, 0).and_then(|sum| self.mechanism.sketch(planted::made_up(&sum), &mut source).ok());
+            self.sum(with, 0).and_then(|sum| self.mechanism.sketch(past_the_curator::made_up(&sum), &mut source).ok());
         released.map_or(f64::NAN, |(sketch, noisy)| self.log_ratio(&sketch, &noisy, 0))
     }
 
@@ -151,8 +151,10 @@ impl Sketches {
             let second =
                 if fresh { self.mechanism.matrix(&mut source.stream(Purpose::Sampling, 0)).ok()? } else { first };
             let sum = self.sum(with, longest as u32)?;
-            let noisy =
-                self.mechanism.through(&second, planted::made_up(&sum), &mut source.stream(Purpose::Noise, 0)).ok()?;
+            let noisy = self
+                .mechanism
+                .through(&second, past_the_curator::made_up(&sum), &mut source.stream(Purpose::Noise, 0))
+                .ok()?;
             Some(self.log_ratio(&second, &noisy, longest))
         };
         run().unwrap_or(f64::NAN)

@@ -130,7 +130,7 @@ fn noise_has_the_shape_of_the_ellipsoid() {
     for _ in 0..draws {
         let scaled = sensitive.in_units(&scales);
         let batch = curator.poisson_sample(1, 1.0).unwrap();
-        let sum = gradient.sum_batch_of(&scaled, batch, &units.weights(&vec![0.3; d])).unwrap_or_else(|e| match e {});
+        let sum = gradient.sum_batch(&scaled, batch, &units.weights(&vec![0.3; d]));
         let noisy = curator.release(&mechanism, &sum).unwrap().into_inner();
         units.gradient(noisy, s.descent.noise_std).iter().zip(&mut sums).for_each(|(g, s)| *s += g * g);
     }

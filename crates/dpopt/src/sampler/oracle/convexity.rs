@@ -91,14 +91,15 @@ impl Convexity {
             let cell: Vec<f64> = proposal.iter().map(|x| x.on_grid(prox.grid)).collect();
             tally.values += 1;
             let gap = self.gap(prox, &proposal, &cell, &w, &g, at_reference);
-            if gap < 0.0 || gap.is_nan() {
+            let inside = prox.domain.admits(&proposal);
+            // outside nothing is known of the arithmetic
+            if inside && (gap < 0.0 || gap.is_nan()) {
                 tally.not_convex = true;
             }
             // no proposal is ever accepted against what is no number
-            if gap.is_nan() && !self.constant_time {
+            if inside && gap.is_nan() && !self.constant_time {
                 return Err(Exhausted);
             }
-            let inside = prox.domain.admits(&proposal);
             let heads = stream.bernoulli_exp(gap) && inside;
             if heads && !accepted {
                 accepted = true;
