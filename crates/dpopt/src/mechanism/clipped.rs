@@ -5,7 +5,7 @@
 //! threads) does not matter. A gradient `slope ⊗ row` is clipped through the scalar ‖slope‖·‖row‖ and never materialised.
 
 use super::batch::{BatchId, PoissonBatch};
-use super::contributions::add_up;
+use super::contributions::{add_up, merge_equal};
 use super::grid_sum::GridSum;
 use crate::Sensitive;
 use crate::objective::{Gradient, Objective, Point};
@@ -275,15 +275,7 @@ impl<O> Clipped<O> {
         }
         let mut entries: Vec<(usize, f64)> = places.iter().copied().zip(values.iter().copied()).collect();
         entries.retain(|entry| entry.0 < dimension && entry.1.is_finite());
-        // stable, so that the sum of equal places does not depend on the sorting algorithm
-        entries.sort_by_key(|entry| entry.0);
-        entries.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 += next.1;
-            }
-            same
-        });
+        merge_equal(&mut entries, |a, b| a + b);
         let mut values: Vec<f64> = entries.iter().map(|entry| entry.1).collect();
         self.add_vector(entries.iter().map(|entry| entry.0), &mut values, units, weights);
     }
@@ -391,14 +383,7 @@ impl<P> Touched<P> {
 
     /// By place, equal ones added up.
     fn merge(&mut self) {
-        self.entries.sort_unstable_by_key(|entry| entry.0);
-        self.entries.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 = kept.1.wrapping_add(next.1);
-            }
-            same
-        });
+        merge_equal(&mut self.entries, i64::wrapping_add);
         self.merged = self.entries.len();
     }
 }

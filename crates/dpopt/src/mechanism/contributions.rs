@@ -11,6 +11,18 @@ pub(super) fn merge(a: &mut [i64], b: &[i64]) {
     a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(*y));
 }
 
+/// Entries by key, those of equal keys made one. Stable, so that a sum of floats does not depend on the sorting algorithm.
+pub(super) fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum: impl Fn(V, V) -> V) {
+    entries.sort_by_key(|entry| entry.0);
+    entries.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = sum(kept.1, next.1);
+        }
+        same
+    });
+}
+
 /// Σ over `count` records of vectors of `width` integers: `part` adds up a range of them. Ranges begin at multiples of `grain`,
 /// which is worth a thread's while; there is about one per thread.
 ///

@@ -5,6 +5,7 @@
 //! at least as well as the truth, which is all that the error bound uses.
 
 use super::Projection;
+use super::contributions::merge_equal;
 use dpopt_noise::{Grid, SKETCH_EXPONENT, Sketch, project_l1_l2_dense};
 use rayon::prelude::*;
 
@@ -116,14 +117,7 @@ fn combined(a: &[f64], c: f64, b: &[f64]) -> Vec<f64> {
 /// a − b for sparse vectors by increasing index.
 fn difference(a: &[(u64, f64)], b: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let mut out: Vec<(u64, f64)> = a.iter().copied().chain(b.iter().map(|&(j, v)| (j, -v))).collect();
-    out.sort_by_key(|entry| entry.0);
-    out.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
-        }
-        same
-    });
+    merge_equal(&mut out, |a, b| a + b);
     out
 }
 

@@ -201,3 +201,86 @@ impl Mechanism for NewtonStep<'_> {
         Ok(units.into_iter().map(|u| grid.to_f64(u)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sensitive;
+    use crate::mechanism::{Curator, LaplaceMinimiser};
+    use crate::records::Rows;
+    use crate::solver::Accuracy;
+    use dpopt_privacy::{Budget, Neighbours, certify};
+
+    fn examples(n: usize) -> Sensitive<Examples> {
+        let mut rows = Rows::new(2);
+        (0..n).for_each(|_| rows.push_clipped(&mut [(0, 0.6), (1, 0.8)], 1.0));
+        Sensitive::new(Examples { rows, targets: vec![1.0; n] })
+    }
+
+    fn released<M: Mechanism<Input = Examples>>(mechanism: &M, under: Relation, n: usize) -> Result<(), CuratorError> {
+        let terms = Neighbours::of_records(under).within(Budget::new(50.0, 1e-5).unwrap());
+        let event = SamplerError::rounded(2.0).on(mechanism.event());
+        let mut curator = Curator::new(&certify(&event, terms).unwrap(), NoiseSource::insecure(1));
+        curator.release(mechanism, &examples(n)).map(drop)
+    }
+
+    #[test]
+    fn a_step_is_refused_where_its_bound_is_not_proved() {
+        let logistic = Loss::Logistic { shift: 0.0 };
+        let facts = NewtonFacts {
+            objective: Linear::new(logistic, 2, 1.0),
+            most_rows: 5,
+            relation: Relation::ZeroOut,
+            regularization: 1.0,
+            inverse: Inverse::Clip,
+        };
+        let of = |facts: NewtonFacts, gradient: &[f64], n: usize| {
+            let step = NewtonStep { facts, theta: &[0.0, 0.0], gradient, noise_multiplier: 3.0 };
+            released(&step, Relation::ZeroOut, n)
+        };
+        let g = [0.5, -1.0];
+        assert_eq!(of(facts, &g, 5), Ok(()));
+        assert_eq!(of(NewtonFacts { inverse: Inverse::Add, ..facts }, &g, 5), Ok(()));
+        // more rows than the rounding was bounded for; a step from nothing; no curvature, or less than none
+        assert_eq!(of(facts, &g, 6), Err(CuratorError::Shape));
+        for g in [&[0.0, 0.0][..], &[f64::NAN, 1.0], &[f64::INFINITY, 1.0], &[1.0]] {
+            assert_eq!(of(facts, g, 5), Err(CuratorError::Shape), "{g:?}");
+        }
+        for regularization in [-1.0, 0.0, f64::NAN] {
+            assert_eq!(of(NewtonFacts { regularization, ..facts }, &g, 5), Err(CuratorError::Shape));
+        }
+        // so little that the factor is not sure to exist; a loss without the theorem; longer rows than the facts are about
+        let flat = NewtonFacts { inverse: Inverse::Add, regularization: 1e-14, ..facts };
+        let squared = NewtonFacts { objective: facts.objective.with_loss(Loss::Squared), ..facts };
+        assert_eq!(of(flat, &g, 5), Err(CuratorError::Shape));
+        assert_eq!(of(squared, &g, 5), Err(CuratorError::Shape));
+        let short = NewtonFacts { objective: Linear::new(logistic, 2, 0.5), ..facts };
+        assert!(matches!(of(short, &g, 5), Err(CuratorError::Sensitivity { .. })));
+        let step = NewtonStep { facts, theta: &[0.0, 0.0], gradient: &g, noise_multiplier: 3.0 };
+        assert!(matches!(released(&step, Relation::ReplaceOne, 5), Err(CuratorError::OtherRelation { .. })));
+    }
+
+    #[test]
+    fn a_minimiser_in_l1_norm_is_for_its_relation_and_number_of_records() {
+        let mechanism = |relation| LaplaceMinimiser {
+            objective: Linear::new(Loss::Logistic { shift: 0.0 }, 2, 1.0),
+            nonzeros: 1,
+            records: 5,
+            relation,
+            regularization: 10.0,
+            accuracy: Accuracy { tolerance: 1e-6, steps: 1000 },
+            noise_multiplier: 3.0,
+            grid: Grid::new(-30),
+            target_bound: 1.0,
+        };
+        assert_eq!(released(&mechanism(Relation::ZeroOut), Relation::ZeroOut, 5), Ok(()));
+        assert_eq!(released(&mechanism(Relation::ZeroOut), Relation::ZeroOut, 4), Err(CuratorError::Shape));
+        // under add-or-remove the number is protected: neither looked at nor counted on
+        assert_eq!(released(&mechanism(Relation::AddOrRemove), Relation::AddOrRemove, 4), Ok(()));
+        assert!(mechanism(Relation::AddOrRemove).sensitivity() > mechanism(Relation::ZeroOut).sensitivity());
+        for other in [Relation::ReplaceOne, Relation::AddOrRemove] {
+            let refused = released(&mechanism(Relation::ZeroOut), other, 5);
+            assert!(matches!(refused, Err(CuratorError::OtherRelation { .. })), "{refused:?}");
+        }
+    }
+}

@@ -53,11 +53,6 @@ impl<T> Released<T> {
         Self(value)
     }
 
-    /// Several together.
-    pub(crate) fn all(each: impl IntoIterator<Item = Self>) -> Released<Vec<T>> {
-        Released(each.into_iter().map(Self::into_inner).collect())
-    }
-
     /// Reads the value.
     pub fn get(&self) -> &T {
         &self.0

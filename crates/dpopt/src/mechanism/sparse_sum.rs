@@ -4,6 +4,7 @@
 //! grid. The noisy sum is projected on the set in which the sum is known to lie: post-processing, and because only what
 //! exceeds a threshold is left of it, Gaussian noise of coordinates that no record touches need not be drawn one by one.
 
+use super::contributions::merge_equal;
 use super::door::{Mechanism, sealed};
 use crate::Sensitive;
 use crate::refused::CuratorError;
@@ -181,15 +182,7 @@ impl SparseSummer {
 
 /// Sorts by index and adds up equal indices.
 fn merge(entries: &mut Vec<(u32, f64)>) {
-    // stable, so that the sum of equal indices does not depend on the sorting algorithm
-    entries.sort_by_key(|entry| entry.0);
-    entries.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
-        }
-        same
-    });
+    merge_equal(entries, |a, b| a + b);
     for entry in entries {
         if !entry.1.is_finite() {
             entry.1 = 0.0;

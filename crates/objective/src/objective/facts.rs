@@ -29,7 +29,7 @@ impl Warrant {
 }
 
 /// A bound with its warrant. Only this library says that something is enforced or proved; whoever writes an objective of their own
-/// can vouch, or tell what is public.
+/// vouches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fact {
     value: f64,

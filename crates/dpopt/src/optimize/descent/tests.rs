@@ -3,11 +3,13 @@
 use super::*;
 use crate::Sensitive;
 use crate::mechanism::{Clipped, Curator, CuratorError};
+use crate::objective::{Gradient, Linear, Objective, Point};
 use crate::optimize::{Algorithm, Run};
 use crate::progress::Silent;
-use crate::records::{Examples, Rows};
+use crate::records::{Examples, Row, Rows};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::{Neighbours, Relation};
+use std::convert::Infallible;
 
 const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -230,4 +232,82 @@ fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     // Σ of factors (8 + … + 1)/64 = 9/16
     let ratio = linear.schedule.learning_rate / constant.schedule.learning_rate;
     assert!((ratio - 16.0 / 9.0).abs() < 1e-9, "{ratio}");
+}
+
+/// Linear models by another road: coordinates are read one by one, never scored, and the gradient is put as an outer product.
+struct ByReads {
+    linear: Linear,
+    lines: usize,
+}
+
+impl Objective<Examples> for ByReads {
+    type Scratch = Vec<f64>;
+    const LOCAL: bool = true;
+
+    fn dimension(&self) -> usize {
+        self.linear.weights()
+    }
+
+    fn lines(&self) -> usize {
+        self.lines
+    }
+
+    fn describes(&self, examples: &Examples) -> bool {
+        Objective::describes(&self.linear, examples)
+    }
+
+    fn value(&self, _: &[f64], _: &Examples, _: usize, _: &mut Vec<f64>) -> Result<f64, Infallible> {
+        Ok(0.0)
+    }
+
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        examples: &'a Examples,
+        i: usize,
+        slope: &'a mut Vec<f64>,
+    ) -> Result<Gradient<'a>, Infallible> {
+        let (columns, values) = examples.rows.row(i);
+        let (loss, width) = (self.linear.loss(), self.linear.features());
+        let Some(target) = loss.usable_target(f64::from(examples.targets[i]), 1.0) else { return Ok(Gradient::Zero) };
+        let mut score = |line: usize| -> f64 {
+            columns.iter().zip(values).map(|(&j, &v)| f64::from(v) * x.read(line * width + j as usize)).sum()
+        };
+        let scores: Vec<f64> = (0..loss.outputs()).map(&mut score).collect();
+        slope.clear();
+        slope.resize(scores.len(), 0.0);
+        loss.slope(&scores, target, slope);
+        Ok(Row::new(columns, values).map_or(Gradient::Zero, |row| Gradient::Outer { slope, width, row }))
+    }
+}
+
+#[test]
+fn deferred_noise_takes_any_local_objective_and_refuses_what_it_is_not_made_for() {
+    for loss in [LOGISTIC, Loss::Softmax { classes: 3 }] {
+        let examples = sparse_table(400, 2_001, 2);
+        let problem = problem(&examples, loss);
+        let sgd = NoisySgd { lazy: Some(true), ..NoisySgd::default() };
+        let plan = sgd.plan(&problem, Budget::new(4.0, 1e-6).unwrap()).unwrap();
+        let (schedule, data) = (&plan.schedule, Sensitive::new(examples));
+        let (grid, linear) = (Grid::new(schedule.grid_exponent), problem.objective());
+        let curator = || Curator::new(&plan.summary.certificate, NoiseSource::insecure(3));
+        let clipped = Clipped::new(linear, schedule.clip_norm, grid).unwrap();
+        let fused = curator().release(&lazy::mechanism(schedule, &problem, clipped, &Silent), &data).unwrap();
+        let released = |linear: Linear, lines: usize| {
+            let clipped = Clipped::new(ByReads { linear, lines }, schedule.clip_norm, grid).unwrap();
+            curator().release(&lazy::mechanism(schedule, &problem, clipped, &Silent), &data)
+        };
+        // the same coordinates are looked at in the same order: the same noise, and scores apart by a rounding. No seats of another
+        // row are used, whatever the record before scored
+        let read = released(linear, loss.outputs()).unwrap();
+        let apart = fused.get().iter().zip(read.get()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let largest = fused.get().iter().fold(0.0f64, |most, w| most.max(w.abs()));
+        assert!(apart < 1e-6 * largest && largest > 0.0, "{loss:?}: {apart} of {largest}");
+        // lines that do not divide the coordinates would put several in one place; facts of shorter rows
+        for lines in [0, 2] {
+            assert_eq!(released(linear, lines).map(drop), Err(CuratorError::Shape));
+        }
+        let shorter = Linear::new(loss, problem.features, 0.5 * problem.row_norm);
+        assert_eq!(released(shorter, loss.outputs()).map(drop), Err(CuratorError::Shape));
+    }
 }
