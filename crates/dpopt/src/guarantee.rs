@@ -1,9 +1,9 @@
 //! What a fitted model promises, stage by stage, in a form that can be recomputed.
 
-use crate::objective::Warrant;
-use crate::plan::Grade;
-use crate::words::{probability_up, protected, six_digits_up};
+use dpopt_objective::objective::Warrant;
+use dpopt_optimize::plan::Grade;
 use dpopt_privacy::accountant::{Accountant, AccountingError};
+use dpopt_privacy::words::{probability_up, protected, six_digits_up};
 use dpopt_privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Shown, Terms, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};

@@ -22,29 +22,40 @@
 //! | [`estimate`] | answers without a model: the mean of sparse vectors |
 #![forbid(unsafe_code)]
 
-pub mod audit;
-pub mod data;
 pub mod estimate;
 pub mod guarantee;
-pub mod mechanism;
-#[cfg(doctest)]
-mod misuse;
 pub mod model;
-pub mod optimize;
-pub mod output;
-pub mod plan;
-mod power_law;
-pub mod problems;
-pub mod progress;
-mod refused;
 pub mod report;
-pub mod sampler;
-mod sampler_error;
 pub mod session;
-mod words;
 
+pub use dpopt_audit as audit;
+pub use dpopt_data as data;
+pub use dpopt_data::output;
+pub use dpopt_mechanism::progress;
+pub use dpopt_mechanism::{Public, Released, Sensitive};
 pub use dpopt_noise as noise;
-pub(crate) use dpopt_objective::solver;
 pub use dpopt_objective::{geometry, loss, objective, records};
+pub use dpopt_optimize as optimize;
+pub use dpopt_optimize::plan;
 pub use dpopt_privacy as privacy;
-pub use mechanism::{Public, Released, Sensitive};
+pub use dpopt_problems as problems;
+
+/// The only doors out: the curator, and the mechanisms it applies.
+pub mod mechanism {
+    pub use dpopt_mechanism::{
+        AboveThreshold, BatchId, Blocks, Choice, ChoiceLaw, Clipped, ClippedVectors, Comparisons, Correlation, Counts,
+        Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, FixedBatch, FixedRuns, Gaussian,
+        GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, Level, Mechanism, ObjectiveDraw,
+        Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace, Projection,
+        Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, Run, SamplerError, Searching,
+        SecondMoment, Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector,
+        StreamShape, Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
+    };
+}
+
+/// Draws from e^(−F), with a number for how far they are from that law.
+pub mod sampler {
+    pub use dpopt_mechanism::sampler::{
+        Chain, Contraction, Convexity, Domain, Exhausted, MAX_STEPS, Oracle, Potential, Tally, ratio, series,
+    };
+}

@@ -1,7 +1,7 @@
 //! What is summed over records, and nothing about how privately: records, losses and objectives with what is known of them, domains,
 //! solvers.
 //!
-//! Everything here works on open values. Who holds sensitive records wraps them, and lets the kernel (`dpopt::mechanism`) call
+//! Everything here works on open values. Who holds sensitive records wraps them, and lets the kernel (`dpopt-mechanism`) call
 //! what is here; of what comes out nothing may leave but through a mechanism.
 //!
 //! | room | what lives there |

@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod neighbours;
 mod shown;
 pub mod special;
+pub mod words;
 
 pub use accountant::Bound;
 pub use budget::Budget;

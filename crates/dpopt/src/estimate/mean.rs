@@ -3,12 +3,12 @@
 use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
-use crate::data::{BadCells, TableReader};
 use crate::model::{FitError, Guarantee, same_count};
-use crate::plan::{Assumption, Grade, NotApplicable};
-use crate::progress::{Progress, Silent};
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
+use dpopt_data::{BadCells, TableReader};
+use dpopt_mechanism::progress::{Progress, Silent};
+use dpopt_optimize::plan::{Assumption, Grade, NotApplicable};
 use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! The least noise of what is released outside of a method: one noisy sum, the sums of a training loop that lives elsewhere.
 
-use crate::sampler_error::SamplerError;
+use dpopt_mechanism::SamplerError;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Certificate, Event, Terms, calibrate};
 use serde::Deserialize;

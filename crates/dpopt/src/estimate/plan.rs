@@ -2,12 +2,10 @@
 
 use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MOST_DENSE, MeanPlan, MeanProblem, MeanSchedule, check};
 use super::sketched::{self, l1_recovery};
-use crate::Released;
-use crate::mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, SparseClip, SparseSummer};
-use crate::optimize::RunError;
-use crate::plan::NotApplicable;
-use crate::sampler_error::SamplerError;
+use dpopt_mechanism::{Curator, ProjectedGaussian, ProjectedLaplace, Released, SamplerError, SparseClip, SparseSummer};
 use dpopt_noise::{Grid, Norm};
+use dpopt_optimize::RunError;
+use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::{Budget, Event, Shown, calibrate, special};
 use rayon::prelude::*;
 

@@ -1,7 +1,7 @@
 //! The mean of sparse vectors as a problem, and what a plan of it says, whichever method made it (spec 15 §1 and §2).
 
-use crate::mechanism::Projection;
-use crate::plan::NotApplicable;
+use dpopt_mechanism::Projection;
+use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::{Certificate, Neighbours, Shown};
 use serde::Serialize;
 

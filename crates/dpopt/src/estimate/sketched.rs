@@ -1,10 +1,9 @@
 //! Plan of Gaussian l1-recovery: the mean behind a fresh random projection (spec 15 §2; docs/proofs/l1-recovery.md).
 
 use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MeanPlan, MeanProblem, MeanSchedule, check};
-use crate::mechanism::{Mechanism, SOLVER_SHARE, SketchedGaussian};
-use crate::plan::NotApplicable;
-use crate::sampler_error::SamplerError;
+use dpopt_mechanism::{Mechanism, SOLVER_SHARE, SamplerError, SketchedGaussian};
 use dpopt_noise::Grid;
+use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::{Budget, Shown, calibrate};
 
 /// Fewest rows of the matrix: below, a matrix so short that its rounding counts is too likely.
@@ -114,9 +113,9 @@ pub(super) fn mechanism(plan: &MeanPlan, rows: u64, problem: &MeanProblem) -> Sk
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::Curator;
-    use crate::optimize::RunError;
+    use dpopt_mechanism::Curator;
     use dpopt_noise::NoiseSource;
+    use dpopt_optimize::RunError;
     use dpopt_privacy::{Event, Neighbours, Relation};
 
     fn problem(records: u64, dimension: u64, sparsity: f64) -> MeanProblem {

@@ -1,7 +1,6 @@
 //! Records as sparse vectors: a column of sparse vectors, or the numeric columns of a table as their coordinates.
 
-use crate::data::{BadCells, DataError, Field, Stored, TableReader};
-use crate::data::{bad_row, field_number, is_missing_marker};
+use dpopt_data::{BadCells, DataError, Field, Stored, TableReader, bad_row, field_number, is_missing_marker};
 
 /// Where a table's vectors are.
 #[derive(Clone, Debug, PartialEq)]

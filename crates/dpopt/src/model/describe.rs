@@ -1,8 +1,8 @@
 //! What a user should know of a fit before it runs, and what every run rests on, in sentences.
 
 use super::options::FitOptions;
-use crate::data::{Layout, listed};
-use crate::plan::Assumption;
+use dpopt_data::{Layout, listed};
+use dpopt_optimize::plan::Assumption;
 use dpopt_privacy::{Budget, Relation, Shown};
 
 pub(super) fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {

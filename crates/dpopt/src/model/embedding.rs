@@ -1,8 +1,8 @@
 //! Embedding models as a user asks for them: by the names of columns.
 
 use super::error::FitError;
-use crate::data::{Encoder, listed};
-use crate::loss::embedding::{Embedding, Towers};
+use dpopt_data::{Encoder, listed};
+use dpopt_objective::loss::embedding::{Embedding, Towers};
 
 /// An embedding model over the columns of a table.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! Why a fit stops.
 
-use crate::data::DataError;
-use crate::mechanism::CuratorError;
-use crate::optimize::RunError;
-use crate::plan::NotApplicable;
 use crate::session::SessionError;
+use dpopt_data::DataError;
+use dpopt_mechanism::CuratorError;
+use dpopt_optimize::RunError;
+use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::budget::BudgetError;
 use thiserror::Error;
 

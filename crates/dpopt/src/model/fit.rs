@@ -7,19 +7,16 @@ use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
-use crate::Sensitive;
-use crate::data::{
-    BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
-};
-use crate::loss::Loss;
-use crate::loss::embedding::Embedding;
-use crate::mechanism::{PrivateBounds, ReleaseRecord};
-use crate::optimize::{Candidate, METHODS, RowAccess, Run, RunError, check_options, first_from_disk, row_access};
-use crate::plan::{Assumption, Problem};
-use crate::progress::{Progress, Silent};
-use crate::records::Encoded;
 use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
+use dpopt_data::{BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed};
+use dpopt_mechanism::progress::{Progress, Silent};
+use dpopt_mechanism::{PrivateBounds, ReleaseRecord, Sensitive};
+use dpopt_objective::loss::Loss;
+use dpopt_objective::loss::embedding::Embedding;
+use dpopt_objective::records::Encoded;
+use dpopt_optimize::plan::{Assumption, Problem};
+use dpopt_optimize::{Candidate, METHODS, RowAccess, Run, RunError, check_options, first_from_disk, row_access};
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Relation, Shown, Terms};
 use std::sync::Arc;
@@ -479,7 +476,7 @@ fn provisional(layout: &Layout) -> Result<Encoder, FitError> {
     layout.target = None;
     for (column, kind) in &mut layout.features {
         if let FeatureKind::Numeric { bounds: bounds @ None, .. } = kind {
-            *bounds = Some(crate::data::Bounds::new(column, 0.0, 1.0)?);
+            *bounds = Some(dpopt_data::Bounds::new(column, 0.0, 1.0)?);
         }
     }
     Ok(Encoder::new(&layout)?)

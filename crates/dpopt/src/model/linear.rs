@@ -2,11 +2,11 @@
 
 use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
 use super::{Guarantee, probability};
-use crate::data::{BadCells, DataError, Encoder, TableReader, TargetSpec};
-use crate::loss::Loss;
-use crate::loss::embedding::Embedding;
-use crate::output::write_atomically;
-use crate::records::Rows;
+use dpopt_data::output::write_atomically;
+use dpopt_data::{BadCells, DataError, Encoder, TableReader, TargetSpec};
+use dpopt_objective::loss::Loss;
+use dpopt_objective::loss::embedding::Embedding;
+use dpopt_objective::records::Rows;
 use dpopt_privacy::ledger::Receipt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

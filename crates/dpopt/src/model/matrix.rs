@@ -5,15 +5,14 @@ use super::division::{Division, StageShares};
 use super::error::FitError;
 use super::scheme::{Planned, Scheme, Target};
 use crate::guarantee::Guarantee;
-use crate::loss::Loss;
-use crate::mechanism::{LabelSelection, ReleaseRecord};
-use crate::objective::Warrant;
-use crate::optimize::{MethodOptions, Run, RunError, Solution, check_values};
-use crate::plan::Problem;
-use crate::progress::Silent;
-use crate::records::{Bounded, Examples};
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
-use crate::{Sensitive, records::Rows};
+use dpopt_mechanism::progress::Silent;
+use dpopt_mechanism::{LabelSelection, ReleaseRecord, Sensitive};
+use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::Warrant;
+use dpopt_objective::records::{Bounded, Examples, Rows};
+use dpopt_optimize::plan::Problem;
+use dpopt_optimize::{MethodOptions, Run, RunError, Solution, check_values};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -252,8 +251,8 @@ fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
 mod tests {
     use super::super::scheme::ClassLoss;
     use super::*;
-    use crate::records::Bounding;
     use crate::session::SessionError;
+    use dpopt_objective::records::Bounding;
     use dpopt_privacy::ledger::{Quote, Receipt};
 
     const ROWS: usize = 3000;

@@ -2,9 +2,9 @@
 
 use super::division::StageShares;
 use super::embedding::EmbeddingRequest;
-use crate::data::{BadCells, Schema};
-use crate::optimize::MethodOptions;
 use crate::session::LedgerFile;
+use dpopt_data::{BadCells, Schema};
+use dpopt_optimize::MethodOptions;
 use dpopt_privacy::{Neighbours, Relation};
 
 /// Everything a fit can be told. The defaults need no tuning.

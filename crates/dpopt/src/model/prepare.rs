@@ -2,9 +2,9 @@
 //! public facts, certified, and run through a curator of its own.
 
 use super::error::FitError;
-use crate::data::{BadCells, TableReader, label_counts, quantile_counts};
-use crate::mechanism::{Curator, LabelSelection, PrivateBounds};
-use crate::optimize::RunError;
+use dpopt_data::{BadCells, TableReader, label_counts, quantile_counts};
+use dpopt_mechanism::{Curator, LabelSelection, PrivateBounds};
+use dpopt_optimize::RunError;
 
 /// Finds the labels of `target` that are frequent enough.
 pub(super) fn find_labels(

@@ -1,6 +1,6 @@
 //! From scores to probabilities and values: post-processing of released weights.
 
-use crate::loss::{Loss, softplus};
+use dpopt_objective::loss::{Loss, softplus};
 
 /// Probability of the second class at a released margin `score` (spec 17 §3.6 for the shifted logistic loss).
 ///
@@ -9,9 +9,9 @@ use crate::loss::{Loss, softplus};
 pub fn of_margin(loss: &Loss, score: f64) -> f64 {
     match *loss {
         // ln σ(a) = -softplus(-a); the ratio of two σ as one logistic function never divides 0 by 0
-        Loss::Logistic { shift } => crate::loss::sigmoid(softplus(score - shift) - softplus(-score - shift)),
+        Loss::Logistic { shift } => dpopt_objective::loss::sigmoid(softplus(score - shift) - softplus(-score - shift)),
         // σ(−ys) estimates the chance of an error, not of a class: its scores are read on the logistic scale
-        Loss::Sigmoid => crate::loss::sigmoid(score),
+        Loss::Sigmoid => dpopt_objective::loss::sigmoid(score),
         _ => ((1.0 + score) / 2.0).clamp(0.0, 1.0),
     }
 }
@@ -45,7 +45,7 @@ mod tests {
     fn without_shift_it_is_the_logistic_function() {
         for t in [-40.0, -3.0, 0.0, 0.2, 40.0] {
             let p = of_margin(&Loss::Logistic { shift: 0.0 }, t);
-            assert!((p - crate::loss::sigmoid(t)).abs() < 1e-15);
+            assert!((p - dpopt_objective::loss::sigmoid(t)).abs() < 1e-15);
         }
     }
 

@@ -3,11 +3,11 @@
 
 use super::division::Division;
 use super::error::FitError;
-use crate::loss::Loss;
-use crate::mechanism::{LabelSelection, PrivateBounds};
-use crate::optimize::{Candidate, MethodOptions, Prepared, candidates, first_applicable, named};
-use crate::plan::{NotApplicable, Problem};
 use crate::session::any_within;
+use dpopt_mechanism::{LabelSelection, PrivateBounds};
+use dpopt_objective::loss::Loss;
+use dpopt_optimize::plan::{NotApplicable, Problem};
+use dpopt_optimize::{Candidate, MethodOptions, Prepared, candidates, first_applicable, named};
 use dpopt_privacy::{Budget, Certificate, Neighbours, certify};
 use serde::Deserialize;
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 //! for Poisson K without zero their Theorem 6). Both are computed and the smaller is taken.
 
 use super::error::FitError;
-use crate::noise::{Repetitions, RepetitionsError};
-use crate::plan::NotApplicable;
-use crate::sampler_error::SamplerError;
+use dpopt_mechanism::SamplerError;
+use dpopt_noise::{Repetitions, RepetitionsError};
+use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::accountant::rdp;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, Terms, calibrate, certify};
 use serde::Serialize;

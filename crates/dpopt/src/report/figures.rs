@@ -2,7 +2,7 @@
 
 use super::Coefficient;
 use super::markup::{escape, forbidden};
-use crate::words::number;
+use dpopt_privacy::words::number;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

@@ -3,9 +3,11 @@
 use super::markup::{Markup, Row};
 use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
 use crate::guarantee::Guarantee;
-use crate::mechanism::ReleaseRecord;
-use crate::plan::Grade;
-use crate::words::{count, detection_bound, neighbours, number, probability, probability_up, protected, rounded_up};
+use dpopt_mechanism::ReleaseRecord;
+use dpopt_optimize::plan::Grade;
+use dpopt_privacy::words::{
+    count, detection_bound, neighbours, number, probability, probability_up, protected, rounded_up,
+};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");

@@ -8,13 +8,13 @@ mod html;
 mod markup;
 
 use crate::guarantee::Guarantee;
-use crate::mechanism::ReleaseRecord;
-use crate::optimize::{Candidate, METHODS, decade, logarithmic, octave};
-use crate::plan::Grade;
+use dpopt_mechanism::ReleaseRecord;
+use dpopt_optimize::plan::Grade;
+use dpopt_optimize::{Candidate, METHODS, decade, logarithmic, octave};
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
 
-pub use crate::words::{detection_bound, number, probability, probability_up, protected, six_digits_up};
+pub use dpopt_privacy::words::{detection_bound, number, probability, probability_up, protected, six_digits_up};
 
 /// What kind of answer a report is about: decides its words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -227,9 +227,9 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::Loss;
-    use crate::optimize::{MethodOptions, Regime, Regimes, candidates, first_applicable};
-    use crate::plan::Problem;
+    use dpopt_objective::loss::Loss;
+    use dpopt_optimize::plan::Problem;
+    use dpopt_optimize::{MethodOptions, Regime, Regimes, candidates, first_applicable};
     use dpopt_privacy::{Budget, Neighbours, Relation};
 
     #[test]

@@ -1,7 +1,7 @@
 //! Why a session does not open, or a stage of it does not run. Nothing here depends on a record.
 
 use crate::guarantee::OtherNeighbours;
-use crate::noise::EntropyError;
+use dpopt_noise::EntropyError;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::filter::Rule;
 use dpopt_privacy::ledger::LedgerError;

@@ -10,9 +10,9 @@ pub use error::SessionError;
 pub use ledger_file::LedgerFile;
 
 use crate::guarantee::{Guarantee, OtherNeighbours};
-use crate::mechanism::{Curator, ReleaseRecord};
-use crate::noise::NoiseSource;
-use crate::objective::Warrant;
+use dpopt_mechanism::{Curator, ReleaseRecord};
+use dpopt_noise::NoiseSource;
+use dpopt_objective::objective::Warrant;
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::ledger::{Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Terms, certify};

@@ -87,6 +87,10 @@ impl<R: Records> Objective<R> for Embedded {
         self.length
     }
 
+    fn describes(&self, records: &R) -> bool {
+        records.columns() == self.features && records.norm_bound() <= self.row_norm
+    }
+
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut EmbeddedScratch) -> Result<f64, R::Error> {
         let EmbeddedScratch { pass, buffer, .. } = scratch;
         let scored = self.forward(&mut { x }, records, i, (pass, buffer))?;

@@ -1,7 +1,7 @@
 //! Objectives: what one record contributes to Σφ_i(x), with what is known of it.
 //!
 //! An objective says what a record's value and gradient are, and nothing about privacy: its gradients are clipped, truncated and
-//! added up by the kernel (`dpopt::mechanism::Clipped`), whatever they are. Linear models, embeddings and anybody's own closures are
+//! added up by the kernel (`dpopt_mechanism::Clipped`), whatever they are. Linear models, embeddings and anybody's own closures are
 //! objectives alike; combinators make new ones of them.
 //!
 //! | objective | φ_i(x) |

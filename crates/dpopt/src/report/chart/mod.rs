@@ -17,8 +17,8 @@
 mod axis;
 mod draw;
 
-pub use crate::power_law::{Slope, log_log_slope};
 pub use axis::{Axis, Scale};
+pub use dpopt_optimize::power_law::{Slope, log_log_slope};
 
 use std::ops::RangeInclusive;
 

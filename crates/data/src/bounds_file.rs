@@ -1,0 +1,336 @@
+//! The public facts file `bounds.toml`: one table per column, and `[dpopt]` for the encoder's constants.
+
+use std::io::Read;
+use std::path::Path;
+
+use dpopt_privacy::Shown;
+use toml::{Table, Value};
+
+use super::error::{DataError, name_of, one_line};
+use super::nearest::did_you_mean;
+use super::schema::{Bounds, Kind, Schema, Transform};
+
+const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
+const OPTION_KEYS: &str = "knots, hash_bits, text_bits, row_norm";
+/// Name of the table that is not a column. A column of that name cannot be declared in the file.
+const OPTIONS: &str = "dpopt";
+/// Most bytes of a bounds file: room for a million columns, none for a table or a device given by mistake.
+const LARGEST: u64 = 1 << 27;
+
+impl Schema {
+    /// Reads a bounds file.
+    pub fn from_toml_file(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        let path = path.as_ref();
+        let unreadable = |e: std::io::Error| DataError::unreadable(&name_of(path), &e);
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > LARGEST {
+            return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
+        }
+        Self::from_toml(&text)
+    }
+
+    /// Reads the text of a bounds file. Unknown keys, bounds upside down and contradictions are errors.
+    ///
+    /// ```
+    /// use dpopt_data::Schema;
+    /// let typo = Schema::from_toml("[age]\nlowr = 17\nupper = 90\n").unwrap_err();
+    /// assert!(typo.to_string().contains("did you mean `lower`?"));
+    /// ```
+    pub fn from_toml(text: &str) -> Result<Self, DataError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let file: Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map(|span| {
+                let before = text.get(..span.start).unwrap_or(text);
+                format!(" line {}", before.matches('\n').count() + 1)
+            });
+            // the parser's own words may quote the file, which may be a table given by mistake
+            let reason = match error.message() {
+                "duplicate key" => "the key or table is there twice; keep one of them",
+                _ => "not TOML; write [column] and lower = 0, upper = 1 or levels = [\"a\", \"b\"] below it",
+            };
+            DataError::BoundsSyntax { line: line.unwrap_or_default(), reason }
+        })?;
+        let mut schema = Self::default();
+        for (name, value) in &file {
+            let Value::Table(table) = value else {
+                return Err(DataError::BoundsSyntax {
+                    line: String::new(),
+                    reason: "a key stands outside any table; write it under [dpopt] or its column",
+                });
+            };
+            if name == OPTIONS {
+                schema.read_options(table)?;
+            } else {
+                schema.columns.insert(name.clone(), column(name, table)?);
+            }
+        }
+        schema.options.check()?;
+        Ok(schema)
+    }
+
+    fn read_options(&mut self, table: &Table) -> Result<(), DataError> {
+        for (key, value) in table {
+            let whole = |option: &'static str| {
+                value.as_integer().and_then(|v| u32::try_from(v).ok()).ok_or_else(|| DataError::Option {
+                    option,
+                    given: value.to_string(),
+                    allowed: "a whole number".into(),
+                })
+            };
+            match key.as_str() {
+                "knots" => self.options.knots = whole("knots")?,
+                "hash_bits" => self.options.hash_bits = whole("hash_bits")?,
+                "text_bits" => self.options.text_bits = whole("text_bits")?,
+                "row_norm" => {
+                    self.options.row_norm = number(value).ok_or_else(|| DataError::Option {
+                        option: "row_norm",
+                        given: value.to_string(),
+                        allowed: "a number above 0".into(),
+                    })?;
+                }
+                _ => return Err(unknown_key(OPTIONS, key, OPTION_KEYS)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The bounds file that says the same; reading it back gives an equal schema.
+    pub fn to_toml(&self) -> String {
+        let mut file = Table::new();
+        let mut options = Table::new();
+        let default = super::schema::EncodingOptions::default();
+        let mut set = |key: &str, given: u32, default: u32| {
+            if given != default {
+                options.insert(key.into(), Value::Integer(i64::from(given)));
+            }
+        };
+        set("knots", self.options.knots, default.knots);
+        set("hash_bits", self.options.hash_bits, default.hash_bits);
+        set("text_bits", self.options.text_bits, default.text_bits);
+        if self.options.row_norm != default.row_norm {
+            options.insert("row_norm".into(), Value::Float(self.options.row_norm));
+        }
+        if !options.is_empty() {
+            file.insert(OPTIONS.into(), Value::Table(options));
+        }
+        for (name, kind) in &self.columns {
+            let mut table = Table::new();
+            match kind {
+                Kind::Numeric { bounds, transform } => {
+                    match bounds {
+                        Some(b) => {
+                            table.insert("lower".into(), Value::Float(b.lower()));
+                            table.insert("upper".into(), Value::Float(b.upper()));
+                        }
+                        None => drop(table.insert("numeric".into(), Value::Boolean(true))),
+                    }
+                    let word = match transform {
+                        Transform::Auto => None,
+                        Transform::Linear => Some("linear"),
+                        Transform::Log => Some("log"),
+                    };
+                    if let Some(word) = word {
+                        table.insert("transform".into(), Value::String(word.into()));
+                    }
+                }
+                Kind::Categorical { levels } => {
+                    let levels = levels.iter().map(|l| Value::String(l.clone())).collect();
+                    table.insert("levels".into(), Value::Array(levels));
+                }
+                Kind::Hashed => drop(table.insert("hash".into(), Value::Boolean(true))),
+                Kind::Text => drop(table.insert("text".into(), Value::Boolean(true))),
+                Kind::Ignored => drop(table.insert("ignore".into(), Value::Boolean(true))),
+            }
+            file.insert(name.clone(), Value::Table(table));
+        }
+        file.to_string()
+    }
+}
+
+fn unknown_key(table: &str, key: &str, known: &'static str) -> DataError {
+    DataError::BoundsKey {
+        table: one_line(table),
+        key: one_line(key),
+        nearest: did_you_mean(key, known.split(", ")),
+        known,
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(v) => Some(*v as f64),
+        Value::Float(v) => Some(*v),
+        _ => None,
+    }
+}
+
+/// One column's table.
+fn column(name: &str, table: &Table) -> Result<Kind, DataError> {
+    let error = |what: String, fix: &str| Err(DataError::declaration(name, what, fix));
+    let (mut lower, mut upper, mut transform, mut levels) = (None, None, None, None);
+    let mut flags: Vec<&str> = Vec::new();
+    for (key, value) in table {
+        match key.as_str() {
+            "lower" | "upper" => {
+                let Some(bound) = number(value) else {
+                    return error(format!("{key} is not a number"), "write a number without quotes");
+                };
+                *(if key == "lower" { &mut lower } else { &mut upper }) = Some(bound);
+            }
+            "transform" => {
+                transform = Some(match value.as_str() {
+                    Some("auto") => Transform::Auto,
+                    Some("linear") => Transform::Linear,
+                    Some("log") => Transform::Log,
+                    given => {
+                        let nearest = did_you_mean(given.unwrap_or(""), ["auto", "linear", "log"]);
+                        return error(
+                            format!("transform is none that exists{nearest}"),
+                            "use \"auto\", \"linear\" or \"log\"",
+                        );
+                    }
+                });
+            }
+            "levels" => {
+                let Some(array) = value.as_array() else {
+                    return error("levels is not a list".into(), "write levels = [\"a\", \"b\"]");
+                };
+                levels = Some(array.iter().map(|level| level_text(name, level)).collect::<Result<Vec<_>, _>>()?);
+            }
+            "numeric" | "hash" | "text" | "ignore" => match value.as_bool() {
+                Some(true) => flags.push(key),
+                Some(false) => {}
+                None => return error(format!("{key} is not true or false"), "write true or false"),
+            },
+            _ => return Err(unknown_key(name, key, COLUMN_KEYS)),
+        }
+    }
+    let bounded = lower.is_some() || upper.is_some();
+    let numeric = bounded || transform.is_some() || flags.contains(&"numeric");
+    let kinds =
+        usize::from(numeric) + usize::from(levels.is_some()) + flags.iter().filter(|flag| **flag != "numeric").count();
+    if kinds > 1 {
+        return error(
+            "is declared as more than one kind".into(),
+            "keep one of lower/upper, levels, hash, text, ignore",
+        );
+    }
+    if let Some(levels) = levels {
+        return Kind::categorical(name, levels);
+    }
+    if numeric {
+        let bounds = match (lower, upper) {
+            (Some(lower), Some(upper)) => Some(Bounds::new(name, lower, upper)?),
+            (None, None) => None,
+            (Some(_), None) => return error("has lower but no upper".into(), "write both"),
+            (None, Some(_)) => return error("has upper but no lower".into(), "write both"),
+        };
+        let transform = transform.unwrap_or_default();
+        if let Some(b) = bounds
+            && transform == Transform::Log
+            && b.lower() < 0.0
+        {
+            return error(
+                format!("transform = \"log\" with lower = {}", Shown(b.lower())),
+                "use lower >= 0 or transform = \"linear\"",
+            );
+        }
+        return Ok(Kind::Numeric { bounds, transform });
+    }
+    match flags.first() {
+        Some(&"hash") => Ok(Kind::Hashed),
+        Some(&"text") => Ok(Kind::Text),
+        Some(&"ignore") => Ok(Kind::Ignored),
+        _ => error(
+            "declares nothing".into(),
+            "write lower and upper, or levels, or hash, text, ignore or numeric = true",
+        ),
+    }
+}
+
+/// A level as the file of records writes it: numbers and truth values are taken as their text.
+fn level_text(name: &str, level: &Value) -> Result<String, DataError> {
+    match level {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(v) => Ok(v.to_string()),
+        Value::Float(v) => Ok(v.to_string()),
+        Value::Boolean(v) => Ok(v.to_string()),
+        _ => Err(DataError::declaration(name, "a level is not text or a number", "write levels = [\"a\", \"b\"]")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = r#"
+[dpopt]
+knots = 7
+row_norm = 2
+[age]
+lower = 17
+upper = 90
+[gain]
+lower = 0
+upper = 99999
+transform = "log"
+[workclass]
+levels = ["Private", "State-gov", 3]
+[city]
+hash = true
+[note]
+text = true
+[id]
+ignore = true
+[hours]
+numeric = true
+"#;
+
+    #[test]
+    fn a_complete_file_is_read_and_written_back() {
+        let schema = Schema::from_toml(EXAMPLE).unwrap();
+        assert_eq!(schema.options.knots, 7);
+        assert_eq!(schema.options.row_norm, 2.0);
+        assert_eq!(schema.get("age"), Some(&Kind::numeric("age", 17.0, 90.0).unwrap()));
+        assert!(matches!(schema.get("gain"), Some(Kind::Numeric { transform: Transform::Log, .. })));
+        assert!(matches!(schema.get("workclass"), Some(Kind::Categorical { levels }) if levels[2] == "3"));
+        assert_eq!(schema.get("city"), Some(&Kind::Hashed));
+        assert_eq!(schema.get("note"), Some(&Kind::Text));
+        assert_eq!(schema.get("id"), Some(&Kind::Ignored));
+        assert!(matches!(schema.get("hours"), Some(Kind::Numeric { bounds: None, .. })));
+        assert_eq!(Schema::from_toml(&schema.to_toml()).unwrap(), schema);
+    }
+
+    #[test]
+    fn every_mistake_is_one_line_with_a_fix() {
+        for (text, expected) in [
+            ("[age]\nlowr = 1\n", "did you mean `lower`?"),
+            ("[dpopt]\nknot = 5\n", "did you mean `knots`?"),
+            ("[dpopt]\nknots = 1\n", "2 to 64"),
+            ("[dpopt]\nrow_norm = nan\n", "above 0"),
+            ("[age]\nlower = 90\nupper = 17\n", "swap"),
+            ("[age]\nlower = nan\nupper = 17\n", "finite"),
+            ("[age]\nlower = 1\nupper = 1\n", "widen"),
+            ("[age]\nlower = 1\n", "no upper"),
+            ("[age]\nlower = \"1\"\nupper = 2\n", "without quotes"),
+            ("[age]\nlower = -1\nupper = 2\ntransform = \"log\"\n", "lower >= 0"),
+            ("[age]\nlower = 1\nupper = 2\nlevels = [1]\n", "more than one kind"),
+            ("[age]\n", "declares nothing"),
+            ("[sex]\nlevels = []\n", "empty"),
+            ("[sex]\nlevels = [\"a\", \"a\"]\n", "twice"),
+            ("[sex]\nlevels = [\"a\", \" a \"]\n", "twice"),
+            ("[sex]\nlevels = \"a\"\n", "not a list"),
+            ("[sex]\nlevels = [[1]]\n", "not text"),
+            ("[sex]\nhash = 1\n", "true or false"),
+            ("[a]\ntransform = \"lg\"\nlower = 0\nupper = 1\n", "did you mean `log`?"),
+            ("knots = 5\n", "outside any table"),
+            ("[a]\nlower = 1\n[a]\nlower = 2\n", "line"),
+            ("[a\n", "line 1"),
+        ] {
+            let message = Schema::from_toml(text).expect_err(text).to_string();
+            assert!(message.contains(expected) && !message.contains('\n'), "{text:?}: {message}");
+        }
+    }
+}

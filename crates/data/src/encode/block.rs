@@ -1,0 +1,116 @@
+//! One column of one record as features of the row.
+
+use std::collections::HashMap;
+use std::hash::Hasher;
+
+use super::numeric::{LINEAR, NumericScale, hats};
+use crate::cell::{field_number, field_text, is_missing_marker, is_missing_text};
+use crate::hashing::{Fnv, FnvBuild};
+use crate::table::Field;
+use crate::text::{COUNTS, TextFeatures};
+use dpopt_objective::records::rows::keep_largest;
+
+/// One column made ready for encoding; its features start at `offset`.
+#[derive(Clone, Debug)]
+pub(super) struct FeatureBlock {
+    pub(super) offset: u32,
+    pub(super) width: u32,
+    pub(super) form: Prepared,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Prepared {
+    Numeric { scale: NumericScale },
+    Categorical { slots: HashMap<Box<[u8]>, u32, FnvBuild> },
+    Hashed { salt: Fnv, bits: u32 },
+    Text { salt: Fnv, bits: u32 },
+    Sparse { to_row_norm: bool, most: usize },
+}
+
+/// Buffers of one thread.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) entries: Vec<(u32, f32)>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) text: TextFeatures,
+}
+
+impl FeatureBlock {
+    /// Appends the column's features; false if the cell of a numeric column was not a number (it is then missing).
+    #[inline]
+    pub(super) fn push(&self, field: Field<'_>, knots: u32, scale: f64, row_norm: f64, scratch: &mut Scratch) -> bool {
+        let entries = &mut scratch.entries;
+        let missing = self.offset + self.width - 1;
+        match &self.form {
+            Prepared::Numeric { scale: range } => {
+                let value = field_number(field);
+                // a missing value sits in the middle and says that it is missing
+                let unit = value.map_or(0.5, |v| range.unit(v));
+                let (i, left, right) = hats(unit, knots);
+                let absent = f64::from(u8::from(value.is_none()));
+                let square = (1.0 - unit).powi(2) + unit * unit + left * left + right * right + absent;
+                let each = scale / square.sqrt();
+                let knot = self.offset + LINEAR + i;
+                for (column, weight) in
+                    [(self.offset, 1.0 - unit), (self.offset + 1, unit), (knot, left), (knot + 1, right)]
+                {
+                    if weight != 0.0 {
+                        entries.push((column, (weight * each) as f32));
+                    }
+                }
+                if value.is_none() {
+                    entries.push((missing, each as f32));
+                    return is_missing_marker(field);
+                }
+            }
+            Prepared::Categorical { slots } => {
+                let slot = match field_text(field, &mut scratch.bytes) {
+                    // a declared level wins over a missing marker: "?" may be a level
+                    Some(text) => match slots.get(text) {
+                        Some(slot) => self.offset + slot,
+                        None if is_missing_text(text) => missing,
+                        None => missing - 1,
+                    },
+                    None => missing,
+                };
+                entries.push((slot, scale as f32));
+            }
+            Prepared::Hashed { salt, bits } => {
+                let slot = match field_text(field, &mut scratch.bytes) {
+                    Some(text) if !is_missing_text(text) => {
+                        let mut hash = *salt;
+                        hash.write(text);
+                        self.offset + hash.slot(*bits)
+                    }
+                    _ => missing,
+                };
+                entries.push((slot, scale as f32));
+            }
+            Prepared::Text { salt, bits } => {
+                let text = field_text(field, &mut scratch.bytes).unwrap_or_default();
+                scratch.text.read(text, *salt, *bits);
+                let each = scale / (COUNTS.len() as f64).sqrt();
+                for (c, &unit) in scratch.text.counts.iter().enumerate() {
+                    let (i, left, right) = hats(unit, knots);
+                    let at = self.offset + c as u32 * knots + i;
+                    entries.push((at, (left * each) as f32));
+                    entries.push((at + 1, (right * each) as f32));
+                }
+                let words = self.offset + COUNTS.len() as u32 * knots;
+                entries
+                    .extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
+            }
+            Prepared::Sparse { to_row_norm, most } => {
+                let Field::Sparse(pairs) = field else { return true };
+                let start = entries.len();
+                entries.extend_from_slice(pairs);
+                keep_largest(entries, start, *most);
+                let kept = &mut entries[start..];
+                let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
+                let factor = if *to_row_norm && norm > 0.0 { row_norm / norm } else { 1.0 };
+                kept.iter_mut().for_each(|e| *e = (self.offset + e.0, (f64::from(e.1) * factor) as f32));
+            }
+        }
+        true
+    }
+}

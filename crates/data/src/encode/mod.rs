@@ -1,0 +1,381 @@
+//! From records to bounded rows by public facts only: lines and hats, one-hot levels, hashing, text (spec 17 §1.1).
+//!
+//! Every block of a column has l2 norm at most about 1; the row, with a bias entry 1, is divided by the square root of
+//! the number of blocks and then clipped to `row_norm` exactly ([`Rows::push_clipped`]). That last step is all that
+//! privacy needs; see `docs/proofs/encoder.md`.
+
+mod block;
+mod form;
+mod numeric;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use self::block::{FeatureBlock, Prepared, Scratch};
+use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
+use self::numeric::LINEAR;
+use super::cell::{BadCells, bad_row};
+use super::error::{DataError, listed};
+use super::reader::BLOCK_BYTES;
+use super::schema::{FeatureKind, Layout};
+use super::table::{Block, Column, Field, Stored, TableReader};
+use super::target::{TargetReader, TargetSpec};
+use super::text::{COUNTS, MAX_WORDS};
+use dpopt_mechanism::Sensitive;
+use dpopt_objective::records::{Collector, Encoded, Examples, Rows};
+
+/// Turns records into rows of l2 norm at most [`row_norm`](Encoder::row_norm), without looking at any other record.
+///
+/// Serialises to JSON so that a saved model encodes new records in the same way.
+///
+/// ```
+/// use dpopt_data::{open_bytes, BadCells, Encoder, Format, ReadOptions, Schema};
+/// let bounds = "[age]\nlower = 17\nupper = 90\n[income]\nlevels = ['<=50K', '>50K']\n";
+/// let table = open_bytes(b"age,income\n39,<=50K\n50,>50K\n".to_vec(), Format::Csv, &ReadOptions::default())?;
+/// let layout = Schema::from_toml(bounds)?.resolve(table.columns(), Some("income"))?;
+/// let encoder = Encoder::new(&layout)?;
+/// assert_eq!(encoder.dimension(), 1 + 2 + 8 + 1); // intercept, line, eight knots, "missing"
+/// let examples = encoder.encode(&*table, BadCells::Error)?; // Sensitive<Examples>
+/// # let _ = examples;
+/// # Ok::<(), dpopt_data::DataError>(())
+/// ```
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "EncoderSpec", into = "EncoderSpec")]
+pub struct Encoder {
+    spec: EncoderSpec,
+    blocks: Vec<FeatureBlock>,
+    target: Option<TargetReader>,
+    dimension: u32,
+    scale: f64,
+}
+
+impl Encoder {
+    /// From a resolved layout. Errors if a numeric column still has no bounds or the target is not declared.
+    pub fn new(layout: &Layout) -> Result<Self, DataError> {
+        let unbounded = layout.unbounded();
+        if !unbounded.is_empty() {
+            return Err(DataError::Unbounded { columns: listed(&unbounded) });
+        }
+        let features = layout
+            .features
+            .iter()
+            .map(|(column, kind)| {
+                let kind = match kind {
+                    FeatureKind::Numeric { bounds: Some(b), log } => {
+                        FeatureForm::Numeric { lower: b.lower(), upper: b.upper(), log: *log }
+                    }
+                    FeatureKind::Numeric { bounds: None, .. } => {
+                        return Err(DataError::Unbounded { columns: column.clone() });
+                    }
+                    FeatureKind::Categorical { levels } => FeatureForm::Categorical { levels: levels.clone() },
+                    FeatureKind::Hashed { bits } => FeatureForm::Hashed { bits: *bits },
+                    FeatureKind::Text { bits } => FeatureForm::Text { bits: *bits },
+                    FeatureKind::Sparse { dimension } => FeatureForm::Sparse { dimension: *dimension },
+                };
+                Ok(FeatureSpec { column: column.clone(), kind })
+            })
+            .collect::<Result<_, _>>()?;
+        let target = match &layout.target {
+            Some((column, rule)) => Some(NamedTarget { column: column.clone(), spec: TargetSpec::new(column, rule)? }),
+            None => None,
+        };
+        Self::try_from(EncoderSpec {
+            version: VERSION,
+            knots: layout.options.knots,
+            row_norm: layout.options.row_norm,
+            scale_rows: layout.options.scale_rows,
+            max_nonzeros: layout.options.max_nonzeros,
+            features,
+            target,
+        })
+    }
+
+    /// Number of features d, the intercept among them.
+    pub fn dimension(&self) -> usize {
+        self.dimension as usize
+    }
+
+    /// Every row has l2 norm at most this, exactly.
+    pub fn row_norm(&self) -> f64 {
+        self.spec.row_norm
+    }
+
+    /// Feature columns in order.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.spec.features.iter().map(|f| f.column.as_str())
+    }
+
+    /// Name and form of the target.
+    pub fn target(&self) -> Option<(&str, &TargetSpec)> {
+        self.spec.target.as_ref().map(|t| (t.column.as_str(), &t.spec))
+    }
+
+    /// True if the first feature is an intercept (all tables except LIBSVM, whose rows stay as they are).
+    pub fn has_intercept(&self) -> bool {
+        self.intercept() == 1
+    }
+
+    fn intercept(&self) -> u32 {
+        let only_sparse = self.spec.features.iter().all(|f| matches!(f.kind, FeatureForm::Sparse { .. }));
+        u32::from(!only_sparse)
+    }
+
+    /// No row has more non-zeros than this (a public fact).
+    pub fn max_nonzeros(&self) -> usize {
+        let per_block = self.spec.features.iter().map(|f| match &f.kind {
+            FeatureForm::Numeric { .. } => 5,
+            FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
+            FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
+            FeatureForm::Sparse { dimension } => {
+                self.spec.max_nonzeros.map_or(*dimension, |s| s.min(*dimension)) as usize
+            }
+        });
+        (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
+    }
+
+    /// The features of a column, as a half-open range; `None` if it is not among the [`columns`](Self::columns).
+    pub fn features_of(&self, column: &str) -> Option<(u32, u32)> {
+        let at = self.columns().position(|name| name == column)?;
+        let block = &self.blocks[at];
+        Some((block.offset, block.offset + block.width))
+    }
+
+    /// Name of feature `index`: `(intercept)`, `age:low`, `age:high` (the line), `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,
+    /// `city#17` (a slot of a hash), `text:digits@0.25`. `None` beyond the last.
+    pub fn feature_name(&self, index: usize) -> Option<String> {
+        let index = u32::try_from(index).ok().filter(|i| *i < self.dimension)?;
+        if index < self.intercept() {
+            return Some("(intercept)".into());
+        }
+        let b = self.blocks.partition_point(|b| b.offset <= index) - 1;
+        let (block, spec) = (&self.blocks[b], &self.spec.features[b]);
+        let (i, column) = (index - block.offset, &spec.column);
+        let knots = self.spec.knots;
+        Some(match (&spec.kind, &block.form) {
+            (FeatureForm::Numeric { .. }, _) if i < LINEAR => {
+                format!("{column}:{}", if i == 0 { "low" } else { "high" })
+            }
+            (FeatureForm::Numeric { .. }, Prepared::Numeric { scale }) if i < LINEAR + knots => {
+                format!("{column}@{}", short(scale.value(f64::from(i - LINEAR) / f64::from(knots - 1))))
+            }
+            (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
+                format!("{column}={}", levels[i as usize])
+            }
+            (FeatureForm::Categorical { levels }, _) if i as usize == levels.len() => format!("{column}=(other)"),
+            (FeatureForm::Hashed { bits }, _) if i < 1 << bits => format!("{column}#{i}"),
+            (FeatureForm::Text { .. }, _) => {
+                let counted = COUNTS.len() as u32 * knots;
+                if i < counted {
+                    let knot = f64::from(i % knots) / f64::from(knots - 1);
+                    let (name, largest) = COUNTS[(i / knots) as usize];
+                    format!("{column}:{name}@{}", short((knot * largest.ln_1p()).exp_m1()))
+                } else {
+                    format!("{column}#{}", i - counted)
+                }
+            }
+            (FeatureForm::Sparse { .. }, _) => format!("{column}[{}]", i + 1),
+            _ => format!("{column}=(missing)"),
+        })
+    }
+
+    /// Encodes a table of sensitive records with their targets: n rows in the table's order.
+    ///
+    /// Errors depend on records: they are for the data owner, and [`BadCells::Missing`] avoids those about cells.
+    pub fn encode(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Sensitive<Examples>, DataError> {
+        let examples = self.encode_public(table, bad_cells)?;
+        if examples.rows.is_empty() {
+            return Err(DataError::NoRows { source_name: table.name() });
+        }
+        Ok(Sensitive::new(examples))
+    }
+
+    /// As [`encode`](Self::encode), with at most about `most_bytes` of rows in memory: the rest goes to a temporary file.
+    pub fn encode_within(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+        most_bytes: u64,
+    ) -> Result<Encoded, DataError> {
+        let broken = |e: std::io::Error| DataError::TemporaryFile { reason: e.kind().to_string() };
+        let mut collector = Collector::new(self.dimension(), most_bytes);
+        self.pass(table, self.target_position(table)?, bad_cells, &mut |part| collector.append(&part).map_err(broken))?;
+        let encoded = collector.finish().map_err(broken)?;
+        match &encoded {
+            Encoded::Memory(examples) if examples.rows.is_empty() => {
+                Err(DataError::NoRows { source_name: table.name() })
+            }
+            _ => Ok(encoded),
+        }
+    }
+
+    fn absent(&self, table: &dyn TableReader, role: &str, name: &str) -> DataError {
+        let names: Vec<&str> = table.columns().iter().map(|c| c.name.as_str()).collect();
+        let expected: Vec<&str> = self.columns().chain(self.target().map(|(target, _)| target)).collect();
+        DataError::no_such_column(role, name, &names, &expected)
+    }
+
+    fn target_position(&self, table: &dyn TableReader) -> Result<Option<usize>, DataError> {
+        match &self.spec.target {
+            Some(target) => match table.columns().iter().position(|c| c.name == target.column) {
+                Some(at) => Ok(Some(at)),
+                None => Err(self.absent(table, "the target", &target.column)),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// Encodes records whose owner also gets the result: a public hold-out table.
+    pub fn encode_public(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Examples, DataError> {
+        self.collect(table, self.target_position(table)?, bad_cells)
+    }
+
+    /// Encodes records to predict for; the target's column may be absent.
+    pub fn encode_features(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Rows, DataError> {
+        Ok(self.collect(table, None, bad_cells)?.rows)
+    }
+
+    fn collect(
+        &self,
+        table: &dyn TableReader,
+        target: Option<usize>,
+        bad_cells: BadCells,
+    ) -> Result<Examples, DataError> {
+        let mut whole = Examples { rows: Rows::new(self.dimension()), targets: Vec::new() };
+        self.pass(table, target, bad_cells, &mut |part| {
+            whole.rows.append(&part.rows);
+            whole.targets.extend_from_slice(&part.targets);
+            Ok(())
+        })?;
+        Ok(whole)
+    }
+
+    /// Encodes all records, in order, and hands them to `take` block by block.
+    fn pass(
+        &self,
+        table: &dyn TableReader,
+        target: Option<usize>,
+        bad_cells: BadCells,
+        take: &mut dyn FnMut(Examples) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let places: HashMap<&str, usize> =
+            table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
+        let place =
+            |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
+        let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
+        for (block, &at) in self.blocks.iter().zip(&positions) {
+            if let (Prepared::Sparse { .. }, Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
+                && *given != block.width
+            {
+                return Err(DataError::FeaturesOutOfRange { given: u64::from(*given), limit: u64::from(block.width) });
+            }
+        }
+        let plan = PassPlan { encoder: self, positions, target, width: table.columns().len(), bad_cells };
+        let mut waiting: Vec<Box<dyn Block>> = Vec::new();
+        // enough blocks for every thread to stay busy, few enough to bound memory
+        let at_once = 2 * rayon::current_num_threads();
+        let most_bytes = at_once * BLOCK_BYTES;
+        let mut bytes = 0;
+        let mut flush = |waiting: &mut Vec<Box<dyn Block>>| -> Result<(), DataError> {
+            let parts: Vec<Result<Examples, DataError>> = waiting.par_iter().map(|b| plan.block(&**b)).collect();
+            waiting.clear();
+            for part in parts {
+                take(part?)?; // the first faulty row of the file is the one reported
+            }
+            Ok(())
+        };
+        table.for_each_block(&mut |block| {
+            bytes += block.bytes();
+            waiting.push(block);
+            if waiting.len() < at_once && bytes < most_bytes {
+                return Ok(());
+            }
+            bytes = 0;
+            flush(&mut waiting)
+        })?;
+        flush(&mut waiting)
+    }
+}
+
+/// A number for a feature's name: four significant digits.
+fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+pub(crate) fn position(columns: &[Column], name: &str, role: &str) -> Result<usize, DataError> {
+    columns.iter().position(|c| c.name == name).ok_or_else(|| {
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        DataError::no_such_column(role, name, &names, &[])
+    })
+}
+
+/// What one pass over a table needs besides the encoder.
+struct PassPlan<'a> {
+    encoder: &'a Encoder,
+    positions: Vec<usize>,
+    target: Option<usize>,
+    width: usize,
+    bad_cells: BadCells,
+}
+
+impl PassPlan<'_> {
+    fn block(&self, block: &dyn Block) -> Result<Examples, DataError> {
+        let mut part = Examples { rows: Rows::new(self.encoder.dimension()), targets: Vec::with_capacity(block.len()) };
+        let mut scratch = Scratch::default();
+        for r in 0..block.len() {
+            let row = block.first_row() + r as u64;
+            if let Some(error) = bad_row(block, r, self.width) {
+                self.bad_cells.check(error)?;
+                part.rows.push_zero();
+                part.targets.push(0.0);
+                continue;
+            }
+            let target = match (self.target, &self.encoder.target, &self.encoder.spec.target) {
+                (Some(at), Some(reader), Some(named)) => {
+                    reader.read(block.field(r, at), &named.column, row, self.bad_cells, &mut scratch.bytes)?
+                }
+                _ => Some(0.0),
+            };
+            // a record without a usable target is still checked, so that the error does not depend on its target
+            self.row(block, r, row, &mut scratch)?;
+            match target {
+                Some(target) => {
+                    part.rows.push_clipped(&mut scratch.entries, self.encoder.spec.row_norm);
+                    part.targets.push(target);
+                }
+                None => {
+                    part.rows.push_zero();
+                    part.targets.push(0.0);
+                }
+            }
+        }
+        Ok(part)
+    }
+
+    fn row(&self, block: &dyn Block, r: usize, row: u64, scratch: &mut Scratch) -> Result<(), DataError> {
+        let encoder = self.encoder;
+        let scale = encoder.scale;
+        scratch.entries.clear();
+        if encoder.has_intercept() {
+            scratch.entries.push((0, scale as f32));
+        }
+        for (b, (features, &at)) in encoder.blocks.iter().zip(&self.positions).enumerate() {
+            let field = block.field(r, at);
+            if let Field::Malformed(reason) = field {
+                self.bad_cells.check(DataError::BadSparseRow { row: row + 1, reason })?;
+            }
+            if !features.push(field, encoder.spec.knots, scale, encoder.spec.row_norm, scratch) {
+                let column = encoder.spec.features[b].column.clone();
+                self.bad_cells.check(DataError::NotANumber { column, row: row + 1 })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! A number on a public range as a line and hat functions (spec 17 §1.1, docs/decisions/0003).
+
+use crate::schema::Bounds;
+
+/// From a value to [0, 1].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumericScale {
+    lower: f64,
+    upper: f64,
+    /// ln(1+lower) and ln(1+upper) on a logarithmic scale.
+    logarithms: Option<(f64, f64)>,
+}
+
+impl NumericScale {
+    /// On a checked range; `log` needs `lower >= 0`.
+    pub(super) fn new(bounds: Bounds, log: bool) -> Self {
+        let (lower, upper) = (bounds.lower(), bounds.upper());
+        // libm and not the system's library, so that every machine encodes a record in the same way
+        Self { lower, upper, logarithms: log.then(|| (libm::log1p(lower), libm::log1p(upper))) }
+    }
+
+    /// Position of `value` within the bounds, clipped to [0, 1].
+    #[inline]
+    pub(super) fn unit(&self, value: f64) -> f64 {
+        let v = value.clamp(self.lower, self.upper);
+        let u = match self.logarithms {
+            Some((low, high)) => (libm::log1p(v) - low) / (high - low),
+            None => (v - self.lower) / (self.upper - self.lower),
+        };
+        u.clamp(0.0, 1.0) // rounding of the quotient
+    }
+
+    /// The value at a position: the inverse of [`unit`](Self::unit).
+    pub(super) fn value(&self, unit: f64) -> f64 {
+        match self.logarithms {
+            Some((low, high)) => libm::expm1(low + unit * (high - low)),
+            None => self.lower + unit * (self.upper - self.lower),
+        }
+    }
+}
+
+/// Every numeric block begins with the line: `1 - u` and `u`, the hat functions of two knots.
+pub(super) const LINEAR: u32 = 2;
+
+/// The two hat functions that are not zero at `unit`: the first one's index, and its and the next one's value.
+#[inline]
+pub(super) fn hats(unit: f64, knots: u32) -> (u32, f64, f64) {
+    let t = unit * f64::from(knots - 1);
+    let i = (t.floor() as u32).min(knots - 2);
+    let f = t - f64::from(i);
+    (i, 1.0 - f, f)
+}

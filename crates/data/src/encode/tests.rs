@@ -1,0 +1,228 @@
+//! Exact numbers of the specification, and one table with every kind of column.
+
+use super::numeric::hats;
+use super::*;
+use crate::{Format, Kind, ReadOptions, Schema, open_bytes};
+use dpopt_mechanism::past_the_curator;
+use dpopt_objective::records::keep_largest;
+
+fn csv(text: &str) -> Box<dyn TableReader> {
+    open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()
+}
+
+fn encoder(bounds: &str, table: &dyn TableReader, target: Option<&str>) -> Encoder {
+    Encoder::new(&Schema::from_toml(bounds).unwrap().resolve(table.columns(), target).unwrap()).unwrap()
+}
+
+/// Features of a row by name, multiplied back by the square root of the number of blocks.
+fn named(encoder: &Encoder, rows: &Rows, row: usize, blocks: f64) -> Vec<(String, f64)> {
+    let (columns, values) = rows.row(row);
+    let name = |c: u32| encoder.feature_name(c as usize).unwrap();
+    columns.iter().zip(values).map(|(&c, &v)| (name(c), f64::from(v) * blocks.sqrt())).collect()
+}
+
+#[test]
+fn the_census_row_of_the_specification() {
+    let ranges = [(17.0, 90.0), (0.0, 1.5e6), (1.0, 16.0), (0.0, 99999.0), (0.0, 4356.0), (1.0, 99.0)];
+    let row = [39.0, 77516.0, 13.0, 2174.0, 0.0, 40.0];
+    // 50-digit arithmetic: ln(77517)/ln(1500001), ln(2175)/ln(100000)
+    let unit = [22.0 / 73.0, 0.791665233293944638, 0.8, 0.667491852258131227, 0.0, 39.0 / 98.0];
+    for ((&(lower, upper), value), unit) in ranges.iter().zip(row).zip(unit) {
+        let mut schema = Schema::default();
+        schema.declare("v", Kind::numeric("v", lower, upper).unwrap()).unwrap();
+        let table = csv("v\n1\n");
+        let layout = schema.resolve(table.columns(), None).unwrap();
+        let encoder = Encoder::new(&layout).unwrap();
+        let Prepared::Numeric { scale } = &encoder.blocks[0].form else { panic!("numeric") };
+        assert!((scale.unit(value) - unit).abs() < 1e-14, "{lower} {upper}: {}", scale.unit(value));
+        assert!((scale.value(scale.unit(value)) - value).abs() < 1e-9 * upper);
+    }
+    let close = |unit: f64, expected: [f64; 5]| {
+        let (i, left, right) = hats(unit, 5);
+        let mut all = [0.0; 5];
+        (all[i as usize], all[i as usize + 1]) = (left, right);
+        assert!(all.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-13), "{all:?}");
+    };
+    close(22.0 / 73.0, [0.0, 58.0 / 73.0, 15.0 / 73.0, 0.0, 0.0]);
+    close(0.667491852258131227, [0.0, 0.0, 0.330032590967475, 0.669967409032525, 0.0]);
+    close(1.0, [0.0, 0.0, 0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn one_of_each_kind_with_missing_other_and_unknown_label() {
+    let bounds = "[dpopt]\nknots = 5\n[age]\nlower = 0\nupper = 8\n[sex]\nlevels = ['M', 'F', '?']\n[city]\nhash = true\n\
+                  [y]\nlevels = ['no', 'yes']\n";
+    let table = csv("age,sex,city,y\n3,M,Rome,no\n?, ?,,yes\n99,X,Rome,yes\n1,F,Bern,maybe\n2,NA,Rome,\n");
+    let encoder = encoder(bounds, &*table, Some("y"));
+    assert_eq!(encoder.dimension(), 1 + 8 + 5 + 4097);
+    assert_eq!(encoder.max_nonzeros(), 1 + 5 + 1 + 1);
+    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
+    let Examples { rows, targets } = past_the_curator::made_up(&examples);
+    assert_eq!(targets, &[-1.0, 1.0, 1.0, 0.0, 0.0]);
+    let first = named(&encoder, rows, 0, 4.0);
+    // 3 of 0..8 is u = 3/8: the line (5/8, 3/8), half way between the knots 2 and 4; the block has norm 1
+    let norm = (25.0f64 / 64.0 + 9.0 / 64.0 + 0.5).sqrt();
+    let age = [("age:low", 0.625), ("age:high", 0.375), ("age@2", 0.5), ("age@4", 0.5)];
+    let age = age.map(|(name, value)| (name, value / norm));
+    let expected = [("(intercept)", 1.0), age[0], age[1], age[2], age[3], ("sex=M", 1.0)];
+    assert!(first.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6), "{first:?}");
+    assert!(first[6].0.starts_with("city#") && first.len() == 7);
+    let second = named(&encoder, rows, 1, 4.0);
+    let names: Vec<&str> = second.iter().map(|f| f.0.as_str()).collect();
+    // "?" is a level of sex and a missing marker elsewhere
+    assert_eq!(names, ["(intercept)", "age:low", "age:high", "age@4", "age=(missing)", "sex=?", "city=(missing)"]);
+    let expected = [1.0, 0.1f64.sqrt(), 0.1f64.sqrt(), 0.4f64.sqrt(), 0.4f64.sqrt(), 1.0, 1.0];
+    assert!(second.iter().zip(expected).all(|(f, e)| (f.1 - e).abs() < 1e-6), "{second:?}");
+    let third = named(&encoder, rows, 2, 4.0);
+    let names: Vec<&str> = third.iter().take(4).map(|f| f.0.as_str()).collect();
+    assert_eq!(names, ["(intercept)", "age:high", "age@8", "sex=(other)"]);
+    assert_eq!(third[4].0, first[6].0);
+    assert!(rows.row(3).0.is_empty() && rows.row(4).0.is_empty());
+}
+
+#[test]
+fn encoding_one_record_does_not_depend_on_the_others() {
+    let bounds = "[a]\nlower = 0\nupper = 1\n[t]\ntext = true\n";
+    let many: String = (0..9000).map(|i| format!("{},row {i} says {}\n", f64::from(i) / 9e3, i * 7)).collect();
+    let table = csv(&format!("a,t\n{many}"));
+    let encoder = encoder(bounds, &*table, None);
+    let all = encoder.encode_features(&*table, BadCells::Error).unwrap();
+    for i in [0usize, 2047, 2048, 8999] {
+        let alone = csv(&format!("a,t\n{}\n", many.lines().nth(i).unwrap()));
+        let alone = encoder.encode_features(&*alone, BadCells::Error).unwrap();
+        assert_eq!(alone.row(0), all.row(i));
+    }
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    assert_eq!(one.install(|| encoder.encode_features(&*table, BadCells::Error).unwrap()), all);
+}
+
+#[test]
+fn bad_cells_name_column_and_row_and_never_the_value() {
+    let bounds = "[age]\nlower = 0\nupper = 8\n[y]\nlower = 0\nupper = 10\n";
+    for (text, expected) in [
+        ("age,y\n1,1\nsecret,2\n", "column `age`, row 2"),
+        ("age,y\n1,1\ninf,2\n", "column `age`, row 2"),
+        ("age,y\n1,1\nNaN,2\n", "column `age`, row 2"),
+        ("age,y\n1,1\n3,secret\n", "column `y`, row 2"),
+        ("age,y\n1,1\nsecret\n", "row 2 has 1 fields"),
+        ("age,y\n1,1\n1,2,secret\n", "row 2 has 3 fields"),
+    ] {
+        let table = csv(text);
+        let encoder = encoder(bounds, &*table, Some("y"));
+        let message = encoder.encode(&*table, BadCells::Error).err().unwrap().to_string();
+        assert!(message.contains(expected) && message.contains("--bad-cells missing"), "{message}");
+        assert!(!message.contains("secret") && !message.contains('\n'));
+        assert_eq!(past_the_curator::made_up(&encoder.encode(&*table, BadCells::Missing).unwrap()).rows.len(), 2);
+    }
+}
+
+#[test]
+fn number_targets_are_clipped_scaled_and_brought_back() {
+    let table = csv("x,y\n1,0\n1,10\n1,2.5\n1,99\n1,\n");
+    let encoder = encoder("[x]\nlower = 0\nupper = 1\n[y]\nlower = 0\nupper = 10\n", &*table, Some("y"));
+    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
+    assert_eq!(past_the_curator::made_up(&examples).targets, [-1.0, 1.0, -0.5, 1.0, 0.0]);
+    assert!(past_the_curator::made_up(&examples).rows.row(4).0.is_empty());
+    assert_eq!(encoder.target().unwrap().1.unscale(-0.5), 2.5);
+}
+
+#[test]
+fn libsvm_rows_stay_as_they_are_unless_too_long() {
+    let options = ReadOptions { features: Some(4), ..ReadOptions::default() };
+    let text = b"1 1:0.5 3:0.25\n-1 4:3 2:4\n1 1:1 1:-1\n7 1:1\n".to_vec();
+    let table = open_bytes(text, Format::Libsvm, &options).unwrap();
+    let mut schema = Schema::default();
+    schema.set_levels("label", vec!["-1".into(), "1".into()]).unwrap();
+    let encoder = Encoder::new(&schema.resolve(table.columns(), Some("label")).unwrap()).unwrap();
+    assert_eq!((encoder.dimension(), encoder.max_nonzeros(), encoder.has_intercept()), (4, 4, false));
+    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
+    let Examples { rows, targets } = past_the_curator::made_up(&examples);
+    assert_eq!(targets, &[1.0, -1.0, 1.0, 0.0]);
+    assert_eq!(rows.row(0), (&[0u32, 2][..], &[0.5f32, 0.25][..]));
+    let (columns, values) = rows.row(1);
+    assert_eq!(columns, [1, 3]);
+    assert!((values[0] - 0.8).abs() < 1e-6 && (values[1] - 0.6).abs() < 1e-6);
+    assert!(rows.row(2).0.is_empty() && rows.row(3).0.is_empty());
+    let mut scaled = schema.clone();
+    scaled.options.scale_rows = true;
+    let encoder = Encoder::new(&scaled.resolve(table.columns(), Some("label")).unwrap()).unwrap();
+    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
+    let norm: f64 = past_the_curator::made_up(&examples).rows.row(0).1.iter().map(|v| f64::from(*v).powi(2)).sum();
+    assert!(norm <= 1.0 && norm > 1.0 - 1e-6);
+    // one entry a row: the largest, scaled after that
+    scaled.options.max_nonzeros = Some(1);
+    let encoder = Encoder::new(&scaled.resolve(table.columns(), Some("label")).unwrap()).unwrap();
+    assert_eq!(encoder.max_nonzeros(), 1);
+    let examples = encoder.encode(&*table, BadCells::Error).unwrap();
+    let rows = &past_the_curator::made_up(&examples).rows;
+    assert_eq!([0, 1].map(|i| rows.row(i).0.to_vec()), [vec![0], vec![1]]);
+    assert!((rows.row(0).1[0] - 1.0).abs() < 1e-6);
+    let again: Encoder = serde_json::from_str(&serde_json::to_string(&encoder).unwrap()).unwrap();
+    assert_eq!(past_the_curator::made_up(&again.encode(&*table, BadCells::Error).unwrap()).rows, *rows);
+    scaled.options.max_nonzeros = Some(0);
+    assert!(scaled.resolve(table.columns(), Some("label")).and_then(|layout| Encoder::new(&layout)).is_err());
+}
+
+#[test]
+fn the_largest_entries_of_a_row_are_kept() {
+    let kept = |entries: &[(u32, f32)], start, most| {
+        let mut entries = entries.to_vec();
+        keep_largest(&mut entries, start, most);
+        entries
+    };
+    let row = [(9, 5.0), (0, 1.0), (4, -3.0), (2, f32::NAN), (7, 3.0), (1, f32::INFINITY)];
+    assert_eq!(kept(&row, 0, 6).len(), 6);
+    assert_eq!(kept(&row, 1, 2), [(9, 5.0), (4, -3.0), (7, 3.0)]);
+    assert_eq!(kept(&row, 1, 1), [(9, 5.0), (4, -3.0)]);
+    assert_eq!(kept(&[], 0, 3), []);
+}
+
+#[test]
+fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
+    let bounds = "[age]\nlower = 0.1\nupper = 8\n[sex]\nlevels = ['M', 'F']\n[city]\nhash = true\n[t]\ntext = true\n\
+                  [y]\nlevels = ['no', 'yes', 'so']\n";
+    let table = csv("age,sex,city,t,y\n3,M,Rome,hello there,no\n5,F,Bern,call 12345 now!,so\n");
+    let original = encoder(bounds, &*table, Some("y"));
+    let json = serde_json::to_string(&original).unwrap();
+    let back: Encoder = serde_json::from_str(&json).unwrap();
+    let (a, b) = (original.encode(&*table, BadCells::Error), back.encode(&*table, BadCells::Error));
+    assert_eq!(past_the_curator::made_up(&a.unwrap()), past_the_curator::made_up(&b.unwrap()));
+    assert_eq!(serde_json::to_string(&back).unwrap(), json);
+    for (from, to) in [
+        ("\"version\":1", "\"version\":2"),
+        ("\"knots\":8", "\"knots\":8,\"extra\":1"),
+        ("\"knots\":8", "\"knots\":1"),
+        ("\"lower\":0.1", "\"lower\":9.0"),
+        ("\"bits\":12", "\"bits\":0"),
+        ("\"bits\":12", "\"bits\":64"),
+        ("\"column\":\"sex\"", "\"column\":\"age\""),
+        ("[\"M\",\"F\"]", "[\"M\",\"M\"]"),
+        ("[\"no\",\"yes\",\"so\"]", "[\"no\"]"),
+        ("\"row_norm\":1.0", "\"row_norm\":-1.0"),
+    ] {
+        assert!(json.contains(from), "{from} not in {json}");
+        assert!(serde_json::from_str::<Encoder>(&json.replacen(from, to, 1)).is_err(), "{to}");
+    }
+}
+
+#[test]
+fn missing_columns_at_prediction_time_get_the_nearest_name() {
+    let table = csv("age,y\n3,no\n");
+    let encoder = encoder("[age]\nlower = 0\nupper = 8\n[y]\nlevels = ['no', 'yes']\n", &*table, Some("y"));
+    assert_eq!(encoder.encode_features(&*csv("age\n3\n"), BadCells::Error).unwrap().len(), 1);
+    let message = encoder.encode_features(&*csv("Age,y\n3,no\n"), BadCells::Error).unwrap_err().to_string();
+    assert!(message.contains("did you mean `Age`?"), "{message}");
+    assert!(matches!(encoder.encode(&*csv("age,y\n"), BadCells::Error), Err(DataError::NoRows { .. })));
+}
+
+#[test]
+fn every_feature_has_a_name_of_its_own() {
+    let bounds = "[dpopt]\ntext_bits = 8\nhash_bits = 6\n[age]\nlower = 0\nupper = 80000\n[sex]\nlevels = ['M', 'F']\n\
+                  [city]\nhash = true\n[t]\ntext = true\n";
+    let table = csv("age,sex,city,t\n");
+    let encoder = encoder(bounds, &*table, None);
+    let names: std::collections::BTreeSet<String> =
+        (0..encoder.dimension()).map(|i| encoder.feature_name(i).unwrap()).collect();
+    assert_eq!(names.len(), encoder.dimension());
+    assert_eq!(encoder.feature_name(encoder.dimension()), None);
+}

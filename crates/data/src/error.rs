@@ -1,0 +1,400 @@
+//! Every way in which a table, a bounds file or an encoder can be wrong, as one line each: what, column, row, fix.
+//!
+//! Errors go to the **data owner** who started the run; they are not part of a release. Still no message contains
+//! the value of a record: a column's name, a row's number and the fix are enough to find it.
+
+use std::path::Path;
+
+/// What is wrong with an input, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// Rows beyond the memory cap could not be put aside.
+    #[error(
+        "rows beyond the memory cap could not be written to a temporary file: {reason}; make room there, or set TMPDIR"
+    )]
+    TemporaryFile {
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The file cannot be opened or read.
+    #[error("cannot read {source_name}: {reason}; check the path and its permissions")]
+    Unreadable {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// A further file of a table has other columns than the first.
+    #[error("{source_name} has other columns than {first}, or in another order; all files of one table need the same")]
+    OtherColumns {
+        /// The file.
+        source_name: String,
+        /// The first one.
+        first: String,
+    },
+    /// A file is given twice, or stands in a directory under two names: its people would count twice.
+    #[error(
+        "{first} and {second} are one file, and its rows would count twice; name it once (links are the file that they lead to)"
+    )]
+    SameFile {
+        /// As found first.
+        first: String,
+        /// As found again.
+        second: String,
+    },
+    /// The extension does not name a format.
+    #[error(
+        "{source_name}: the name does not end in .csv, .tsv, .txt, .parquet, .libsvm or .svm (or those with .gz); \
+         pass --format csv|tsv|parquet|libsvm"
+    )]
+    UnknownFormat {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// An explicit format that does not exist.
+    #[error("unknown format `{given}`{nearest}; use csv, tsv, parquet or libsvm")]
+    NoSuchFormat {
+        /// What was given.
+        given: String,
+        /// ", did you mean `…`?" or nothing.
+        nearest: String,
+    },
+    /// There is no header line.
+    #[error("{source_name} is empty: it has no header line; give a table, or --no-header with the number of columns")]
+    Empty {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// A table without rows where at least one is needed.
+    #[error("{source_name} has a header but no rows; there is nothing to fit")]
+    NoRows {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// The header can't be read.
+    #[error("{source_name}: the header {reason}")]
+    BadHeader {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// What is wrong and what to do.
+        reason: &'static str,
+    },
+    /// The number of columns of a table without a header must be public.
+    #[error(
+        "a table without a header does not say how many columns it has, and counting the fields of its first row would read a \
+         record; pass --columns N, or name all of c1, c2, … in the bounds file"
+    )]
+    ColumnsUnknown,
+    /// The number of columns is out of range.
+    #[error("--columns {given} is out of range; use 1 to {limit}")]
+    ColumnsOutOfRange {
+        /// What was given.
+        given: u64,
+        /// Largest allowed.
+        limit: u64,
+    },
+    /// A row that can't be read as a whole.
+    #[error("row {row} {reason}; or pass --bad-cells missing")]
+    BadRow {
+        /// 1-based row, header not counted.
+        row: u64,
+        /// What is wrong and what to do.
+        reason: &'static str,
+    },
+    /// A file that is not text, where text is needed.
+    #[error("{source_name} is a Parquet file, whose rows are no lines; convert it to CSV, TSV or LIBSVM")]
+    NotText {
+        /// Path.
+        source_name: String,
+    },
+    /// A gzipped file that has to be held whole, and is too large for that.
+    #[error(
+        "{source_name} has unzipped to {held} MiB so far, more than there is room for, and a Parquet file is held whole; unzip it \
+         first, or pass a larger --memory SIZE"
+    )]
+    UnzipsTooLarge {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// MiB that were unzipped.
+        held: u64,
+    },
+    /// The first line holds numbers or long texts: taken as names, a record would appear in plans and messages.
+    #[error(
+        "{source_name}: field {position} of the first line is a number, a mark of a missing value or longer than {limit} bytes, so \
+         the line looks like a record; pass --no-header and --columns N, or give the column a name"
+    )]
+    HeaderLooksLikeData {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// 1-based position of the field.
+        position: usize,
+        /// Longest name.
+        limit: usize,
+    },
+    /// Two columns have one name.
+    #[error(
+        "columns {first} and {second} have one name in the header; rename one of them, or pass --no-header if the first line is a row"
+    )]
+    DuplicateColumn {
+        /// 1-based position of the first.
+        first: usize,
+        /// 1-based position of the second.
+        second: usize,
+    },
+    /// A column that the table does not have.
+    #[error("{role} `{name}` is not a column of the table{nearest}; {columns}")]
+    NoSuchColumn {
+        /// "the target", "the bounds file's column", …
+        role: String,
+        /// The name that was asked for.
+        name: String,
+        /// ", did you mean `…`?" or nothing.
+        nearest: String,
+        /// The first few names, or why they are not told.
+        columns: String,
+    },
+    /// A row has more or fewer fields than the header.
+    #[error(
+        "row {row} has {found} fields, the header has {expected}; fix the row (an unquoted separator or a stray quote?) \
+         or pass --bad-cells missing"
+    )]
+    RaggedRow {
+        /// 1-based row, header not counted.
+        row: u64,
+        /// Fields in the header.
+        expected: usize,
+        /// Fields in the row.
+        found: usize,
+    },
+    /// A quote is opened and never closed, in a table whose fields may hold line breaks.
+    #[error(
+        "row {row} opens a quote that the file never closes; close it, pass --no-quoting if quotes are plain text, or leave out \
+             --quoted-newlines if no field holds a line break"
+    )]
+    UnbalancedQuote {
+        /// 1-based row, header not counted.
+        row: u64,
+    },
+    /// A cell of a numeric column is not a finite number.
+    #[error(
+        "column `{column}`, row {row}: not a finite number; fix the cell, leave it empty, or pass --bad-cells missing"
+    )]
+    NotANumber {
+        /// The column.
+        column: String,
+        /// 1-based row, header not counted.
+        row: u64,
+    },
+    /// A column that is no coordinate of a vector.
+    #[error(
+        "column `{column}` holds no numbers; give a table of numbers (each column a coordinate), Parquet with the list columns \
+         `indices` and `values`, or LIBSVM; the last two with --features D"
+    )]
+    NotAVector {
+        /// The column.
+        column: String,
+    },
+    /// A LIBSVM row that cannot be read.
+    #[error(
+        "row {row}: {reason}; write `label index:value …`, or pass --bad-cells missing to drop what cannot be read"
+    )]
+    BadSparseRow {
+        /// 1-based row.
+        row: u64,
+        /// What is wrong, without the value.
+        reason: &'static str,
+    },
+    /// The number of LIBSVM features must be public.
+    #[error(
+        "a LIBSVM file does not say how many features it has, and counting them would read the records; pass --features D"
+    )]
+    FeaturesUnknown,
+    /// The number of features is out of range.
+    #[error("--features {given} is out of range; use 1 to {limit}")]
+    FeaturesOutOfRange {
+        /// What was given.
+        given: u64,
+        /// Largest allowed.
+        limit: u64,
+    },
+    /// gzip data that ends early or is not gzip.
+    #[error("{source_name}: the gzip data are damaged or end early; copy the file again")]
+    DamagedGzip {
+        /// Path, or `<memory>`.
+        source_name: String,
+    },
+    /// A Parquet file that cannot be read.
+    #[error("{source_name}: not a readable Parquet file ({reason}); copy or write the file again")]
+    DamagedParquet {
+        /// Path, or `<memory>`.
+        source_name: String,
+        /// Which part.
+        reason: &'static str,
+    },
+    /// A Parquet column whose type no encoder understands.
+    #[error(
+        "column `{column}` has the nested or binary type {stored}; flatten it, or write `ignore = true` under [{column}]"
+    )]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// The type as the file's schema names it.
+        stored: String,
+    },
+    /// The bounds file is not TOML.
+    #[error("bounds file{line}: {reason}")]
+    BoundsSyntax {
+        /// " line N" or nothing.
+        line: String,
+        /// What is wrong and what to do.
+        reason: &'static str,
+    },
+    /// An unknown key of the bounds file.
+    #[error("bounds file: [{table}] has no key `{key}`{nearest}; known keys: {known}")]
+    BoundsKey {
+        /// The table.
+        table: String,
+        /// The key.
+        key: String,
+        /// ", did you mean `…`?" or nothing.
+        nearest: String,
+        /// What is allowed.
+        known: &'static str,
+    },
+    /// A declaration that makes no sense.
+    #[error("column `{column}`: {what}; {fix}")]
+    Declaration {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
+    /// An option of the encoder is out of range.
+    #[error("[dpopt] {option} = {given} is out of range; use {allowed}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// The range.
+        allowed: String,
+    },
+    /// Nothing at all says what the columns are.
+    #[error(
+        "nothing public says what the columns hold, and reading that off the rows would not be private; \
+         give one of: --bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES \
+         (spend a tenth of the budget on private bounds), --public-data FILE (a table that is not sensitive)"
+    )]
+    NothingDeclared,
+    /// Numeric columns have neither public bounds nor a budget to find private ones.
+    #[error(
+        "numeric columns without bounds: {columns}; write lower and upper for them in --bounds FILE, \
+         or pass --bounds-budget 0.1, or --public-data FILE"
+    )]
+    Unbounded {
+        /// Their names.
+        columns: String,
+    },
+    /// The target's classes or range are not declared.
+    #[error(
+        "the target `{column}` is not declared; pass --classes no,yes, or write [{column}] levels = [\"no\", \"yes\"] or, \
+         for a number, lower and upper in the bounds file"
+    )]
+    TargetUndeclared {
+        /// The target.
+        column: String,
+    },
+    /// The encoder of a saved model does not make sense.
+    #[error("the encoder in the model file is not valid: {reason}; fit the model again with this version")]
+    Encoder {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl DataError {
+    pub(crate) fn unreadable(source_name: &str, error: &std::io::Error) -> Self {
+        Self::Unreadable { source_name: source_name.into(), reason: error.kind().to_string() }
+    }
+
+    pub(crate) fn declaration(column: &str, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::Declaration { column: one_line(column), what: one_line(&what.into()), fix: fix.into() }
+    }
+
+    /// Names are told only if one of the `declared` ones, which the user wrote, is among them: otherwise the first line may be a
+    /// record that was taken for a header.
+    pub(crate) fn no_such_column(role: &str, name: &str, columns: &[&str], declared: &[&str]) -> Self {
+        let separator = match columns {
+            [only] => only.chars().find(|c| matches!(c, ';' | '\t' | '|' | ',')),
+            _ => None,
+        };
+        let header = declared.iter().any(|name| columns.contains(name));
+        let columns_told = match separator {
+            Some(separator) => {
+                format!("it has one column only; if fields end at {separator:?}, pass --separator {separator:?}")
+            }
+            None if header => format!("the table has {}", listed(columns.iter().map(|c| format!("`{c}`")))),
+            None => format!(
+                "none of the {} columns has a name that was given, so they are not told here: if the first line is a row, pass \
+                 --no-header and --columns N",
+                columns.len()
+            ),
+        };
+        let nearest = if header { super::nearest::did_you_mean(name, columns.iter().copied()) } else { String::new() };
+        Self::NoSuchColumn { role: role.into(), name: one_line(name), nearest, columns: columns_told }
+    }
+}
+
+/// Names listed at most.
+const LISTED: usize = 12;
+
+/// The first few names, and how many more there are: a table may have 200,000 columns.
+pub fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    let mut names = names.into_iter();
+    let mut text = String::new();
+    for (i, name) in names.by_ref().take(LISTED).enumerate() {
+        text.push_str(if i > 0 { ", " } else { "" });
+        text.push_str(name.as_ref());
+    }
+    match names.count() {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+/// Names and levels come from files and may hold line breaks; a message is one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// A path as it appears in messages.
+pub(crate) fn name_of(path: &Path) -> String {
+    one_line(&path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut_and_counted() {
+        let names: Vec<String> = (1..=200_000).map(|i| format!("c{i}")).collect();
+        assert_eq!(listed(&names[..3]), "c1, c2, c3");
+        assert_eq!(listed(&names[..12]), "c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12");
+        assert!(listed(&names).ends_with(", c12 and 199988 more"));
+        assert_eq!(listed::<&str>([]), "");
+    }
+
+    #[test]
+    fn names_of_a_first_line_that_matches_nothing_are_not_told() {
+        let error =
+            |declared: &[&str]| DataError::no_such_column("the target", "how", &["low", "age"], declared).to_string();
+        let matched = error(&["age", "how"]);
+        assert!(matched.contains("`low`, `age`") && matched.contains("did you mean `low`?"), "{matched}");
+        let unmatched = error(&["how"]);
+        assert!(!unmatched.contains("low") && unmatched.contains("--no-header"), "{unmatched}");
+    }
+}

@@ -1,0 +1,37 @@
+//! From a file of sensitive records to bounded rows, by public facts only.
+//!
+//! [`open`] a table (names and row count are public), declare what its columns hold in a [`Schema`] (bounds file, flags
+//! or a public table), [`resolve`](Schema::resolve) it to a [`Layout`], build the [`Encoder`], and
+//! [`encode`](Encoder::encode) to `Sensitive<Examples>`: rows of l2 norm at most 1, exactly.
+
+mod bounds_file;
+mod cell;
+mod encode;
+mod error;
+mod hashing;
+mod inspect;
+mod labels;
+mod nearest;
+pub mod output;
+mod public_table;
+mod quantile_counts;
+mod reader;
+mod schema;
+mod table;
+mod target;
+mod text;
+
+pub use cell::BadCells;
+pub use cell::{bad_row, field_number, is_missing_marker};
+pub use encode::Encoder;
+pub use error::DataError;
+pub use error::listed;
+pub use inspect::{Finding, inspect};
+pub use labels::label_counts;
+pub use quantile_counts::quantile_counts;
+pub use reader::{
+    Format, MAX_FEATURES, RawTable, ReadOptions, files_of, open, open_all, open_bytes, raw_rows, same_table,
+};
+pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
+pub use table::{Block, Column, Field, Stored, TableReader, Visit};
+pub use target::TargetSpec;

@@ -1,0 +1,127 @@
+//! Where bytes come from: a file or memory, gunzipped when the first two bytes are gzip's, without a UTF-8 mark.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{DataError, name_of};
+
+const BUFFER: usize = 1 << 17;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const UTF8_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// How gzip is recognised.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Zip {
+    /// By the first two bytes, where those are public (a header, a Parquet mark).
+    ByFirstBytes,
+    /// By a name that ends in `.gz`, where the first two bytes may be a record's. (What is in memory has no name.)
+    ByName,
+}
+
+/// A file or a piece of memory that can be read from its beginning more than once.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Path(PathBuf),
+    Memory(Arc<[u8]>),
+}
+
+impl Source {
+    /// How messages call it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Path(path) => name_of(path),
+            Self::Memory(_) => "<memory>".into(),
+        }
+    }
+
+    /// Turns an i/o error while reading into a message (never with content).
+    pub(crate) fn error(&self, error: &std::io::Error, gzip: bool) -> DataError {
+        use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        if gzip && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) {
+            DataError::DamagedGzip { source_name: self.name() }
+        } else {
+            DataError::unreadable(&self.name(), error)
+        }
+    }
+
+    fn raw(&self) -> std::io::Result<Box<dyn BufRead + Send>> {
+        Ok(match self {
+            Self::Path(path) => {
+                let file = File::open(path)?;
+                if file.metadata()?.is_dir() {
+                    return Err(std::io::ErrorKind::IsADirectory.into());
+                }
+                Box::new(BufReader::with_capacity(BUFFER, file))
+            }
+            Self::Memory(bytes) => Box::new(std::io::Cursor::new(Arc::clone(bytes))),
+        })
+    }
+
+    /// The bytes from the beginning, gunzipped, without a UTF-8 mark; and whether they were gzipped.
+    pub(crate) fn open(&self, zip: Zip) -> Result<(Box<dyn BufRead + Send>, bool), DataError> {
+        let plain = |e: std::io::Error| DataError::unreadable(&self.name(), &e);
+        let raw = self.raw().map_err(plain)?;
+        let (mut stream, gzip) = match (zip, self) {
+            (Zip::ByName, Self::Path(path)) if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) => {
+                (gunzip(raw), true)
+            }
+            (Zip::ByName, Self::Path(_)) => (raw, false),
+            _ => peek_gzip(raw).map_err(plain)?,
+        };
+        let mut first = Vec::with_capacity(UTF8_MARK.len());
+        (&mut stream).take(UTF8_MARK.len() as u64).read_to_end(&mut first).map_err(|e| self.error(&e, gzip))?;
+        if first == UTF8_MARK {
+            first.clear();
+        }
+        Ok((Box::new(std::io::Cursor::new(first).chain(stream)), gzip))
+    }
+
+    /// All bytes in memory, gunzipped, at most `limit` (Parquet needs random access; a plain file is opened by its reader
+    /// instead). A file that unzips to more than that, or than there is memory for, is an error before the memory is gone.
+    pub(crate) fn gunzipped(&self, limit: u64) -> Result<Option<Vec<u8>>, DataError> {
+        let plain = |e: std::io::Error| DataError::unreadable(&self.name(), &e);
+        let (mut stream, gzip) = peek_gzip(self.raw().map_err(plain)?).map_err(plain)?;
+        if !gzip {
+            return Ok(None);
+        }
+        let mut bytes: Vec<u8> = Vec::new();
+        loop {
+            let piece = match stream.fill_buf() {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                other => other.map_err(|e| self.error(&e, true))?,
+            };
+            if piece.is_empty() {
+                return Ok(Some(bytes));
+            }
+            let fits = (bytes.len() + piece.len()) as u64 <= limit && bytes.try_reserve(piece.len()).is_ok();
+            if !fits {
+                return Err(DataError::UnzipsTooLarge { source_name: self.name(), held: bytes.len() as u64 >> 20 });
+            }
+            bytes.extend_from_slice(piece);
+            let used = piece.len();
+            stream.consume(used);
+        }
+    }
+}
+
+fn gunzip(raw: Box<dyn BufRead + Send>) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(raw)))
+}
+
+/// Looks at the first two bytes without consuming them.
+fn peek_gzip(mut raw: Box<dyn BufRead + Send>) -> std::io::Result<(Box<dyn BufRead + Send>, bool)> {
+    let mut head = [0u8; 2];
+    let mut got = 0;
+    while got < head.len() {
+        match raw.read(&mut head[got..])? {
+            0 => break,
+            k => got += k,
+        }
+    }
+    let whole: Box<dyn BufRead + Send> = Box::new(std::io::Cursor::new(head[..got].to_vec()).chain(raw));
+    Ok(if head[..got] == GZIP { (gunzip(whole), true) } else { (whole, false) })
+}

@@ -1,0 +1,12 @@
+//! Counts, and choices among candidates that are public.
+
+pub(crate) mod above_threshold;
+pub(crate) mod counts;
+pub(crate) mod labels;
+pub(crate) mod net;
+pub(crate) mod peeling;
+pub(crate) mod quantiles;
+pub(crate) mod ranges;
+pub(crate) mod search;
+pub(crate) mod selection;
+pub(crate) mod vertex;

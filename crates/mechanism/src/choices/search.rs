@@ -1,0 +1,122 @@
+//! The winner of a private search: the best of a secret number of runs (spec 20 §3; docs/proofs/private-search.md).
+//!
+//! Each run drew its candidate inside, and its score is already noised: a run is a mechanism of its own, with its own
+//! event. Releasing only the best of K runs costs `RepeatAndSelect` of that event, where K has a public law that does not
+//! depend on the records (Liu and Talwar 2019; Papernot and Steinke 2022). K and the losers stay here.
+
+use crate::Released;
+use crate::curator::door::{Interactive, Opening, sealed};
+use crate::refused::CuratorError;
+use dpopt_noise::{Purpose, Repetitions};
+use dpopt_privacy::Event;
+
+/// One run: its noisy score, and a uniform number that breaks ties and belongs to the run's output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Noisy score.
+    pub score: f64,
+    /// Uniform, drawn inside the run.
+    pub tie: u64,
+}
+
+impl Run {
+    /// The rule: the higher score, ties by the larger number.
+    fn better(&self, other: &Self) -> bool {
+        self.score.total_cmp(&other.score).then(self.tie.cmp(&other.tie)).is_gt()
+    }
+}
+
+/// What one run gives: a noisy score, larger is better, and the output that goes with it. Nothing here can check that both come
+/// from a mechanism with the event that the search was charged for: whoever makes one vouches for that, and the guarantee
+/// rests on it.
+#[derive(Clone, Debug)]
+pub struct VouchedRun<T> {
+    /// Noisy score and a uniform tie-breaker drawn inside the run.
+    pub run: Run,
+    /// What leaves if this run wins.
+    pub output: T,
+}
+
+/// A secret number of runs, of which the best leaves. It adds no noise: **the caller vouches** that the runs' scores and outputs
+/// are what the event says. Event: as told, `RepeatAndSelect` of a run's event or a bound on it.
+#[derive(Clone, Debug)]
+pub struct VouchedSearch {
+    event: Event,
+    law: Repetitions,
+}
+
+impl VouchedSearch {
+    /// Runs whose number has this law; `event` must describe all of them together, as certified.
+    pub fn new(event: Event, law: Repetitions) -> Self {
+        Self { event, law }
+    }
+}
+
+impl sealed::Sealed for VouchedSearch {}
+
+impl Interactive for VouchedSearch {
+    type Opened = Searching;
+
+    fn event(&self) -> Event {
+        self.event.clone()
+    }
+
+    fn sampler_error(&self) -> Result<f64, CuratorError> {
+        Ok(self.law.total_variation())
+    }
+
+    fn label(&self) -> &'static str {
+        "private selection"
+    }
+
+    fn start(&self, opening: Opening<'_>) -> Result<Searching, CuratorError> {
+        Ok(Searching { runs: self.law.sample(&mut opening.noise.stream(Purpose::Selection, 0)) })
+    }
+}
+
+/// An open search, charged in full; its number of runs is secret.
+pub struct Searching {
+    pub(crate) runs: u64,
+}
+
+impl Searching {
+    /// The best run's output. `run` is given the number of the run and must use fresh randomness in each.
+    ///
+    /// A run must not fail because of the records: an error of `run` ends the search and is a program's error, not an
+    /// answer. The time this takes grows with the number of runs, which must not be observable.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn best<T, E: From<CuratorError>>(
+        self,
+        mut run: impl FnMut(u64) -> Result<VouchedRun<T>, E>,
+    ) -> Result<Released<T>, E> {
+        let mut best: Option<VouchedRun<T>> = None;
+        for k in 0..self.runs {
+            let next = run(k)?;
+            if best.as_ref().is_none_or(|b| next.run.better(&b.run)) {
+                best = Some(next);
+            }
+        }
+        best.map(|b| Released::new(b.output)).ok_or_else(|| CuratorError::Shape.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Curator;
+    use dpopt_noise::NoiseSource;
+
+    #[test]
+    fn the_best_run_wins_ties_are_broken_by_the_number_and_one_search_is_one_release() {
+        let event = Event::RepeatAndSelect { event: Box::new(Event::gaussian(3.0)), mean: 5.0, shape: 1.0 };
+        let mut curator = Curator::for_event(&event, NoiseSource::insecure(1));
+        let search = VouchedSearch::new(event, Repetitions::negative_binomial(1.0, 5.0).unwrap());
+        assert!(curator.open(&search).is_ok());
+        assert!(curator.open(&search).is_err());
+        let runs = [(0.5, 9), (0.75, 1), (0.75, 2), (-1.0, 8)].map(|(score, tie)| Run { score, tie });
+        let made = |k: u64| Ok::<_, CuratorError>(VouchedRun { run: runs[k as usize], output: k });
+        assert_eq!(*Searching { runs: 4 }.best(made).unwrap().get(), 2);
+    }
+}

@@ -1,0 +1,80 @@
+//! Batches that the curator drew: who is in one is as secret as the records.
+
+use dpopt_privacy::Event;
+
+/// Which batch, of which curator, and how it was drawn; made by [`Curator::poisson_sample`](crate::Curator::poisson_sample) and
+/// [`Curator::fixed_sample`](crate::Curator::fixed_sample). A sample
+/// is secret once: two curators that release on the same one would each account it as a fresh one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchId {
+    pub(crate) curator: u64,
+    pub(crate) number: u64,
+    pub(crate) sampling: Sampling,
+}
+
+/// How a batch was drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Sampling {
+    /// Nobody is left to chance: all records of a block, or all there are.
+    All,
+    Poisson {
+        probability: f64,
+    },
+    WithoutReplacement {
+        records: u64,
+        size: u64,
+    },
+}
+
+impl Sampling {
+    /// `event` on such a batch.
+    pub(crate) fn of(self, event: Event) -> Event {
+        match self {
+            Self::All => event,
+            Self::Poisson { probability } => event.poisson_sampled(probability),
+            Self::WithoutReplacement { records, size } => event.sampled_without_replacement(records, size),
+        }
+    }
+}
+
+/// A uniformly random set of records of public size, in uniformly random order: a part of it that is chosen by position is
+/// a uniformly random part. Neither cloneable nor readable.
+pub struct FixedBatch {
+    pub(crate) id: BatchId,
+    pub(crate) records: Vec<u64>,
+}
+
+impl FixedBatch {
+    pub(crate) fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// Indices of the records, in random order.
+    pub(crate) fn records(&self) -> &[u64] {
+        &self.records
+    }
+}
+
+/// A Poisson sample of the records: each is in it with probability q, independently and secretly.
+/// Neither cloneable nor readable; whatever is computed on it carries its id.
+pub struct PoissonBatch {
+    pub(crate) id: BatchId,
+    pub(crate) records: Vec<u64>,
+    pub(crate) drawn_here: bool,
+}
+
+impl PoissonBatch {
+    pub(crate) fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// False if the caller drew the sample and its records are not known here.
+    pub(crate) fn drawn_here(&self) -> bool {
+        self.drawn_here
+    }
+
+    /// Indices of the sampled records, increasing.
+    pub(crate) fn records(&self) -> &[u64] {
+        &self.records
+    }
+}

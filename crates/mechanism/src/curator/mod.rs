@@ -1,0 +1,346 @@
+//! The curator of a run: the only one that turns [`Sensitive`] into [`Released`].
+//!
+//! It holds the certified event as [allowances](self::allowances). A release whose event is not among the remaining ones is
+//! refused, so that a run can never release more than its plan certified, whatever the algorithm's code does. It also
+//! draws the Poisson batches itself: a release on a batch matches only allowances sampled with the same probability, and
+//! each batch serves exactly one release. What its samplers are off is counted as they draw, and refused beyond what the
+//! certificate pays for.
+
+pub(crate) mod allowances;
+pub(crate) mod batch;
+pub(crate) mod blocks;
+pub(crate) mod door;
+pub(crate) mod seen;
+
+use self::allowances::{Allowances, Denied};
+use self::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
+use self::door::{Interactive, Mechanism, Opening};
+use self::seen::Seen;
+use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
+use crate::{Released, Sensitive};
+use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
+use dpopt_objective::objective::Warrant;
+use dpopt_objective::records::RecordSet;
+use dpopt_privacy::{Certificate, Event, Relation};
+use serde::Serialize;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One line of a run's ledger.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReleaseRecord {
+    /// What was released.
+    pub label: &'static str,
+    /// Its event.
+    pub event: Event,
+    /// How often.
+    pub count: u64,
+}
+
+/// Guards one run.
+pub struct Curator {
+    /// No other curator of the process has this number: it ties batches to the one that drew them.
+    number: u64,
+    allowances: Allowances,
+    /// Of the certificate; `None` for an event alone.
+    relation: Option<Relation>,
+    /// Whether the certificate has a δ to pay samplers from.
+    pays: bool,
+    /// The records it may release of, of how many; `None` for all.
+    block: Option<(usize, Range<usize>)>,
+    noise: NoiseSource,
+    records: Vec<ReleaseRecord>,
+    batches: u64,
+    unused: BTreeSet<u64>,
+    /// The least sure of what its releases rest on.
+    rests_on: Warrant,
+    /// Everything let out so far, if somebody watches: it is public, so keeping it shows nothing more.
+    seen: Option<Seen>,
+}
+
+/// Kinds of releases that may alternate and still be counted in one line each.
+const KINDS: usize = 64;
+
+impl Curator {
+    /// Opens a run for a certified event. A file ledger must have been charged before.
+    pub fn new(certificate: &Certificate, noise: NoiseSource) -> Self {
+        Self {
+            relation: Some(certificate.relation()),
+            pays: certificate.budget().delta() > 0.0,
+            ..Self::with(Allowances::certified(certificate), noise)
+        }
+    }
+
+    /// For an event whose samplers are taken as exact.
+    #[cfg(any(test, feature = "past-the-curator"))]
+    pub(crate) fn for_event(event: &Event, noise: NoiseSource) -> Self {
+        Self::with(Allowances::exact(event), noise)
+    }
+
+    /// For the records at `positions` of `records`.
+    pub(crate) fn of_block(
+        allowances: Allowances,
+        records: usize,
+        positions: Range<usize>,
+        relation: Option<Relation>,
+        noise: NoiseSource,
+        seen: Option<Seen>,
+    ) -> Self {
+        Self { block: Some((records, positions)), relation, seen, ..Self::with(allowances, noise) }
+    }
+
+    fn with(allowances: Allowances, noise: NoiseSource) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (records, unused) = (Vec::new(), BTreeSet::new());
+        Self {
+            number,
+            allowances,
+            relation: None,
+            pays: true,
+            block: None,
+            noise,
+            records,
+            batches: 0,
+            unused,
+            rests_on: Warrant::Enforced,
+            seen: None,
+        }
+    }
+
+    /// The positions of the block that it may release of; `None` for all records.
+    pub fn block(&self) -> Option<Range<usize>> {
+        self.block.as_ref().map(|(_, positions)| positions.clone())
+    }
+
+    /// The positions that a batch of `records` is drawn from.
+    fn positions(&self, records: usize) -> Result<Range<usize>, CuratorError> {
+        match &self.block {
+            None => Ok(0..records),
+            Some((all, positions)) if *all == records => Ok(positions.clone()),
+            Some(_) => Err(CuratorError::Shape),
+        }
+    }
+
+    /// A curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
+    #[cfg(any(test, feature = "past-the-curator"))]
+    pub(crate) fn watched(event: &Event, noise: NoiseSource) -> Self {
+        Self { seen: Some(Seen::default()), ..Self::for_event(event, noise) }
+    }
+
+    /// The releases of a [watched](Self::watched) run, in order.
+    #[cfg(any(test, feature = "past-the-curator"))]
+    pub(crate) fn seen(&self) -> Vec<Vec<f64>> {
+        self.seen.as_ref().map_or(Vec::new(), Seen::all)
+    }
+
+    /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
+    pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<PoissonBatch, CuratorError> {
+        let positions = self.positions(records)?;
+        let (count, first) = (positions.len() as u64, positions.start as u64);
+        let mut stream = self.noise.stream(Purpose::Batch, self.batches);
+        let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let mut chosen = Vec::new();
+        if sampling_probability > 0.0 && sampling_probability < 1.0 {
+            self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "sampled batch"))?;
+        }
+        skips.subset(count, &mut stream, &mut chosen);
+        if first > 0 {
+            chosen.iter_mut().for_each(|i| *i += first);
+        }
+        Ok(PoissonBatch {
+            id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
+            records: chosen,
+            drawn_here: true,
+        })
+    }
+
+    /// The same of all records of a set: nobody outside needs to know how many there are.
+    pub fn poisson_sample_of<R: RecordSet>(
+        &mut self,
+        records: &Sensitive<R>,
+        sampling_probability: f64,
+    ) -> Result<PoissonBatch, CuratorError> {
+        self.poisson_sample(records.expose().len(), sampling_probability)
+    }
+
+    /// Of the certificate; `None` where there is none.
+    pub(crate) fn relation(&self) -> Option<Relation> {
+        self.relation
+    }
+
+    /// What the releases so far rest on: a caller's word makes all of them research grade.
+    pub fn rests_on(&self) -> Warrant {
+        self.rests_on
+    }
+
+    /// What post-processing of releases came to. Outside of the kernel nothing sensitive can be read, so whatever a method computes
+    /// there is post-processing, by type.
+    pub fn answer<T>(&self, value: T) -> Released<T> {
+        Released::new(value)
+    }
+
+    /// Draws `size` of the records `0..records` without replacement, in random order, for exactly one release.
+    ///
+    /// # Errors
+    /// If there are fewer records than asked for.
+    pub fn fixed_sample(&mut self, records: usize, size: usize) -> Result<FixedBatch, CuratorError> {
+        let positions = self.positions(records)?;
+        let (records, first) = (positions.len(), positions.start as u64);
+        if size == 0 || size > records {
+            return Err(CuratorError::Shape);
+        }
+        let mut stream = self.noise.stream(Purpose::Batch, self.batches);
+        // the first `size` steps of Fisher and Yates, on the moved places only
+        let mut moved: HashMap<u64, u64> = HashMap::with_capacity(2 * size);
+        let chosen = (0..size as u64)
+            .map(|i| {
+                let j = i + stream.below(records as u64 - i);
+                let at_j = moved.get(&j).copied().unwrap_or(j);
+                let at_i = moved.get(&i).copied().unwrap_or(i);
+                moved.insert(j, at_i);
+                first + at_j
+            })
+            .collect();
+        let sampling = Sampling::WithoutReplacement { records: records as u64, size: size as u64 };
+        Ok(FixedBatch { id: self.next_batch(sampling), records: chosen })
+    }
+
+    /// All records of the block, or of the run, as a batch for one release.
+    ///
+    /// # Errors
+    /// If the block was made for another number of records.
+    pub fn all_of(&mut self, records: usize) -> Result<PoissonBatch, CuratorError> {
+        let chosen = self.positions(records)?.map(|i| i as u64).collect();
+        Ok(PoissonBatch { id: self.next_batch(Sampling::All), records: chosen, drawn_here: true })
+    }
+
+    fn next_batch(&mut self, sampling: Sampling) -> BatchId {
+        let number = self.batches;
+        self.batches += 1;
+        self.unused.insert(number);
+        BatchId { curator: self.number, number, sampling }
+    }
+
+    /// [`poisson_sample`](Self::poisson_sample) for a training loop outside this library, which has to load the records:
+    /// the batch, and the indices of its records. **The indices are as secret as the records.**
+    pub fn sample_for_loader(
+        &mut self,
+        records: usize,
+        sampling_probability: f64,
+    ) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+        let batch = self.poisson_sample(records, sampling_probability)?;
+        let indices = batch.records.clone();
+        Ok((batch, indices))
+    }
+
+    /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
+    /// `sampling_probability`, independently of everything else; the guarantee rests on that.
+    pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
+        self.rests_on = self.rests_on.and(Warrant::Vouched);
+        PoissonBatch {
+            id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
+            records: Vec::new(),
+            drawn_here: false,
+        }
+    }
+
+    /// Applies `mechanism` to `input` if the plan foresees exactly this release.
+    pub fn release<M: Mechanism>(
+        &mut self,
+        mechanism: &M,
+        input: &Sensitive<M::Input>,
+    ) -> Result<Released<M::Output>, CuratorError> {
+        self.same_relation(mechanism.relation(), mechanism.label())?;
+        mechanism.check(input.expose())?;
+        let mut event = mechanism.event();
+        let batch = mechanism.batch(input.expose());
+        if let Some(batch) = batch {
+            if batch.curator != self.number {
+                return Err(CuratorError::ForeignBatch { label: mechanism.label() });
+            }
+            if !self.unused.contains(&batch.number) {
+                return Err(CuratorError::BatchUsed { label: mechanism.label() });
+            }
+            event = batch.sampling.of(event);
+        } else if self.block.is_some() {
+            // computed on whichever records: the other blocks pay for theirs
+            return Err(CuratorError::OutsideBlock { label: mechanism.label() });
+        }
+        self.charge(&event, mechanism.sampler_error(input.expose()), mechanism.label())?;
+        if let Some(batch) = batch {
+            self.unused.remove(&batch.number);
+        }
+        self.rests_on = self.rests_on.and(mechanism.rests_on());
+        let output = mechanism.apply(input.expose(), &mut self.noise)?;
+        if let (Some(seen), Some(numbers)) = (&self.seen, M::numbers(&output)) {
+            seen.push(numbers);
+        }
+        Ok(Released::new(output))
+    }
+
+    /// Charges a mechanism that stays open, as a whole, and opens it.
+    ///
+    /// # Errors
+    /// If the plan does not foresee it; within a block only doors that know their records can be opened, and there are none yet.
+    pub fn open<M: Interactive>(&mut self, mechanism: &M) -> Result<M::Opened, CuratorError> {
+        if self.block.is_some() {
+            return Err(CuratorError::OutsideBlock { label: mechanism.label() });
+        }
+        self.same_relation(mechanism.relation(), mechanism.label())?;
+        self.charge(&mechanism.event(), mechanism.sampler_error()?, mechanism.label())?;
+        mechanism.start(Opening {
+            noise: &mut self.noise,
+            allowances: &mut self.allowances,
+            relation: self.relation,
+            pays: self.pays,
+            seen: self.seen.clone(),
+        })
+    }
+
+    /// Refuses noise that was made for another relation than the certificate's: the events may be alike.
+    fn same_relation(&self, made_for: Option<Relation>, label: &'static str) -> Result<(), CuratorError> {
+        match (made_for, self.relation) {
+            (Some(made_for), Some(certified)) if made_for != certified => {
+                Err(CuratorError::OtherRelation { label, made_for, certified })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What has been released so far.
+    pub fn records(&self) -> &[ReleaseRecord] {
+        &self.records
+    }
+
+    /// True if everything the plan foresees has been released.
+    pub fn is_spent(&self) -> bool {
+        self.allowances.is_spent()
+    }
+
+    /// True if the noise comes from an insecure seed; a report must say so.
+    pub fn is_insecure(&self) -> bool {
+        self.noise.is_insecure()
+    }
+
+    /// Takes `event` and its samplers' error from the allowances, or nothing, and writes the release down.
+    fn charge(&mut self, event: &Event, error: f64, label: &'static str) -> Result<(), CuratorError> {
+        self.allowances.take(event, SamplerError::proved(error)).map_err(|denied| refused(denied, label))?;
+        // releases that alternate share their lines: a report with one line for each of thousands says less, slowly
+        let known = self.records.iter_mut().rev().take(KINDS).find(|r| r.label == label && r.event == *event);
+        match known {
+            Some(known) => known.count += 1,
+            None => self.records.push(ReleaseRecord { label, event: event.clone(), count: 1 }),
+        }
+        Ok(())
+    }
+}
+
+fn refused(denied: Denied, label: &'static str) -> CuratorError {
+    match denied {
+        Denied::Unforeseen => CuratorError::Unforeseen { label },
+        Denied::Distance => CuratorError::Inexact { label },
+    }
+}

@@ -1,0 +1,6 @@
+//! Draws from a law that depends on the records, and minimisers with noise.
+
+pub(crate) mod gibbs;
+pub(crate) mod minimiser;
+pub(crate) mod newton_step;
+pub(crate) mod objective_draw;

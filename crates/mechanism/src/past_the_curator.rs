@@ -1,0 +1,68 @@
+//! What audits and tests need and nobody else may have: a look at worlds that they made up themselves, curators without a
+//! certificate, and releases past the curator, which planted bugs let out. It is compiled with the feature of its name only, and
+//! `cargo test -p dpopt --test floors` holds that nobody but audits and test code names it.
+
+use crate::choices::above_threshold::AboveThreshold;
+use crate::choices::search::Searching;
+use crate::curator::Curator;
+use crate::curator::batch::PoissonBatch;
+use crate::curator::door::Mechanism;
+use crate::refused::CuratorError;
+use crate::{Released, Sensitive};
+use dpopt_noise::NoiseSource;
+use dpopt_privacy::Event;
+
+/// Records of a world that an audit made up.
+pub fn made_up<T>(world: &Sensitive<T>) -> &T {
+    world.expose()
+}
+
+/// What a mechanism lets out if nobody checks and nobody charges.
+pub fn unchecked<M: Mechanism>(
+    mechanism: &M,
+    input: &Sensitive<M::Input>,
+    noise: &mut NoiseSource,
+) -> Result<M::Output, CuratorError> {
+    mechanism.apply(input.expose(), noise)
+}
+
+/// A curator for an event that nobody certified, and whose samplers are taken as exact.
+pub fn uncharged(event: &Event, noise: NoiseSource) -> Curator {
+    Curator::for_event(event, noise)
+}
+
+/// An [uncharged](uncharged) curator that also keeps what it lets out: the view of the strongest adversary that the event allows.
+pub fn watched(event: &Event, noise: NoiseSource) -> Curator {
+    Curator::watched(event, noise)
+}
+
+/// The releases of a [watched](watched) run, in order.
+pub fn seen(curator: &Curator) -> Vec<Vec<f64>> {
+    curator.seen()
+}
+
+/// Indices of the records in a secret sample, increasing.
+pub fn sampled(batch: &PoissonBatch) -> &[u64] {
+    batch.records()
+}
+
+/// A value that no mechanism released.
+pub fn released<T>(value: T) -> Released<T> {
+    Released::new(value)
+}
+
+/// A stream of comparisons with another end than its noise was made for.
+pub fn ending_after(mut plan: AboveThreshold, cutoff: u64) -> AboveThreshold {
+    plan.cutoff = cutoff;
+    plan
+}
+
+/// The secret number of runs of a search.
+pub fn runs(search: &Searching) -> u64 {
+    search.runs
+}
+
+/// A search that makes so many runs.
+pub fn search_of(runs: u64) -> Searching {
+    Searching { runs }
+}

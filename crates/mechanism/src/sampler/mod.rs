@@ -1,0 +1,36 @@
+//! Draws from e^(−F), with a number for how far they are from that law.
+//!
+//! A guarantee of a Gibbs measure (spec 03 §1) is one for its exact law; what a program draws must come with a proved bound
+//! on the total-variation distance, because (1 + e^ε) times that is added to δ. Heuristic chains (Langevin, Hamiltonian
+//! Monte Carlo, R-hat) have no such number. Here:
+//!
+//! * [`Chain`]: the proximal sampler, whose distance after T rounds [`Contraction`] bounds for every strongly log-concave
+//!   target on a convex [`Domain`] (all of space, a box, a ball), every data set and every step size.
+//! * [`Oracle`]: its inner step. C ([`Convexity`], exact, the default), B ([`ratio`]), A ([`series`]).
+//! * [`Potential`]: β·Σφ_i, of linear models or of any [`Objective`](dpopt_objective::objective::Objective).
+//! * Finite sets of candidates need no chain: [`dpopt_noise::ExponentialChoice`] and [`dpopt_noise::NoisyMax`] draw from
+//!   the exponential mechanism and permute-and-flip exactly, where Gumbel noise from 53-bit uniforms cannot (a candidate
+//!   that trails by 41 has probability 0 on one data set and not on its neighbour).
+//!
+//! The number of proposals depends on the data: running time is outside the claim unless the chain runs in constant time.
+
+mod certificate;
+pub(crate) mod domain;
+#[cfg(any(test, feature = "past-the-curator"))]
+#[doc(hidden)]
+pub mod laws;
+mod log_concave;
+mod oracle;
+pub(crate) mod potential;
+pub mod precision;
+mod proximal;
+#[cfg(test)]
+mod tests;
+pub(crate) mod wide;
+
+pub use certificate::{Contraction, MAX_STEPS};
+pub use domain::Domain;
+pub use oracle::{Convexity, Exhausted, Oracle, Tally, ratio, series};
+pub use potential::Potential;
+pub use precision::{Arithmetic, error_per_step};
+pub use proximal::Chain;

@@ -1,0 +1,541 @@
+//! Sums of clipped per-record gradients of any objective, in exact integers (spec 19 §1.3, docs/proofs/gaussian-sum.md).
+//!
+//! Each record's gradient is clipped to C, truncated toward zero to a public grid with a proof that its norm is at most C, and
+//! summed in wrapping integers: the sensitivity is exact whatever the objective puts, and the order of summation (so the number of
+//! threads) does not matter. A gradient `slope ⊗ row` is clipped through the scalar ‖slope‖·‖row‖ and never materialised.
+
+use super::contributions::{add_up, merge_equal};
+use super::grid_sum::GridSum;
+use crate::Sensitive;
+use crate::curator::batch::{BatchId, PoissonBatch};
+use crate::refused::CuratorError;
+use dpopt_noise::{Grid, Norm, Quantizer};
+use dpopt_objective::objective::{Gradient, Objective, Point};
+use dpopt_objective::records::{ReadError, RecordSet, Row};
+use std::convert::Infallible;
+use std::ops::Range;
+
+/// Records that a thread takes at least.
+const GRAIN: usize = 64;
+
+/// An objective's gradients, each clipped to l2 norm C on a public grid.
+///
+/// ```
+/// use dpopt_mechanism::{Clipped, Curator, Gaussian, SamplerError};
+/// use dpopt_noise::{Grid, NoiseSource};
+/// use dpopt_objective::objective::Closures;
+/// use dpopt_privacy::{Budget, Event, Neighbours, Relation, calibrate};
+/// use dpopt_mechanism::Sensitive;
+///
+/// // robust regression through the origin: Σ r²/(1 + r²) with r = y − x·t, which is not convex
+/// let loss = Closures::new(
+///     1,
+///     |x: &[f64], &(t, y): &(f64, f64)| { let r = y - x[0] * t; r * r / (1.0 + r * r) },
+///     |x: &[f64], &(t, y): &(f64, f64), g: &mut [f64]| { let r = y - x[0] * t; g[0] = -2.0 * r * t / (1.0 + r * r).powi(2) },
+/// );
+/// let records: Vec<(f64, f64)> = (0..20_000).map(|i| { let t = f64::from(i % 200) / 200.0; (t, 3.0 * t) }).collect();
+///
+/// let (steps, clip_norm, n) = (50, 1.0, records.len() as f64);
+/// let records = Sensitive::new(records);
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6)?);
+/// let samplers = SamplerError::rounded(1.0) * steps as f64;
+/// let (z, certificate) = calibrate::noise(|z| samplers.on(Event::gaussian(z).self_composed(steps)), terms)?;
+/// let grid = Grid::for_sum(clip_norm, z * clip_norm, n as u64, 1);
+/// let (clipped, noise) = (Clipped::new(loss, clip_norm, grid)?, Gaussian::new(z, clip_norm, grid, 1, "gradient"));
+/// let mut curator = Curator::new(&certificate, NoiseSource::secure()?);
+/// let mut x = vec![0.0];
+/// for _ in 0..steps {
+///     let gradient = curator.release(&noise, &clipped.sum(&records, &x))?;
+///     x[0] -= 2.0 * gradient.get()[0] / n;
+/// }
+/// assert!((x[0] - 3.0).abs() < 0.1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Clipped<O> {
+    objective: O,
+    quantizer: Quantizer,
+}
+
+impl<O> Clipped<O> {
+    /// Gradients of `objective` clipped to l2 norm `clip_norm` on `grid`.
+    ///
+    /// # Errors
+    /// If the clip norm is not positive and finite, or the grid too fine for it.
+    pub fn new(objective: O, clip_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
+        let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        Ok(Self { objective, quantizer })
+    }
+
+    /// Whose gradients they are.
+    pub fn objective(&self) -> &O {
+        &self.objective
+    }
+
+    /// C.
+    pub fn clip_norm(&self) -> f64 {
+        self.quantizer.clip_norm()
+    }
+
+    /// What the integers are multiples of.
+    pub fn grid(&self) -> Grid {
+        self.quantizer.grid()
+    }
+
+    /// Σ clip(∇φ_i(x)) over all records.
+    ///
+    /// # Panics
+    /// If `x` has not as many entries as the objective has dimensions.
+    pub fn sum<R>(&self, records: &Sensitive<R>, x: &[f64]) -> Sensitive<GridSum>
+    where
+        R: RecordSet<Error = Infallible>,
+        O: Objective<R>,
+    {
+        let records = records.expose();
+        let Ok(units) = self.add_up(records, x, records.len(), |i| i);
+        Sensitive::new(self.grid_sum(units, None))
+    }
+
+    /// The same over a Poisson batch, which is used up.
+    ///
+    /// # Panics
+    /// As [`sum`](Self::sum).
+    pub fn sum_batch<R>(&self, records: &Sensitive<R>, batch: PoissonBatch, x: &[f64]) -> Sensitive<GridSum>
+    where
+        R: RecordSet<Error = Infallible>,
+        O: Objective<R>,
+    {
+        let sampled = batch.records();
+        let Ok(units) = self.add_up(records.expose(), x, sampled.len(), |i| sampled[i] as usize);
+        Sensitive::new(self.grid_sum(units, Some(batch.id())))
+    }
+
+    /// The same over all records or over a batch of them, wherever they are.
+    ///
+    /// # Errors
+    /// If a record can't be read.
+    ///
+    /// # Panics
+    /// As [`sum`](Self::sum).
+    pub fn sum_of<R: RecordSet>(
+        &self,
+        records: &Sensitive<R>,
+        batch: Option<PoissonBatch>,
+        x: &[f64],
+    ) -> Result<Sensitive<GridSum>, ReadError>
+    where
+        O: Objective<R>,
+    {
+        let records = records.expose();
+        let units = match &batch {
+            None => self.add_up(records, x, records.len(), |i| i),
+            Some(batch) => self.add_up(records, x, batch.records().len(), |i| batch.records()[i] as usize),
+        };
+        Ok(Sensitive::new(self.grid_sum(units.map_err(Into::into)?, batch.as_ref().map(PoissonBatch::id))))
+    }
+
+    fn grid_sum(&self, units: Vec<i64>, batch: Option<BatchId>) -> GridSum {
+        GridSum { units, grid: self.grid(), clip_norm: self.clip_norm(), batch }
+    }
+
+    /// The integer sum over a range of records.
+    pub(crate) fn sum_range<R: RecordSet>(
+        &self,
+        records: &Sensitive<R>,
+        range: Range<usize>,
+        x: &[f64],
+    ) -> Result<Vec<i64>, R::Error>
+    where
+        O: Objective<R>,
+    {
+        self.add_up(records.expose(), x, range.len(), |i| range.start + i)
+    }
+
+    /// The integer sum over `count` records, the i-th of which is `record(i)`.
+    pub(crate) fn add_up<R: RecordSet>(
+        &self,
+        records: &R,
+        x: &[f64],
+        count: usize,
+        record: impl Fn(usize) -> usize + Sync,
+    ) -> Result<Vec<i64>, R::Error>
+    where
+        O: Objective<R>,
+    {
+        let dimension = self.objective.dimension();
+        assert_eq!(x.len(), dimension, "a point has one entry per dimension");
+        add_up(count, dimension, GRAIN, |range| {
+            let mut weights = Dense { x, sum: vec![0i64; dimension] };
+            let mut scratch = Scratch::default();
+            // a batch of more records than there are finds nothing beyond them, and nobody hears of it
+            for i in range.map(&record).filter(|&i| i < records.len()) {
+                self.add_record(records, i, &mut weights, &mut scratch)?;
+            }
+            Ok(weights.sum)
+        })
+    }
+
+    /// The sum over some records as its touched coordinates, increasing: in time and memory of what they touch.
+    pub(crate) fn touched<R: RecordSet>(
+        &self,
+        records: &R,
+        point: impl Point,
+        which: impl Iterator<Item = usize>,
+    ) -> Result<Vec<(usize, i64)>, R::Error>
+    where
+        O: Objective<R>,
+    {
+        let (mut touched, mut scratch) = (Touched::at(point), Scratch::default());
+        for i in which.filter(|&i| i < records.len()) {
+            self.add_record(records, i, &mut touched, &mut scratch)?;
+        }
+        Ok(touched.entries())
+    }
+
+    /// Reads what the gradient of record i needs, and adds its clipped integers: at most C in l2 norm, whatever the objective put.
+    #[inline]
+    pub(crate) fn add_record<R: RecordSet, W: Weights>(
+        &self,
+        records: &R,
+        i: usize,
+        weights: &mut W,
+        scratch: &mut Scratch<O::Scratch>,
+    ) -> Result<(), R::Error>
+    where
+        O: Objective<R>,
+    {
+        let dimension = self.objective.dimension();
+        let Scratch { objective, units } = scratch;
+        weights.next_record();
+        match self.objective.gradient(weights, records, i, objective)? {
+            Gradient::Zero => {}
+            // a column beyond its line would add up with one of the next line
+            Gradient::Outer { slope, width, row } => {
+                if !row.fits(width) || slope.len().saturating_mul(width) > dimension {
+                    return Ok(());
+                }
+                match slope {
+                    [c] => self.add_row(*c, width, row, weights),
+                    _ => self.add_outer(slope, width, row, weights),
+                }
+            }
+            Gradient::Entries { places, values } => self.add_entries(places, values, dimension, units, weights),
+            Gradient::Dense(values) => {
+                // a longer vector is cut, so that what is clipped is what is summed
+                let most = values.len().min(dimension);
+                self.quantizer.quantize(&mut values[..most], units);
+                units.iter().enumerate().for_each(|(at, &z)| weights.add(at, z));
+            }
+        }
+        Ok(())
+    }
+
+    /// clip(c·row): columns are all different, so the factor's proof applies (see [`Quantizer::row_factor`]).
+    #[inline]
+    fn add_row<W: Weights>(&self, c: f64, width: usize, row: Row<'_>, weights: &mut W) {
+        if let Some(factor) = self.quantizer.row_factor(c, row.values()) {
+            weights.add_scaled(0, width, row, factor);
+            return;
+        }
+        let mut values: Vec<f64> = row.values().iter().map(|&x| c * f64::from(x)).collect();
+        let mut units = Vec::new();
+        self.quantizer.quantize(&mut values, &mut units);
+        row.columns().iter().zip(units).for_each(|(&j, z)| weights.add(j as usize, z));
+    }
+
+    /// slope ⊗ row with ‖slope‖·‖row‖ ≤ C. The factor leaves room for every rounding below (each product errs by at most
+    /// three relative roundings, the two norms by (entries + 4)·2^-53 each), and truncation only shrinks.
+    fn add_outer<W: Weights>(&self, slope: &[f64], width: usize, row: Row<'_>, weights: &mut W) {
+        let values = row.values();
+        let length = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+        let size = slope.iter().map(|c| c * c).sum::<f64>().sqrt();
+        let room = 1.0 - (values.len() + slope.len() + 16) as f64 * f64::EPSILON;
+        let norm = length * size;
+        if norm.is_nan() || norm == f64::INFINITY {
+            return;
+        }
+        let clip_norm = self.clip_norm();
+        let factor = if norm > clip_norm * room { clip_norm * room / norm } else { 1.0 };
+        let per_unit = 1.0 / self.quantizer.grid().step();
+        for (line, &c) in slope.iter().enumerate() {
+            weights.add_scaled(line, width, row, c * factor * per_unit);
+        }
+    }
+
+    /// Entries at places that an objective named: only different places below the dimension have the norm of their vector.
+    #[inline]
+    fn add_entries<W: Weights>(
+        &self,
+        places: &[usize],
+        values: &mut [f64],
+        dimension: usize,
+        units: &mut Vec<i64>,
+        weights: &mut W,
+    ) {
+        let increasing = places.windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
+        if increasing && places.len() == values.len() && places.last().is_none_or(|&last| last < dimension) {
+            self.add_vector(places.iter().copied(), values, units, weights);
+            return;
+        }
+        let mut entries: Vec<(usize, f64)> = places.iter().copied().zip(values.iter().copied()).collect();
+        entries.retain(|entry| entry.0 < dimension && entry.1.is_finite());
+        merge_equal(&mut entries, |a, b| a + b);
+        let mut values: Vec<f64> = entries.iter().map(|entry| entry.1).collect();
+        self.add_vector(entries.iter().map(|entry| entry.0), &mut values, units, weights);
+    }
+
+    /// clip(values), at different places below the dimension.
+    #[inline]
+    fn add_vector<W: Weights>(
+        &self,
+        places: impl Iterator<Item = usize>,
+        values: &mut [f64],
+        units: &mut Vec<i64>,
+        weights: &mut W,
+    ) {
+        match self.quantizer.vector_factor(values) {
+            Some(factor) => places.zip(values.iter()).for_each(|(at, g)| weights.add(at, (factor * g) as i64)),
+            None => {
+                self.quantizer.quantize(values, units);
+                places.zip(units.iter()).for_each(|(at, &z)| weights.add(at, z));
+            }
+        }
+    }
+}
+
+/// Buffers of one record.
+#[derive(Default)]
+pub(crate) struct Scratch<S> {
+    pub(crate) objective: S,
+    units: Vec<i64>,
+}
+
+/// Weights as a record sees them: some are read, then its clipped gradient is added to a sum of integers.
+pub(crate) trait Weights: Point {
+    /// What was scored belongs to another record from here on.
+    #[inline]
+    fn next_record(&mut self) {}
+    /// Adds to coordinate `at`.
+    fn add(&mut self, at: usize, units: i64);
+    /// Adds trunc(`scale`·value) per column of a line.
+    #[inline]
+    fn add_scaled(&mut self, line: usize, width: usize, row: Row<'_>, scale: f64) {
+        for (&j, &x) in row.columns().iter().zip(row.values()) {
+            self.add(line * width + j as usize, (scale * f64::from(x)) as i64);
+        }
+    }
+}
+
+/// A point in memory and a sum of all coordinates.
+struct Dense<'a> {
+    x: &'a [f64],
+    sum: Vec<i64>,
+}
+
+impl Point for Dense<'_> {
+    #[inline]
+    fn read(&mut self, at: usize) -> f64 {
+        self.x[at]
+    }
+
+    #[inline]
+    fn score(&mut self, line: usize, width: usize, row: Row<'_>) -> f64 {
+        self.x.score(line, width, row)
+    }
+
+    fn whole<'a>(&'a mut self, _: usize, _: &'a mut Vec<f64>) -> &'a [f64] {
+        self.x
+    }
+}
+
+impl Weights for Dense<'_> {
+    #[inline]
+    fn add(&mut self, at: usize, units: i64) {
+        let cell = &mut self.sum[at];
+        *cell = cell.wrapping_add(units);
+    }
+
+    #[inline]
+    fn add_scaled(&mut self, line: usize, width: usize, row: Row<'_>, scale: f64) {
+        let line = &mut self.sum[line * width..(line + 1) * width];
+        for (&j, &x) in row.columns().iter().zip(row.values()) {
+            let cell = &mut line[j as usize];
+            *cell = cell.wrapping_add((scale * f64::from(x)) as i64);
+        }
+    }
+}
+
+/// Any point, and the sum's entries in the order of the records; merged whenever they have doubled.
+pub(crate) struct Touched<P> {
+    point: P,
+    entries: Vec<(usize, i64)>,
+    /// So many were left the last time.
+    merged: usize,
+}
+
+impl<P> Touched<P> {
+    /// No entries yet.
+    pub(crate) fn at(point: P) -> Self {
+        Self { point, entries: Vec::new(), merged: 0 }
+    }
+
+    /// By place, increasing.
+    pub(crate) fn entries(mut self) -> Vec<(usize, i64)> {
+        self.merge();
+        self.entries
+    }
+
+    /// By place, equal ones added up.
+    fn merge(&mut self) {
+        merge_equal(&mut self.entries, i64::wrapping_add);
+        self.merged = self.entries.len();
+    }
+}
+
+impl<P: Point> Point for Touched<P> {
+    #[inline]
+    fn read(&mut self, at: usize) -> f64 {
+        self.point.read(at)
+    }
+
+    #[inline]
+    fn score(&mut self, line: usize, width: usize, row: Row<'_>) -> f64 {
+        self.point.score(line, width, row)
+    }
+}
+
+impl<P: Point> Weights for Touched<P> {
+    #[inline]
+    fn add(&mut self, at: usize, units: i64) {
+        if self.entries.len() >= 2 * self.merged + (1 << 16) {
+            self.merge();
+        }
+        self.entries.push((at, units));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpopt_objective::objective::Closures;
+    use proptest::prelude::*;
+
+    /// Puts whatever a record says, in the form it says.
+    struct Says(usize);
+
+    #[derive(Clone, Debug)]
+    enum Said {
+        Outer(Vec<f64>, usize, Vec<u32>, Vec<f32>),
+        Entries(Vec<usize>, Vec<f64>),
+        Dense(Vec<f64>),
+    }
+
+    impl Objective<Vec<Said>> for Says {
+        type Scratch = Vec<f64>;
+
+        fn dimension(&self) -> usize {
+            self.0
+        }
+
+        fn value(&self, _: &[f64], _: &Vec<Said>, _: usize, _: &mut Vec<f64>) -> Result<f64, Infallible> {
+            Ok(0.0)
+        }
+
+        fn gradient<'a>(
+            &self,
+            _: &mut impl Point,
+            said: &'a Vec<Said>,
+            i: usize,
+            scratch: &'a mut Vec<f64>,
+        ) -> Result<Gradient<'a>, Infallible> {
+            scratch.clear();
+            Ok(match &said[i] {
+                Said::Outer(slope, width, columns, values) => match Row::new(columns, values) {
+                    Some(row) => Gradient::Outer { slope, width: *width, row },
+                    None => Gradient::Zero,
+                },
+                Said::Entries(places, values) => {
+                    scratch.extend(values);
+                    Gradient::Entries { places, values: scratch }
+                }
+                Said::Dense(values) => {
+                    scratch.extend(values);
+                    Gradient::Dense(scratch)
+                }
+            })
+        }
+    }
+
+    fn number() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => -10.0..10.0,
+            1 => prop::num::f64::ANY,
+            1 => prop::sample::select(vec![0.0, -0.0, f64::NAN, f64::INFINITY, f64::MAX, 1e-310, 1e155]),
+        ]
+    }
+
+    fn said() -> impl Strategy<Value = Said> {
+        let numbers = |most| prop::collection::vec(number(), 0..most);
+        prop_oneof![
+            (numbers(4), 0..9usize, prop::collection::btree_set(0..12u32, 0..8), numbers(12)).prop_map(
+                |(s, w, c, v)| {
+                    let columns: Vec<u32> = c.into_iter().collect();
+                    let values = (0..columns.len()).map(|k| v.get(k).copied().unwrap_or(1.0) as f32).collect();
+                    Said::Outer(s, w, columns, values)
+                }
+            ),
+            (prop::collection::vec(0..14usize, 0..20), numbers(20)).prop_map(|(p, v)| Said::Entries(p, v)),
+            numbers(20).prop_map(Said::Dense),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn one_record_moves_the_sum_by_at_most_c_whatever_is_put(said in said(), clip_norm in 0.01..10.0f64) {
+            let clipped = Clipped::new(Says(12), clip_norm, Grid::new(-30)).unwrap();
+            let records = vec![said];
+            let sum = clipped.sum(&Sensitive::new(records.clone()), &[0.0; 12]);
+            let units = sum.expose().units();
+            prop_assert_eq!(units.len(), 12);
+            // (C/γ)² from the exact value of C: products of 53-bit numbers with 2^30 are exact in u128 after rounding down
+            let limit = (clip_norm * 2f64.powi(30)).powi(2) * (1.0 + 4.0 * f64::EPSILON);
+            let squared: u128 = units.iter().map(|z| u128::from(z.unsigned_abs()).pow(2)).sum();
+            prop_assert!(squared as f64 <= limit, "{:?}: {} against {}", records, squared, limit);
+            // touched coordinates are the same sum
+            let Ok(touched) = clipped.touched(&records, &[0.0f64; 12][..], 0..1);
+            let mut again = vec![0; 12];
+            touched.iter().for_each(|&(at, z)| again[at] = z);
+            prop_assert_eq!(&again, units);
+            prop_assert!(touched.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+
+        #[test]
+        fn what_needs_no_clip_is_summed_as_it_is(values in prop::collection::vec(-1.0..1.0f64, 12), order in 0..12usize) {
+            let places: Vec<usize> = (0..12).map(|k| (k + order) % 12).collect();
+            let turned: Vec<f64> = places.iter().map(|&at| values[at]).collect();
+            let doubled = (places.iter().chain(&places).copied().collect(), turned.iter().chain(&turned).map(|v| v / 2.0).collect());
+            let clipped = Clipped::new(Says(12), 100.0, Grid::new(-30)).unwrap();
+            for said in [Said::Dense(values.clone()), Said::Entries(places, turned), Said::Entries(doubled.0, doubled.1)] {
+                let sum = clipped.sum(&Sensitive::new(vec![said]), &[0.0; 12]);
+                for (z, v) in sum.expose().units().iter().zip(&values) {
+                    prop_assert!((*z as f64 * 2f64.powi(-30) - v).abs() < 2f64.powi(-29));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn closures_see_the_point_and_their_record() {
+        let objective = Closures::new(
+            2,
+            |x: &[f64], a: &f64| a * x[0],
+            |x: &[f64], a: &f64, g: &mut [f64]| {
+                g[0] = *a;
+                g[1] = x[1];
+            },
+        );
+        let clipped = Clipped::new(objective, 100.0, Grid::new(-20)).unwrap();
+        let sum = clipped.sum(&Sensitive::new(vec![1.5, -4.0, 8.0]), &[9.0, 0.25]);
+        assert_eq!(sum.expose().units(), [11 << 19, 3 << 18]); // 5.5 and 0.75 in steps of 2^-20
+    }
+}

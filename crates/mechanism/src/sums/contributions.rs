@@ -1,0 +1,75 @@
+//! The one loop that adds up what records contribute: integers on a public grid, in parallel.
+//!
+//! Integers commute: parts of any size, added in any order by any number of threads, give the same bits. What a record
+//! contributes is clipped and truncated by whoever makes a part; sums wrap, so that overflow costs accuracy and nothing else.
+
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// a += b, modulo 2^64.
+pub(crate) fn merge(a: &mut [i64], b: &[i64]) {
+    a.iter_mut().zip(b).for_each(|(x, y)| *x = x.wrapping_add(*y));
+}
+
+/// Entries by key, those of equal keys made one. Stable, so that a sum of floats does not depend on the sorting algorithm.
+pub(crate) fn merge_equal<K: Ord + Copy, V: Copy>(entries: &mut Vec<(K, V)>, sum: impl Fn(V, V) -> V) {
+    entries.sort_by_key(|entry| entry.0);
+    entries.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = sum(kept.1, next.1);
+        }
+        same
+    });
+}
+
+/// Σ over `count` records of vectors of `width` integers: `part` adds up a range of them. Ranges begin at multiples of `grain`,
+/// which is worth a thread's while; there is about one per thread.
+///
+/// # Errors
+/// As `part`.
+pub(crate) fn add_up<E: Send>(
+    count: usize,
+    width: usize,
+    grain: usize,
+    part: impl Fn(Range<usize>) -> Result<Vec<i64>, E> + Sync,
+) -> Result<Vec<i64>, E> {
+    let grain = grain.max(1);
+    let size = count.div_ceil(rayon::current_num_threads().max(1)).next_multiple_of(grain).max(grain);
+    (0..count.div_ceil(size))
+        .into_par_iter()
+        .map(|p| part(p * size..((p + 1) * size).min(count)))
+        .try_reduce_with(|mut a, b| {
+            merge(&mut a, &b);
+            Ok(a)
+        })
+        .unwrap_or_else(|| Ok(vec![0; width]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    proptest! {
+        #[test]
+        fn every_record_is_added_once_whatever_the_grain(count in 0..3000usize, grain in 0..400usize) {
+            let Ok(sum) = add_up(count, 3, grain, |range| {
+                assert!(range.start % grain.max(1) == 0 && !range.is_empty());
+                let mut sum = vec![0i64; 3];
+                range.for_each(|i| merge(&mut sum, &[1, i as i64, (i as i64).wrapping_mul(i64::MAX)]));
+                Ok::<_, Infallible>(sum)
+            });
+            let n = count as i64;
+            let all = n * (n - 1) / 2;
+            prop_assert_eq!(sum, vec![n, all, all.wrapping_mul(i64::MAX)]);
+        }
+
+        #[test]
+        fn an_error_of_a_part_is_the_sums(bad in 0..5000usize) {
+            let sum = add_up(5000, 1, 64, |range| if range.contains(&bad) { Err(bad) } else { Ok(vec![0]) });
+            prop_assert_eq!(sum, Err(bad));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Sums of truncated squares of single features: private second moments (spec 14 §6, docs/proofs/adaptive-gradients.md).
+//!
+//! A record contributes min(x_j², ρ²) for each feature j that is asked for, clipped as one vector in l2 norm in exact integers.
+//! Values in [0, ρ²] move the sum by √|S|·ρ² at most; rows of norm R by min(ρ, R)·R at most, whatever the number of features is.
+
+use super::contributions::add_up;
+use super::grid_sum::GridSum;
+use crate::Sensitive;
+use crate::refused::CuratorError;
+use dpopt_noise::{Grid, Norm, Quantizer};
+use dpopt_objective::records::{Examples, RecordBuffer, Records};
+
+/// How Σ min(x_j², ρ²) is summed: features, truncation, clip norm and grid.
+pub struct FeatureMoments {
+    /// Place of a feature among those that are asked for.
+    places: Vec<Option<u32>>,
+    length: usize,
+    truncation: f64,
+    quantizer: Quantizer,
+}
+
+/// Bound on the l2 norm of (min(x_j², ρ²))_j over `count` features of a row of norm `row_norm`: Σ min(x², ρ²)² is at most
+/// count·ρ⁴, and at most min(ρ, R)²·Σx².
+pub fn moment_bound(count: usize, truncation: f64, row_norm: f64) -> f64 {
+    let by_row = truncation.min(row_norm) * row_norm;
+    by_row.min((count as f64).sqrt() * truncation * truncation)
+}
+
+impl FeatureMoments {
+    /// Moments of `features` of `columns`, squares truncated at `truncation`², vectors clipped to `clip_norm`.
+    pub fn new(
+        features: &[u32],
+        columns: usize,
+        truncation: f64,
+        clip_norm: f64,
+        grid: Grid,
+    ) -> Result<Self, CuratorError> {
+        let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+        let mut places = vec![None; columns];
+        for (place, &j) in (0u32..).zip(features) {
+            *places.get_mut(j as usize).ok_or(CuratorError::Shape)? = Some(place);
+        }
+        Ok(Self { places, length: features.len(), truncation, quantizer })
+    }
+
+    /// The sum over all records. Rows have distinct columns, so the norm of a record's entries is that of its vector.
+    pub fn sum<R: Records>(&self, examples: &Sensitive<R>) -> Result<Sensitive<GridSum>, R::Error> {
+        let records = examples.expose();
+        let cap = self.truncation * self.truncation;
+        let units = add_up(records.len(), self.length, 256, |range| {
+            let mut sum = vec![0i64; self.length];
+            let (mut at, mut values, mut units) = (Vec::new(), Vec::new(), Vec::new());
+            let mut buffer = RecordBuffer::default();
+            for i in range {
+                let (indices, entries, _) = records.record(i, &mut buffer)?;
+                at.clear();
+                values.clear();
+                for (&j, &x) in indices.iter().zip(entries) {
+                    if let Some(place) = self.places[j as usize]
+                        && x.is_finite()
+                    {
+                        at.push(place as usize);
+                        values.push((f64::from(x) * f64::from(x)).min(cap));
+                    }
+                }
+                self.quantizer.quantize(&mut values, &mut units);
+                for (&place, &unit) in at.iter().zip(&units) {
+                    sum[place] = sum[place].wrapping_add(unit);
+                }
+            }
+            Ok(sum)
+        })?;
+        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
+        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+    }
+}
+
+/// Σ y·x with |y| clamped to `target_bound` and ‖x‖ ≤ `row_norm`, on `grid`: the second sufficient statistic of least
+/// squares.
+pub fn target_moment(
+    examples: &Sensitive<Examples>,
+    target_bound: f64,
+    row_norm: f64,
+    grid: Grid,
+) -> Result<Sensitive<GridSum>, CuratorError> {
+    let clip_norm = target_bound * row_norm;
+    let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
+    let examples = examples.expose();
+    let mut units = vec![0i64; examples.rows.columns()];
+    for (i, &y) in examples.targets.iter().enumerate() {
+        let y = f64::from(y).clamp(-target_bound, target_bound);
+        if !y.is_nan() {
+            let (indices, values) = examples.rows.row(i);
+            quantizer.add_scaled_row(y, indices, values, &mut units);
+        }
+    }
+    Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpopt_objective::records::Rows;
+    use proptest::prelude::*;
+
+    fn one(entries: &[(u32, f32)], columns: usize, row_norm: f64) -> Sensitive<Examples> {
+        let mut rows = Rows::new(columns);
+        rows.push_clipped(&mut entries.to_vec(), row_norm);
+        Sensitive::new(Examples { rows, targets: vec![0.0] })
+    }
+
+    #[test]
+    fn squares_are_truncated_and_put_in_place() {
+        let grid = Grid::new(-30);
+        let moments = FeatureMoments::new(&[3, 1], 5, 0.5, 10.0, grid).unwrap();
+        let sum = moments.sum(&one(&[(0, 0.9), (1, -0.25), (3, 2.0)], 5, 4.0)).unwrap();
+        let values: Vec<f64> = sum.expose().units.iter().map(|&u| grid.to_f64(u)).collect();
+        assert!((values[0] - 0.25).abs() < 1e-8 && (values[1] - 0.0625).abs() < 1e-8, "{values:?}");
+        assert!(FeatureMoments::new(&[5], 5, 1.0, 1.0, grid).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn one_record_moves_the_sum_by_the_bound_at_most(
+            values in prop::collection::vec(-3.0..3.0f32, 1..30),
+            truncation in 0.01..4.0f64,
+            row_norm in 0.1..4.0f64,
+        ) {
+            let entries: Vec<(u32, f32)> = values.iter().enumerate().map(|(j, &x)| (j as u32, x)).collect();
+            let features: Vec<u32> = (0..values.len() as u32).collect();
+            let bound = moment_bound(features.len(), truncation, row_norm);
+            let grid = Grid::for_sum(bound, bound, 1, features.len());
+            let record = one(&entries, values.len(), row_norm);
+            // the bound is a fact about rows: nothing needs to be clipped for it
+            let free = FeatureMoments::new(&features, values.len(), truncation, 1e3 * bound, Grid::new(grid.exponent() + 10)).unwrap();
+            let norm = |units: &[i64], grid: Grid| units.iter().map(|&u| grid.to_f64(u).powi(2)).sum::<f64>().sqrt();
+            prop_assert!(norm(&free.sum(&record).unwrap().expose().units, Grid::new(grid.exponent() + 10)) <= bound * (1.0 + 1e-12));
+            // and it is enforced all the same
+            let clipped = FeatureMoments::new(&features, values.len(), truncation, 0.3 * bound, grid).unwrap();
+            prop_assert!(norm(&clipped.sum(&record).unwrap().expose().units, grid) <= 0.3 * bound);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a method of this folder is: options that plan, and a plan that runs through a curator.
+
+use super::options::{MethodOptions, Said};
+use crate::plan::{NotApplicable, Plan, Problem, Summary};
+use dpopt_mechanism::progress::Progress;
+use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
+use dpopt_objective::records::{Examples, Records, SpilledExamples};
+use dpopt_privacy::Budget;
+use serde::Serialize;
+use std::any::Any;
+
+/// What a run of a linear method releases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// outputs × features, row-major.
+    pub weights: Vec<f64>,
+    /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
+    /// more than [`Summary::weight_noise`].
+    pub noise: Option<Vec<f64>>,
+}
+
+impl From<Vec<f64>> for Solution {
+    fn from(weights: Vec<f64>) -> Self {
+        Self { weights, noise: None }
+    }
+}
+
+/// What a run of a linear method comes to.
+pub type RunResult = Result<Released<Solution>, RunError>;
+
+/// How a method reads the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowAccess {
+    /// Needs all of them in memory.
+    Memory,
+    /// Passes over them: they may be on disk.
+    Passes,
+    /// Reads them in batches: made for rows on disk.
+    Batches,
+}
+
+/// What is true of a method whatever the problem.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// How it reads the rows.
+    pub rows: RowAccess,
+    /// Its proved error grows with ln d and not with √d.
+    pub logarithmic: bool,
+    /// A reference of the literature, never the best: planned only when it is asked for by name.
+    pub reference: bool,
+}
+
+impl Traits {
+    /// Rows in memory, and nothing special.
+    pub const NONE: Self = Self { rows: RowAccess::Memory, logarithmic: false, reference: false };
+}
+
+/// An algorithm that fits the weights of a linear model; implemented by its options.
+pub trait Algorithm: Clone + Send + Sync + 'static {
+    /// All hyper-parameters and noise scales, fixed by [`plan`](Self::plan).
+    type Schedule: Clone + Serialize + Send + Sync;
+    /// Name as in `--method`.
+    const NAME: &'static str;
+    /// What it releases, and when to take it: a phrase for tables and help.
+    const ABOUT: &'static str;
+    /// What is true of it whatever the problem.
+    const TRAITS: Traits = Traits::NONE;
+
+    /// Its options as a user says them. What it does not ask for here it does not have, and whoever says it is told so; so
+    /// everything is asked for, whatever the answers are.
+    fn read(said: &Said<'_>) -> Self;
+
+    /// Chooses the schedule from public facts and certifies its event. Touches no record.
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
+
+    /// Runs the plan; releases only through the run's curator.
+    fn run<R: Records + 'static>(&self, plan: &Plan<Self::Schedule>, run: Run<'_, R>) -> RunResult;
+
+    /// Whether the plan can be run with rows on disk.
+    fn runs_from_disk(&self, _plan: &Plan<Self::Schedule>) -> bool {
+        Self::TRAITS.rows != RowAccess::Memory
+    }
+}
+
+/// What one run of a plan works with. Having one says that the examples have the shape the problem promised.
+pub struct Run<'a, R: Records = Examples> {
+    /// The public facts the plan was made from.
+    pub problem: &'a Problem,
+    /// The records.
+    pub examples: &'a Sensitive<R>,
+    /// The only door out.
+    pub curator: &'a mut Curator,
+    /// Where steps are shown.
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a, R: Records> Run<'a, R> {
+    /// Refuses examples whose public shape is not the planned one.
+    pub fn new(
+        problem: &'a Problem,
+        examples: &'a Sensitive<R>,
+        curator: &'a mut Curator,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, RunError> {
+        let PublicShape { rows, features, row_norm } = curator.public_shape(examples);
+        let counted = rows.is_none_or(|rows| rows == problem.rows);
+        if counted && features == problem.features && row_norm <= problem.row_norm {
+            return Ok(Self { problem, examples, curator, progress });
+        }
+        let count = rows.map_or(String::new(), |rows| format!("{rows} rows, "));
+        Err(RunError::Shape {
+            planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
+            given: format!("{count}{features} features, row norm {row_norm}"),
+        })
+    }
+
+    /// The same for a method that needs all rows in memory.
+    pub(crate) fn in_memory(self, method: &'static str) -> Result<Run<'a>, RunError>
+    where
+        R: 'static,
+    {
+        let Self { problem, examples, curator, progress } = self;
+        Ok(Run { problem, examples: in_memory(examples, method)?, curator, progress })
+    }
+}
+
+/// The rows, for a method that needs all of them in memory.
+pub(crate) fn in_memory<'a, R: Records + 'static>(
+    rows: &'a Sensitive<R>,
+    method: &'static str,
+) -> Result<&'a Sensitive<Examples>, RunError> {
+    (rows as &dyn Any).downcast_ref().ok_or(RunError::InMemory { method })
+}
+
+/// Why a run stopped. Never depends on a record's value.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The curator refused a release.
+    #[error(transparent)]
+    Curator(#[from] dpopt_mechanism::CuratorError),
+    /// Post-processing of released values met a number it can't use (overflow, not-a-number).
+    #[error("{0}; raise the budget or the regularization, or choose another method")]
+    Numerical(&'static str),
+    /// The method needs all rows in memory.
+    #[error("{method} needs all rows in memory; leave out --memory, or take noisy-sgd")]
+    InMemory {
+        /// Its name.
+        method: &'static str,
+    },
+    /// The examples do not have the planned shape (a bug of the caller).
+    #[error("the plan was made for {planned} but the data are {given}; plan again with the facts of this data set")]
+    Shape {
+        /// What the plan expects.
+        planned: String,
+        /// What was passed.
+        given: String,
+    },
+}
+
+/// An algorithm with its certified plan, ready to run: the erased form the registry hands out.
+pub trait Prepared: Send + Sync {
+    /// The row of `explain`.
+    fn summary(&self) -> &Summary;
+    /// The schedule as JSON, for the report.
+    fn schedule(&self) -> serde_json::Value;
+    /// Runs the plan.
+    fn run(&self, run: Run<'_>) -> RunResult;
+    /// Whether the plan can be run with rows on disk.
+    fn runs_from_disk(&self) -> bool;
+    /// Runs the plan with rows on disk.
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult;
+}
+
+struct PreparedAlgorithm<A: Algorithm> {
+    algorithm: A,
+    plan: Plan<A::Schedule>,
+}
+
+impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
+    fn summary(&self) -> &Summary {
+        &self.plan.summary
+    }
+
+    fn schedule(&self) -> serde_json::Value {
+        serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null)
+    }
+
+    fn run(&self, run: Run<'_>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
+    }
+
+    fn runs_from_disk(&self) -> bool {
+        self.algorithm.runs_from_disk(&self.plan)
+    }
+
+    fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
+    }
+}
+
+/// Takes a method for a problem, a budget and what the user fixed.
+pub type Choose = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
+
+/// Plans `algorithm` for `problem` and erases its type.
+pub fn prepare<A: Algorithm>(
+    algorithm: A,
+    problem: &Problem,
+    budget: Budget,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    let plan = algorithm.plan(problem, budget)?;
+    Ok(Box::new(PreparedAlgorithm { algorithm, plan }))
+}

@@ -1,0 +1,70 @@
+//! One algorithm, one file, each in the same four steps: options → plan → (certified) → run.
+
+mod adaptive;
+mod algorithm;
+mod bias_reduced;
+mod choices;
+mod descent;
+mod driver;
+mod embedding;
+mod exponential_mechanism;
+mod frank_wolfe;
+mod hard_thresholding;
+mod noisy_newton;
+mod objective_perturbation;
+#[cfg(test)]
+mod option_tests;
+pub mod options;
+mod oracle;
+mod output_perturbation;
+pub mod plan;
+mod planning;
+pub mod power_law;
+mod regime;
+mod registry;
+mod released_preconditioner;
+pub mod restricted_lipschitz;
+mod risk;
+mod sparse_exponential;
+mod sparse_output_perturbation;
+mod sufficient_statistics;
+#[cfg(test)]
+mod tests;
+
+pub use adaptive::{
+    Adaptive, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease, MomentSchedule,
+    Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
+};
+pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunResult, Solution, Traits, prepare};
+pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
+pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
+pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
+pub use dpopt_mechanism::Inverse;
+#[cfg(test)]
+pub(crate) use dpopt_objective::synthetic;
+pub use embedding::{EmbeddingSchedule, EmbeddingSgd, SelectionSchedule};
+pub use exponential_mechanism::{
+    ChainSchedule, ExponentialMechanism, GibbsSchedule, MAX_EVALUATIONS, parameters as gibbs_parameters,
+};
+pub use frank_wolfe::{FrankWolfe, VertexSchedule, run_vertices};
+pub use hard_thresholding::{
+    DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, FeatureFit, Federated, FederatedPlan, FederatedProblem, FederatedSchedule,
+    HardThresholdSchedule, OutOfConditions, Peeling, PeelingSchedule, Protects, RefitSchedule, SourceProblem,
+    SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling, run_sparse,
+    scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
+};
+pub use noisy_newton::{NewtonSchedule, NoisyNewton};
+pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
+pub use options::MethodOptions;
+pub use output_perturbation::{OutputPerturbation, OutputSchedule};
+pub use regime::{Regime, Regimes};
+pub use registry::{
+    Candidate, Described, METHODS, about, candidates, catalogue, check_options, check_values, choose, first_applicable,
+    has_option, named, row_access,
+};
+pub use registry::{decade, first_from_disk, logarithmic, octave};
+pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
+pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
+pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};
+pub use sparse_output_perturbation::{Goal, NoiseLaw, SparseOutputPerturbation, SparseOutputSchedule};
+pub use sufficient_statistics::{SufficientStatistics, SufficientStatisticsSchedule};

@@ -1,0 +1,102 @@
+//! What a user can say about a method. An option is one [`Setting`], kept where the method that has it is, and a method has the
+//! options that it [asks for](Said::get) and no others: what it does not ask for is refused by name, so nothing that a user says is
+//! ignored. Flags of the command line, keywords of Python and the tables of the documentation are made from the same
+//! descriptions ([`catalogue`](super::catalogue)).
+
+pub(crate) mod common;
+mod said;
+mod setting;
+mod value;
+
+pub use said::Said;
+pub(crate) use said::options_of;
+pub use setting::{Choice, Form, OptionInfo, Range, Setting};
+pub use value::Value;
+
+use dpopt_objective::loss::embedding::Embedding;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The method and what a user fixes of it, by name; everything else is chosen from public facts.
+///
+/// ```
+/// use dpopt_optimize::MethodOptions;
+/// let options = MethodOptions::of("noisy-sgd").with("clip_norm", 0.5).with("steps", 100);
+/// assert!(options.check().is_ok());
+/// let wrong = MethodOptions::of("noisy-sgd").with("clip_norm", -1.0).check().unwrap_err();
+/// assert_eq!(wrong.to_string(), "clip_norm is -1; give a positive, finite number");
+/// let unknown = MethodOptions::default().with("clip_nrom", 1.0).check().unwrap_err();
+/// assert_eq!(unknown.to_string(), "there is no option `clip_nrom`; did you mean `clip_norm`?");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MethodOptions {
+    /// Only this method (a name of [`METHODS`](super::METHODS)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Index of the feature that is always kept, not counted and not decayed. Set by whoever encodes the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intercept: Option<u32>,
+    /// An embedding model instead of a linear one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<Embedding>,
+    /// What is said of single options.
+    #[serde(flatten)]
+    pub(super) said: BTreeMap<String, Value>,
+}
+
+/// A flag that is not set says nothing.
+const NOT_SAID: Value = Value::Flag(false);
+
+impl MethodOptions {
+    /// Only this method, as it is by itself.
+    pub fn of(method: impl Into<String>) -> Self {
+        Self { method: Some(method.into()), ..Self::default() }
+    }
+
+    /// As said here, by this method only.
+    pub fn by(self, method: impl Into<String>) -> Self {
+        Self { method: Some(method.into()), ..self }
+    }
+
+    /// With one option said; an unknown name or value is refused by whoever plans.
+    pub fn with(mut self, option: &str, value: impl Into<Value>) -> Self {
+        self.said.insert(option.replace('-', "_"), value.into());
+        self
+    }
+
+    /// As [`with`](Self::with) if there is a value.
+    pub fn with_if<T: Into<Value>>(self, option: &str, value: Option<T>) -> Self {
+        match value {
+            Some(value) => self.with(option, value),
+            None => self,
+        }
+    }
+
+    /// What is said of an option.
+    pub fn said(&self, option: &str) -> Option<&Value> {
+        self.said.get(option).filter(|value| **value != NOT_SAID)
+    }
+
+    /// Names of the options of which something is said.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.said.iter().filter(|(_, value)| **value != NOT_SAID).map(|(name, _)| name.as_str())
+    }
+}
+
+/// A word that somebody typed, short enough for a message.
+pub(super) fn shown(word: &str) -> String {
+    match word.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &word[..end]),
+        None => word.to_string(),
+    }
+}
+
+/// The name that was probably meant.
+pub(super) fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+    names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(word, name), *name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

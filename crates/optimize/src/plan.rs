@@ -1,0 +1,231 @@
+//! Plans: everything that is decided before the first record is read.
+//!
+//! From *public facts* ([`Problem`]) and a [`Budget`] an [`Algorithm`](crate::Algorithm) computes all its
+//! hyper-parameters (its schedule) and the [`Event`] of all it will release; [`certify`] accounts that event.
+
+pub use dpopt_mechanism::NotApplicable;
+use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::{Linear, Warrant};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation};
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
+
+/// Public facts about a learning problem with a linear model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Problem {
+    /// n: number of records. Public under zero-out and replace-one; under add-or-remove a public guess.
+    pub rows: u64,
+    /// d: number of features after encoding, the intercept included.
+    pub features: usize,
+    /// Largest possible number of non-zeros in an encoded row.
+    pub nonzeros: usize,
+    /// R: enforced l2 norm of every encoded row.
+    pub row_norm: f64,
+    /// The per-record loss; its `outputs()` times `features` is the number of weights.
+    pub loss: Loss,
+    /// Which data sets are neighbours.
+    #[serde(flatten)]
+    pub neighbours: Neighbours,
+}
+
+impl Problem {
+    /// The same records with `features` of the features only.
+    pub(crate) fn with_features(&self, features: usize) -> Self {
+        Self { features, nonzeros: self.nonzeros.min(features), ..self.clone() }
+    }
+
+    /// How neighbours differ in one unit.
+    pub fn relation(&self) -> Relation {
+        self.neighbours.relation
+    }
+
+    /// What its records contribute.
+    pub fn objective(&self) -> Linear {
+        Linear::new(self.loss, self.features, self.row_norm)
+    }
+
+    /// Upper bound on the norm of a record's gradient, where there is one.
+    pub(crate) fn lipschitz(&self) -> Option<f64> {
+        self.objective().known().lipschitz().map(|l| l.value())
+    }
+
+    /// Number of weights: outputs × features.
+    pub fn weights(&self) -> usize {
+        self.loss.outputs() * self.features
+    }
+}
+
+/// Something that the privacy of a plan rests on, and why it may be believed.
+///
+/// ```
+/// use dpopt_optimize::plan::Assumption;
+/// let clipped = Assumption::enforced("each record's gradient has l2 norm at most the clip norm");
+/// assert_eq!(clipped.to_string(), clipped.text());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assumption {
+    text: String,
+    warrant: Warrant,
+}
+
+impl Assumption {
+    /// A clip, a projection or a check makes it true of every record, or the curator makes it so itself.
+    pub fn enforced(text: impl Into<String>) -> Self {
+        Self { text: text.into(), warrant: Warrant::Enforced }
+    }
+
+    /// It follows from a proof about the code, whatever the records.
+    pub fn proved(text: impl Into<String>) -> Self {
+        Self { text: text.into(), warrant: Warrant::Proved }
+    }
+
+    /// It is told and not checked, and no secret: it is the same on neighbouring data.
+    pub fn public(text: impl Into<String>) -> Self {
+        Self { text: text.into(), warrant: Warrant::Public }
+    }
+
+    /// Nothing but the caller's word says so, for every record that any neighbour could hold: what rests on it is research
+    /// grade.
+    pub fn vouched(text: impl Into<String>) -> Self {
+        Self { text: text.into(), warrant: Warrant::Vouched }
+    }
+
+    /// In words, as reports show it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Why it may be believed.
+    pub fn warrant(&self) -> Warrant {
+        self.warrant
+    }
+
+    /// Why a claim that rests on `all` of these may be believed: it is as sure as the least sure of them, and one that rests on
+    /// none is kept by the code.
+    pub fn weakest(all: &[Self]) -> Warrant {
+        all.iter().map(Self::warrant).fold(Warrant::Enforced, Warrant::and)
+    }
+}
+
+impl Display for Assumption {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// How far a claim can be trusted, the surest first. It follows from what the claim rests on ([`Grade::resting_on`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grade {
+    /// Proved, enforced and tested; what is only told is public.
+    Certified,
+    /// Not proved or not enforceable: no privacy claim but the caller's own. Off by default.
+    Research,
+}
+
+impl Grade {
+    /// Of a claim that may be believed for no better reason than `warrant`.
+    ///
+    /// ```
+    /// use dpopt_objective::objective::Warrant;
+    /// use dpopt_optimize::plan::Grade;
+    /// assert_eq!(Grade::resting_on(Warrant::Public), Grade::Certified);
+    /// assert_eq!(Grade::resting_on(Warrant::Vouched), Grade::Research);
+    /// ```
+    pub fn resting_on(warrant: Warrant) -> Self {
+        match warrant {
+            Warrant::Enforced | Warrant::Proved | Warrant::Public => Self::Certified,
+            Warrant::Vouched => Self::Research,
+        }
+    }
+}
+
+/// What a plan promises and costs, in terms every method shares. One row of `explain`.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Name of the method, as in `--method`.
+    pub method: &'static str,
+    /// The loss that the weights minimise; it may be a privacy-friendlier relative of the problem's (a shifted logistic
+    /// loss, Huber's instead of squared). `dpopt::model::probability` reads its scores.
+    pub loss: Loss,
+    /// Noise standard deviation over the sensitivity bound C of the main release.
+    pub noise_multiplier: f64,
+    /// Number of noisy steps.
+    pub steps: u64,
+    /// Expected number of per-record gradient evaluations.
+    pub gradients: f64,
+    /// Predicted expected excess of the mean training loss over its minimum, from public facts only.
+    pub predicted_excess_risk: f64,
+    /// Upper bound on the standard deviation of the noise in one released weight: what is left of it in a direction
+    /// without curvature. `None` where the plan has no such bound.
+    pub weight_noise: Option<f64>,
+    /// The event that the run will release, certified within the budget.
+    pub certificate: Certificate,
+    /// What the guarantee rests on, and why each item may be believed.
+    pub assumptions: Vec<Assumption>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Summary {
+    /// Why the guarantee may be believed: it is as sure as the least sure of its assumptions.
+    pub fn rests_on(&self) -> Warrant {
+        Assumption::weakest(&self.assumptions)
+    }
+
+    /// How far the claim can be trusted.
+    pub fn grade(&self) -> Grade {
+        Grade::resting_on(self.rests_on())
+    }
+}
+
+/// A schedule (all hyper-parameters) with its certified summary.
+#[derive(Clone, Debug)]
+pub struct Plan<S> {
+    /// Hyper-parameters and noise scales, serialised into the report.
+    pub schedule: S,
+    /// The shared part.
+    pub summary: Summary,
+}
+
+/// Accounts `event` between the problem's neighbours against `budget` (the one generic check).
+pub fn certify(event: &Event, problem: &Problem, budget: Budget) -> Result<Certificate, NotApplicable> {
+    Ok(dpopt_privacy::certify(event, problem.neighbours.within(budget))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_research_grade_exactly_if_one_of_its_assumptions_is_vouched() {
+        let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6).unwrap());
+        let certificate = dpopt_privacy::certify(&Event::gaussian(20.0), terms).unwrap();
+        let resting_on = |assumptions: Vec<Assumption>| Summary {
+            method: "any",
+            loss: Loss::Squared,
+            noise_multiplier: 20.0,
+            steps: 1,
+            gradients: 1.0,
+            predicted_excess_risk: 1.0,
+            weight_noise: None,
+            certificate: certificate.clone(),
+            assumptions,
+            warnings: Vec::new(),
+        };
+        let all = [
+            Assumption::enforced("clipped"),
+            Assumption::proved("near its law"),
+            Assumption::public("declared"),
+            Assumption::vouched("convex"),
+        ];
+        for subset in 0..1 << all.len() {
+            let chosen: Vec<Assumption> =
+                (0..all.len()).filter(|i| subset >> i & 1 == 1).map(|i| all[i].clone()).collect();
+            let vouched = chosen.iter().any(|a| a.warrant() == Warrant::Vouched);
+            let grade = resting_on(chosen).grade();
+            assert_eq!(grade, if vouched { Grade::Research } else { Grade::Certified }, "{subset:b}");
+        }
+        assert_eq!(resting_on(all[..3].to_vec()).rests_on(), Warrant::Public);
+    }
+}

@@ -1,0 +1,165 @@
+//! What every linear method's plan shares: the Gaussian budget, sampler errors, calibration, checks of options.
+
+use crate::plan::{Assumption, NotApplicable, Problem};
+pub(crate) use dpopt_mechanism::SamplerError;
+use dpopt_objective::loss::Loss;
+use dpopt_objective::solver::{Accuracy, Scale};
+use dpopt_privacy::{Budget, Certificate, Event, Relation, Shown, calibrate, special};
+
+/// Regression targets are scaled to [−1, 1] by the encoder.
+pub(crate) const TARGET_BOUND: f64 = 1.0;
+
+/// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
+pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
+    require_delta(budget)?;
+    Ok(special::gaussian_mu(budget.epsilon(), budget.delta()) / problem.relation().sum_sensitivity())
+}
+
+/// Gaussian noise has no pure guarantee.
+pub(crate) fn require_delta(budget: Budget) -> Result<(), NotApplicable> {
+    if budget.delta() > 0.0 {
+        Ok(())
+    } else {
+        Err(NotApplicable::Problem("Gaussian noise needs delta > 0; give a small delta, for example 1e-6".into()))
+    }
+}
+
+/// Non-zeros of a row where no bound is public (LIBSVM rows may be full, but then nobody would choose that format), and beyond
+/// which its entries are taken to be no smaller.
+const TYPICAL_NONZEROS: usize = 128;
+
+/// Cost of a weight that is reached by a batch's entries over that of one in a loop over all of them, on one thread.
+pub(crate) const COST_RATIO: f64 = 8.0;
+
+fn likely_nonzeros(problem: &Problem) -> usize {
+    let most = if problem.nonzeros < problem.features { problem.nonzeros } else { TYPICAL_NONZEROS };
+    most.min(problem.features)
+}
+
+/// Non-zeros of a row, from public facts: a row of norm R has entries of about R/√m.
+pub(crate) fn typical_nonzeros(problem: &Problem) -> f64 {
+    likely_nonzeros(problem).clamp(1, TYPICAL_NONZEROS) as f64
+}
+
+/// Entries of so many rows, from public facts.
+pub(crate) fn entries(problem: &Problem, rows: f64) -> f64 {
+    rows * likely_nonzeros(problem) as f64
+}
+
+/// The steps that somebody asked for.
+pub(crate) fn asked_steps(steps: Option<u64>) -> Result<Option<u64>, NotApplicable> {
+    if steps == Some(0) { Err(NotApplicable::Option("steps is 0; give at least 1".into())) } else { Ok(steps) }
+}
+
+/// η on the mean loss: what somebody asked for, or the largest that is stable.
+pub(crate) fn asked_or_stable_rate(rate: Option<f64>, problem: &Problem) -> Result<f64, NotApplicable> {
+    let stable = 1.0 / (problem.loss.facts().smoothness.unwrap_or(1.0) * (problem.row_norm * problem.row_norm));
+    positive("the learning rate", rate.unwrap_or(stable))
+}
+
+/// Refuses a weight decay by half or more per step.
+pub(crate) fn check_decay(decay: f64, regularization: f64, learning_rate: f64) -> Result<(), NotApplicable> {
+    if decay < 0.5 {
+        return Ok(());
+    }
+    Err(NotApplicable::Option(format!(
+        "regularization {regularization} with learning rate {learning_rate} shrinks the weights by half or more per step; lower one of \
+         them"
+    )))
+}
+
+/// What a clipped sum keeps.
+pub(crate) fn clipped() -> Assumption {
+    Assumption::enforced("each record's gradient has l2 norm at most the clip norm: enforced in exact integers")
+}
+
+/// What a Poisson batch of the curator's is.
+pub(crate) fn sampled_secretly() -> Assumption {
+    Assumption::enforced("each record enters each batch independently and secretly: drawn by the curator")
+}
+
+/// The smallest noise whose event is certified.
+pub(crate) fn noise(
+    problem: &Problem,
+    budget: Budget,
+    event_of: impl Fn(f64) -> Event,
+) -> Result<(f64, Certificate), NotApplicable> {
+    Ok(calibrate::noise(event_of, problem.neighbours.within(budget))?)
+}
+
+/// `value` if it lies in [low, high].
+pub(crate) fn in_range(name: &str, value: f64, low: f64, high: f64) -> Result<f64, NotApplicable> {
+    if value >= low && value <= high {
+        Ok(value)
+    } else {
+        Err(NotApplicable::Option(format!("{name} is {}; give a number from {low} to {high}", Shown(value))))
+    }
+}
+
+/// `value` if it is positive and finite.
+pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
+    if value > 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(NotApplicable::Option(format!("{name} is {}; give a positive, finite number", Shown(value))))
+    }
+}
+
+/// At least the number of records. Under add-or-remove it is protected and `rows` is a guess: sixteen times as many, and at
+/// least sixteen million, is what a plan is made for and says it is made for ([`most_rows_assumption`]).
+pub(crate) fn most_rows(problem: &Problem) -> u64 {
+    match problem.relation() {
+        Relation::AddOrRemove => problem.rows.max(1_000_000).saturating_mul(16),
+        Relation::ZeroOut | Relation::ReplaceOne => problem.rows,
+    }
+}
+
+/// What a report must say about [`most_rows`] where the number of records is protected.
+pub(crate) fn most_rows_assumption(problem: &Problem) -> Option<Assumption> {
+    let most = most_rows(problem);
+    (problem.relation() == Relation::AddOrRemove).then(|| {
+        Assumption::public(format!(
+            "there are at most {most} records: a public promise, which bounds the rounding errors of sums over them"
+        ))
+    })
+}
+
+/// What the solver promises for the problem's records, a loss, λ of the sum objective and a linear term of norm at most
+/// `linear_norm`.
+pub(crate) fn accuracy(
+    problem: &Problem,
+    loss: Loss,
+    regularization: f64,
+    linear_norm: f64,
+) -> Result<Accuracy, NotApplicable> {
+    let scale = Scale {
+        rows: most_rows(problem),
+        row_norm: problem.row_norm,
+        loss,
+        regularization,
+        linear_norm,
+        target_bound: TARGET_BOUND,
+    };
+    Ok(scale.accuracy()?)
+}
+
+/// Refuses parameters of a loss that are outside their ranges.
+fn check_loss(loss: Loss) -> Result<(), NotApplicable> {
+    match loss {
+        Loss::Logistic { shift } => in_range("the shift", shift, 0.0, 20.0).map(drop),
+        Loss::Softmax { classes } => in_range("the number of classes", f64::from(classes), 2.0, 1e6).map(drop),
+        Loss::Huber { threshold } => in_range("the Huber threshold", threshold, 1e-6, 1e6).map(drop),
+        Loss::SmoothedHinge { width } => in_range("the width of the hinge", width, 1e-6, 1e6).map(drop),
+        Loss::Squared | Loss::Absolute | Loss::Hinge | Loss::Sigmoid => Ok(()),
+    }
+}
+
+/// Refuses problems no linear method can plan for.
+pub(crate) fn check_problem(problem: &Problem) -> Result<(), NotApplicable> {
+    positive("the row norm", problem.row_norm)?;
+    check_loss(problem.loss)?;
+    if problem.rows == 0 || problem.features == 0 {
+        return Err(NotApplicable::Problem("there are no rows or no features; check the schema".into()));
+    }
+    Ok(())
+}

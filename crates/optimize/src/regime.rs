@@ -1,0 +1,132 @@
+//! Three regimes of private learning with sparse gradients (spec 15 §10): too few records for any answer, noise that counts by
+//! its largest entry, noise that counts by its norm.
+//!
+//! Up to constants the excess risk over L·D is the least of 1 (answer 0), (s·ln d·ln(1/δ))^{1/4}/√(εn) (sparse methods) and
+//! √(d·ln(1/δ))/(εn) (methods of steps); for δ = 0 of 1, (s·ln d/(εn))^{1/3} and d/(εn). Here with the constants of the bounds that
+//! are proved: 2√s·‖ξ‖∞ + λD²/2 at its best λ, and √d·σ for noisy gradient descent.
+
+use crate::plan::Problem;
+use dpopt_privacy::{Budget, special};
+
+/// Which bound is the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regime {
+    /// Answering 0 is as good as anything that is proved.
+    TooFew,
+    /// Methods whose error grows with ln d only.
+    Sparse,
+    /// Methods whose error grows with √d but falls faster with n.
+    Dense,
+}
+
+/// The two numbers of records at which the regime changes; without a sparse regime they are equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regimes {
+    /// Below: [`Regime::TooFew`].
+    pub enough: f64,
+    /// From here on: [`Regime::Dense`].
+    pub dense: f64,
+}
+
+/// β of the largest noise, as in sparse output perturbation.
+const FAILURE: f64 = 0.05;
+
+impl Regimes {
+    /// From public facts.
+    pub fn of(problem: &Problem, budget: Budget) -> Self {
+        let d = problem.weights() as f64;
+        let s = (problem.nonzeros.max(1) * problem.loss.outputs()) as f64;
+        let moves = problem.relation().sum_sensitivity();
+        let (enough, dense) = if budget.delta() > 0.0 {
+            // z: noise over the sensitivity; the sparse bound √(4√s·z·q/n), the dense one √d·z/n
+            let z = moves / special::gaussian_mu(budget.epsilon(), budget.delta());
+            let q = (2.0 * (2.0 * d / FAILURE).ln()).sqrt();
+            let sparse = 4.0 * s.sqrt() * z * q;
+            (sparse.min(d.sqrt() * z), d * z * z / sparse)
+        } else {
+            // the sparse bound 3/2·(2s·q·z·H/(L²n))^{1/3}·… has no short form: its published rate, with H·D = L
+            let z = moves / budget.epsilon();
+            let sparse = s * (d / FAILURE).ln() * z;
+            (sparse.min(d * z), (d * z).powf(1.5) / sparse.sqrt())
+        };
+        Self { enough, dense: dense.max(enough) }
+    }
+
+    /// The regime of n records.
+    pub fn at(&self, records: f64) -> Regime {
+        match records {
+            n if n < self.enough => Regime::TooFew,
+            n if n < self.dense => Regime::Sparse,
+            _ => Regime::Dense,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MethodOptions, candidates, choose};
+    use dpopt_objective::loss::Loss;
+    use dpopt_privacy::{Neighbours, Relation};
+
+    fn problem(features: usize, nonzeros: usize) -> Problem {
+        let loss = Loss::Logistic { shift: 0.0 };
+        Problem {
+            rows: 1,
+            features,
+            nonzeros,
+            row_norm: 1.0,
+            loss,
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
+        }
+    }
+
+    #[test]
+    fn wide_sparse_tables_have_three_regimes_and_narrow_ones_two() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let wide = Regimes::of(&problem(100_000, 10), budget);
+        assert!(wide.enough > 100.0 && wide.dense > 10.0 * wide.enough, "{wide:?}");
+        assert_eq!([10.0, 2000.0, 1e6].map(|n| wide.at(n)), [Regime::TooFew, Regime::Sparse, Regime::Dense]);
+        let narrow = Regimes::of(&problem(100, 10), budget);
+        assert_eq!(narrow.enough, narrow.dense);
+        assert_eq!([1.0, 1e6].map(|n| narrow.at(n)), [Regime::TooFew, Regime::Dense]);
+    }
+
+    #[test]
+    fn the_automatic_choice_follows_the_regime() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let chosen = |rows: u64| {
+            let p = Problem { rows, ..problem(100_000, 10) };
+            let method = choose(&p, budget, &MethodOptions::default()).unwrap().summary().method;
+            (Regimes::of(&p, budget).at(rows as f64), method)
+        };
+        let (regime, method) = chosen(2000);
+        assert_eq!(regime, Regime::Sparse);
+        assert!(["sparse-output-perturbation", "frank-wolfe"].contains(&method), "{method}");
+        assert_eq!(chosen(1_000_000), (Regime::Dense, "objective-perturbation"));
+        assert_eq!(chosen(50).0, Regime::TooFew);
+        // a method asked for by name comes first all the same
+        let named = MethodOptions::of("noisy-sgd");
+        let p = Problem { rows: 2000, ..problem(100_000, 10) };
+        assert_eq!(candidates(&p, budget, &named)[0].method, "noisy-sgd");
+    }
+
+    #[test]
+    fn at_the_borders_the_bounds_agree() {
+        let (d, s): (f64, f64) = (1e6, 20.0);
+        let budget = Budget::new(0.5, 1e-8).unwrap();
+        let r = Regimes::of(&problem(d as usize, s as usize), budget);
+        let z = 1.0 / special::gaussian_mu(0.5, 1e-8);
+        let q = (2.0 * (2.0 * d / FAILURE).ln()).sqrt();
+        let sparse = |n: f64| (4.0 * s.sqrt() * z * q / n).sqrt();
+        assert!((sparse(r.enough) - 1.0).abs() < 1e-12);
+        assert!((sparse(r.dense) / (d.sqrt() * z / r.dense) - 1.0).abs() < 1e-12);
+        // more features: a wider sparse regime; pure noise: wider still
+        assert!(Regimes::of(&problem(10_000_000, 20), budget).dense > r.dense);
+        let pure = Regimes::of(&problem(d as usize, s as usize), Budget::new(0.5, 0.0).unwrap());
+        assert!(pure.dense > pure.enough && pure.dense > r.dense);
+        assert!(
+            ((s * (d / FAILURE).ln() * 2.0 / pure.dense).powf(1.0 / 3.0) / (d * 2.0 / pure.dense) - 1.0).abs() < 1e-12
+        );
+    }
+}

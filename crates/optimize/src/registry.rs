@@ -1,0 +1,364 @@
+//! Every method for linear models, planned for one problem and sorted by predicted risk: the table of `explain`, and
+//! `method = auto` takes its first row.
+
+use super::algorithm::{RowAccess, Traits};
+use super::options::{OptionInfo, Said, nearest, options_of, shown};
+use super::{
+    Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingSgd,
+    ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent, NoisyNewton, NoisySgd,
+    ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime, Regimes,
+    RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics,
+    prepare,
+};
+use crate::plan::{Grade, NotApplicable, Problem};
+use dpopt_privacy::Budget;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::sync::LazyLock;
+
+/// One row of `explain`: a planned and certified method, or why it does not apply.
+pub struct Candidate {
+    /// Name as in `--method`.
+    pub method: &'static str,
+    /// The plan, ready to run, or the reason.
+    pub plan: Result<Box<dyn Prepared>, NotApplicable>,
+}
+
+type Planner = fn(&Problem, Budget, &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable>;
+
+/// A method as the registry knows it.
+struct Registered {
+    name: &'static str,
+    about: &'static str,
+    traits: Traits,
+    options: fn() -> Vec<OptionInfo>,
+    /// Refuses options that it does not have, or that exclude each other.
+    accepts: fn(&MethodOptions) -> Result<(), NotApplicable>,
+    plan: Planner,
+}
+
+const fn registered<A: Algorithm>() -> Registered {
+    Registered {
+        name: A::NAME,
+        about: A::ABOUT,
+        traits: A::TRAITS,
+        options: || {
+            options_of(|said| {
+                A::read(said);
+            })
+        },
+        accepts: |options| asked::<A>(options).map(drop),
+        plan: planned::<A>,
+    }
+}
+
+/// What the user said, as options of the method; nothing that was said is ignored.
+fn asked<A: Algorithm>(options: &MethodOptions) -> Result<A, NotApplicable> {
+    let said = Said::new(options);
+    let algorithm = A::read(&said);
+    said.all_used(A::NAME)?;
+    Ok(algorithm)
+}
+
+fn planned<A: Algorithm>(
+    problem: &Problem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    if A::TRAITS.reference && options.method.as_deref() != Some(A::NAME) {
+        return Err(NotApplicable::Option(format!(
+            "a reference of the literature, planned only with --method {}",
+            A::NAME
+        )));
+    }
+    prepare(asked::<A>(options)?, problem, budget)
+}
+
+/// Peeling leaves the fit of what it picked to another method where δ = 0.
+fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
+    prepare(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget)
+}
+
+/// In the standing order: one release before many, full batches before samples.
+const LINEAR: [Registered; 24] = [
+    registered::<ObjectivePerturbation>(),
+    registered::<NoisyGradientDescent>(),
+    registered::<ReleasedPreconditioner>(),
+    registered::<NoisySgd>(),
+    registered::<DpFtrl>(),
+    registered::<NoisyNewton>(),
+    registered::<ExponentialMechanism>(),
+    registered::<OutputPerturbation>(),
+    registered::<SparseOutputPerturbation>(),
+    registered::<SparseExponential>(),
+    registered::<DpGdHt>(),
+    registered::<DpSgdHt>(),
+    registered::<DpSvrgHt>(),
+    registered::<DpScsgHt>(),
+    Registered { plan: peeling, ..registered::<Peeling>() },
+    registered::<FrankWolfe>(),
+    registered::<BiasReducedSgd>(),
+    registered::<SufficientStatistics>(),
+    registered::<RegularizedDescent>(),
+    registered::<Pagan>(),
+    registered::<Pasan>(),
+    registered::<DpAdaGrad>(),
+    registered::<DpAdam>(),
+    registered::<PdpSgd>(),
+];
+
+/// The method of embedding models.
+static EMBEDDING: Registered = registered::<EmbeddingSgd>();
+
+/// An option and the methods that have it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Described {
+    /// Name, values, what it does.
+    #[serde(flatten)]
+    pub info: OptionInfo,
+    /// Names of the methods, in the order of [`METHODS`].
+    pub methods: Vec<&'static str>,
+}
+
+/// All options of all methods, each once: where flags, keywords and the documentation's tables come from.
+pub fn catalogue() -> &'static [Described] {
+    static ALL: LazyLock<Vec<Described>> = LazyLock::new(|| {
+        let mut all: Vec<Described> = Vec::new();
+        for method in LINEAR.iter().chain([&EMBEDDING]) {
+            for info in (method.options)() {
+                match all.iter_mut().find(|known| known.info.name == info.name) {
+                    Some(known) => {
+                        assert_eq!(known.info, info, "two options share a name");
+                        known.methods.push(method.name);
+                    }
+                    None => all.push(Described { info, methods: vec![method.name] }),
+                }
+            }
+        }
+        all
+    });
+    &ALL
+}
+
+/// The option of that name.
+fn described(name: &str) -> Option<&'static Described> {
+    catalogue().iter().find(|option| option.info.name == name)
+}
+
+impl MethodOptions {
+    /// Refuses names that no method has, and values outside the range of every method that has the option; names the option as
+    /// Python does (with dashes it is the flag of the command line). What a single method asks beyond that, its plan says.
+    ///
+    /// # Errors
+    /// The first option that is refused.
+    pub fn check(&self) -> Result<(), NotApplicable> {
+        for (name, value) in &self.said {
+            match described(name) {
+                Some(option) => {
+                    option.info.check(value)?;
+                    if self.embedding.is_none() && option.methods == [EMBEDDING.name] {
+                        return Err(NotApplicable::Option(format!(
+                            "`{name}` is an option of embedding models, and this model is linear; ask for an embedding model, or leave \
+                             the option out"
+                        )));
+                    }
+                }
+                None => {
+                    let known: Vec<&str> = catalogue().iter().map(|o| o.info.name).collect();
+                    let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                    return Err(NotApplicable::Option(format!("there is no option `{}`{near}", shown(name))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is asked of the answer, and not of a method: it holds for every method that is compared.
+    fn of_the_answer(&self) -> Self {
+        let asked = |name: &String| described(name).is_some_and(|option| option.info.of_the_answer);
+        let said = self.said.iter().filter(|(name, _)| asked(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        Self { method: None, said, ..self.clone() }
+    }
+}
+
+fn find(name: &str) -> Option<&'static Registered> {
+    LINEAR.iter().chain([&EMBEDDING]).find(|method| method.name == name)
+}
+
+/// What a method releases, and when to take it; `None` if there is no such method.
+pub fn about(method: &str) -> Option<&'static str> {
+    find(method).map(|method| method.about)
+}
+
+/// Whether a method has an option.
+pub fn has_option(method: &str, option: &str) -> bool {
+    described(option).is_some_and(|known| known.methods.contains(&method))
+}
+
+/// How a method reads the rows; `None` if there is no such method.
+pub fn row_access(method: &str) -> Option<RowAccess> {
+    find(method).map(|method| method.traits.rows)
+}
+
+/// The method that is taken where rows are on disk and none is named: the first that reads them in batches and has every
+/// option that was said, or else the first such that passes over them.
+pub fn first_from_disk(options: &MethodOptions) -> Option<&'static str> {
+    let has_all = |method: &Registered| {
+        let own = (method.options)();
+        options.names().all(|name| own.iter().any(|info| info.name == name))
+    };
+    let first = |access| LINEAR.iter().find(|m| m.traits.rows == access && has_all(m));
+    first(RowAccess::Batches).or_else(|| first(RowAccess::Passes)).map(|m| m.name)
+}
+
+/// Whether a method's proved error grows with ln d and not with √d.
+pub fn logarithmic(method: &str) -> bool {
+    find(method).is_some_and(|method| method.traits.logarithmic)
+}
+
+/// Names of all methods, as in `--method`.
+pub const METHODS: [&str; 24] = {
+    let mut names = [""; 24];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = LINEAR[i].name;
+        i += 1;
+    }
+    names
+};
+
+/// Plans and certifies every method for `problem` within `budget`; the smallest predicted risk first, methods that do
+/// not apply last, with their reasons. Touches no record.
+///
+/// The model behind the predictions is worth about a factor of two: methods within each factor of two of the best stay
+/// in the order of [`METHODS`], which puts one release before many, and full batches before samples; beyond 10⁹ gradients
+/// of one record a method that needs ten times fewer comes first. Where rows are so few and features so many that only an
+/// error that grows with ln d is of use ([`Regime::Sparse`]), methods with such an error come first: the common model of the data
+/// thinks too well of the others there. A method asked for by name comes before all others;
+/// the fixed options are its own then, and the others are planned with their defaults, for comparison.
+pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
+    if options.embedding.is_some() {
+        let plan = options.check().and_then(|()| (EMBEDDING.plan)(problem, budget, options));
+        return vec![Candidate { method: EMBEDDING.name, plan }];
+    }
+    if let Err(why) = options.check() {
+        return LINEAR.iter().map(|m| Candidate { method: m.name, plan: Err(why.clone()) }).collect();
+    }
+    let asked = options.of_the_answer();
+    let by_name = |name: &str| options.method.as_deref() == Some(name);
+    let mut all: Vec<Candidate> = LINEAR
+        .par_iter()
+        .map(|method| {
+            let own = if options.method.is_none() || by_name(method.name) { options } else { &asked };
+            Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
+        })
+        .collect();
+    let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
+    let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
+    let octave = |c: &Candidate| octave(risk(c), best);
+    let decade = |c: &Candidate| c.plan.as_ref().map_or(0, |plan| decade(plan.summary().gradients));
+    let sparse = Regimes::of(problem, budget).at(problem.rows as f64) == Regime::Sparse;
+    let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && logarithmic(c.method));
+    // stable: keeps the order of METHODS within a factor of two
+    all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c)));
+    all
+}
+
+/// How often `risk` is twice the `best`: 0 within a factor of two, all that predictions are good for.
+pub fn octave(risk: f64, best: f64) -> u32 {
+    match (risk / best.max(f64::MIN_POSITIVE)).log2() {
+        octaves if octaves.is_finite() => octaves.floor().clamp(0.0, 1e6) as u32,
+        _ => u32::MAX,
+    }
+}
+
+/// Powers of ten of a method's gradients beyond 10⁹.
+pub fn decade(gradients: f64) -> u32 {
+    (gradients / 1e9).max(1.0).log10().floor() as u32
+}
+
+/// The method asked for by name, without the others; `None` if no name is given or no method has it.
+pub fn named(problem: &Problem, budget: Budget, options: &MethodOptions) -> Option<Candidate> {
+    let wanted = options.method.as_deref()?;
+    if options.embedding.is_some() {
+        return candidates(problem, budget, options).pop().filter(|c| c.method == wanted);
+    }
+    let method = LINEAR.iter().find(|method| method.name == wanted)?;
+    let plan = options.check().and_then(|()| (method.plan)(problem, budget, options));
+    Some(Candidate { method: method.name, plan })
+}
+
+/// The place of the candidate to run: the method asked for by name, or else the first that applies and is proved (research
+/// grade is off unless it is asked for by name).
+///
+/// # Errors
+/// Why there is none.
+pub fn first_applicable(candidates: &[Candidate], options: &MethodOptions) -> Result<usize, NotApplicable> {
+    let mut reasons = Vec::new();
+    for (place, candidate) in candidates.iter().enumerate() {
+        match (&candidate.plan, options.method.as_deref()) {
+            (_, Some(wanted)) if wanted != candidate.method => continue,
+            (Ok(_), Some(_)) => return Ok(place),
+            (Err(why), Some(name)) => return Err(why.clone().of(name)),
+            (Ok(plan), None) if plan.summary().grade() == Grade::Certified => return Ok(place),
+            (Ok(_), None) => reasons.push(format!("{}: research grade, only by name", candidate.method)),
+            (Err(why), _) => reasons.push(format!("{}: {why}", candidate.method)),
+        }
+    }
+    Err(NotApplicable::Problem(format!("no method applies ({})", reasons.join("; "))))
+}
+
+/// Plans all methods and takes the one to run.
+pub fn choose(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
+    check_options(options)?;
+    let mut all = candidates(problem, budget, options);
+    let chosen = first_applicable(&all, options)?;
+    all.swap_remove(chosen).plan
+}
+
+/// Refuses values that no method could use, and a name that no method has.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
+    options.check()?;
+    match options.method.as_deref() {
+        Some(name) if options.embedding.is_none() && !LINEAR.iter().any(|method| method.name == name) => {
+            Err(NotApplicable::Option(format!(
+                "there is no method `{name}`; leave it out for the best prediction, or choose one of {}",
+                METHODS.join(", ")
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what can be refused before a problem is known: values that no method could use, a name that no method has, options
+/// that the named method does not have, or that no method has together.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
+    check_values(options)?;
+    if options.embedding.is_some() {
+        return match options.method.as_deref() {
+            Some(name) if name != EMBEDDING.name => Err(NotApplicable::Option(format!(
+                "`{name}` fits linear models; embedding models are fitted by {}: leave out the method",
+                EMBEDDING.name
+            ))),
+            _ => (EMBEDDING.accepts)(&options.clone().by(EMBEDDING.name)),
+        };
+    }
+    let Some(name) = options.method.as_deref() else {
+        let refusals: Vec<NotApplicable> = LINEAR.iter().filter_map(|m| (m.accepts)(options).err()).collect();
+        if refusals.len() < LINEAR.len() {
+            return Ok(());
+        }
+        // options that exclude each other are the reason of every method that has them
+        let clash = refusals.into_iter().find(|why| !why.to_string().starts_with("it has no option"));
+        let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
+        let none = || NotApplicable::Option(format!("no method has all of {}; leave one out", said.join(", ")));
+        return Err(clash.unwrap_or_else(none));
+    };
+    LINEAR.iter().find(|method| method.name == name).map_or(Ok(()), |method| (method.accepts)(options))
+}

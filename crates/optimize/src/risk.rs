@@ -1,0 +1,208 @@
+//! Predicted excess training risk from public facts only: what `explain` ranks methods by.
+//!
+//! Model: the mean loss is quadratic around its minimiser θ*. Rows of norm R have a second moment of trace R², whose
+//! spectrum falls like 1/j over p = min(d, 512) directions, as it does for one-hot, hat and word features; the curvature
+//! in direction j is a_j = φ''·R²/(j·H_p), H_p the harmonic number, and θ* has the same share in every direction,
+//! ‖θ*_j‖² = s₀²/R², so that scores have their usual size s₀. Each method's error then splits per direction into bias
+//! (regularisation or early stopping) and noise, both in closed form:
+//!
+//! excess = ½ Σ_j a_j·(bias_j² + noise variance_j).
+//!
+//! Clipping gradients below the loss's own bound L silences the records beyond it, and with them a share of the
+//! curvature: a_j is multiplied by min(1, C/L). The numbers are a guess of the order of magnitude and serve to *rank*;
+//! they claim nothing about privacy.
+
+use crate::plan::Problem;
+use dpopt_objective::loss::Loss;
+
+/// Directions beyond this one carry no curvature worth counting.
+const MOST_DIRECTIONS: usize = 512;
+
+/// The quadratic model of a learning problem.
+#[derive(Clone, Debug)]
+pub(crate) struct RiskModel {
+    /// n.
+    pub(crate) rows: f64,
+    /// All weights, for the norm of noise vectors.
+    pub(crate) weights: f64,
+    /// R²/(j·H_p): spectrum of the mean of x xᵀ, the same for each output.
+    moments: Vec<f64>,
+    /// Outputs, each with directions of its own: there may be 300,000.
+    outputs: usize,
+    /// Typical φ''.
+    pub(crate) curvature: f64,
+    /// Squared distance of the minimiser from 0, per direction.
+    pub(crate) signal: f64,
+}
+
+impl RiskModel {
+    pub(crate) fn of(problem: &Problem) -> Self {
+        let p = problem.features.clamp(1, MOST_DIRECTIONS);
+        let harmonic: f64 = (1..=p).map(|j| 1.0 / j as f64).sum();
+        // typical curvature of the loss, and size of a useful score
+        let (curvature, score) = match problem.loss {
+            Loss::Logistic { .. } => (0.15, 2.0),
+            Loss::Softmax { classes } => (0.5 / f64::from(classes.max(2)), 2.0),
+            Loss::Squared | Loss::Huber { .. } | Loss::Absolute => (1.0, 0.5),
+            Loss::Hinge => (0.5, 1.0),
+            // about the curvature of the logistic loss where scores are useful, scaled to a slope of 1/4
+            Loss::Sigmoid => (0.05, 2.0),
+            Loss::SmoothedHinge { width } => (0.5f64.min(0.25 / width), 1.0),
+        };
+        let r2 = problem.row_norm * problem.row_norm;
+        let moments = (1..=p).map(|j| r2 / (j as f64 * harmonic)).collect();
+        Self {
+            rows: problem.rows.max(1) as f64,
+            weights: problem.weights() as f64,
+            moments,
+            outputs: problem.loss.outputs(),
+            curvature,
+            signal: score * score / r2,
+        }
+    }
+
+    /// The same problem with gradients clipped to `clip_norm`, where the loss's own bound is `lipschitz`.
+    pub(crate) fn clipped(mut self, clip_norm: f64, lipschitz: Option<f64>) -> Self {
+        // an unbounded slope (squared loss) is clipped for outliers only
+        let share = lipschitz.map_or(1.0, |l| (clip_norm / l).min(1.0));
+        self.curvature *= share;
+        self
+    }
+
+    /// ½ Σ a·(bias² + variance) with both as functions of the second moment m of a direction.
+    fn excess(&self, error: impl Fn(f64) -> f64) -> f64 {
+        0.5 * self.outputs as f64 * self.moments.iter().map(|&m| self.curvature * m * error(m)).sum::<f64>()
+    }
+
+    /// ‖θ*‖².
+    pub(crate) fn squared_norm(&self) -> f64 {
+        self.signal * (self.outputs * self.moments.len()) as f64
+    }
+
+    /// A loss shifted by m pulls with slope σ(m) instead of ½ at score 0: noise counts 2σ(m) times less against it.
+    pub(crate) fn pull(loss: Loss) -> f64 {
+        match loss {
+            Loss::Logistic { shift } => 2.0 * dpopt_objective::loss::sigmoid(shift),
+            _ => 1.0,
+        }
+    }
+
+    /// Smallest second moment of the directions: n times it is the smallest eigenvalue to expect of Σxxᵀ.
+    pub(crate) fn smallest_moment(&self) -> f64 {
+        self.moments.last().copied().unwrap_or(0.0)
+    }
+
+    /// Σφ + (λ/2)‖θ‖² + b·θ with b of standard deviation σ, and noise σ_out on the minimiser.
+    pub(crate) fn regularized(&self, lambda: f64, linear_noise: f64, output_noise: f64) -> f64 {
+        self.excess(|m| {
+            let total = self.rows * self.curvature * m + lambda;
+            self.signal * (lambda / total).powi(2) + (linear_noise / total).powi(2) + output_noise * output_noise
+        })
+    }
+
+    /// A draw from e^(−β(Σφ + (λ/2)‖θ‖²)): bias of the minimiser, variance 1/(β(na + λ)).
+    pub(crate) fn gibbs(&self, lambda: f64, inverse_temperature: f64) -> f64 {
+        self.excess(|m| {
+            let total = self.rows * self.curvature * m + lambda;
+            self.signal * (lambda / total).powi(2) + 1.0 / (inverse_temperature * total)
+        })
+    }
+
+    /// Gradient descent for learning time s = ηT/(1−β) on the mean loss; `flat_noise` is the standard deviation that the
+    /// noise of all steps leaves in a direction without curvature.
+    pub(crate) fn learning_time(&self, time: f64, flat_noise: f64) -> f64 {
+        self.excess(|m| {
+            let done = (self.curvature * m * time).max(f64::MIN_POSITIVE);
+            let damped = -(-2.0 * done).exp_m1() / (2.0 * done);
+            // the mean of the last half of the iterates has had three quarters of the time, and where the iterate
+            // fluctuates (done > 1) it averages done/2 independent values
+            let bias = (-1.5 * done).exp();
+            self.signal * bias + flat_noise * flat_noise * damped / (0.5 * done).max(1.0)
+        })
+    }
+
+    /// T steps θ ← θ − (gradient + λθ + noise)/(n·bound·m + λ + damping), then the mean of the last half.
+    pub(crate) fn preconditioned(&self, steps: f64, bound: f64, lambda: f64, damping: f64, noise: f64) -> f64 {
+        self.excess(|m| {
+            let step = 1.0 / (self.rows * bound * m + lambda + damping);
+            let total = self.rows * self.curvature * m + lambda;
+            let rate = (step * total).clamp(1e-12, 1.0);
+            let bias = lambda / total + (1.0 - rate).powf(0.75 * steps);
+            let variance = (step * noise).powi(2) * fading_sum(rate, steps);
+            let averaging = ((2.0 - rate) / (rate * 0.5 * steps)).clamp(1.0 / steps, 1.0);
+            self.signal * bias * bias + variance * averaging
+        })
+    }
+
+    /// Weight of a feature whose entry is R/√m that gives its rows half a score of useful size: a row has several features.
+    pub(crate) fn useful_weight(&self, nonzeros: f64) -> f64 {
+        0.5 * (self.signal * nonzeros).sqrt()
+    }
+
+    /// Frank–Wolfe within ‖w‖₁ ≤ λ in T steps, on rows of m entries. It finds at most T directions, those whose slope at 0 is
+    /// `visible`; a choice gives its feature a weight of 2λ/(T+1), and features are chosen again until that is useful. (The curvature
+    /// bound 2Γ/(T+2), Γ ∝ λ², says far more for large λ than is seen, and would choose balls too small to hold any answer.)
+    ///
+    /// This is what radius and steps are chosen by: it leaves out what every choice of them has in common.
+    pub(crate) fn frank_wolfe_unfound(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
+        let (found, one) = (self.found(steps, visible), self.one_step(radius, steps, nonzeros));
+        let value: f64 = self.moments.iter().take(found).map(|m| self.worth(*m)).sum();
+        let reached = if one < 1.0 { (one * steps / (found as f64).max(1.0)).min(1.0) } else { one.min(2.0) };
+        self.moments.iter().map(|m| self.worth(*m)).sum::<f64>() - (2.0 * reached - reached * reached) * value
+    }
+
+    /// Frank–Wolfe's excess risk. Of the directions that it finds, choices no longer see a slope below `visible`: an error of
+    /// that over the curvature. Until a feature is chosen again its weight shrinks by 2/(T+1) per step, on average by half of 2·found/T;
+    /// and weights are multiples of a step, as far off as a uniform number.
+    pub(crate) fn frank_wolfe(&self, radius: f64, steps: f64, visible: f64, nonzeros: f64) -> f64 {
+        let (found, one) = (self.found(steps, visible), self.one_step(radius, steps, nonzeros));
+        let coarse = (found as f64 / steps).powi(2) + one * one / 12.0;
+        let left = |m: f64| (visible / (self.curvature * m * self.signal.sqrt())).powi(2) + coarse;
+        let reached = (one * steps / (found as f64).max(1.0)).min(1.0);
+        // an error of the size of the weight itself costs about half of what it is worth
+        let gained = |m: &f64| self.worth(*m) * (2.0 * reached - reached * reached) / (1.0 + left(*m));
+        self.moments.iter().map(|m| self.worth(*m)).sum::<f64>()
+            - self.moments.iter().take(found).map(gained).sum::<f64>()
+    }
+
+    /// What there is to gain in a direction.
+    fn worth(&self, moment: f64) -> f64 {
+        0.5 * self.curvature * moment * self.signal
+    }
+
+    /// How many directions T choices find: those with a slope of `visible` or more at 0.
+    fn found(&self, steps: f64, visible: f64) -> usize {
+        let seen = |m: &&f64| self.curvature * **m * self.signal.sqrt() >= visible;
+        self.moments.iter().take(steps as usize).take_while(seen).count()
+    }
+
+    /// The weight that a choice gives its feature, over a useful one.
+    fn one_step(&self, radius: f64, steps: f64, nonzeros: f64) -> f64 {
+        2.0 * radius / (steps + 1.0) / self.useful_weight(nonzeros)
+    }
+
+    /// What the first `kept` directions are worth together whose slope of the mean loss at 0 is below `visible`: a selection
+    /// of features that sees no smaller slope leaves them out.
+    pub(crate) fn missed(&self, kept: usize, visible: f64) -> f64 {
+        let all = self.moments.iter().flat_map(|m| std::iter::repeat_n(m, self.outputs));
+        let slopes = all.take(kept).map(|m| self.curvature * m);
+        slopes.filter(|a| a * self.signal.sqrt() < visible).map(|a| 0.5 * a * self.signal).sum()
+    }
+
+    /// T steps of Newton's method with eigenvalues raised to λ0, from noisy gradients, with noise on each step.
+    pub(crate) fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64, steps: f64) -> f64 {
+        self.excess(|m| {
+            // the majorising curvature is about 3/2 of the typical one
+            let matrix = (1.5 * self.rows * self.curvature * m).max(lambda);
+            let rate = (self.rows * self.curvature * m / matrix).clamp(1e-12, 1.0);
+            let variance = (gradient_noise / matrix).powi(2) + step_noise * step_noise;
+            self.signal * (1.0 - rate).powf(2.0 * steps) + variance * fading_sum(rate, steps)
+        })
+    }
+}
+
+/// Σ_{t<T} (1 − rate)^{2t}: how often a step's variance is still there at the end.
+fn fading_sum(rate: f64, steps: f64) -> f64 {
+    let keep = (1.0 - rate).powi(2);
+    if keep >= 1.0 - 1e-12 { steps } else { (1.0 - keep.powf(steps)) / (1.0 - keep) }
+}

@@ -1,0 +1,195 @@
+//! Numbers and guarantees as people read them.
+
+use crate::{Relation, Unit};
+
+/// Four significant digits, scientific outside 1e-3..1e6.
+pub fn number(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let magnitude = x.abs().log10().floor();
+    if !(-3.0..6.0).contains(&magnitude) {
+        return trim_mantissa(&format!("{x:.3e}"));
+    }
+    let decimals = (3.0 - magnitude).max(0.0) as usize;
+    let text = format!("{x:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// A small probability such as δ: `1e-5`.
+pub fn probability(x: f64) -> String {
+    if x == 0.0 { "0".into() } else { trim_mantissa(&format!("{x:.3e}")) }
+}
+
+/// A small probability such as δ, rounded *up*: what is shown is never less than what is meant.
+pub fn probability_up(x: f64) -> String {
+    let text = probability(x);
+    if text.parse::<f64>().is_ok_and(|shown| shown >= x) {
+        return text;
+    }
+    // one in the last of four digits
+    let unit = 10f64.powf(x.log10().floor() - 3.0);
+    probability(x + 0.75 * unit)
+}
+
+/// ε rounded *up* to four decimals: what is shown is never less than what is certified.
+pub fn rounded_up(epsilon: f64) -> String {
+    if !epsilon.is_finite() {
+        return "∞".into();
+    }
+    if epsilon == 0.0 {
+        return "0".into();
+    }
+    if epsilon >= 1e15 {
+        return trim_mantissa(&format!("{:.3e}", epsilon * 1.001));
+    }
+    // four digits, at least four decimals
+    let unit = 10f64.powf((epsilon.log10().floor() - 3.0).min(-4.0));
+    // the relative 1e-12 keeps a budget such as 0.3 from becoming 0.3001 by the rounding of 0.3 / 1e-4
+    let up = (epsilon / unit * (1.0 - 1e-12)).ceil() * unit;
+    if epsilon > 0.0 && epsilon < 1e-3 { probability(up) } else { number_trimmed(up, 4) }
+}
+
+/// ε rounded *up* to six digits.
+pub fn six_digits_up(epsilon: f64) -> String {
+    if !(epsilon > 0.0 && epsilon.is_finite()) {
+        return rounded_up(epsilon);
+    }
+    let magnitude = epsilon.log10().floor();
+    let unit = 10f64.powf(magnitude - 5.0);
+    let up = (epsilon / unit * (1.0 - 1e-12)).ceil() * unit;
+    if (-6.0..15.0).contains(&magnitude) {
+        return number_trimmed(up, (5.0 - magnitude).max(0.0) as usize);
+    }
+    trim_mantissa(&format!("{up:.5e}"))
+}
+
+fn number_trimmed(x: f64, decimals: usize) -> String {
+    let text = format!("{x:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+fn trim_mantissa(text: &str) -> String {
+    match text.split_once('e') {
+        Some((m, e)) if m.contains('.') => format!("{}e{e}", m.trim_end_matches('0').trim_end_matches('.')),
+        _ => text.into(),
+    }
+}
+
+/// `12,345`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Largest power any test of "was the record there?" can have at `false_alarm`, under (ε, δ)-DP.
+///
+/// ```
+/// let power = dpopt_privacy::words::detection_bound(1.0, 1e-5, 0.05);
+/// assert!((power - 0.13592).abs() < 1e-4);
+/// ```
+pub fn detection_bound(epsilon: f64, delta: f64, false_alarm: f64) -> f64 {
+    let one = epsilon.exp() * false_alarm + delta;
+    let other = 1.0 - (-epsilon).exp() * (1.0 - delta - false_alarm);
+    one.min(other).clamp(0.0, 1.0)
+}
+
+/// Who is protected, as people who look at a table say it.
+pub fn protected(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Record => "row",
+        Unit::User => "user",
+    }
+}
+
+/// What two neighbouring data sets are, in plain words.
+pub fn neighbours(relation: Relation, unit: Unit) -> &'static str {
+    match (unit, relation) {
+        (Unit::Record, Relation::ZeroOut) => {
+            "one row of the table contributes what it does, or contributes nothing (the number of rows is public)"
+        }
+        (Unit::Record, Relation::AddOrRemove) => "one row is present or absent (the number of rows is protected too)",
+        (Unit::Record, Relation::ReplaceOne) => "one row is replaced by any other row (the number of rows is public)",
+        (Unit::User, Relation::ZeroOut) => {
+            "all rows of one user contribute what they do, or contribute nothing (the number of rows is public)"
+        }
+        (Unit::User, Relation::AddOrRemove) => "all rows of one user are present or absent",
+        (Unit::User, Relation::ReplaceOne) => "all rows of one user are replaced by any others",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        for (x, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (3.73063, "3.731"),
+            (123.456, "123.5"),
+            (2e-5, "2e-5"),
+            (0.00123456, "0.001235"),
+            (1234567.0, "1.235e6"),
+            (-0.5, "-0.5"),
+            (100000.0, "100000"),
+        ] {
+            assert_eq!(number(x), text);
+        }
+        assert_eq!(probability(1e-5), "1e-5");
+        assert_eq!(count(1234567), "1,234,567");
+        assert_eq!(count(123), "123");
+    }
+
+    #[test]
+    fn epsilon_is_rounded_up() {
+        assert_eq!(rounded_up(0.99990001), "1");
+        assert_eq!(rounded_up(1.0), "1");
+        assert_eq!(rounded_up(0.12341), "0.1235");
+        assert_eq!(rounded_up(0.3), "0.3");
+        assert_eq!(rounded_up(2.50001e-7), "2.501e-7");
+        assert_eq!(rounded_up(0.0), "0");
+        assert_eq!(rounded_up(f64::INFINITY), "∞");
+        for (x, text) in [
+            (0.999_123_41, "0.999124"),
+            (1.0, "1"),
+            (0.3, "0.3"),
+            (123_456.71, "123457"),
+            (2_500_000.1, "2500010"),
+            (1.234_561e-9, "1.23457e-9"),
+            (3e20, "3e20"),
+            (0.0, "0"),
+            (f64::INFINITY, "∞"),
+        ] {
+            assert_eq!(six_digits_up(x), text);
+        }
+    }
+
+    #[test]
+    fn delta_is_rounded_up() {
+        for (x, text) in
+            [(1e-6, "1e-6"), (1.23441e-6, "1.235e-6"), (1.2348e-6, "1.235e-6"), (9.9991e-7, "1e-6"), (0.0, "0")]
+        {
+            assert_eq!(probability_up(x), text);
+        }
+        for i in 1..2000 {
+            let x = f64::from(i).powf(-1.1) * 1.000_37e-3;
+            let shown: f64 = probability_up(x).parse().unwrap();
+            assert!(shown >= x && shown <= x * 1.0011, "{x}: {shown}");
+        }
+    }
+
+    #[test]
+    fn detection_is_between_false_alarm_and_one() {
+        assert!((detection_bound(0.0, 0.0, 0.05) - 0.05).abs() < 1e-15);
+        assert!(detection_bound(50.0, 0.0, 0.05) <= 1.0);
+    }
+}
