@@ -11,8 +11,8 @@ use super::statistics::laws::{chi_square_p_value, energy_p_value, ks_p_value};
 use dpopt_mechanism::progress::Progress;
 use dpopt_noise::correlated::{CorrelatedNoise, Factor};
 use dpopt_noise::{
-    DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Grid, LazyIterate, LazyOptions, NoisyMax, PoissonSkips,
-    Repetitions, RoundedGaussian, RoundedLaplace, Run, StepRule,
+    DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Grid, LazyIterate, LazyOptions, NoisyMax, Phase,
+    PoissonSkips, Repetitions, RoundedGaussian, RoundedLaplace, StepRule,
 };
 use dpopt_privacy::special::normal_cdf;
 use rayon::prelude::*;
@@ -337,7 +337,7 @@ fn lazy_weights(code: Code, draws: &mut Draws) -> Result<f64, String> {
     let rule = StepRule { learning_rate: 1.0, decay: 1.0, momentum: 0.0, average_weight: 0.0 };
     let options = LazyOptions {
         dimension: 2,
-        runs: vec![Run { steps: 16, rule }],
+        runs: vec![Phase { steps: 16, rule }],
         noise_std: 1.0,
         max_gradient: 1.0,
         grid: Grid::new(-20),

@@ -6,7 +6,7 @@ use dpopt::Sensitive;
 use dpopt::loss::{Loss, sigmoid};
 use dpopt::mechanism::Curator;
 use dpopt::noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RowSeats, Run, StepRule,
+    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, Phase, PoissonSkips, Purpose, Quantizer, RowSeats, StepRule,
     Stream,
 };
 use dpopt::optimize::{self, Algorithm, Average, DescentOptions, NoisySgd};
@@ -139,7 +139,7 @@ fn measure(name: &str, examples: &Examples) -> Result<(), Box<dyn std::error::Er
     let rule = StepRule { learning_rate: 0.1 / BATCH, decay: 1.0, momentum: 0.0, average_weight: 0.0 };
     let options = LazyOptions {
         dimension: d,
-        runs: vec![Run { steps: (steps * (rounds + 1)) as u32, rule }],
+        runs: vec![Phase { steps: (steps * (rounds + 1)) as u32, rule }],
         noise_std,
         max_gradient: clip_norm * (2.0 * BATCH + 64.0),
         grid,

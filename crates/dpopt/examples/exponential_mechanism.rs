@@ -8,7 +8,7 @@ use dpopt::Sensitive;
 use dpopt::loss::Loss;
 use dpopt::mechanism::Curator;
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::optimize::gibbs_parameters::{Facts, empirical, shares};
+use dpopt::optimize::gibbs_parameters::{RiskFacts, empirical, shares};
 use dpopt::optimize::{METHODS, MethodOptions, Prepared, Run, candidates, choose};
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Neighbours, Relation};
@@ -381,7 +381,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 
 /// λ = nμ of the worst-case tuning for a minimiser of norm at most 1.
 fn worst_case(facts: &Problem, epsilon: f64) -> Fallible<f64> {
-    let public = Facts {
+    let public = RiskFacts {
         rows: facts.rows as f64,
         dimension: facts.features as f64,
         radius: 1.0,

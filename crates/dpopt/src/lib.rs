@@ -47,7 +47,7 @@ pub mod mechanism {
         Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, FixedBatch, FixedRuns, Gaussian,
         GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, Level, Mechanism, ObjectiveDraw,
         Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace, Projection,
-        Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, Run, SamplerError, Searching,
+        Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, RunScore, SamplerError, Searching,
         SecondMoment, Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector,
         StreamShape, Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
     };

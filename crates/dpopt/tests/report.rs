@@ -5,7 +5,7 @@ use dpopt::model::{Guarantee, Stage};
 use dpopt::plan::Grade;
 use dpopt::privacy::ledger::Receipt;
 use dpopt::privacy::{Bound, Event, Relation, Unit};
-use dpopt::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
+use dpopt::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report};
 
 fn sample(hostile: &str) -> Report {
     let gradient = Event::gaussian(74.6);
@@ -22,7 +22,7 @@ fn sample(hostile: &str) -> Report {
         answer: Answer::LinearModel,
         software: "0.1.0".into(),
         command: format!("dpopt fit census.csv --target income --epsilon 1 --note '{hostile}'"),
-        facts: Facts {
+        facts: DataFacts {
             source: format!("census{hostile}.csv"),
             rows: 30_000,
             features: 133,

@@ -44,7 +44,7 @@ pub use choices::net::{NET_UNITS, net_scores};
 pub use choices::peeling::{FeaturePick, FeatureScores, PeelingLaw};
 pub use choices::quantiles::{Level, Quantiles};
 pub use choices::ranges::{PrivateBounds, RangeEnd};
-pub use choices::search::{Run, Searching, VouchedRun, VouchedSearch};
+pub use choices::search::{RunScore, Searching, VouchedRun, VouchedSearch};
 pub use choices::selection::{FixedRuns, RandomStopping};
 pub use choices::vertex::{VertexChoice, VertexFacts, VertexScores};
 pub use curator::batch::{BatchId, FixedBatch, PoissonBatch};

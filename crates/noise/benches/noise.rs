@@ -1,7 +1,7 @@
 //! Nanoseconds per noise sample, in bulk on one thread: `cargo bench -p dpopt-noise`. Prints `NAME VALUE` lines that
 //! `make bench-noise` compares with NumPy and OpenDP in the same run.
 use dpopt_noise::{
-    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, PoissonSkips, Purpose, Quantizer, RoundedGaussian, Run,
+    Grid, LazyIterate, LazyOptions, NoiseSource, Norm, Phase, PoissonSkips, Purpose, Quantizer, RoundedGaussian,
     StepRule, hard_threshold,
 };
 use rand::Rng;
@@ -70,7 +70,7 @@ fn measure() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let rule = StepRule { learning_rate: 0.1, decay: 1.0, momentum: 0.0, average_weight: 0.0 };
     let options = LazyOptions {
         dimension: 1_000_000,
-        runs: vec![Run { steps: 2000, rule }],
+        runs: vec![Phase { steps: 2000, rule }],
         noise_std: 1.0,
         max_gradient: 10.0,
         grid: Grid::new(-20),

@@ -69,7 +69,7 @@ pub use grid::Grid;
 pub use intersection::{project_l1_l2, project_l1_l2_dense};
 pub use laplace::{DiscreteLaplace, RoundedLaplace};
 pub use laplace_maximum::LaplaceMaximum;
-pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, RowSeats, Run, StepRule, Work};
+pub use lazy::{LazyIterate, LazyNoiseError, LazyOptions, Phase, RowSeats, StepRule, Work};
 pub use leveled_choice::{Chosen, LeveledChoice, unnamed_index};
 pub use order_statistics::{Descending, hard_threshold, project_l1};
 pub use poisson::{PoissonSkips, ProbabilityError};

@@ -32,8 +32,8 @@ mod sufficient_statistics;
 mod tests;
 
 pub use adaptive::{
-    Adaptive, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, Kind, MomentRelease, MomentSchedule,
-    Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
+    Adaptive, AdaptiveKind, AdaptiveSchedule, DpAdaGrad, DpAdaGradKind, DpAdam, DpAdamKind, MomentRelease,
+    MomentSchedule, Pagan, PaganKind, Pasan, PasanKind, PdpSgd, PdpSgdKind, SubspaceSchedule,
 };
 pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunResult, Solution, Traits, prepare};
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};

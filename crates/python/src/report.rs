@@ -5,7 +5,7 @@ use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::Guarantee;
 use dpopt::plan::Grade;
 use dpopt::privacy::Event;
-use dpopt::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report};
+use dpopt::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -122,7 +122,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         answer: Answer::LinearModel,
         software: env!("CARGO_PKG_VERSION").into(),
         command: s.command,
-        facts: Facts {
+        facts: DataFacts {
             source: s.source,
             rows: s.rows,
             features: s.features,

@@ -12,9 +12,9 @@ use serde_json::json as value;
 
 /// Public facts: records, dimension, sparsity, norm, relation, ε, δ.
 #[derive(FromPyObject)]
-pub(crate) struct Facts(u64, u64, f64, f64, String, f64, f64);
+pub(crate) struct MeanFacts(u64, u64, f64, f64, String, f64, f64);
 
-impl Facts {
+impl MeanFacts {
     fn candidates(&self) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
         let &Self(records, dimension, sparsity, norm, ref name, epsilon, delta) = self;
         let problem =
@@ -39,7 +39,7 @@ impl Facts {
 
 /// Every method with its noise, proved error and event, the smallest error first, as JSON. Reads no record.
 #[pyfunction]
-pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: Facts) -> PyResult<String> {
+pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: MeanFacts) -> PyResult<String> {
     py.detach(|| {
         let mut rows = Vec::new();
         for c in facts.candidates()?.1 {
@@ -67,7 +67,7 @@ pub(crate) fn sparse_mean(
     values: PyReadonlyArray1<'_, f64>,
     indices: PyReadonlyArray1<'_, i64>,
     offsets: PyReadonlyArray1<'_, i64>,
-    facts: Facts,
+    facts: MeanFacts,
     method: String,
     session: &Session,
 ) -> PyResult<(Vec<u64>, Vec<f64>)> {

@@ -41,7 +41,7 @@ impl View<'_> {
 }
 
 /// The open stage of a training run, and the batch that was drawn last.
-struct Run {
+struct OpenRun {
     stage: Entered,
     batch: Option<PoissonBatch>,
 }
@@ -49,7 +49,7 @@ struct Run {
 /// Noisy sums of clipped gradients over Poisson batches; at most as many as the certified event foresees.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Training {
-    run: Mutex<Run>,
+    run: Mutex<OpenRun>,
     records: usize,
     sampling_probability: f64,
     dimension: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    fn locked(&self) -> MutexGuard<'_, Run> {
+    fn locked(&self) -> MutexGuard<'_, OpenRun> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +80,7 @@ impl Training {
         let stage = session.get().enter(&session.get().certificate)?;
         let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records as u64, dimension);
         Ok(Self {
-            run: Mutex::new(Run { stage, batch: None }),
+            run: Mutex::new(OpenRun { stage, batch: None }),
             records,
             sampling_probability,
             dimension,

@@ -7,7 +7,7 @@ use crate::draws::Draws;
 use crate::statistics::Claim;
 use crate::worst_cases::comparisons::{answers, only_the_last, plan, redrawn, then_one_above};
 use crate::worst_cases::indicator;
-use dpopt_mechanism::{AboveThreshold, CuratorError, Run, VouchedRun, VouchedSearch, past_the_curator};
+use dpopt_mechanism::{AboveThreshold, CuratorError, RunScore, VouchedRun, VouchedSearch, past_the_curator};
 use dpopt_noise::{NoiseSource, Repetitions};
 use dpopt_privacy::Event;
 
@@ -155,7 +155,7 @@ impl Search {
         let runs = planted.unwrap_or(past_the_curator::runs(&opened));
         let search = past_the_curator::search_of(runs);
         let best = search.best(|_| {
-            let run = Run { score: if draws.coin(worse) { 0.0 } else { 1.0 }, tie: draws.word() };
+            let run = RunScore { score: if draws.coin(worse) { 0.0 } else { 1.0 }, tie: draws.word() };
             Ok::<_, CuratorError>(VouchedRun { run, output: run.score })
         });
         best.ok().map(|score| (*score.get() == 0.0, runs))

@@ -11,12 +11,12 @@ use crate::worst_cases::adaptive::{ROWS, anisotropic, axis, moments};
 use crate::worst_cases::methods::{Subject, alone, coordinate, problem};
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::{
-    Adaptive, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdam, Kind, MomentRelease, MomentSchedule, Moments,
-    Pagan, PaganKind, Pasan, PasanKind, PdpSgd,
+    Adaptive, AdaptiveKind, AdaptiveOptions, AdaptiveSchedule, DpAdaGrad, DpAdam, MomentRelease, MomentSchedule,
+    Moments, Pagan, PaganKind, Pasan, PasanKind, PdpSgd,
 };
 
 /// Poisson batches of a method in a ball, all sums seen.
-fn sampled<K: Kind>(text: (&'static str, &'static str)) -> LibraryAudit {
+fn sampled<K: AdaptiveKind>(text: (&'static str, &'static str)) -> LibraryAudit {
     let options = AdaptiveOptions { moments: Some(Moments::None), ..AdaptiveOptions::default() };
     let method = Adaptive::<K>::new(Some(0.25), options, anisotropic(8));
     row(

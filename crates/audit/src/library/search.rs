@@ -2,7 +2,7 @@
 
 use super::LibraryAudit;
 use crate::worst_cases::indicator;
-use dpopt_mechanism::{CuratorError, Run, VouchedRun, past_the_curator};
+use dpopt_mechanism::{CuratorError, RunScore, VouchedRun, past_the_curator};
 use dpopt_noise::{NoiseSource, Repetitions};
 use dpopt_privacy::Event;
 
@@ -24,7 +24,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
                 let (Ok(law), Ok(event)) = (&law, &opened) else { return f64::NAN };
                 let mut curator = past_the_curator::uncharged(event, NoiseSource::insecure(draws.word()));
                 let best = curator.select_vouched(event, law, |_| {
-                    let run = Run { score: indicator(with) + draws.laplace(1.0), tie: draws.word() };
+                    let run = RunScore { score: indicator(with) + draws.laplace(1.0), tie: draws.word() };
                     Ok::<_, CuratorError>(VouchedRun { run, output: run.score })
                 });
                 best.map_or(f64::NAN, |score| *score.get())

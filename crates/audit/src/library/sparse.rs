@@ -8,7 +8,7 @@ use crate::worst_cases::choices::largest_loss;
 use crate::worst_cases::indicator;
 use crate::worst_cases::methods::{Subject, alone, crowd, problem};
 use crate::worst_cases::sparse::{Halves, Sketches, four_entries, halves_log_ratio};
-use dpopt_mechanism::{Curator, Mechanism, RandomStopping, Run, VouchedRun};
+use dpopt_mechanism::{Curator, Mechanism, RandomStopping, RunScore, VouchedRun};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::{BiasReducedSgd, SparseExponential, SparseOutputPerturbation};
@@ -122,7 +122,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
                 let scale = 1.0 / plan.run().epsilon();
                 let best = plan.select_vouched(&mut curator, |_| {
                     let score = indicator(with) + draws.laplace(scale);
-                    let run = Run { score, tie: draws.word() };
+                    let run = RunScore { score, tie: draws.word() };
                     Ok::<_, dpopt_mechanism::CuratorError>(VouchedRun { run, output: score })
                 });
                 best.map_or(f64::NAN, |score| *score.get())

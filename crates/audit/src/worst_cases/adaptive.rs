@@ -5,7 +5,7 @@ use super::sums::canaries;
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Rows};
-use dpopt_optimize::{Adaptive, AdaptiveOptions, DescentOptions, Kind, Moments, Pagan};
+use dpopt_optimize::{Adaptive, AdaptiveKind, AdaptiveOptions, DescentOptions, Moments, Pagan};
 
 /// Records of the small problems; only the first is ever present.
 pub(crate) const ROWS: usize = 4;
@@ -32,7 +32,7 @@ pub(crate) fn axis(j: usize, steps: u64, budget: (f64, f64)) -> Subject<Pagan> {
 const MANY: usize = 40;
 
 /// A method that releases moments first; the canary has the one feature, in full.
-pub(crate) fn moments<K: Kind>(method: Adaptive<K>, budget: (f64, f64)) -> Subject<Adaptive<K>> {
+pub(crate) fn moments<K: AdaptiveKind>(method: Adaptive<K>, budget: (f64, f64)) -> Subject<Adaptive<K>> {
     Subject::new(
         method,
         problem(MANY, 1, Loss::Absolute),

@@ -2,7 +2,7 @@
 
 use crate::draws::Draws;
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, TreeNoise};
-use dpopt_noise::{Grid, LazyIterate, LazyOptions, PoissonSkips, RoundedGaussian, Run, StepRule};
+use dpopt_noise::{Grid, LazyIterate, LazyOptions, Phase, PoissonSkips, RoundedGaussian, StepRule};
 
 /// 2^20 units are a contribution of 1.
 const EXPONENT: i32 = -20;
@@ -135,19 +135,19 @@ pub(crate) fn at(steps: usize, chosen: &[usize]) -> Vec<bool> {
 /// gradient 1 in the steps `touched`; all other steps are drawn together when the weight is next needed.
 pub(crate) fn lazy(steps: u32, decay: f64, touched: &[u32], with: bool, draws: &mut Draws) -> f64 {
     let rule = StepRule { learning_rate: 1.0, decay, momentum: 0.0, average_weight: 0.0 };
-    lazy_runs(vec![Run { steps, rule }], touched, with, draws)
+    lazy_runs(vec![Phase { steps, rule }], touched, with, draws)
 }
 
 /// The answer, times −1, of a run of `before` steps and another of `after` steps whose iterates are averaged, the canary in the
 /// first step of the latter.
 pub(crate) fn lazy_average(before: u32, after: u32, with: bool, draws: &mut Draws) -> f64 {
     let rule = |average_weight| StepRule { learning_rate: 1.0, decay: 1.0, momentum: 0.0, average_weight };
-    let mut runs = vec![Run { steps: before, rule: rule(0.0) }, Run { steps: after, rule: rule(1.0) }];
+    let mut runs = vec![Phase { steps: before, rule: rule(0.0) }, Phase { steps: after, rule: rule(1.0) }];
     runs.retain(|run| run.steps > 0);
     lazy_runs(runs, &[before], with, draws)
 }
 
-fn lazy_runs(runs: Vec<Run>, touched: &[u32], with: bool, draws: &mut Draws) -> f64 {
+fn lazy_runs(runs: Vec<Phase>, touched: &[u32], with: bool, draws: &mut Draws) -> f64 {
     let steps: u32 = runs.iter().map(|run| run.steps).sum();
     let options = LazyOptions {
         dimension: 2,

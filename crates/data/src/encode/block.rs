@@ -15,11 +15,11 @@ use dpopt_objective::records::rows::keep_largest;
 pub(super) struct FeatureBlock {
     pub(super) offset: u32,
     pub(super) width: u32,
-    pub(super) form: Prepared,
+    pub(super) form: PreparedColumn,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Prepared {
+pub(super) enum PreparedColumn {
     Numeric { scale: NumericScale },
     Categorical { slots: HashMap<Box<[u8]>, u32, FnvBuild> },
     Hashed { salt: Fnv, bits: u32 },
@@ -42,7 +42,7 @@ impl FeatureBlock {
         let entries = &mut scratch.entries;
         let missing = self.offset + self.width - 1;
         match &self.form {
-            Prepared::Numeric { scale: range } => {
+            PreparedColumn::Numeric { scale: range } => {
                 let value = field_number(field);
                 // a missing value sits in the middle and says that it is missing
                 let unit = value.map_or(0.5, |v| range.unit(v));
@@ -63,7 +63,7 @@ impl FeatureBlock {
                     return is_missing_marker(field);
                 }
             }
-            Prepared::Categorical { slots } => {
+            PreparedColumn::Categorical { slots } => {
                 let slot = match field_text(field, &mut scratch.bytes) {
                     // a declared level wins over a missing marker: "?" may be a level
                     Some(text) => match slots.get(text) {
@@ -75,7 +75,7 @@ impl FeatureBlock {
                 };
                 entries.push((slot, scale as f32));
             }
-            Prepared::Hashed { salt, bits } => {
+            PreparedColumn::Hashed { salt, bits } => {
                 let slot = match field_text(field, &mut scratch.bytes) {
                     Some(text) if !is_missing_text(text) => {
                         let mut hash = *salt;
@@ -86,7 +86,7 @@ impl FeatureBlock {
                 };
                 entries.push((slot, scale as f32));
             }
-            Prepared::Text { salt, bits } => {
+            PreparedColumn::Text { salt, bits } => {
                 let text = field_text(field, &mut scratch.bytes).unwrap_or_default();
                 scratch.text.read(text, *salt, *bits);
                 let each = scale / (COUNTS.len() as f64).sqrt();
@@ -100,7 +100,7 @@ impl FeatureBlock {
                 entries
                     .extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
             }
-            Prepared::Sparse { to_row_norm, most } => {
+            PreparedColumn::Sparse { to_row_norm, most } => {
                 let Field::Sparse(pairs) = field else { return true };
                 let start = entries.len();
                 entries.extend_from_slice(pairs);

@@ -1,7 +1,7 @@
 //! The stored form of an encoder, and how it is checked and made ready again.
 
 use super::Encoder;
-use super::block::{FeatureBlock, Prepared};
+use super::block::{FeatureBlock, PreparedColumn};
 use super::numeric::{LINEAR, NumericScale};
 use crate::error::DataError;
 use crate::hashing::Fnv;
@@ -130,7 +130,7 @@ impl TryFrom<EncoderSpec> for Encoder {
 
 impl FeatureSpec {
     /// Number of features, share of the squared norm, and what encoding needs.
-    fn prepare(&self, options: &EncodingOptions) -> Result<(u32, u64, Prepared), DataError> {
+    fn prepare(&self, options: &EncodingOptions) -> Result<(u32, u64, PreparedColumn), DataError> {
         let salt = Fnv::salted(&self.column);
         Ok(match &self.kind {
             FeatureForm::Numeric { lower, upper, log } => {
@@ -139,7 +139,7 @@ impl FeatureSpec {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale::new(bounds, *log);
-                (LINEAR + options.knots + 1, 1, Prepared::Numeric { scale })
+                (LINEAR + options.knots + 1, 1, PreparedColumn::Numeric { scale })
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;
@@ -147,15 +147,15 @@ impl FeatureSpec {
                 let count = count
                     .ok_or_else(|| DataError::declaration(&self.column, "too many levels", "write `hash = true`"))?;
                 let slots = levels.iter().zip(0..).map(|(level, i)| (level.trim().as_bytes().into(), i)).collect();
-                (count + 2, 1, Prepared::Categorical { slots })
+                (count + 2, 1, PreparedColumn::Categorical { slots })
             }
-            FeatureForm::Hashed { bits } => ((1 << bits) + 1, 1, Prepared::Hashed { salt, bits: *bits }),
+            FeatureForm::Hashed { bits } => ((1 << bits) + 1, 1, PreparedColumn::Hashed { salt, bits: *bits }),
             FeatureForm::Text { bits } => {
-                (COUNTS.len() as u32 * options.knots + (1 << bits), 2, Prepared::Text { salt, bits: *bits })
+                (COUNTS.len() as u32 * options.knots + (1 << bits), 2, PreparedColumn::Text { salt, bits: *bits })
             }
             FeatureForm::Sparse { dimension } => {
                 let most = options.max_nonzeros.map_or(usize::MAX, |s| s as usize);
-                (*dimension, 0, Prepared::Sparse { to_row_norm: options.scale_rows, most })
+                (*dimension, 0, PreparedColumn::Sparse { to_row_norm: options.scale_rows, most })
             }
         })
     }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use self::block::{FeatureBlock, Prepared, Scratch};
+use self::block::{FeatureBlock, PreparedColumn, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
 use self::numeric::LINEAR;
 use super::cell::{BadCells, bad_row};
@@ -158,7 +158,7 @@ impl Encoder {
             (FeatureForm::Numeric { .. }, _) if i < LINEAR => {
                 format!("{column}:{}", if i == 0 { "low" } else { "high" })
             }
-            (FeatureForm::Numeric { .. }, Prepared::Numeric { scale }) if i < LINEAR + knots => {
+            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale }) if i < LINEAR + knots => {
                 format!("{column}@{}", short(scale.value(f64::from(i - LINEAR) / f64::from(knots - 1))))
             }
             (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
@@ -266,7 +266,7 @@ impl Encoder {
             |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
         let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
         for (block, &at) in self.blocks.iter().zip(&positions) {
-            if let (Prepared::Sparse { .. }, Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
+            if let (PreparedColumn::Sparse { .. }, Stored::Sparse(given)) = (&block.form, &table.columns()[at].stored)
                 && *given != block.width
             {
                 return Err(DataError::FeaturesOutOfRange { given: u64::from(*given), limit: u64::from(block.width) });

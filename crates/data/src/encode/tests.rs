@@ -33,7 +33,7 @@ fn the_census_row_of_the_specification() {
         let table = csv("v\n1\n");
         let layout = schema.resolve(table.columns(), None).unwrap();
         let encoder = Encoder::new(&layout).unwrap();
-        let Prepared::Numeric { scale } = &encoder.blocks[0].form else { panic!("numeric") };
+        let PreparedColumn::Numeric { scale } = &encoder.blocks[0].form else { panic!("numeric") };
         assert!((scale.unit(value) - unit).abs() < 1e-14, "{lower} {upper}: {}", scale.unit(value));
         assert!((scale.value(scale.unit(value)) - value).abs() < 1e-9 * upper);
     }

@@ -4,7 +4,7 @@ use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
 use crate::model::{FitError, Guarantee, same_count};
-use crate::report::{Answer, CandidateRow, Coefficient, Facts, Outcome, PlannedRow, Report, number};
+use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{BadCells, TableReader};
 use dpopt_mechanism::progress::{Progress, Silent};
@@ -235,7 +235,7 @@ impl MeanEstimate {
             answer: Answer::Mean { error_bound: plan.error_bound },
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
-            facts: Facts {
+            facts: DataFacts {
                 source: self.table.name(),
                 rows: self.problem.records,
                 features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),

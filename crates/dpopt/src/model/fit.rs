@@ -7,7 +7,7 @@ use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
-use crate::report::{Answer, CandidateRow, Coefficient, Facts, Report};
+use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Report};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed};
 use dpopt_mechanism::progress::{Progress, Silent};
@@ -421,7 +421,7 @@ impl Fit {
             answer: Answer::LinearModel,
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
-            facts: Facts {
+            facts: DataFacts {
                 source: self.table.name(),
                 rows: self.rows,
                 features: planned.problem.features,

@@ -39,7 +39,7 @@ pub struct Report {
     /// The command, or a note that the library was called.
     pub command: String,
     /// Public facts about the table.
-    pub facts: Facts,
+    pub facts: DataFacts,
     /// What was promised and certified, stage by stage.
     pub guarantee: Guarantee,
     /// What each stage released, in order; same length as `guarantee.stages`.
@@ -116,7 +116,7 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
 
 /// Public facts about the table and the target.
 #[derive(Clone, Debug, Serialize)]
-pub struct Facts {
+pub struct DataFacts {
     /// How the table is called.
     pub source: String,
     /// n, or a public guess of it under add-or-remove.

@@ -12,14 +12,14 @@ use dpopt_privacy::Event;
 
 /// One run: its noisy score, and a uniform number that breaks ties and belongs to the run's output.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct RunScore {
     /// Noisy score.
     pub score: f64,
     /// Uniform, drawn inside the run.
     pub tie: u64,
 }
 
-impl Run {
+impl RunScore {
     /// The rule: the higher score, ties by the larger number.
     fn better(&self, other: &Self) -> bool {
         self.score.total_cmp(&other.score).then(self.tie.cmp(&other.tie)).is_gt()
@@ -32,7 +32,7 @@ impl Run {
 #[derive(Clone, Debug)]
 pub struct VouchedRun<T> {
     /// Noisy score and a uniform tie-breaker drawn inside the run.
-    pub run: Run,
+    pub run: RunScore,
     /// What leaves if this run wins.
     pub output: T,
 }
@@ -115,7 +115,7 @@ mod tests {
         let search = VouchedSearch::new(event, Repetitions::negative_binomial(1.0, 5.0).unwrap());
         assert!(curator.open(&search).is_ok());
         assert!(curator.open(&search).is_err());
-        let runs = [(0.5, 9), (0.75, 1), (0.75, 2), (-1.0, 8)].map(|(score, tie)| Run { score, tie });
+        let runs = [(0.5, 9), (0.75, 1), (0.75, 2), (-1.0, 8)].map(|(score, tie)| RunScore { score, tie });
         let made = |k: u64| Ok::<_, CuratorError>(VouchedRun { run: runs[k as usize], output: k });
         assert_eq!(*Searching { runs: 4 }.best(made).unwrap().get(), 2);
     }

@@ -150,7 +150,7 @@ impl FixedRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Counts, Run};
+    use crate::{Counts, RunScore};
     use dpopt_noise::NoiseSource;
     use dpopt_privacy::Relation;
 
@@ -220,7 +220,7 @@ mod tests {
                 runs += 1;
                 // the score rises and falls: the best is run 2 if it is made
                 let score = -(k as f64 - 2.0).abs();
-                Ok::<_, CuratorError>(VouchedRun { run: Run { score, tie: k }, output: k })
+                Ok::<_, CuratorError>(VouchedRun { run: RunScore { score, tie: k }, output: k })
             });
             assert_eq!(*best.unwrap().get(), (runs as u64 - 1).min(2));
             // one line in the ledger, whatever K was
@@ -229,7 +229,7 @@ mod tests {
             let mut again = 0;
             let refused = plan.select_vouched(&mut curator, |k| {
                 again += 1;
-                Ok::<_, CuratorError>(VouchedRun { run: Run { score: 0.0, tie: k }, output: k })
+                Ok::<_, CuratorError>(VouchedRun { run: RunScore { score: 0.0, tie: k }, output: k })
             });
             assert!(refused.is_err() && again == 0);
             made.push(runs as f64);

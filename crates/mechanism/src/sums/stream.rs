@@ -95,7 +95,7 @@ impl StreamShape {
 
 const LABEL: &str = "gradients of a stream";
 
-enum Noise {
+enum StreamNoise {
     Factor(CorrelatedNoise),
     Tree {
         node: RoundedGaussian,
@@ -115,7 +115,7 @@ pub struct GradientStream<O = Linear> {
     dimension: usize,
     records: u64,
     step: usize,
-    noise: Noise,
+    noise: StreamNoise,
     randomness: Stream,
     /// Of a watched curator.
     seen: Option<Seen>,
@@ -181,12 +181,12 @@ impl<O: Clone> Interactive for StreamPlan<O> {
         let std = self.noise_std()?;
         let source = match shape.factor()? {
             Some(factor) => {
-                Noise::Factor(CorrelatedNoise::new(factor, std, grid, d, shape.steps).map_err(|e| noise(&e))?)
+                StreamNoise::Factor(CorrelatedNoise::new(factor, std, grid, d, shape.steps).map_err(|e| noise(&e))?)
             }
             None => {
                 let node = RoundedGaussian::new(std, grid).map_err(|e| noise(&e))?;
                 let tree = TreeNoise::new(node.clone(), d, shape.batches as u64);
-                Noise::Tree { node, tree, exact: vec![0; d], released: vec![0; d] }
+                StreamNoise::Tree { node, tree, exact: vec![0; d], released: vec![0; d] }
             }
         };
         Ok(GradientStream {
@@ -229,12 +229,12 @@ impl<O> GradientStream<O> {
         let exact_sum = self.gradient.sum_range(examples, range, weights).map_err(CuratorError::unreadable)?;
         let mut sum = exact_sum;
         match &mut self.noise {
-            Noise::Factor(noise) => {
+            StreamNoise::Factor(noise) => {
                 if !noise.add_next(&mut sum, &mut self.randomness) {
                     return Err(CuratorError::Unforeseen { label });
                 }
             }
-            Noise::Tree { node, tree, exact, released } => {
+            StreamNoise::Tree { node, tree, exact, released } => {
                 if batch == 0 && self.step > 0 {
                     // a fresh tree per epoch: one tree over a restarted sum costs more than its depth (spec 07 §1.5)
                     *tree = TreeNoise::new(node.clone(), self.dimension, self.shape.batches as u64);

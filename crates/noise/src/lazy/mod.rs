@@ -58,7 +58,7 @@ pub struct StepRule {
 
 /// Some consecutive equal steps. A schedule that changes at every step is a list of runs of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct Phase {
     /// How many, at least 1.
     pub steps: u32,
     /// All of them.
@@ -71,7 +71,7 @@ pub struct LazyOptions {
     /// d.
     pub dimension: usize,
     /// All T ≤ 2^21 steps, in order.
-    pub runs: Vec<Run>,
+    pub runs: Vec<Phase>,
     /// σ: standard deviation of the noise of the gradient sum, per coordinate and step.
     pub noise_std: f64,
     /// Largest change of one coordinate of the gradient *sum* per step that the state has room for; larger ones are cut
@@ -223,11 +223,11 @@ pub struct RowSeats {
 /// [`finish`](Self::finish) it is secret (it tells which coordinates the data touched).
 ///
 /// ```
-/// use dpopt_noise::{Grid, LazyIterate, LazyOptions, NoiseSource, Purpose, Run, StepRule};
+/// use dpopt_noise::{Grid, LazyIterate, LazyOptions, NoiseSource, Purpose, Phase, StepRule};
 /// let rule = StepRule { learning_rate: 0.1, decay: 1.0, momentum: 0.0, average_weight: 0.0 };
 /// let options = LazyOptions {
 ///     dimension: 1000,
-///     runs: vec![Run { steps: 10, rule }],
+///     runs: vec![Phase { steps: 10, rule }],
 ///     noise_std: 1.0,
 ///     max_gradient: 100.0,
 ///     grid: Grid::new(-20),

@@ -8,28 +8,28 @@ fn plain() -> StepRule {
     StepRule { learning_rate: 0.3, decay: 1.0, momentum: 0.0, average_weight: 0.0 }
 }
 
-fn options(runs: Vec<Run>) -> LazyOptions {
+fn options(runs: Vec<Phase>) -> LazyOptions {
     LazyOptions { dimension: 3, runs, noise_std: 2.0, max_gradient: 50.0, grid: Grid::new(-12), max_reads: 100 }
 }
 
 /// Every form of a recursion, twelve steps each.
-fn forms() -> Vec<(&'static str, Vec<Run>)> {
-    let all = |rule: StepRule| vec![Run { steps: 12, rule }];
-    let scheduled = |weight: f64, momentum: f64| -> Vec<Run> {
+fn forms() -> Vec<(&'static str, Vec<Phase>)> {
+    let all = |rule: StepRule| vec![Phase { steps: 12, rule }];
+    let scheduled = |weight: f64, momentum: f64| -> Vec<Phase> {
         (0..12)
             .map(|t| {
                 let learning_rate = 0.4 / f64::from(t + 1).sqrt();
                 let decay = 1.0 - 0.1 * learning_rate;
-                Run {
+                Phase {
                     steps: 1,
                     rule: StepRule { learning_rate, decay, momentum, average_weight: weight * f64::from(t) },
                 }
             })
             .collect()
     };
-    let last_half = |momentum: f64, decay: f64| -> Vec<Run> {
+    let last_half = |momentum: f64, decay: f64| -> Vec<Phase> {
         [0.0, 1.0]
-            .map(|average_weight| Run { steps: 6, rule: StepRule { momentum, decay, average_weight, ..plain() } })
+            .map(|average_weight| Phase { steps: 6, rule: StepRule { momentum, decay, average_weight, ..plain() } })
             .to_vec()
     };
     vec![
@@ -137,7 +137,7 @@ fn lazy_and_dense_have_one_law() {
         assert!(ks < 2.9, "{name}: {ks}");
         if name == "decay" {
             // power: another decay is seen
-            let other = options(vec![Run { steps: 12, rule: StepRule { decay: 0.7, ..plain() } }]);
+            let other = options(vec![Phase { steps: 12, rule: StepRule { decay: 0.7, ..plain() } }]);
             let wrong: Vec<_> = (0..n).map(|_| adaptive_run(&other, true, &mut stream)).collect();
             assert!(largest_z(&lazy, &wrong) > 6.5);
         }
@@ -256,7 +256,7 @@ fn the_covariance_of_a_linear_run_is_that_of_the_dense_one() {
 }
 
 /// Second moments of the answer of `d` coordinates that nothing touches, or that are read with gradient 0 at some steps.
-fn second_moments(runs: Vec<Run>, d: usize) -> [f64; 2] {
+fn second_moments(runs: Vec<Phase>, d: usize) -> [f64; 2] {
     let o = LazyOptions { dimension: d, ..options(runs) };
     let mut stream = NoiseSource::insecure(3).stream(Purpose::Audit, 0);
     let mut lazy = LazyIterate::new(&o).unwrap();
@@ -304,7 +304,7 @@ fn the_gap_pattern_does_not_change_the_law() {
 #[test]
 fn reads_are_on_the_public_grid_and_repeat() {
     let mut stream = NoiseSource::insecure(4).stream(Purpose::Audit, 0);
-    let mut lazy = LazyIterate::new(&options(vec![Run { steps: 5, rule: plain() }])).unwrap();
+    let mut lazy = LazyIterate::new(&options(vec![Phase { steps: 5, rule: plain() }])).unwrap();
     assert_eq!(lazy.read(0, &mut stream), 0.0, "the start is public");
     assert!(lazy.end_step(&mut stream));
     let first: Vec<f64> = (0..3).map(|j| lazy.read(j, &mut stream)).collect();
@@ -339,7 +339,7 @@ fn threads_do_not_matter() {
 fn bounds_and_bad_options() {
     let rule = plain();
     let long =
-        |steps, rule| LazyOptions { max_gradient: 100.0, max_reads: 1 << 36, ..options(vec![Run { steps, rule }]) };
+        |steps, rule| LazyOptions { max_gradient: 100.0, max_reads: 1 << 36, ..options(vec![Phase { steps, rule }]) };
     let bound = LazyOptions { dimension: 1 << 20, ..long(1 << 11, rule) }.total_variation().unwrap();
     assert!(bound > 0.0 && bound < 1e-10, "{bound:e}");
     // momentum and averages cost precision, more reads cost more
@@ -365,7 +365,7 @@ fn bounds_and_bad_options() {
         LazyOptions { noise_std: f64::NAN, ..long(5, rule) },
         LazyOptions { grid: Grid::new(-60), ..long(5, rule) },
         // the average must have noise of its own
-        options(vec![Run { steps: 3, rule: StepRule { average_weight: 1.0, ..rule } }, Run { steps: 3, rule }]),
+        options(vec![Phase { steps: 3, rule: StepRule { average_weight: 1.0, ..rule } }, Phase { steps: 3, rule }]),
     ] {
         assert!(LazyIterate::new(&bad).is_err());
     }
@@ -377,7 +377,7 @@ fn bounds_and_bad_options() {
 fn a_pile_of_gradients_saturates_and_one_more_changes_nothing() {
     let answer = |units: &[i64]| {
         let mut source = NoiseSource::insecure(5);
-        let mut lazy = LazyIterate::new(&options(vec![Run { steps: 2, rule: plain() }])).unwrap();
+        let mut lazy = LazyIterate::new(&options(vec![Phase { steps: 2, rule: plain() }])).unwrap();
         for step in 0..2 {
             let mut stream = source.stream(Purpose::Touch, step);
             lazy.read(1, &mut stream);

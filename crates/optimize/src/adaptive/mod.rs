@@ -41,7 +41,7 @@ use serde::Serialize;
 use std::marker::PhantomData;
 
 /// One of the methods here: a name and a rule.
-pub trait Kind: Clone + Send + Sync + 'static {
+pub trait AdaptiveKind: Clone + Send + Sync + 'static {
     /// Name as in `--method`.
     const NAME: &'static str;
     /// What it releases, and when to take it.
@@ -67,7 +67,7 @@ macro_rules! kinds {
         #[derive(Clone, Copy, Debug)]
         pub struct $kind;
 
-        impl Kind for $kind {
+        impl AdaptiveKind for $kind {
             const NAME: &'static str = $name;
             const ABOUT: &'static str = $about;
             const RULE: AdaptiveRule = AdaptiveRule::$rule;
@@ -163,7 +163,7 @@ pub struct AdaptiveSchedule {
 /// Steps that are taken without being asked for.
 const STEPS: u64 = 400;
 
-impl<K: Kind> Adaptive<K> {
+impl<K: AdaptiveKind> Adaptive<K> {
     /// α if none is given: weights of rows of norm R have the size of a useful score over R.
     fn default_rate(problem: &Problem, steps: u64) -> f64 {
         let reach = super::descent::tolerable_noise(problem.loss) / problem.row_norm;
@@ -256,7 +256,7 @@ impl<K: Kind> Adaptive<K> {
 /// α over the size of weights.
 const RATE_SHARE: f64 = 0.25;
 
-impl<K: Kind> Algorithm for Adaptive<K> {
+impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
     type Schedule = AdaptiveSchedule;
     const NAME: &'static str = K::NAME;
     const ABOUT: &'static str = K::ABOUT;
@@ -281,7 +281,7 @@ impl<K: Kind> Algorithm for Adaptive<K> {
     }
 }
 
-impl<K: Kind> Adaptive<K> {
+impl<K: AdaptiveKind> Adaptive<K> {
     /// Plans descent on `problem`, whose records have the features of `features`: the same for linear models, fewer than weights
     /// for embeddings.
     pub(crate) fn plan_for(

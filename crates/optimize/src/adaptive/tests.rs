@@ -248,7 +248,7 @@ fn all_methods_learn_with_all_losses_and_stay_in_their_domain() {
         (Loss::Hinge, &mut examples),
         (Loss::Softmax { classes: 3 }, &mut classes.clone()),
     ] {
-        fn check<K: Kind>(examples: &Examples, loss: Loss, radius: f64) {
+        fn check<K: AdaptiveKind>(examples: &Examples, loss: Loss, radius: f64) {
             let adaptive = AdaptiveOptions { domain: Some(Domain::Box { radius }), ..AdaptiveOptions::default() };
             let method = Adaptive::<K>::new(
                 Some(0.2),

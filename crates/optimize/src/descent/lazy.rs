@@ -8,7 +8,7 @@ use crate::plan::{Assumption, Problem};
 use crate::planning::{COST_RATIO, entries};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Clipped, SparseDescent};
-use dpopt_noise::{Grid, LazyOptions, Run, StepRule};
+use dpopt_noise::{Grid, LazyOptions, Phase, StepRule};
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::Budget;
@@ -108,7 +108,7 @@ fn lazy_options(schedule: &DescentSchedule, problem: &Problem) -> Option<LazyOpt
     starts.dedup();
     let runs = starts
         .windows(2)
-        .map(|pair| Run {
+        .map(|pair| Phase {
             steps: (pair[1] - pair[0]) as u32,
             rule: rule(pair[0], if pair[0] >= first_averaged { 1.0 } else { 0.0 }),
         })

@@ -51,7 +51,7 @@ pub struct Temperature {
 /// Public facts of a problem: n, d, R, and the Lipschitz constants of the differences (privacy) and of replacing one record
 /// (generalisation; at least the former).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
+pub struct RiskFacts {
     /// n.
     pub rows: f64,
     /// d.
@@ -65,12 +65,12 @@ pub struct Facts {
 /// Empirical risk: k = s²n²μ/G², μ = G√(2d)/(snR), excess at most GR√(2d)/(sn).
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{Facts, empirical};
-/// let t = empirical(Facts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 }, 0.0247980);
+/// use dpopt_optimize::gibbs_parameters::{RiskFacts, empirical};
+/// let t = empirical(RiskFacts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 }, 0.0247980);
 /// assert!((t.modulus - 0.0901714).abs() < 1e-6 && (t.temperature - 55.4500).abs() < 1e-3 && (t.risk - 0.360686).abs() < 1e-5);
 /// ```
-pub fn empirical(facts: Facts, mu: f64) -> Temperature {
-    let Facts { rows, dimension, radius, difference_lipschitz } = facts;
+pub fn empirical(facts: RiskFacts, mu: f64) -> Temperature {
+    let RiskFacts { rows, dimension, radius, difference_lipschitz } = facts;
     let modulus = difference_lipschitz * (2.0 * dimension).sqrt() / (mu * rows * radius);
     Temperature {
         temperature: (mu * rows / difference_lipschitz).powi(2) * modulus,
@@ -83,13 +83,13 @@ pub fn empirical(facts: Facts, mu: f64) -> Temperature {
 /// `replaced_lipschitz` G_r is the constant of replacing one record, also where privacy is for zero-out.
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{Facts, population};
-/// let facts = Facts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 };
+/// use dpopt_optimize::gibbs_parameters::{RiskFacts, population};
+/// let facts = RiskFacts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 };
 /// let t = population(facts, 1.0, 0.0247980);
 /// assert!((t.modulus - 0.0929025).abs() < 1e-6 && (t.temperature - 57.1294).abs() < 1e-3 && (t.risk - 0.371610).abs() < 1e-5);
 /// ```
-pub fn population(facts: Facts, replaced_lipschitz: f64, mu: f64) -> Temperature {
-    let Facts { rows, dimension, radius, difference_lipschitz } = facts;
+pub fn population(facts: RiskFacts, replaced_lipschitz: f64, mu: f64) -> Temperature {
+    let RiskFacts { rows, dimension, radius, difference_lipschitz } = facts;
     let queries = (mu * rows).powi(2).min(2.0 * rows * dimension);
     let c = replaced_lipschitz.powi(2) / rows + dimension * difference_lipschitz.powi(2) / queries;
     let modulus = (2.0 * c).sqrt() / radius;
@@ -102,7 +102,7 @@ pub fn population(facts: Facts, replaced_lipschitz: f64, mu: f64) -> Temperature
 
 /// Losses that are each μ-strongly convex need no regulariser: k = μ(sn/G)², excess at most d/k. Not for losses whose
 /// *average* happens to be strongly convex: the neighbour's need not be, and the constant would be data.
-pub fn strongly_convex(facts: Facts, modulus: f64, mu: f64) -> Temperature {
+pub fn strongly_convex(facts: RiskFacts, modulus: f64, mu: f64) -> Temperature {
     let temperature = modulus * (mu * facts.rows / facts.difference_lipschitz).powi(2);
     Temperature { temperature, modulus, risk: facts.dimension / temperature }
 }
@@ -113,12 +113,12 @@ pub fn strongly_convex(facts: Facts, modulus: f64, mu: f64) -> Temperature {
 /// most 1.1·d/k.
 ///
 /// ```
-/// use dpopt_optimize::gibbs_parameters::{Facts, bounded};
-/// let facts = Facts { rows: 1000.0, dimension: 4.0, radius: 1.0, difference_lipschitz: 1.0 };
+/// use dpopt_optimize::gibbs_parameters::{RiskFacts, bounded};
+/// let facts = RiskFacts { rows: 1000.0, dimension: 4.0, radius: 1.0, difference_lipschitz: 1.0 };
 /// let t = bounded(facts, 2.0, 1.0);
 /// assert_eq!((t.temperature, t.modulus, t.risk), (500.0, 4.0 / 2500.0, 1.1 * 4.0 / 500.0));
 /// ```
-pub fn bounded(facts: Facts, diameter: f64, epsilon: f64) -> Temperature {
+pub fn bounded(facts: RiskFacts, diameter: f64, epsilon: f64) -> Temperature {
     let temperature = epsilon * facts.rows / (facts.difference_lipschitz * diameter);
     let modulus = facts.dimension / (5.0 * temperature * facts.radius * facts.radius);
     Temperature { temperature, modulus, risk: 1.1 * facts.dimension / temperature }
@@ -128,7 +128,7 @@ pub fn bounded(facts: Facts, diameter: f64, epsilon: f64) -> Temperature {
 mod tests {
     use super::*;
 
-    const WORKED: Facts = Facts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 };
+    const WORKED: RiskFacts = RiskFacts { rows: 1000.0, dimension: 10.0, radius: 2.0, difference_lipschitz: 1.0 };
 
     #[test]
     fn the_sources_parameters_are_worse() {
@@ -164,7 +164,7 @@ mod tests {
     fn population_parameters_of_the_general_norms_chapter() {
         // spec 04 A3: n=100, d=10, Θ=1/2 (R=1), G=1 replace-one (G_Δ=2), ε=1, δ=1e-5, exact sampling: t = .2680511232.
         // There the gap constant is 2G²/n = G_Δ²/(2n): R√(2C) with G_r² = G_Δ²/2
-        let facts = Facts { rows: 100.0, dimension: 10.0, radius: 1.0, difference_lipschitz: 2.0 };
+        let facts = RiskFacts { rows: 100.0, dimension: 10.0, radius: 1.0, difference_lipschitz: 2.0 };
         let t = population(facts, 2f64.sqrt(), 0.2680511232);
         assert!((t.modulus - 0.389026).abs() < 1e-6 && (t.temperature - 69.8801).abs() < 1e-3, "{t:?}");
     }

@@ -1,6 +1,6 @@
 //! Numbers of plans, laws of whole runs, slopes of cost.
 
-use super::parameters::{Facts as Public, empirical};
+use super::parameters::{RiskFacts as Public, empirical};
 use super::*;
 use crate::synthetic::Lcg;
 use dpopt_mechanism::progress::Silent;

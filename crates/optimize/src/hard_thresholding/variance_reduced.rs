@@ -156,13 +156,13 @@ pub(crate) fn event(snapshots: (f64, f64, u64), inner: (f64, f64, u64)) -> Event
 }
 
 /// What the two methods differ in.
-struct Kind {
+struct Variant {
     method: &'static str,
     snapshot_probability: f64,
     inner: InnerSteps,
 }
 
-impl Kind {
+impl Variant {
     fn plan(
         &self,
         sparse: &SparseOptions,
@@ -273,14 +273,18 @@ impl Kind {
 }
 
 impl DpSvrgHt {
-    fn kind(&self) -> Kind {
-        Kind { method: Self::NAME, snapshot_probability: 1.0, inner: InnerSteps::Fixed }
+    fn kind(&self) -> Variant {
+        Variant { method: Self::NAME, snapshot_probability: 1.0, inner: InnerSteps::Fixed }
     }
 }
 
 impl DpScsgHt {
-    fn kind(&self) -> Kind {
-        Kind { method: Self::NAME, snapshot_probability: self.snapshot_probability.unwrap_or(0.75), inner: self.inner }
+    fn kind(&self) -> Variant {
+        Variant {
+            method: Self::NAME,
+            snapshot_probability: self.snapshot_probability.unwrap_or(0.75),
+            inner: self.inner,
+        }
     }
 }
 

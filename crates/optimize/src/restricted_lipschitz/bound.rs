@@ -21,7 +21,7 @@ use serde::Serialize;
 
 /// What the bound needs to know about one step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Noise {
+pub struct GradientNoise {
     /// G: bound on a record's gradient.
     pub lipschitz: f64,
     /// v: standard deviation, in l2 norm, of the mean gradient over a drawn batch; 0 for full batches.
@@ -32,7 +32,7 @@ pub struct Noise {
     pub std: f64,
 }
 
-impl Noise {
+impl GradientNoise {
     /// G_g² = G² + v² at most: E‖g‖².
     fn gradient_squared(&self) -> f64 {
         self.lipschitz.powi(2) + self.sampling.powi(2)
@@ -60,7 +60,7 @@ pub struct Bound {
 }
 
 /// The bound for given parameters; infinite where it is not proved (ηα > 1/2, or a tail without regularisation).
-pub fn bound(noise: Noise, tail: f64, distance: f64, steps: u64, p: Parameters) -> f64 {
+pub fn bound(noise: GradientNoise, tail: f64, distance: f64, steps: u64, p: Parameters) -> f64 {
     let (t, eta, alpha, d) = (steps as f64, p.learning_rate, p.regularization, distance);
     if !(eta > 0.0 && alpha >= 0.0 && eta * alpha <= 0.5) || (tail > 0.0 && alpha == 0.0) {
         return f64::INFINITY;
@@ -76,7 +76,7 @@ pub fn bound(noise: Noise, tail: f64, distance: f64, steps: u64, p: Parameters) 
 }
 
 /// The second bound, for plain descent on a β-smooth mean loss; infinite where it is not proved.
-pub fn smooth_bound(noise: Noise, dimension: usize, distance: f64, steps: u64, learning_rate: f64) -> f64 {
+pub fn smooth_bound(noise: GradientNoise, dimension: usize, distance: f64, steps: u64, learning_rate: f64) -> f64 {
     let (t, eta) = (steps as f64, learning_rate);
     let Some(kept) = noise.smoothness.map(|beta| 1.0 - eta * beta).filter(|kept| *kept > 0.0 && eta > 0.0) else {
         return f64::INFINITY;
@@ -87,7 +87,7 @@ pub fn smooth_bound(noise: Noise, dimension: usize, distance: f64, steps: u64, l
 
 /// The learning rate with the smallest second bound. With A = D²/(2T) and B = V(1 + 1/T)/2 it minimises
 /// (A/η + Bη)/(1 − ηβ): the positive root of Bη² + 2Aβη − A = 0.
-fn for_smooth(noise: Noise, dimension: usize, distance: f64, steps: u64) -> Option<Bound> {
+fn for_smooth(noise: GradientNoise, dimension: usize, distance: f64, steps: u64) -> Option<Bound> {
     let (t, beta) = (steps as f64, noise.smoothness?);
     let a = distance.powi(2) / (2.0 * t);
     let b = 0.5 * (dimension as f64 * noise.std.powi(2) + noise.sampling.powi(2)) * (1.0 + 1.0 / t);
@@ -102,7 +102,7 @@ const LARGEST_DECAY: f64 = 0.499;
 
 /// Learning rate and regularisation that minimise the bound for given k and T. Without the constraint ηα ≤ 1/2 they have
 /// closed forms; where it binds, α is lowered by golden section, with the best η that is still allowed.
-fn for_directions(noise: Noise, tail: f64, distance: f64, steps: u64, directions: usize) -> Bound {
+fn for_directions(noise: GradientNoise, tail: f64, distance: f64, steps: u64, directions: usize) -> Bound {
     let t = steps as f64;
     let second_moment = noise.gradient_squared() + directions as f64 * noise.std.powi(2);
     let free_rate = distance / (second_moment * (6.0 * t + 1.0)).sqrt();
@@ -125,7 +125,7 @@ fn for_directions(noise: Noise, tail: f64, distance: f64, steps: u64, directions
 }
 
 /// The k, η and α with the smallest of both bounds for T = `steps`: all k up to 256, then a geometric grid, and k = d.
-pub fn minimise_bound(profile: &Profile, dimension: usize, noise: Noise, distance: f64, steps: u64) -> Bound {
+pub fn minimise_bound(profile: &Profile, dimension: usize, noise: GradientNoise, distance: f64, steps: u64) -> Bound {
     let mut best = for_directions(noise, 0.0, distance, steps, dimension.max(1));
     if let Some(smooth) = for_smooth(noise, dimension.max(1), distance, steps)
         && smooth.excess_risk < best.excess_risk

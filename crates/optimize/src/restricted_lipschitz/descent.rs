@@ -4,7 +4,7 @@
 //! x ← x − η(g + αx + noise) from x⁰ = 0, answer: the mean of the iterates 1..T. g is the mean of clipped gradients over all
 //! records, or over a Poisson batch with the public divisor q·n. The regulariser has no data and costs no privacy.
 
-use super::{Noise, Parameters, Profile, bound, minimise_bound, smooth_bound};
+use super::{GradientNoise, Parameters, Profile, bound, minimise_bound, smooth_bound};
 use crate::algorithm::{RowAccess, Traits};
 use crate::choices::RateSchedule;
 use crate::descent::{Average, DescentOptions, DescentSchedule, NoisyGradientDescent, NoisySgd};
@@ -152,7 +152,7 @@ impl Algorithm for RegularizedDescent {
                 let k = minimise_bound(
                     &profile,
                     d,
-                    Noise { lipschitz: 1.0, sampling: 0.0, smoothness: None, std: noise },
+                    GradientNoise { lipschitz: 1.0, sampling: 0.0, smoothness: None, std: noise },
                     1.0,
                     1,
                 );
@@ -163,7 +163,7 @@ impl Algorithm for RegularizedDescent {
         let q = in_range("the sampling probability", q, 1e-9, 1.0)?;
         // the event does not depend on the learning rate: this tells the noise
         let trial = Self::plan_descent(problem, budget, q, self.descent(steps, clip_norm, None, problem.rows))?;
-        let noise = Noise {
+        let noise = GradientNoise {
             lipschitz: clip_norm,
             sampling: clip_norm * ((1.0 - q) / (q * n)).sqrt(),
             // clipping a slope leaves the loss convex and no more curved

@@ -11,7 +11,9 @@ pub mod measure;
 #[cfg(test)]
 mod tests;
 
-pub use bound::{Bound, FormulaParameters, Noise, Parameters, bound, formula_parameters, minimise_bound, smooth_bound};
+pub use bound::{
+    Bound, FormulaParameters, GradientNoise, Parameters, bound, formula_parameters, minimise_bound, smooth_bound,
+};
 pub use descent::{RegularizedDescent, RegularizedSchedule};
 
 use crate::power_law::{Slope, log_log_slope};

@@ -86,7 +86,7 @@ fn the_bound_is_minimised() {
             _ => Profile::Flat,
         };
         let std = 10f64.powf(3.0 * stream.uniform() - 2.0);
-        let noise = Noise { lipschitz: 1.0, sampling: 0.1, smoothness: None, std };
+        let noise = GradientNoise { lipschitz: 1.0, sampling: 0.1, smoothness: None, std };
         let (distance, steps) = (10f64.powf(2.0 * stream.uniform() - 1.0), 1 + stream.below(500));
         let best = minimise_bound(&profile, dimension, noise, distance, steps);
         let own = profile.tail(best.parameters.directions, dimension, 1.0);
@@ -131,7 +131,7 @@ fn the_bound_is_never_violated_in_a_thousand_random_settings() {
             let std = scale * 10f64.powf(3.0 * stream.uniform() - 2.5);
             let optimum = f.minimiser();
             let distance = optimum[0].abs();
-            let noise = Noise { lipschitz: f.lipschitz(), sampling: 0.0, smoothness: None, std };
+            let noise = GradientNoise { lipschitz: f.lipschitz(), sampling: 0.0, smoothness: None, std };
             let profile = Profile::Decay { exponent };
             let chosen = minimise_bound(&profile, d, noise, distance.max(1e-9), steps);
             // the minimiser's parameters in half of the cases, any admissible ones in the others
@@ -188,7 +188,7 @@ fn the_bound_for_smooth_losses_is_never_violated_in_a_thousand_random_settings()
             let beta = h.iter().copied().fold(0.0, f64::max);
             let distance = dpopt_objective::geometry::norm(&c);
             let steps = 1 + stream.below(80);
-            let noise = Noise {
+            let noise = GradientNoise {
                 lipschitz: 1e9,
                 sampling: 0.0,
                 smoothness: Some(beta),
@@ -223,7 +223,7 @@ fn the_bound_for_smooth_losses_is_never_violated_in_a_thousand_random_settings()
         })
         .reduce(|| 0.0, f64::max);
     assert!(tightest > 0.2, "{tightest}");
-    let rough = Noise { lipschitz: 1.0, sampling: 0.0, smoothness: None, std: 1.0 };
+    let rough = GradientNoise { lipschitz: 1.0, sampling: 0.0, smoothness: None, std: 1.0 };
     assert_eq!(smooth_bound(rough, 1, 1.0, 1, 0.1), f64::INFINITY);
 }
 

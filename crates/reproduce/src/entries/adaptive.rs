@@ -8,7 +8,7 @@ mod tables;
 use crate::{Entry, Failure, Fidelity, Trial};
 use dpopt::Sensitive;
 use dpopt::mechanism::Curator;
-use dpopt::optimize::{Adaptive, AdaptiveOptions, Algorithm, DescentOptions, Kind, Run};
+use dpopt::optimize::{Adaptive, AdaptiveKind, AdaptiveOptions, Algorithm, DescentOptions, Run};
 use dpopt::plan::Problem;
 use dpopt::privacy::Budget;
 use dpopt::progress::Silent;
@@ -61,7 +61,7 @@ pub const LANGUAGE_MODEL: Entry = Entry {
 const DELTA: f64 = 1e-5;
 
 /// Plans a method for (ε, [`DELTA`]) and runs it; `look` sees every iterate. The answer's weights.
-fn train<K: Kind>(
+fn train<K: AdaptiveKind>(
     (sampling_probability, adaptive, descent): (f64, AdaptiveOptions, DescentOptions),
     (problem, examples): (&Problem, &Sensitive<Examples>),
     epsilon: f64,

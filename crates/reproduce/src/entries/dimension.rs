@@ -3,7 +3,7 @@
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::geometry::norm;
-use dpopt::optimize::restricted_lipschitz::{Noise, Profile, minimise_bound};
+use dpopt::optimize::restricted_lipschitz::{GradientNoise, Profile, minimise_bound};
 use dpopt::privacy::special::gaussian_mu;
 use dpopt::problems::{GeometricMedian, LinearLosses};
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
@@ -63,7 +63,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
         Task::Median { exponent, steps } => {
             let f = GeometricMedian::generate(setting.records, d, 1.0, exponent, setting.data_seed);
             let std = (steps as f64).sqrt() * 2.0 * f.lipschitz() / (n * mu);
-            let noise = Noise { lipschitz: f.lipschitz(), sampling: 0.0, smoothness: None, std };
+            let noise = GradientNoise { lipschitz: f.lipschitz(), sampling: 0.0, smoothness: None, std };
             // D = 1: the mean of the law of the points, known to whoever made the problem; the median is near it
             let optimum = f.minimiser();
             let chosen = minimise_bound(&Profile::Decay { exponent }, d, noise, 1.0, steps);

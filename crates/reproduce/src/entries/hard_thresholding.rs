@@ -17,7 +17,7 @@ use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::progress::Silent;
 use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
-use paper::{Noise, PaperMethod};
+use paper::{NoiseFrom, PaperMethod};
 use serde::{Deserialize, Serialize};
 
 /// Slopes in n and ε, and the noise floor.
@@ -61,7 +61,7 @@ enum Who {
     /// No noise.
     NotPrivate,
     /// Method, whose noise, learning rate.
-    Paper(PaperMethod, Noise, f64),
+    Paper(PaperMethod, NoiseFrom, f64),
     /// `--method`.
     Ours(&'static str),
 }
@@ -132,10 +132,10 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
     lab.setting("folds", folds)?;
     lab.setting("learning rates of the paper's algorithms (best mean)", &rates)?;
     let papers = [
-        (PaperMethod::Gd, Noise::Source),
-        (PaperMethod::Sgd, Noise::Source),
-        (PaperMethod::Scsg, Noise::Source),
-        (PaperMethod::Sgd, Noise::Accountant),
+        (PaperMethod::Gd, NoiseFrom::Source),
+        (PaperMethod::Sgd, NoiseFrom::Source),
+        (PaperMethod::Scsg, NoiseFrom::Source),
+        (PaperMethod::Sgd, NoiseFrom::Accountant),
     ];
     let mut cells = Vec::new();
     for set in &sets {
@@ -225,7 +225,7 @@ fn tables(lab: &Lab) -> Result<Outcome, Failure> {
                 });
                 tried.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean)).unwrap_or_else(|| (Summary::of([]), Vec::new()))
             });
-            if noise == Noise::Source {
+            if noise == NoiseFrom::Source {
                 sources.push(all);
             }
         }

@@ -52,7 +52,7 @@ pub(crate) struct Unreachable {
     pub infinite: f64,
 }
 
-struct Prepared {
+struct PreparedPart {
     spectrum: Spectrum,
     copies: Option<Copies>,
     step: f64,
@@ -62,17 +62,17 @@ struct Prepared {
 
 /// Lattice and spectrum for `target`; `delta` is (a guess of) δ there. `None` if a draw's loss is beyond the grid for sure, or its
 /// masses are no law.
-fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Option<Prepared> {
+fn prepare(draws: &Draws, target: Target, delta: f64, quality: Quality) -> Option<PreparedPart> {
     let setting = Setting::new(draws, target, delta, quality.tolerance, quality.most_points)?;
     let parts = setting.parts(|pair, step, index, _| connect_the_dots(pair, step, index))?;
     let Setting { step, points, fold_tilt: lambda, .. } = setting;
     #[cfg(test)]
     let lambda = if planted(Bug::NoTilt) { 1e-3 } else { lambda };
     let copies = quality.bracket.then(|| Copies::new(&parts, lambda, points as f64 * step));
-    Some(Prepared { spectrum: Spectrum::new(&parts, lambda, points), copies, step, points, lambda })
+    Some(PreparedPart { spectrum: Spectrum::new(&parts, lambda, points), copies, step, points, lambda })
 }
 
-impl Prepared {
+impl PreparedPart {
     fn reading(&self, value: f64, epsilon: f64, rounding: f64) -> Reading {
         Reading {
             value,
@@ -218,7 +218,7 @@ enum Law<'a> {
     /// One draw, which needs no lattice.
     Single(&'a dyn Pair),
     /// `None` where a loss is beyond the grid for sure, or the masses are no law.
-    Many(Option<Prepared>),
+    Many(Option<PreparedPart>),
 }
 
 impl<'a> Composition<'a> {

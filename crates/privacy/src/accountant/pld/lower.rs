@@ -127,7 +127,7 @@ fn merged(pair: &dyn Pair, step: f64, index: &[i64], atoms: &PointLosses) -> Lat
 }
 
 /// The merged composition, ready to be read; `None` if nothing is left of a part.
-struct Prepared {
+struct PreparedPair {
     spectrum: Spectrum,
     copies: Copies,
     step: f64,
@@ -135,7 +135,7 @@ struct Prepared {
     epsilon: f64,
 }
 
-fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<Prepared> {
+fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<PreparedPair> {
     const MOST_POINTS: usize = 1 << 18;
     let setting = Setting::new(draws, target, delta, tolerance, MOST_POINTS)?;
     let parts = setting.parts(|pair, step, index, atoms| Some(merged(pair, step, &index, atoms)))?;
@@ -144,10 +144,10 @@ fn prepare(draws: &Draws, target: Target, delta: f64, tolerance: f64) -> Option<
     }
     let Setting { step, points, fold_tilt, epsilon, .. } = setting;
     let copies = Copies::new(&parts, fold_tilt, points as f64 * step);
-    Some(Prepared { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, epsilon })
+    Some(PreparedPair { spectrum: Spectrum::new(&parts, fold_tilt, points), copies, step, epsilon })
 }
 
-impl Prepared {
+impl PreparedPair {
     /// Certified lower bound of the merged profile at a lattice point.
     fn certain(&self, j: i64) -> f64 {
         let lower = self.spectrum.delta_lower(j) - self.copies.bound(j as f64 * self.step);

@@ -9,8 +9,8 @@ use crate::{Compared, Failure, Lab, Outcome, Summary, Table, Trial, Verdict, cel
 use dpopt::Sensitive;
 use dpopt::loss::Loss;
 use dpopt::optimize::{
-    Adaptive, AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, Kind, MomentSchedule, Moments, PaganKind,
-    PasanKind,
+    Adaptive, AdaptiveKind, AdaptiveOptions, Algorithm, Average, DescentOptions, Domain, MomentSchedule, Moments,
+    PaganKind, PasanKind,
 };
 use dpopt::plan::Problem;
 use dpopt::privacy::{Budget, Event, Neighbours, Relation, calibrate};
@@ -40,7 +40,7 @@ fn spreads(setting: &Setting) -> Vec<f64> {
 }
 
 /// Excess empirical risk over the domain.
-fn excess<K: Kind>(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
+fn excess<K: AdaptiveKind>(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     let sigma = spreads(setting);
     let length = sigma.iter().map(|s| s * s).sum::<f64>().sqrt();
     let problem = Problem {

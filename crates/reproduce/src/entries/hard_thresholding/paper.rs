@@ -38,12 +38,12 @@ impl PaperMethod {
 
 /// Whose noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum Noise {
+pub(super) enum NoiseFrom {
     Source,
     Accountant,
 }
 
-impl Noise {
+impl NoiseFrom {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Source => "source sigma",
@@ -114,7 +114,7 @@ fn keep(best: &mut Score, fold: &Fold, x: &[f64], epochs: f64) {
 pub(super) fn run(
     set: &DataSet,
     fold: &Fold,
-    (method, noise): (PaperMethod, Noise),
+    (method, noise): (PaperMethod, NoiseFrom),
     rate: f64,
     epsilon: f64,
     stream: &mut Stream,
@@ -136,8 +136,8 @@ pub(super) fn run(
     };
     let (first, sigma) = match (method, noise) {
         (PaperMethod::Gd, _) => (0.0, source.gd_ht(steps as f64).map_err(Failure::of)?),
-        (PaperMethod::Sgd, Noise::Source) => (0.0, source.sgd_ht_unchecked(steps as f64)),
-        (PaperMethod::Sgd, Noise::Accountant) => {
+        (PaperMethod::Sgd, NoiseFrom::Source) => (0.0, source.sgd_ht_unchecked(steps as f64)),
+        (PaperMethod::Sgd, NoiseFrom::Accountant) => {
             let q = batch as f64 / n as f64;
             let event = |z: f64| Event::gaussian(z).poisson_sampled(q).self_composed(steps as u64);
             let budget = Budget::new(epsilon, DELTA).map_err(Failure::of)?;
