@@ -102,7 +102,15 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         classes => dpopt::loss::Loss::Softmax { classes },
     };
     let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
-    let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, neighbours: common.relation.of_rows() };
+    let problem = Problem {
+        directions: None,
+        rows,
+        features,
+        nonzeros,
+        row_norm: 1.0,
+        loss,
+        neighbours: common.relation.of_rows(),
+    };
     let mut method = common.method()?;
     method.embedding = match common.embedding()? {
         Some(asked) if asked.towers.is_some() => {

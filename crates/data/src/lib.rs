@@ -32,6 +32,8 @@ pub use quantile_counts::quantile_counts;
 pub use reader::{
     Format, MAX_FEATURES, RawTable, ReadOptions, files_of, open, open_all, open_bytes, raw_rows, same_table,
 };
-pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
+pub use schema::{
+    AskedForm, Bounds, EncoderForm, EncodingOptions, FeatureKind, Kind, Layout, Pairs, Schema, TargetRule, Transform,
+};
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
 pub use target::TargetSpec;

@@ -171,9 +171,17 @@ impl Fit {
 
     /// The problem's public facts for a target of `loss`.
     fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
-        let (features, nonzeros, row_norm) = shape(&self.layout)?;
-        let problem =
-            Problem { rows: self.rows, features, nonzeros, row_norm, loss, neighbours: self.options.neighbours() };
+        let encoder = provisional(&self.layout)?;
+        let features = encoder.dimension();
+        let problem = Problem {
+            rows: self.rows,
+            features,
+            nonzeros: encoder.max_nonzeros(),
+            row_norm: encoder.row_norm(),
+            loss,
+            neighbours: self.options.neighbours(),
+            directions: encoder.directions().map(Arc::new),
+        };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
             Some(weights) if weights <= MOST_WEIGHTS => Ok(problem),
@@ -457,12 +465,6 @@ struct Charged {
     scheme: Scheme,
     planning: Duration,
     session: Session,
-}
-
-/// Features, non-zeros and row norm of a layout.
-fn shape(layout: &Layout) -> Result<(usize, usize, f64), FitError> {
-    let encoder = provisional(layout)?;
-    Ok((encoder.dimension(), encoder.max_nonzeros(), encoder.row_norm()))
 }
 
 /// Which feature is the intercept.
