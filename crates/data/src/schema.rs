@@ -5,6 +5,7 @@
 //! says (Parquet), or else categorical and hashed, and listed as such.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::{Display, Formatter};
 
 use super::error::DataError;
 use super::table::{Column, Stored};
@@ -195,6 +196,20 @@ pub struct EncoderForm {
 impl Default for EncoderForm {
     fn default() -> Self {
         Self { knots: 8, fine_knots: 0, pair_knots: 0, pair_share: 0.0 }
+    }
+}
+
+impl Display for EncoderForm {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "numbers as a line")?;
+        for (i, knots) in self.scales().iter().enumerate() {
+            write!(out, "{} {knots} hats", if i == 0 { " and" } else { ", then" })?;
+        }
+        if self.pair_knots > 0 {
+            let (knots, share) = (self.pair_knots, Shown(100.0 * self.pair_share));
+            write!(out, "; products of pairs of columns on grids of {knots}, with {share} % of the norm")?;
+        }
+        Ok(())
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct RiskModel {
     /// How many directions have each moment, and the squared distance of the minimiser from 0 along each.
     counts: Vec<f64>,
     signals: Vec<f64>,
+    /// The smallest of the usual moments.
+    smallest: f64,
     /// Excess that no weights avoid.
     missed: f64,
     /// Outputs, each with directions of its own: there may be 300,000.
@@ -46,6 +48,16 @@ pub(crate) struct RiskModel {
 
 impl RiskModel {
     pub(crate) fn of(problem: &Problem) -> Self {
+        let usual = Self::usual(problem);
+        match &problem.directions {
+            Some(directions) => usual.along(directions),
+            None => usual,
+        }
+    }
+
+    /// The same without looking at what the encoder says: for answers of few features, which the directions of functions of columns
+    /// say nothing about.
+    pub(crate) fn usual(problem: &Problem) -> Self {
         let p = problem.features.clamp(1, MOST_DIRECTIONS);
         let harmonic: f64 = (1..=p).map(|j| 1.0 / j as f64).sum();
         // typical curvature of the loss, and size of a useful score
@@ -61,26 +73,25 @@ impl RiskModel {
         let r2 = problem.row_norm * problem.row_norm;
         let signal = score * score / r2;
         let moments: Vec<f64> = (1..=p).map(|j| r2 / (j as f64 * harmonic)).collect();
-        let usual = Self {
+        Self {
             rows: problem.rows.max(1) as f64,
             weights: problem.weights() as f64,
             counts: vec![1.0; moments.len()],
             signals: vec![signal; moments.len()],
+            smallest: moments.last().copied().unwrap_or(0.0),
             moments,
             missed: 0.0,
             outputs: problem.loss.outputs(),
             curvature,
             signal,
-        };
-        match &problem.directions {
-            Some(directions) => usual.along(directions, SCORE_SHARE * score * score),
-            None => usual,
         }
     }
 
-    /// The same problem where rows are known to lie along `directions` and good scores have this variance.
-    fn along(self, directions: &Directions, variance: f64) -> Self {
+    /// The same problem where rows are known to lie along `directions`.
+    fn along(self, directions: &Directions) -> Self {
         let all = &directions.all;
+        // of norm 1 or R: the variance of good scores is the same
+        let variance = SCORE_SHARE * self.signal * self.moments.iter().sum::<f64>();
         Self {
             moments: all.iter().map(|d| d.moment).collect(),
             counts: all.iter().map(|d| d.count).collect(),
@@ -88,6 +99,11 @@ impl RiskModel {
             missed: 0.5 * self.outputs as f64 * self.curvature * variance * directions.missed,
             ..self
         }
+    }
+
+    /// The least excess risk of a regularised minimiser with one Gaussian sum of noise `sum_noise`.
+    pub(crate) fn balanced(&self, sum_noise: f64, row_norm: f64) -> f64 {
+        self.regularized(sum_noise * row_norm / self.tolerable_noise(sum_noise, row_norm), sum_noise, 0.0)
     }
 
     /// The noise in a score, of a row along flat directions, at which bias and noise are best balanced, where one Gaussian sum of the
@@ -128,7 +144,7 @@ impl RiskModel {
 
     /// Smallest second moment of the directions: n times it is the smallest eigenvalue to expect of Σxxᵀ.
     pub(crate) fn smallest_moment(&self) -> f64 {
-        self.moments.last().copied().unwrap_or(0.0)
+        self.smallest
     }
 
     /// Σφ + (λ/2)‖θ‖² + b·θ with b of standard deviation σ, and noise σ_out on the minimiser.

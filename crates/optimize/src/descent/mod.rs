@@ -195,6 +195,16 @@ pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 
     }
 }
 
+/// The excess risk to expect, whatever the method: what encoders are compared by. Of the same records and loss only.
+///
+/// # Errors
+/// If the budget has no Gaussian noise.
+pub fn expected_risk(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
+    let clip_norm = default_clip_norm(problem);
+    let model = RiskModel::of(problem).clipped(clip_norm, problem.lipschitz());
+    Ok(model.balanced(clip_norm / gaussian_mu(problem, budget)?, problem.row_norm))
+}
+
 /// Default clip norm: half of what the loss's slope bound allows; half the target range for squared loss.
 pub(crate) fn default_clip_norm(problem: &Problem) -> f64 {
     0.5 * problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0)
