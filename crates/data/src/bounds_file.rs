@@ -11,7 +11,7 @@ use super::nearest::did_you_mean;
 use super::schema::{Bounds, Kind, Pairs, Schema, Transform};
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
-const OPTION_KEYS: &str = "knots, fine_knots, pairs, pair_knots, pair_share, hash_bits, text_bits, row_norm";
+const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, row_norm";
 /// Name of the table that is not a column. A column of that name cannot be declared in the file.
 const OPTIONS: &str = "dpopt";
 /// Most bytes of a bounds file: room for a million columns, none for a table or a device given by mistake.
@@ -84,6 +84,13 @@ impl Schema {
                 "fine_knots" => self.form.fine_knots = Some(whole("fine_knots")?),
                 "pair_knots" => self.form.pair_knots = Some(whole("pair_knots")?),
                 "pair_share" => self.form.pair_share = Some(decimal("pair_share", value)?),
+                "centred" => {
+                    self.form.centred = Some(value.as_bool().ok_or_else(|| DataError::Option {
+                        option: "centred",
+                        given: value.to_string(),
+                        allowed: "true or false".into(),
+                    })?);
+                }
                 "pairs" => self.form.pairs = Some(pairs(value)?),
                 "hash_bits" => self.options.hash_bits = whole("hash_bits")?,
                 "text_bits" => self.options.text_bits = whole("text_bits")?,
@@ -115,6 +122,9 @@ impl Schema {
             if let Some(given) = given {
                 options.insert(key.into(), Value::Integer(i64::from(given)));
             }
+        }
+        if let Some(centred) = self.form.centred {
+            options.insert("centred".into(), Value::Boolean(centred));
         }
         if let Some(share) = self.form.pair_share {
             options.insert("pair_share".into(), Value::Float(share));

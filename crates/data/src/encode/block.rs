@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
-use super::numeric::{LINEAR, NumericScale, hats};
+use super::numeric::{NumericScale, hats, line};
 use super::pairs::Factor;
 use crate::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use crate::hashing::{Fnv, FnvBuild};
@@ -43,6 +43,8 @@ pub(super) struct Scratch {
 pub(super) struct Scales<'a> {
     /// Numbers of hats of the scales of a numeric column.
     pub(super) hats: &'a [u32],
+    /// Whether numbers and few levels lie around 0.
+    pub(super) centred: bool,
     /// Hats of a count of a text.
     pub(super) text_knots: u32,
     /// Hats of a number in a product; 0 where there are none.
@@ -52,6 +54,9 @@ pub(super) struct Scales<'a> {
     /// l2 norm that no row exceeds.
     pub(super) row_norm: f64,
 }
+
+/// A column of more levels is one of them and not centred: it would have as many entries.
+pub(super) const MOST_CENTRED: u32 = 4;
 
 impl FeatureBlock {
     /// Appends the column's features; false if the cell of a numeric column was not a number (it is then missing).
@@ -68,20 +73,23 @@ impl FeatureBlock {
                 // a missing value sits in the middle and says that it is missing
                 let unit = value.map_or(0.5, |v| range.unit(v));
                 let absent = f64::from(u8::from(value.is_none()));
-                let mut square = (1.0 - unit).powi(2) + unit * unit;
+                let (low, high) = if scales.centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) };
+                let mut square = low.powi(2) + high * high;
                 for &knots in scales.hats {
                     let (_, left, right) = hats(unit, knots);
                     square = square + left * left + right * right;
                 }
-                let each = scale / (square + absent).sqrt();
+                // a line around 0 is short in the middle; the row as a whole has its norm
+                let each =
+                    if scales.hats.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
                 let mut put = |column: u32, weight: f64| {
                     if weight != 0.0 {
                         entries.push((column, (weight * each) as f32));
                     }
                 };
-                put(self.offset, 1.0 - unit);
-                put(self.offset + 1, unit);
-                let mut first = self.offset + LINEAR;
+                put(self.offset, low);
+                put(self.offset + 1, high);
+                let mut first = self.offset + line(scales.centred);
                 for &knots in scales.hats {
                     let (i, left, right) = hats(unit, knots);
                     put(first + i, left);
@@ -105,7 +113,16 @@ impl FeatureBlock {
                     },
                     None => missing,
                 };
-                entries.push((slot, scale as f32));
+                let levels = slots.len() as u32;
+                if scales.centred && (2..=MOST_CENTRED).contains(&levels) && slot < self.offset + levels {
+                    let (mean, each) = (1.0 / f64::from(levels), scale / (1.0 - 1.0 / f64::from(levels)).sqrt());
+                    for level in self.offset..self.offset + levels {
+                        let centred = if level == slot { 1.0 - mean } else { -mean };
+                        entries.push((level, (centred * each) as f32));
+                    }
+                } else {
+                    entries.push((slot, scale as f32));
+                }
                 if slot != missing {
                     factor = Factor::Level(slot - self.offset);
                 }

@@ -2,7 +2,7 @@
 
 use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn};
-use super::numeric::{LINEAR, NumericScale};
+use super::numeric::{NumericScale, line};
 use super::pairs::PairBlock;
 use crate::error::DataError;
 use crate::hashing::Fnv;
@@ -24,6 +24,9 @@ pub(super) struct EncoderSpec {
     /// Of a second, finer scale.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) fine_knots: u32,
+    /// Whether numbers and few levels lie around 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) centred: bool,
     pub(super) row_norm: f64,
     pub(super) scale_rows: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +59,7 @@ const TEXT_KNOTS: u32 = 8;
 impl EncoderSpec {
     /// The version that can say it.
     pub(super) fn least_version(&self) -> u32 {
-        if self.knots == 0 || self.fine_knots > 0 || self.pairs.is_some() { 2 } else { 1 }
+        if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() { 2 } else { 1 }
     }
 
     /// Hats of a count of a text.
@@ -151,6 +154,7 @@ impl TryFrom<EncoderSpec> for Encoder {
         let form = EncoderForm {
             knots: spec.knots,
             fine_knots: spec.fine_knots,
+            centred: spec.centred,
             pair_knots: spec.pairs.as_ref().map_or(0, |p| p.knots),
             pair_share: spec.pairs.as_ref().map_or(0.0, |p| p.share),
         };
@@ -238,7 +242,7 @@ impl FeatureSpec {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale::new(bounds, *log);
-                (LINEAR + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale })
+                (line(spec.centred) + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale })
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;

@@ -16,9 +16,9 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use self::block::{FeatureBlock, PreparedColumn, Scales, Scratch};
+use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec};
-use self::numeric::LINEAR;
+use self::numeric::line;
 use self::pairs::PairBlock;
 use super::cell::{BadCells, bad_row};
 use super::error::{DataError, listed};
@@ -101,6 +101,7 @@ impl Encoder {
             version: 1,
             knots: form.knots,
             fine_knots: form.fine_knots,
+            centred: form.centred,
             row_norm: layout.options.row_norm,
             scale_rows: layout.options.scale_rows,
             max_nonzeros: layout.options.max_nonzeros,
@@ -145,7 +146,10 @@ impl Encoder {
     /// No row has more non-zeros than this (a public fact).
     pub fn max_nonzeros(&self) -> usize {
         let per_block = self.spec.features.iter().map(|f| match &f.kind {
-            FeatureForm::Numeric { .. } => 3 + 2 * self.hats.len(),
+            FeatureForm::Numeric { .. } => line(self.spec.centred) as usize + 1 + 2 * self.hats.len(),
+            FeatureForm::Categorical { levels } if self.spec.centred && levels.len() <= MOST_CENTRED as usize => {
+                levels.len()
+            }
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
             FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
             FeatureForm::Sparse { dimension } => {
@@ -188,14 +192,16 @@ impl Encoder {
         let b = self.blocks.partition_point(|b| b.offset <= index) - 1;
         let (block, spec) = (&self.blocks[b], &self.spec.features[b]);
         let (i, column) = (index - block.offset, &spec.column);
-        let hats: u32 = self.hats.iter().sum();
+        let (before, hats): (u32, u32) = (line(self.spec.centred), self.hats.iter().sum());
         Some(match (&spec.kind, &block.form) {
-            (FeatureForm::Numeric { .. }, _) if i < LINEAR => {
-                format!("{column}:{}", if i == 0 { "low" } else { "high" })
-            }
-            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale }) if i < LINEAR + hats => {
+            (FeatureForm::Numeric { .. }, _) if i < before => match (self.spec.centred, i) {
+                (true, _) => format!("{column}:line"),
+                (false, 0) => format!("{column}:low"),
+                (false, _) => format!("{column}:high"),
+            },
+            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale }) if i < before + hats => {
                 // scales are told apart by their knots: `age@53.5` of the first, `age@@53.5` of the second
-                let (mut knot, mut marks) = (i - LINEAR, "@".to_string());
+                let (mut knot, mut marks) = (i - before, "@".to_string());
                 let mut knots = self.spec.knots;
                 for &of_scale in &self.hats {
                     knots = of_scale;
@@ -426,6 +432,7 @@ impl PassPlan<'_> {
         let encoder = self.encoder;
         let scales = Scales {
             hats: &encoder.hats,
+            centred: encoder.spec.centred,
             text_knots: encoder.spec.text_knots(),
             pair_knots: encoder.spec.pairs.as_ref().map_or(0, |p| p.knots),
             each: encoder.scale,
@@ -448,6 +455,13 @@ impl PassPlan<'_> {
         }
         for pair in &encoder.pairs {
             pair.push(&scratch.factors, encoder.pair_scale, &mut scratch.entries);
+        }
+        if encoder.spec.centred {
+            let square: f64 = scratch.entries.iter().map(|e| f64::from(e.1).powi(2)).sum();
+            let factor = encoder.spec.row_norm / square.sqrt();
+            if factor.is_finite() {
+                scratch.entries.iter_mut().for_each(|e| e.1 = (f64::from(e.1) * factor) as f32);
+            }
         }
         Ok(())
     }

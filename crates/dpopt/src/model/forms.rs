@@ -5,7 +5,16 @@ use dpopt_data::{AskedForm, EncoderForm, Layout, Pairs};
 /// Products of more pairs than this are made only if they are asked for: each takes a share of the norm of a row, and four of its entries.
 const MOST_PAIRS: usize = 300;
 
-const ALONE: [(u32, u32); 4] = [(0, 0), (4, 0), (8, 0), (8, 32)];
+const ALONE: [(u32, u32, bool); 8] = [
+    (8, 0, false),
+    (0, 0, false),
+    (4, 0, false),
+    (8, 32, false),
+    (0, 0, true),
+    (4, 0, true),
+    (8, 0, true),
+    (8, 32, true),
+];
 const TOGETHER: [(u32, f64); 4] = [(0, 0.0), (4, 0.5), (8, 0.3), (8, 0.5)];
 
 /// The columns in every form that agrees with what is said.
@@ -17,18 +26,18 @@ pub(super) fn possible(said: &Layout, asked: &AskedForm) -> Vec<Layout> {
         None => None,
     };
     let mut layouts: Vec<Layout> = Vec::new();
-    for (knots, fine_knots) in ALONE {
+    for (knots, fine_knots, centred) in ALONE {
         for (pair_knots, pair_share) in TOGETHER {
             let paired = pair_knots > 0;
             if wanted.is_some_and(|wanted| wanted != paired) {
                 continue;
             }
             let form = match paired {
-                true => asked.or(EncoderForm { knots, fine_knots, pair_knots, pair_share }),
+                true => asked.or(EncoderForm { knots, fine_knots, centred, pair_knots, pair_share }),
                 false => EncoderForm {
                     pair_knots: 0,
                     pair_share: 0.0,
-                    ..asked.or(EncoderForm { knots, fine_knots, ..said.form })
+                    ..asked.or(EncoderForm { knots, fine_knots, centred, ..said.form })
                 },
             };
             let layout = said.with_form(form);
