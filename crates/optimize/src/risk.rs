@@ -17,7 +17,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Directions;
 
 /// Of the variance of useful scores, what is within reach of a linear model of encoded columns.
-const SCORE_SHARE: f64 = 0.5;
+const SCORE_SHARE: f64 = 0.75;
 
 /// Directions beyond this one carry no curvature worth counting.
 const MOST_DIRECTIONS: usize = 512;

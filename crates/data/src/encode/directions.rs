@@ -16,12 +16,13 @@ const WAVES: usize = 32;
 const WAVES_OF_A_PAIR: usize = 8;
 /// Points at which waves are looked at.
 const POINTS: usize = 256;
-/// Share of the variance of good scores that no column has alone.
-const TOGETHER: f64 = 0.2;
-/// Share of that variance that the rows' constant has.
+/// Share of the variance of good scores that no column has alone, and of the rows' constant. These and the two powers below were chosen
+/// on generated tables (docs/decisions/0011).
+const TOGETHER: f64 = 0.15;
 const CONSTANT: f64 = 0.1;
-/// A wave of twice the frequency has this power of a half of the variance.
-const SMOOTHNESS: f64 = 2.5;
+/// The k-th wave of a column has k to the minus this of the column's variance; in a product, of the pair's.
+const SMOOTHNESS: f64 = 1.75;
+const SMOOTHNESS_OF_A_PAIR: f64 = 1.5;
 
 /// A column's block of norm 1: its mean, and its second moments with the share of the column's variance that lies there.
 #[derive(Clone)]
@@ -29,6 +30,7 @@ struct Parts {
     mean: f64,
     /// Mean of the squared norm.
     square: f64,
+    /// How many directions, the moment and the share of each.
     waves: Vec<(f64, f64, f64)>,
 }
 
@@ -60,7 +62,7 @@ impl Parts {
         Self { mean: 0.0, square: 1.0, waves: (1..=slots).map(|j| (1.0, share(j), share(j))).collect() }
     }
 
-    fn of_numbers(scales: &[u32], line: Option<Line>, waves: usize) -> Self {
+    fn of_numbers(scales: &[u32], line: Option<Line>, waves: usize, smoothness: f64) -> Self {
         let before = line.map_or(0, |line| numeric::line(line == Line::Centred) as usize);
         let features = scales.iter().sum::<u32>() as usize + before;
         let mut sums = vec![vec![0.0; features]; waves + 1];
@@ -91,7 +93,7 @@ impl Parts {
             }
         }
         let square = |v: &Vec<f64>| v.iter().map(|x| x * x).sum::<f64>();
-        let share = |k: usize| (k as f64).powf(-SMOOTHNESS);
+        let share = |k: usize| (k as f64).powf(-smoothness);
         let all: f64 = (1..=waves).map(share).sum();
         let waves = (1..=waves).map(|k| (1.0, square(&sums[k]), share(k) / all)).collect();
         Self { mean: square(&sums[0]), square: squares, waves }
@@ -106,14 +108,19 @@ impl Encoder {
             return None;
         }
         let centred = self.spec.centred;
-        let numbers = Parts::of_numbers(&self.hats, Some(if centred { Line::Centred } else { Line::Ends }), WAVES);
+        let numbers =
+            Parts::of_numbers(&self.hats, Some(if centred { Line::Centred } else { Line::Ends }), WAVES, SMOOTHNESS);
         let single = |form: &FeatureForm| match form {
             FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),
             FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(512)),
             _ => numbers.clone(),
         };
         let alone: Vec<Parts> = features.iter().map(|f| single(&f.kind)).collect();
-        let coarse = self.spec.pairs.as_ref().map(|p| Parts::of_numbers(&[p.knots], None, WAVES_OF_A_PAIR));
+        let coarse = self
+            .spec
+            .pairs
+            .as_ref()
+            .map(|p| Parts::of_numbers(&[p.knots], None, WAVES_OF_A_PAIR, SMOOTHNESS_OF_A_PAIR));
         let together: Vec<Parts> = match &coarse {
             None => Vec::new(),
             Some(coarse) => features

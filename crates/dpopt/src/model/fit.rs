@@ -184,7 +184,7 @@ impl Fit {
 
     /// Takes the form of the encoder with the least expected risk that the methods asked for can work with. Reads no row.
     fn choose_form(&mut self) -> Result<(), FitError> {
-        if self.options.embedding.is_some() {
+        if self.options.embedding.is_some() || provisional(&self.layout)?.directions().is_none() {
             return Ok(());
         }
         let target = self.target_kind();
