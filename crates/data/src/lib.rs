@@ -30,7 +30,8 @@ pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Format, MAX_FEATURES, RawTable, ReadOptions, files_of, open, open_all, open_bytes, raw_rows, same_table,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, TRUTH_AS_NUMBERS, Texts, TruthWords, files_of,
+    open, open_all, open_bytes, raw_rows, same_table, truth_words,
 };
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
