@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{BLOCK_ROWS, Block, Column, Field, Stored, TableReader, Visit, checked_names};
 use crate::error::DataError;
+use crate::schema::{Kind, Schema};
 
 /// The words of false and true.
 pub type TruthWords = [&'static str; 2];
@@ -22,7 +23,18 @@ pub fn truth_words<S: AsRef<str>>(levels: &[S]) -> TruthWords {
 }
 
 /// The words of truth values in a column of numbers.
-pub const TRUTH_AS_NUMBERS: TruthWords = ["0", "1"];
+pub(crate) const TRUTH_AS_NUMBERS: TruthWords = ["0", "1"];
+
+impl Schema {
+    /// The words of truth values in `column`, so that they are what is declared.
+    pub fn truth_words(&self, column: &str) -> TruthWords {
+        match self.get(column) {
+            Some(Kind::Numeric { .. }) => TRUTH_AS_NUMBERS,
+            Some(Kind::Categorical { levels }) => truth_words(levels),
+            _ => WORDS[0],
+        }
+    }
+}
 
 /// Cells of one column.
 #[derive(Clone, Debug)]

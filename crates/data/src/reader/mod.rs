@@ -16,7 +16,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub use columns::{Cells, ColumnTable, TRUTH_AS_NUMBERS, Texts, TruthWords, truth_words};
+pub(crate) use columns::TRUTH_AS_NUMBERS;
+pub use columns::{Cells, ColumnTable, Texts, TruthWords, truth_words};
 pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
 use source::Source;
