@@ -5,7 +5,7 @@ use crate::errors::{invalid, refused};
 use crate::fit::{described, fit_error};
 use crate::session::Charging;
 use crate::words::in_python;
-use dpopt::data::{BadCells, Cells, ColumnTable, DataError, Encoder, Kind, Schema, TableReader, Texts, TruthWords};
+use dpopt::data::{BadCells, Cells, ColumnTable, Encoder, Kind, Schema, TableReader, Texts, TruthWords};
 use dpopt::model::{self, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::report::{Outcome, Report};
@@ -184,6 +184,17 @@ impl Declarations {
         self.schema.declared().map(|(name, _)| name.to_string()).collect()
     }
 
+    /// What a column is declared to hold, in a word.
+    fn kind(&self, column: &str) -> Option<&'static str> {
+        self.schema.get(column).map(|kind| match kind {
+            Kind::Numeric { .. } => "numeric",
+            Kind::Categorical { .. } => "levels",
+            Kind::Hashed => "hash",
+            Kind::Text => "text",
+            Kind::Ignored => "ignore",
+        })
+    }
+
     /// The levels that are declared for a column, if some are.
     fn levels(&self, column: &str) -> Option<Vec<String>> {
         match self.schema.get(column) {
@@ -192,29 +203,11 @@ impl Declarations {
         }
     }
 
-    /// The declarations with levels for a column; a contradiction is an error.
-    fn with_levels(&self, column: &str, levels: Vec<String>) -> PyResult<Self> {
-        self.with(column, Kind::categorical(column, levels))
-    }
-
-    /// The declarations with a range for a column; a contradiction is an error.
-    fn with_range(&self, column: &str, lower: f64, upper: f64) -> PyResult<Self> {
-        self.with(column, Kind::numeric(column, lower, upper))
-    }
-
     /// The declarations without a column.
     fn without(&self, column: &str) -> Self {
         let mut schema = self.schema.clone();
         schema.forget(column);
         Self { schema }
-    }
-}
-
-impl Declarations {
-    fn with(&self, column: &str, kind: Result<Kind, DataError>) -> PyResult<Self> {
-        let mut schema = self.schema.clone();
-        kind.and_then(|kind| schema.declare(column, kind)).map_err(invalid)?;
-        Ok(Self { schema })
     }
 }
 
