@@ -4,7 +4,7 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::{described, fit_error};
 use crate::session::Charging;
-use crate::words::in_python;
+use crate::words::{in_python, report_in_python};
 use dpopt::data::{BadCells, Cells, ColumnTable, Encoder, Kind, Schema, TableReader, Texts, TruthWords};
 use dpopt::model::{self, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
@@ -372,7 +372,7 @@ impl TableFit {
         let model::Fitted { model, report, planned } = fitted;
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
         let releases = json(&report.releases)?;
-        let html = py.detach(|| in_words(report, self.ledger.clone()).html());
+        let html = py.detach(|| report_in_python(&in_words(report, self.ledger.clone()).html()));
         Ok((TableModel { inner: Arc::new(model) }, shown(&planned)?, releases, noise.to_pyarray(py), html))
     }
 }

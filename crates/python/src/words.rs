@@ -77,3 +77,8 @@ fn keywords(text: &str) -> String {
     out.push_str(rest);
     out
 }
+
+/// A report in the words of Python; its style sheet has dashes of its own.
+pub(crate) fn report_in_python(html: &str) -> String {
+    html.replace("(--insecure-seed)", "(insecure_seed)")
+}

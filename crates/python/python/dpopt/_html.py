@@ -46,7 +46,7 @@ def ledger_table(ledger: Any) -> str:
 
 
 def plan_table(plan: Any) -> str:
-    rows = []
+    rows: list[Sequence[Any]] = []
     marked = None
     for c in plan.candidates:
         if c.get("not_applicable"):

@@ -312,7 +312,7 @@ def same_length(X: Any, y: Any) -> None:
 def target(y: Any, name: str = "y") -> np.ndarray:
     """One number per record as float64; what is missing is NaN."""
     if hasattr(y, "to_frame") and hasattr(y, "iloc"):
-        y = y.to_frame()
+        return array(y.to_frame(), name).ravel().astype(np.float64, copy=False)
     return _one_column(array(as_table(y), name), name).astype(np.float64, copy=False)
 
 

@@ -18,9 +18,9 @@ from ._tables import (
     columns_of,
     declarations,
     declared_in,
-    is_table,
     names_of,
     one_column,
+    own_name,
     source,
     target_name,
     without_rows,
@@ -86,11 +86,13 @@ class TableRoad:
                     f"{parameter} is {shown(given)}, and columns are declared by name: {why}; leave it out"
                 )
 
-    def _table_fit(self, X: Any, y: Any, rows: int | None, relation: str, charge: Any, seed: int | None) -> Any:
+    def _table_fit(
+        self, X: Any, y: Any, own: str | None, rows: int | None, relation: str, charge: Any, seed: int | None
+    ) -> Any:
         """The compiled fit: checked against everything public, nothing read."""
         names = names_of(X)
-        name = target_name(y, names, declarations(self).names())
         regression, facts = self._target_facts(y)
+        name = target_name(self, own, names, regression)
         declared = declarations(self, (name, facts))
         if declared.kind(name) == ("levels" if regression else "numeric"):
             other = "levels; use a classifier" if regression else "numbers; use a regressor"
@@ -126,19 +128,19 @@ class TableRoad:
         names_of(X)
         rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
         target = None if y is None else one_column(y)[:0]
-        fit = self._table_fit(without_rows(X), target, rows, relation, None, None)
+        fit = self._table_fit(without_rows(X), target, own_name(y), rows, relation, None, None)
         return self._plan_of(fit.plan(classes), relation)
 
     def _fit_table(self, X: Any, y: Any) -> None:
         relation = self._before_fit()  # type: ignore[attr-defined]
         self._checked_table()
         X, y = _apart(X, required(y, self))
-        names, y = names_of(X), one_column(y)
+        names, own, y = names_of(X), own_name(y), one_column(y)
         same_length(X, y)
         rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
         # under add-or-remove what was given stands in for the number of rows, which is protected
         said = rows if self.n_rows is not None else None  # type: ignore[attr-defined]
-        fit = self._table_fit(X, y, said, relation, self._charging(), self._insecure_seed())  # type: ignore[attr-defined]
+        fit = self._table_fit(X, y, own, said, relation, self._charging(), self._insecure_seed())  # type: ignore[attr-defined]
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         self._warn_budget(rows, self._delta(rows))  # type: ignore[attr-defined]
         undeclared = fit.undeclared()
@@ -243,8 +245,9 @@ class ClassesOfTable(TableRoad):
     def _values(self, texts: list[str], y: Any) -> list[Any]:
         """The labels of the model file as they were declared, or of the type of y."""
         given = self.classes  # type: ignore[attr-defined]
-        if given is not None and not isinstance(given, str):
-            values = labels(given, "classes").tolist()
+        declared = given is not None and not isinstance(given, str)
+        if declared or (given is not None and y is not None):
+            values = labels(given, "classes").tolist() if declared else distinct(labels(y))[0].tolist()
             by_place = dict(zip(_core.Table.codes(values, texts).tolist(), values))
             if set(by_place) == set(range(len(texts))):
                 return [by_place[i] for i in range(len(texts))]

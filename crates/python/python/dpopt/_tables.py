@@ -292,18 +292,22 @@ def source(X: Any) -> str:
     return f"a table of {_module(X)}"
 
 
-def target_name(y: Any, names: Sequence[str], declared: Sequence[str]) -> str:
-    """The name of the target's column: its own, or that of the one declaration that X has no column for."""
-    own = getattr(y, "name", None)
-    if own is None and is_table(y) and y.shape[1] == 1:
-        own = names_of(y)[0]
-    own = own if isinstance(own, str) and own.strip() and own not in names else None
-    absent = [name for name in declared if name not in {n.strip() for n in names}]
-    if own is not None and (own in declared or len(absent) != 1):
-        return own
-    if len(absent) == 1:
-        return absent[0]
-    name = "y"
+def own_name(y: Any) -> str | None:
+    """The name that a target has itself."""
+    own = names_of(y)[0] if is_table(y) and y.shape[1] == 1 else getattr(y, "name", None)
+    return own if isinstance(own, str) and own.strip() else None
+
+
+def target_name(declaring: Any, own: str | None, names: Sequence[str], regression: bool) -> str:
+    """The name of the target's column: its own; or that of the one column that a bounds file declares as a target may be, and that X
+    does not have."""
+    own = own if own not in names else None
+    if isinstance(declaring.bounds, (str, os.PathLike)):
+        declared, held = declarations(declaring), {n.strip() for n in names}
+        absent = [name for name in declared.names() if name not in held]
+        if len(absent) == 1 and declared.kind(absent[0]) == ("numeric" if regression else "levels"):
+            return absent[0]
+    name = own or "y"
     while name in names:
         name += "_"
     return name
@@ -319,6 +323,7 @@ __all__ = [
     "is_table",
     "names_of",
     "one_column",
+    "own_name",
     "source",
     "target_name",
     "without_rows",
