@@ -354,6 +354,8 @@ def test_weights_of_records_are_refused_with_the_reason(table):
         with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
             estimator.fit(X, y, weights=1)
         estimator.fit(X, y, sample_weight=None)
+    with pytest.raises(TypeError, match="no parameter class_weight: the losses here weigh every record alike"):
+        dpopt.LogisticRegression(class_weight={0: 1.0, 1: 2.0})
     with pytest.raises(ValueError, match="sample_weight"):
         model().fit(table, "income", sample_weight=np.ones(RECORDS))
 
@@ -403,6 +405,19 @@ def test_other_estimators_and_arrays_are_refused_with_the_way_out(table):
     assert sgd.fit(X, y).plan_.method == "noisy-sgd"
     sparse = dpopt.SparseLogisticRegression(max_features=3, epsilon=8.0, bounds={"age": (17, 90)}, classes=CLASSES)
     assert 1 <= sparse.fit(X, y).get_support().sum() <= 4
+
+
+def test_ways_out_are_told(table):
+    X, y = table[["age", "sex"]], table.income
+    with pytest.raises(ValueError, match="declare the columns by name, bounds="):
+        dpopt.LogisticRegression(classes=CLASSES).fit(X, y)
+    facts = {"levels": {"sex": ["f", "m"]}, "epsilon": 1.0}
+    with pytest.raises(ValueError, match="no public range; give target_bounds="):
+        dpopt.LinearRegression(**facts).fit(X, "age")
+    with pytest.raises(ValueError, match="declared with levels; use a classifier"):
+        dpopt.LinearRegression(bounds={"age": (17, 90)}, levels={**facts["levels"], "income": CLASSES}).fit(X, y)
+    with pytest.raises(TypeError, match="explain\\(X\\) takes the table"):
+        dpopt.LogisticRegression(**facts).explain(2000, 2)
 
 
 def test_a_matrix_stays_on_its_own_road(table):

@@ -97,6 +97,11 @@ class TableRoad:
         if declared.kind(name) == ("levels" if regression else "numeric"):
             other = "levels; use a classifier" if regression else "numbers; use a regressor"
             raise ValueError(f"the target {shown(name)} is declared with {other}")
+        if regression and declared.kind(name) is None and self.bounds_budget is None:  # type: ignore[attr-defined]
+            raise ValueError(
+                "the target has no public range; give target_bounds=(lower, upper) with what is known about y beforehand, or "
+                "bounds_budget=0.1 (a tenth of the budget finds it privately)"
+            )
         if self.bad_cells not in ("missing", "error"):  # type: ignore[attr-defined]
             raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')  # type: ignore[attr-defined]
         # a plan needs no targets
@@ -124,6 +129,11 @@ class TableRoad:
         """Plans from names, dtypes and the number of rows."""
         relation = self._check_common()  # type: ignore[attr-defined]
         self._checked_table()
+        if X is None or isinstance(X, (int, float, np.number)):
+            raise TypeError(
+                "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows; "
+                "where there is none (PrivateSearchCV), encode it first: TableEncoder"
+            )
         X, y = _apart(X, y)
         names_of(X)
         rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
