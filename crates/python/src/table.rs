@@ -45,6 +45,14 @@ enum Given<'py> {
     Array(Array<'py>, Option<PyReadonlyArray1<'py, bool>>),
 }
 
+fn fill<T: Copy>(values: &mut [T], gaps: &[usize], with: T) {
+    for &row in gaps {
+        if let Some(value) = values.get_mut(row) {
+            *value = with;
+        }
+    }
+}
+
 impl Array<'_> {
     fn cells(&self, missing: Option<&PyReadonlyArray1<'_, bool>>, words: TruthWords) -> Cells {
         let gaps: Vec<usize> = missing.map_or_else(Vec::new, |mask| {
@@ -53,7 +61,7 @@ impl Array<'_> {
         macro_rules! numbers {
             ($values:expr) => {{
                 let mut values: Vec<f64> = $values.as_array().iter().map(|v| *v as f64).collect();
-                gaps.iter().filter_map(|&row| Some(*values.get_mut(row)? = f64::NAN)).for_each(drop);
+                fill(&mut values, &gaps, f64::NAN);
                 Cells::Numbers(values)
             }};
         }
@@ -76,7 +84,7 @@ impl Array<'_> {
             Self::U8(values) => integers!(values),
             Self::Truth(values) => {
                 let mut values: Vec<u8> = values.as_array().iter().map(|v| u8::from(*v)).collect();
-                gaps.iter().filter_map(|&row| Some(*values.get_mut(row)? = 2)).for_each(drop);
+                fill(&mut values, &gaps, 2);
                 Cells::Truths(values, words)
             }
         }
