@@ -19,6 +19,7 @@ from ._tables import (
     declarations,
     declared_in,
     names_of,
+    names_told,
     one_column,
     own_name,
     source,
@@ -155,10 +156,9 @@ class TableRoad:
         self._warn_budget(rows, self._delta(rows))  # type: ignore[attr-defined]
         undeclared = fit.undeclared()
         if undeclared:
-            listed = ", ".join(undeclared[:12]) + (f" and {len(undeclared) - 12} more" if len(undeclared) > 12 else "")
             warn(
-                f"nothing declares the columns {listed}: they are taken as categories and hashed, as their dtypes say; declare them "
-                "with bounds, levels, text or hashed, or list them in ignore"
+                f"nothing declares the columns {names_told(undeclared, names, self)}: they are taken as categories and hashed, as "
+                "their dtypes say; declare them with bounds, levels, text or hashed, or list them in ignore"
             )
         model, described, releases, noise, html = fit.run()
         self._table, self._table_report = model, html

@@ -161,6 +161,15 @@ def names_of(X: Any) -> list[str]:
     return names
 
 
+def names_told(wanted: Sequence[str], names: Sequence[str], declaring: Any) -> str:
+    """Some of a table's names for a message: only where a name that was declared is among all of them, because the names of a table that
+    was read without its header are a record."""
+    if not {name.strip() for name in names} & set(declarations(declaring).names()):
+        return f"({len(wanted)} of {len(names)})"
+    more = f" and {len(wanted) - 12} more" if len(wanted) > 12 else ""
+    return ", ".join(wanted[:12]) + more
+
+
 def column(X: Any, j: int) -> Any:
     """Column `j` of a table."""
     if _is_pandas(X):
@@ -322,6 +331,7 @@ __all__ = [
     "declared_in",
     "is_table",
     "names_of",
+    "names_told",
     "one_column",
     "own_name",
     "source",

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from . import _core
 from ._reading import as_table, cells, check_names, hashable, listed_cells, shown, validated, whole
 from ._rows import _pair, of_each
-from ._tables import columns_of, declarations, names_of, source, without_rows
+from ._tables import columns_of, declarations, names_of, names_told, source, without_rows
 from ._warnings import warn
 
 
@@ -250,7 +250,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         known = set(declared.names())
         undeclared = [name for name in names if name.strip() not in known]
         if undeclared:
-            warn(f"nothing declares the columns {', '.join(undeclared[:12])}: they are encoded as their dtypes say")
+            warn(
+                f"nothing declares the columns {names_told(undeclared, names, self)}: they are encoded as their dtypes say"
+            )
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         return self
 
