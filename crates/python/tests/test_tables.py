@@ -455,6 +455,30 @@ def test_the_encoder_reads_names_and_dtypes_only(table, tmp_path):
         dpopt.TableEncoder(levels=FACTS["levels"], text=["message"], hashed=["city", "gain"]).fit(X)
 
 
+def test_dates_are_ticks_and_other_columns_are_read_too():
+    days = pd.Series(pd.date_range("2020-01-01", periods=300)).astype("datetime64[us]")
+    days.iloc[3] = pd.NaT
+    plain = pd.DataFrame({"t": days})
+    ends = tuple(int(pd.Timestamp(day).timestamp() * 1e6) for day in ("2020-01-01", "2021-01-01"))
+    encode = lambda frame, bounds: dpopt.TableEncoder(bounds={"t": bounds}).fit_transform(frame).toarray()
+    expected = encode(plain, ends)
+    assert len(np.unique(expected, axis=0)) == 300 and expected[3, -1] > 0
+    assert (encode(pd.DataFrame({"t": days.dt.tz_localize("UTC")}), ends) == expected).all()
+    assert (encode(pd.DataFrame({"t": pd.arrays.SparseArray([0.0, np.nan])}), (0, 1))[1, -1]) > 0
+    pa = pytest.importorskip("pyarrow")
+    assert (encode(pa.Table.from_pandas(plain), ends) == expected).all()
+    numbers = encode(pa.table({"t": [1.0, 2.0]}), (0, 9))
+    # a slice of a column, and numbers of every type
+    assert (encode(pa.table({"t": pa.array(["x", "1", "2"]).slice(1)}), (0, 9)) == numbers).all()
+    for kind in (pa.uint8(), pa.uint64(), pa.int16(), pa.float16(), pa.decimal128(22, 2)):
+        assert (encode(pa.table({"t": pa.array([1, 2], pa.int64()).cast(kind)}), (0, 9)) == numbers).all(), kind
+    assert encode(pa.table({"t": pa.chunked_array([], type=pa.string())}), (0, 9)).shape[0] == 0
+    assert (encode(pa.table({"t": pa.array([None, [1]])}), (0, 9))[:, -1] > 0).all()
+    with pytest.raises(TypeError, match="collect"):
+        polars = pytest.importorskip("polars")
+        dpopt.TableEncoder(bounds={"t": (0, 9)}).fit(polars.DataFrame({"t": [1]}).lazy())
+
+
 def outcome(frame, **more):
     """Everything but the noisy numbers."""
     with warnings.catch_warnings(record=True) as caught:

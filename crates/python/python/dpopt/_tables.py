@@ -144,7 +144,7 @@ def is_table(X: Any) -> bool:
     """Whether `X` is a table with named columns."""
     if _is_pandas(X):
         return True
-    return _module(X) in ("polars", "pyarrow") and hasattr(X, "columns") and hasattr(X, "shape")
+    return _module(X) in ("polars", "pyarrow") and hasattr(X, "shape") and hasattr(X, "columns")
 
 
 def names_of(X: Any) -> list[str]:
@@ -207,6 +207,12 @@ def _of_array(values: np.ndarray) -> Any:
 
 
 def _of_arrow(values: Any) -> Any:
+    # Arrow's messages may quote a cell
+    found = attempt(lambda: _of_arrow_type(values))
+    return _objects(values) if found is None else found
+
+
+def _of_arrow_type(values: Any) -> Any:
     import pyarrow as pa
 
     types = pa.types
@@ -266,6 +272,8 @@ def cells(values: Any) -> Any:
             return _of_array(values.to_numpy())
         if str(dtype) == "category":
             return (values.cat.codes.to_numpy().astype(np.int64), _objects(values.cat.categories))
+        if getattr(dtype, "tz", None) is not None and hasattr(values, "dt"):
+            return _of_array(values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
         found = _arrow_of(lambda pa: pa.array(values.array)) if hasattr(values.array, "__arrow_array__") else None
         return _objects(values) if found is None else _of_arrow(found)
     if isinstance(values, (list, tuple)):
