@@ -6,7 +6,7 @@ use crate::spending::failed;
 use crate::training::{Common, Task};
 use crate::usage;
 use clap::Args;
-use dpopt::data::MAX_FEATURES;
+use dpopt::data::{EncoderForm, MAX_FEATURES};
 use dpopt::loss::embedding::Embedding;
 use dpopt::optimize::{Regime, Regimes, candidates, check_options};
 use dpopt::plan::Problem;
@@ -38,8 +38,18 @@ struct Explained {
     model_delta: f64,
     problem: Problem,
     weights: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    encoders: Vec<EncoderRow>,
     candidates: Vec<CandidateRow>,
     warnings: Vec<String>,
+}
+
+/// A form of the encoder and the excess risk to expect of it.
+#[derive(serde::Serialize)]
+struct EncoderRow {
+    #[serde(flatten)]
+    form: EncoderForm,
+    excess_risk: f64,
 }
 
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
@@ -59,6 +69,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
                 model_delta: e.division.model.delta(),
                 problem: e.problem,
                 weights: e.weights,
+                encoders: e.forms.iter().map(|(form, risk)| EncoderRow { form: *form, excess_risk: *risk }).collect(),
                 candidates: e.candidates.iter().map(CandidateRow::from).collect(),
                 warnings: e.warnings,
             };
@@ -102,7 +113,15 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         classes => dpopt::loss::Loss::Softmax { classes },
     };
     let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
-    let problem = Problem { rows, features, nonzeros, row_norm: 1.0, loss, neighbours: common.relation.of_rows() };
+    let problem = Problem {
+        directions: None,
+        rows,
+        features,
+        nonzeros,
+        row_norm: 1.0,
+        loss,
+        neighbours: common.relation.of_rows(),
+    };
     let mut method = common.method()?;
     method.embedding = match common.embedding()? {
         Some(asked) if asked.towers.is_some() => {
@@ -124,6 +143,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         model_delta: budget.delta(),
         candidates: candidates(&problem, budget, &method).iter().map(CandidateRow::from).collect(),
         weights: method.embedding.as_ref().map_or(problem.weights(), |model| model.weights(features, loss.outputs())),
+        encoders: Vec::new(),
         problem,
         warnings: Vec::new(),
     })
@@ -172,6 +192,16 @@ fn shown(e: &Explained, read: &str) -> String {
     for candidate in &e.candidates {
         if let Outcome::Planned(row) = &candidate.outcome {
             row.notes.iter().for_each(|note| out.push_str(&format!("\n{}: {note}\n", candidate.method)));
+        }
+    }
+    if let [taken, others @ ..] = e.encoders.as_slice() {
+        out.push_str(&format!("\nencoder: {}\n", taken.form));
+        if !others.is_empty() {
+            let row = |e: &EncoderRow| vec![e.form.to_string(), number(e.excess_risk)];
+            out.push_str(&table(
+                &["forms of it that were compared", "#excess risk"],
+                &e.encoders.iter().map(row).collect::<Vec<_>>(),
+            ));
         }
     }
     if let Some(regime) = regime(e) {

@@ -8,10 +8,10 @@ use toml::{Table, Value};
 
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
-use super::schema::{Bounds, Kind, Schema, Transform};
+use super::schema::{Bounds, Kind, Pairs, Schema, Transform};
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
-const OPTION_KEYS: &str = "knots, hash_bits, text_bits, row_norm";
+const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, row_norm";
 /// Name of the table that is not a column. A column of that name cannot be declared in the file.
 const OPTIONS: &str = "dpopt";
 /// Most bytes of a bounds file: room for a million columns, none for a table or a device given by mistake.
@@ -80,16 +80,21 @@ impl Schema {
                 })
             };
             match key.as_str() {
-                "knots" => self.options.knots = whole("knots")?,
+                "knots" => self.form.knots = Some(whole("knots")?),
+                "fine_knots" => self.form.fine_knots = Some(whole("fine_knots")?),
+                "pair_knots" => self.form.pair_knots = Some(whole("pair_knots")?),
+                "pair_share" => self.form.pair_share = Some(decimal("pair_share", value)?),
+                "centred" => {
+                    self.form.centred = Some(value.as_bool().ok_or_else(|| DataError::Option {
+                        option: "centred",
+                        given: value.to_string(),
+                        allowed: "true or false".into(),
+                    })?);
+                }
+                "pairs" => self.form.pairs = Some(pairs(value)?),
                 "hash_bits" => self.options.hash_bits = whole("hash_bits")?,
                 "text_bits" => self.options.text_bits = whole("text_bits")?,
-                "row_norm" => {
-                    self.options.row_norm = number(value).ok_or_else(|| DataError::Option {
-                        option: "row_norm",
-                        given: value.to_string(),
-                        allowed: "a number above 0".into(),
-                    })?;
-                }
+                "row_norm" => self.options.row_norm = decimal("row_norm", value)?,
                 _ => return Err(unknown_key(OPTIONS, key, OPTION_KEYS)),
             }
         }
@@ -106,11 +111,35 @@ impl Schema {
                 options.insert(key.into(), Value::Integer(i64::from(given)));
             }
         };
-        set("knots", self.options.knots, default.knots);
         set("hash_bits", self.options.hash_bits, default.hash_bits);
         set("text_bits", self.options.text_bits, default.text_bits);
         if self.options.row_norm != default.row_norm {
             options.insert("row_norm".into(), Value::Float(self.options.row_norm));
+        }
+        for (key, given) in
+            [("knots", self.form.knots), ("fine_knots", self.form.fine_knots), ("pair_knots", self.form.pair_knots)]
+        {
+            if let Some(given) = given {
+                options.insert(key.into(), Value::Integer(i64::from(given)));
+            }
+        }
+        if let Some(centred) = self.form.centred {
+            options.insert("centred".into(), Value::Boolean(centred));
+        }
+        if let Some(share) = self.form.pair_share {
+            options.insert("pair_share".into(), Value::Float(share));
+        }
+        let pairs = match &self.form.pairs {
+            None => None,
+            Some(Pairs::None) => Some(Value::String("none".into())),
+            Some(Pairs::All) => Some(Value::String("all".into())),
+            Some(Pairs::Listed(named)) => {
+                let pair = |(a, b): &(String, String)| Value::Array(vec![a.clone().into(), b.clone().into()]);
+                Some(Value::Array(named.iter().map(pair).collect()))
+            }
+        };
+        if let Some(pairs) = pairs {
+            options.insert("pairs".into(), pairs);
         }
         if !options.is_empty() {
             file.insert(OPTIONS.into(), Value::Table(options));
@@ -156,6 +185,33 @@ fn unknown_key(table: &str, key: &str, known: &'static str) -> DataError {
         nearest: did_you_mean(key, known.split(", ")),
         known,
     }
+}
+
+/// `"all"`, `"none"`, or pairs of names.
+fn pairs(value: &Value) -> Result<Pairs, DataError> {
+    let pair = |pair: &Value| match pair.as_array()?.as_slice() {
+        [Value::String(a), Value::String(b)] => Some((a.clone(), b.clone())),
+        _ => None,
+    };
+    let read = match value {
+        Value::String(word) if word == "all" => Some(Pairs::All),
+        Value::String(word) if word == "none" => Some(Pairs::None),
+        Value::Array(named) => named.iter().map(pair).collect::<Option<_>>().map(Pairs::Listed),
+        _ => None,
+    };
+    read.ok_or_else(|| DataError::Option {
+        option: "pairs",
+        given: "something else".into(),
+        allowed: "\"all\", \"none\" or pairs of names: [[\"age\", \"sex\"]]".into(),
+    })
+}
+
+fn decimal(option: &'static str, value: &Value) -> Result<f64, DataError> {
+    number(value).ok_or_else(|| DataError::Option {
+        option,
+        given: value.to_string(),
+        allowed: "a number above 0".into(),
+    })
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -291,7 +347,7 @@ numeric = true
     #[test]
     fn a_complete_file_is_read_and_written_back() {
         let schema = Schema::from_toml(EXAMPLE).unwrap();
-        assert_eq!(schema.options.knots, 7);
+        assert_eq!(schema.form.knots, Some(7));
         assert_eq!(schema.options.row_norm, 2.0);
         assert_eq!(schema.get("age"), Some(&Kind::numeric("age", 17.0, 90.0).unwrap()));
         assert!(matches!(schema.get("gain"), Some(Kind::Numeric { transform: Transform::Log, .. })));

@@ -33,6 +33,8 @@ pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,
     open_bytes, raw_rows, same_table, truth_words,
 };
-pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
+pub use schema::{
+    AskedForm, Bounds, EncoderForm, EncodingOptions, FeatureKind, Kind, Layout, Pairs, Schema, TargetRule, Transform,
+};
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
 pub use target::TargetSpec;

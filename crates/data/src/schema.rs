@@ -5,6 +5,7 @@
 //! says (Parquet), or else categorical and hashed, and listed as such.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::{Display, Formatter};
 
 use super::error::DataError;
 use super::table::{Column, Stored};
@@ -119,7 +120,6 @@ impl Kind {
 ///
 /// | field | default | range | meaning |
 /// |---|---|---|---|
-/// | `knots` | 8 | 2..=64 | hat functions per numeric column, next to its line (docs/decisions/0003) |
 /// | `hash_bits` | 12 | 1..=20 | a hashed column has 2^bits slots: two of 100 levels share one with chance 0.7 |
 /// | `text_bits` | 16 | 1..=22 | a text column has 2^bits word slots |
 /// | `row_norm` | 1 | > 0 | every encoded row has l2 norm at most this, exactly |
@@ -127,8 +127,6 @@ impl Kind {
 /// | `max_nonzeros` | none | >= 1 | LIBSVM and lists of indices: entries of a row that are kept, the largest ones |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EncodingOptions {
-    /// Hat functions per numeric column.
-    pub knots: u32,
     /// log2 of the slots of a hashed column.
     pub hash_bits: u32,
     /// log2 of the word slots of a text column.
@@ -144,16 +142,14 @@ pub struct EncodingOptions {
 
 impl Default for EncodingOptions {
     fn default() -> Self {
-        Self { knots: 8, hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false, max_nonzeros: None }
+        Self { hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false, max_nonzeros: None }
     }
 }
 
 impl EncodingOptions {
     /// All options within their ranges.
     pub fn check(&self) -> Result<(), DataError> {
-        for (option, given, low, high) in
-            [("knots", self.knots, 2, 64), ("hash_bits", self.hash_bits, 1, 20), ("text_bits", self.text_bits, 1, 22)]
-        {
+        for (option, given, low, high) in [("hash_bits", self.hash_bits, 1, 20), ("text_bits", self.text_bits, 1, 22)] {
             if given < low || given > high {
                 return Err(DataError::Option {
                     option,
@@ -177,12 +173,130 @@ impl EncodingOptions {
     }
 }
 
+/// How numbers, and pairs of columns, become features. Chosen by the plan where nobody says it.
+///
+/// | field | default | range | meaning |
+/// |---|---|---|---|
+/// | `knots` | 8 | 0, 2..=64 | hat functions per numeric column, next to its line; 0: the line alone |
+/// | `fine_knots` | 0 | 0, 3..=256 | more of them on a second scale; 0: none |
+/// | `centred` | false | | numbers (the line `2u - 1` in place of `1 - u, u`) and up to 4 levels lie around 0, and rows are scaled to norm `row_norm` |
+/// | `pair_knots` | 0 | 0, 2..=16 | hat functions of a number in a product with another column; 0: no products |
+/// | `pair_share` | 0 | 0..1 | share of the squared norm of a row that products have together |
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct EncoderForm {
+    /// Hat functions per numeric column.
+    pub knots: u32,
+    /// Of a second scale.
+    pub fine_knots: u32,
+    /// Whether numbers and few levels lie around 0, and rows are scaled to their norm.
+    pub centred: bool,
+    /// In products.
+    pub pair_knots: u32,
+    /// Of the squared norm.
+    pub pair_share: f64,
+}
+
+impl Default for EncoderForm {
+    fn default() -> Self {
+        Self { knots: 8, fine_knots: 0, centred: false, pair_knots: 0, pair_share: 0.0 }
+    }
+}
+
+impl Display for EncoderForm {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "numbers as a {}line", if self.centred { "centred " } else { "" })?;
+        for (i, knots) in self.scales().iter().enumerate() {
+            write!(out, "{} {knots} hats", if i == 0 { " and" } else { ", then" })?;
+        }
+        if self.pair_knots > 0 {
+            let (knots, share) = (self.pair_knots, Shown(100.0 * self.pair_share));
+            write!(out, "; products of pairs of columns on grids of {knots}, with {share} % of the norm")?;
+        }
+        Ok(())
+    }
+}
+
+impl EncoderForm {
+    /// Numbers of hats of all scales.
+    pub fn scales(&self) -> Vec<u32> {
+        [self.knots, self.fine_knots].into_iter().filter(|knots| *knots > 0).collect()
+    }
+
+    /// All numbers within their ranges.
+    pub fn check(&self) -> Result<(), DataError> {
+        for (option, given, low, high) in [
+            ("knots", self.knots, 2, 64),
+            ("fine_knots", self.fine_knots, 3, 256),
+            ("pair_knots", self.pair_knots, 2, 16),
+        ] {
+            if given != 0 && !(low..=high).contains(&given) {
+                let allowed = format!("0 for none, or {low} to {high}");
+                return Err(DataError::Option { option, given: given.to_string(), allowed });
+            }
+        }
+        if self.fine_knots != 0 && self.fine_knots <= self.knots {
+            let allowed = "more than knots".into();
+            return Err(DataError::Option { option: "fine_knots", given: self.fine_knots.to_string(), allowed });
+        }
+        let share = self.pair_share;
+        let shared = if self.pair_knots == 0 { share == 0.0 } else { share > 0.0 && share < 1.0 };
+        if !shared {
+            let allowed = "a number above 0 and below 1 where there are products".into();
+            return Err(DataError::Option { option: "pair_share", given: Shown(share).to_string(), allowed });
+        }
+        Ok(())
+    }
+}
+
+/// Which columns are multiplied.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pairs {
+    /// None.
+    None,
+    /// Each with each, where both are numbers or have declared levels.
+    All,
+    /// These, by name.
+    Listed(Vec<(String, String)>),
+}
+
+/// What is said of an [`EncoderForm`]; the plan chooses the rest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AskedForm {
+    /// Hat functions per numeric column.
+    pub knots: Option<u32>,
+    /// Of a second scale.
+    pub fine_knots: Option<u32>,
+    /// Whether numbers and few levels lie around 0.
+    pub centred: Option<bool>,
+    /// In products.
+    pub pair_knots: Option<u32>,
+    /// Of the squared norm.
+    pub pair_share: Option<f64>,
+    /// Which columns are multiplied.
+    pub pairs: Option<Pairs>,
+}
+
+impl AskedForm {
+    /// What is said, and `rest` where nothing is.
+    pub fn or(&self, rest: EncoderForm) -> EncoderForm {
+        EncoderForm {
+            knots: self.knots.unwrap_or(rest.knots),
+            fine_knots: self.fine_knots.unwrap_or(rest.fine_knots),
+            centred: self.centred.unwrap_or(rest.centred),
+            pair_knots: self.pair_knots.unwrap_or(rest.pair_knots),
+            pair_share: self.pair_share.unwrap_or(rest.pair_share),
+        }
+    }
+}
+
 /// Public declarations about columns, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
     pub(crate) columns: BTreeMap<String, Kind>,
     /// Public constants of the encoder.
     pub options: EncodingOptions,
+    /// What is said of the form of numbers and products.
+    pub form: AskedForm,
 }
 
 impl Schema {
@@ -276,6 +390,8 @@ impl Schema {
         }
         let mut layout = Layout {
             options: self.options,
+            form: EncoderForm::default(),
+            pairs: Vec::new(),
             features: Vec::new(),
             target: None,
             undeclared: Vec::new(),
@@ -331,6 +447,19 @@ impl Schema {
             let stored = columns.iter().find(|c| c.name == name).map(|c| &c.stored);
             layout.target = Some((name.to_string(), self.target_rule(name, stored)?));
         }
+        let products = match &self.form.pairs {
+            None | Some(Pairs::None) => Vec::new(),
+            Some(Pairs::All) => layout.products(),
+            Some(Pairs::Listed(named)) => {
+                named.iter().map(|(a, b)| layout.product(a, b)).collect::<Result<Vec<_>, _>>()?
+            }
+        };
+        layout.form = self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, ..EncoderForm::default() });
+        layout.pairs = products;
+        if layout.pairs.is_empty() {
+            (layout.form.pair_knots, layout.form.pair_share) = (0, 0.0);
+        }
+        layout.form.check()?;
         Ok(layout)
     }
 
@@ -403,6 +532,20 @@ pub enum FeatureKind {
     },
 }
 
+impl FeatureKind {
+    /// Whether it can be multiplied with another column: its number of features does not grow beyond use.
+    pub fn has_products(&self) -> bool {
+        match self {
+            Self::Numeric { .. } => true,
+            Self::Categorical { levels } => levels.len() < MOST_LEVELS_OF_A_PAIR,
+            _ => false,
+        }
+    }
+}
+
+/// A column of more levels takes part in no product.
+pub(crate) const MOST_LEVELS_OF_A_PAIR: usize = 1 << 12;
+
 /// What the target is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetRule {
@@ -427,6 +570,10 @@ pub enum TargetRule {
 pub struct Layout {
     /// Constants of the encoder.
     pub options: EncodingOptions,
+    /// How numbers and products become features.
+    pub form: EncoderForm,
+    /// Columns that are multiplied, by their places among the features.
+    pub pairs: Vec<(u32, u32)>,
     /// Feature columns in the table's order.
     pub features: Vec<(String, FeatureKind)>,
     /// The target, if one was named.
@@ -439,6 +586,42 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The places of all pairs of columns that have products: numbers, and declared levels.
+    pub fn products(&self) -> Vec<(u32, u32)> {
+        let able: Vec<u32> =
+            (0u32..).zip(&self.features).filter(|(_, (_, kind))| kind.has_products()).map(|(i, _)| i).collect();
+        let after = |i: usize| able[i + 1..].iter().map(move |j| (i, *j));
+        (0..able.len()).flat_map(after).map(|(i, j)| (able[i], j)).collect()
+    }
+
+    fn product(&self, a: &str, b: &str) -> Result<(u32, u32), DataError> {
+        let place = |name: &str| {
+            let names: Vec<&str> = self.features.iter().map(|(name, _)| name.as_str()).collect();
+            let at = names.iter().position(|n| *n == name);
+            let at = at.ok_or_else(|| DataError::no_such_column("the column of a pair", name, &names, &[name]))?;
+            if self.features[at].1.has_products() {
+                return Ok(at as u32);
+            }
+            let fix = "declare its range or its levels, or leave the pair out";
+            Err(DataError::declaration(name, "is in a pair but is neither a number nor has declared levels", fix))
+        };
+        let (a_at, b_at) = (place(a)?, place(b)?);
+        if a_at == b_at {
+            return Err(DataError::declaration(a, "is paired with itself", "name two columns"));
+        }
+        Ok((a_at.min(b_at), a_at.max(b_at)))
+    }
+
+    /// The same columns as features of another form; with products of all columns if none are named.
+    pub fn with_form(&self, form: EncoderForm) -> Self {
+        let pairs = match form.pair_knots {
+            0 => Vec::new(),
+            _ if self.pairs.is_empty() => self.products(),
+            _ => self.pairs.clone(),
+        };
+        let form = if pairs.is_empty() { EncoderForm { pair_knots: 0, pair_share: 0.0, ..form } } else { form };
+        Self { form, pairs, ..self.clone() }
+    }
     /// Numeric columns whose range is still to be found privately.
     pub fn unbounded(&self) -> Vec<String> {
         self.features
@@ -553,7 +736,6 @@ mod tests {
     #[test]
     fn options_out_of_range_say_the_range() {
         for bad in [
-            EncodingOptions { knots: 1, ..Default::default() },
             EncodingOptions { text_bits: 40, ..Default::default() },
             EncodingOptions { row_norm: f64::NAN, ..Default::default() },
             EncodingOptions { row_norm: 0.0, ..Default::default() },

@@ -468,7 +468,7 @@ proptest! {
     #[test]
     fn arbitrary_bounds_never_break_the_scale(lower in any::<f64>(), upper in any::<f64>(), value in any::<f64>(), knots in 2u32..65) {
         let mut schema = Schema::default();
-        schema.options.knots = knots;
+        schema.form.knots = Some(knots);
         if let Ok(kind) = Kind::numeric("v", lower, upper) {
             schema.declare("v", kind).unwrap();
             let table = open_bytes(format!("v\n{value}\n").into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();

@@ -186,6 +186,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
     let (n, d) = (1_000_000, 10_000_000);
     let examples = Sensitive::new(click_log(n, d, d, 3));
     let problem = Problem {
+        directions: None,
         rows: n as u64,
         features: d,
         nonzeros: NONZEROS,

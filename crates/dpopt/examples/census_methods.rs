@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for seed in 0..5u64 {
             let (train, test) = split(&all, seed);
             let problem = Problem {
+                directions: None,
                 rows: train.rows.len() as u64,
                 features: encoder.dimension(),
                 nonzeros: encoder.max_nonzeros(),

@@ -67,6 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (train, test, best) = likes(200_000, 40_000);
     let features = train.rows.columns();
     let problem = Problem {
+        directions: None,
         rows: train.rows.len() as u64,
         features,
         nonzeros: 3,

@@ -94,6 +94,7 @@ struct Table {
 fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examples, n: usize) -> Table {
     let train = make(n, 1);
     let problem = Problem {
+        directions: None,
         rows: n as u64,
         features: train.rows.columns(),
         nonzeros,

@@ -61,6 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for exponent in [5u32, 6, 7, 8, 9] {
         let features = 10usize.pow(exponent);
         let problem = Problem {
+            directions: None,
             rows: ROWS,
             features,
             nonzeros: NONZEROS,

@@ -115,6 +115,7 @@ fn features() -> Task {
     Task {
         name: "features",
         problem: Problem {
+            directions: None,
             rows: cut as u64,
             features: d,
             nonzeros: 12,
@@ -161,6 +162,7 @@ fn rmse(scores: &[f64], targets: &[f32]) -> f64 {
 
 fn problem(encoder: &Encoder, rows: usize, loss: Loss) -> Problem {
     Problem {
+        directions: None,
         rows: rows as u64,
         features: encoder.dimension(),
         nonzeros: encoder.max_nonzeros(),

@@ -51,7 +51,8 @@ pub use curator::batch::{BatchId, FixedBatch, PoissonBatch};
 pub use curator::blocks::Blocks;
 pub use curator::door::{Interactive, Mechanism, Opening};
 pub use curator::{Curator, ReleaseRecord};
-pub use draws::gibbs::{GibbsDraw, Start};
+pub use draws::gibbs::GibbsDraw;
+pub use draws::gibbs_chain::{GibbsChain, GibbsFacts, Start};
 pub use draws::minimiser::{
     LaplaceMinimiser, MinimiserReach, PerturbedMinimiser, PerturbedObjective, closing_grid, largest_linear_term,
 };

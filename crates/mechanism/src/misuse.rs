@@ -1,5 +1,5 @@
-//! What must not compile: reading, printing, comparing, serialising, cloning or taking a sensitive value, forging a release,
-//! and a mechanism of one's own.
+//! What must not compile: reading, printing, comparing, serialising, cloning or taking a sensitive value, forging a release
+//! or the numbers of a chain, and a mechanism of one's own.
 //!
 //! Each misuse stands beside a twin that differs in the one offending line and compiles, so that it is that line which
 //! is refused. (The error codes are compared by nightly rustdoc; a stable one takes any error, and the twin says which.)
@@ -39,6 +39,12 @@ misuse!(
     "E0624",
     "use dpopt_mechanism::PoissonBatch;",
     "fn f(batch: &PoissonBatch) -> usize { batch.records().len() }" instead_of "fn f(batch: &PoissonBatch) -> usize { size_of_val(batch) }"
+);
+misuse!(
+    ToldChain,
+    "E0616",
+    "use dpopt_mechanism::GibbsDraw;",
+    "fn f(draw: &mut GibbsDraw) { draw.chain.rounds = 1; }" instead_of "fn f(draw: &mut GibbsDraw) { let _ = draw.chain().rounds; }"
 );
 misuse!(ForgedRelease, "E0624", "", "let _ = dpopt_mechanism::Released::new(3.0_f64);" instead_of "let _ = dpopt_mechanism::Public::declare(3.0_f64);");
 misuse!(

@@ -7,6 +7,8 @@ use crate::choices::search::Searching;
 use crate::curator::Curator;
 use crate::curator::batch::PoissonBatch;
 use crate::curator::door::Mechanism;
+use crate::draws::gibbs::GibbsDraw;
+use crate::draws::gibbs_chain::GibbsChain;
 use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::NoiseSource;
@@ -55,6 +57,12 @@ pub fn released<T>(value: T) -> Released<T> {
 pub fn ending_after(mut plan: AboveThreshold, cutoff: u64) -> AboveThreshold {
     plan.cutoff = cutoff;
     plan
+}
+
+/// A draw by another chain than was proved for it.
+pub fn altered_draw(mut draw: GibbsDraw, change: impl FnOnce(&mut GibbsChain)) -> GibbsDraw {
+    change(&mut draw.chain);
+    draw
 }
 
 /// The secret number of runs of a search.

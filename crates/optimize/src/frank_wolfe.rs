@@ -86,7 +86,7 @@ impl FrankWolfe {
         budget: Budget,
         clip_norm: f64,
     ) -> Result<(f64, u64, f64), NotApplicable> {
-        let model = RiskModel::of(problem);
+        let model = RiskModel::usual(problem);
         let candidates = (2 * problem.features) as f64;
         let radius = self.l1_norm.map(|radius| positive("the l1 norm", radius)).transpose()?;
         let nonzeros = typical_nonzeros(problem);

@@ -38,7 +38,9 @@ pub use adaptive::{
 pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunResult, Solution, Traits, prepare};
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
-pub use descent::{Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule};
+pub use descent::{
+    Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule, expected_risk,
+};
 pub use dpopt_mechanism::Inverse;
 #[cfg(test)]
 pub(crate) use dpopt_objective::synthetic;

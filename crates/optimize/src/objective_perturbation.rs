@@ -105,12 +105,15 @@ impl ObjectivePerturbation {
         let neighbours = problem.relation().sum_sensitivity();
         let closing_multiplier = special::gaussian_noise_multiplier(closing_epsilon, closing_delta) * neighbours;
         let mu = special::gaussian_mu(main_epsilon, main_delta) / neighbours;
-        let score = super::descent::tolerable_noise(problem.loss);
         let wanted = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
             None => {
-                let usual = slope * r * r / (score * mu);
                 let risk = RiskModel::of(problem);
+                let score = match &problem.directions {
+                    None => super::descent::tolerable_noise(problem.loss),
+                    Some(_) => risk.tolerable_noise(slope * r / mu / RiskModel::pull(loss), r),
+                };
+                let usual = slope * r * r / (score * mu);
                 // with many rows and a small λ the certificate is coarser, and closing noise covers it: λ is raised by factors of
                 // √2 until that costs less than a tenth
                 let quiet = |lambda: &f64| {

@@ -6,9 +6,11 @@
 pub use dpopt_mechanism::NotApplicable;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Linear, Warrant};
+use dpopt_objective::records::Directions;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
 
 /// Public facts about a learning problem with a linear model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,12 +28,15 @@ pub struct Problem {
     /// Which data sets are neighbours.
     #[serde(flatten)]
     pub neighbours: Neighbours,
+    /// Where rows are expected to be strong; `None`: as words and levels are. Steers plans only.
+    #[serde(skip)]
+    pub directions: Option<Arc<Directions>>,
 }
 
 impl Problem {
     /// The same records with `features` of the features only.
     pub(crate) fn with_features(&self, features: usize) -> Self {
-        Self { features, nonzeros: self.nonzeros.min(features), ..self.clone() }
+        Self { features, nonzeros: self.nonzeros.min(features), directions: None, ..self.clone() }
     }
 
     /// How neighbours differ in one unit.

@@ -72,6 +72,7 @@ mod tests {
     fn problem(features: usize, nonzeros: usize) -> Problem {
         let loss = Loss::Logistic { shift: 0.0 };
         Problem {
+            directions: None,
             rows: 1,
             features,
             nonzeros,

@@ -14,6 +14,10 @@
 
 use crate::plan::Problem;
 use dpopt_objective::loss::Loss;
+use dpopt_objective::records::Directions;
+
+/// Of the variance of useful scores, what is within reach of a linear model of encoded columns.
+const SCORE_SHARE: f64 = 0.5;
 
 /// Directions beyond this one carry no curvature worth counting.
 const MOST_DIRECTIONS: usize = 512;
@@ -25,8 +29,15 @@ pub(crate) struct RiskModel {
     pub(crate) rows: f64,
     /// All weights, for the norm of noise vectors.
     pub(crate) weights: f64,
-    /// R²/(j·H_p): spectrum of the mean of x xᵀ, the same for each output.
+    /// R²/(j·H_p): spectrum of the mean of x xᵀ, the same for each output; or what the encoder says of its rows.
     moments: Vec<f64>,
+    /// How many directions have each moment, and the squared distance of the minimiser from 0 along each.
+    counts: Vec<f64>,
+    signals: Vec<f64>,
+    /// The smallest of the usual moments.
+    smallest: f64,
+    /// Excess that no weights avoid.
+    missed: f64,
     /// Outputs, each with directions of its own: there may be 300,000.
     outputs: usize,
     /// Typical φ''.
@@ -37,6 +48,16 @@ pub(crate) struct RiskModel {
 
 impl RiskModel {
     pub(crate) fn of(problem: &Problem) -> Self {
+        let usual = Self::usual(problem);
+        match &problem.directions {
+            Some(directions) => usual.along(directions),
+            None => usual,
+        }
+    }
+
+    /// The same without looking at what the encoder says: for answers of few features, which the directions of functions of columns
+    /// say nothing about.
+    pub(crate) fn usual(problem: &Problem) -> Self {
         let p = problem.features.clamp(1, MOST_DIRECTIONS);
         let harmonic: f64 = (1..=p).map(|j| 1.0 / j as f64).sum();
         // typical curvature of the loss, and size of a useful score
@@ -50,15 +71,47 @@ impl RiskModel {
             Loss::SmoothedHinge { width } => (0.5f64.min(0.25 / width), 1.0),
         };
         let r2 = problem.row_norm * problem.row_norm;
-        let moments = (1..=p).map(|j| r2 / (j as f64 * harmonic)).collect();
+        let signal = score * score / r2;
+        let moments: Vec<f64> = (1..=p).map(|j| r2 / (j as f64 * harmonic)).collect();
         Self {
             rows: problem.rows.max(1) as f64,
             weights: problem.weights() as f64,
+            counts: vec![1.0; moments.len()],
+            signals: vec![signal; moments.len()],
+            smallest: moments.last().copied().unwrap_or(0.0),
             moments,
+            missed: 0.0,
             outputs: problem.loss.outputs(),
             curvature,
-            signal: score * score / r2,
+            signal,
         }
+    }
+
+    /// The same problem where rows are known to lie along `directions`.
+    fn along(self, directions: &Directions) -> Self {
+        let all = &directions.all;
+        // of norm 1 or R: the variance of good scores is the same
+        let variance = SCORE_SHARE * self.signal * self.moments.iter().sum::<f64>();
+        Self {
+            moments: all.iter().map(|d| d.moment).collect(),
+            counts: all.iter().map(|d| d.count).collect(),
+            signals: all.iter().map(|d| variance * d.share / d.moment).collect(),
+            missed: 0.5 * self.outputs as f64 * self.curvature * variance * directions.missed,
+            ..self
+        }
+    }
+
+    /// The least excess risk of a regularised minimiser with one Gaussian sum of noise `sum_noise`.
+    pub(crate) fn balanced(&self, sum_noise: f64, row_norm: f64) -> f64 {
+        self.regularized(sum_noise * row_norm / self.tolerable_noise(sum_noise, row_norm), sum_noise, 0.0)
+    }
+
+    /// The noise in a score, of a row along flat directions, at which bias and noise are best balanced, where one Gaussian sum of the
+    /// whole budget has noise `sum_noise`.
+    pub(crate) fn tolerable_noise(&self, sum_noise: f64, row_norm: f64) -> f64 {
+        let noise = |k: i32| 2f64.powf(0.25 * f64::from(k));
+        let risk = |k: i32| self.regularized(sum_noise * row_norm / noise(k), sum_noise, 0.0);
+        noise((-24..=20).min_by(|a, b| risk(*a).total_cmp(&risk(*b))).unwrap_or(0))
     }
 
     /// The same problem with gradients clipped to `clip_norm`, where the loss's own bound is `lipschitz`.
@@ -69,9 +122,11 @@ impl RiskModel {
         self
     }
 
-    /// ½ Σ a·(bias² + variance) with both as functions of the second moment m of a direction.
-    fn excess(&self, error: impl Fn(f64) -> f64) -> f64 {
-        0.5 * self.outputs as f64 * self.moments.iter().map(|&m| self.curvature * m * error(m)).sum::<f64>()
+    /// ½ Σ a·(bias² + variance) with both as functions of the second moment m of a direction and the signal along it.
+    fn excess(&self, error: impl Fn(f64, f64) -> f64) -> f64 {
+        let along = |((&m, &count), &signal): ((&f64, &f64), &f64)| count * (self.curvature * m * error(m, signal));
+        let sum: f64 = self.moments.iter().zip(&self.counts).zip(&self.signals).map(along).sum();
+        0.5 * self.outputs as f64 * sum + self.missed
     }
 
     /// ‖θ*‖².
@@ -89,48 +144,48 @@ impl RiskModel {
 
     /// Smallest second moment of the directions: n times it is the smallest eigenvalue to expect of Σxxᵀ.
     pub(crate) fn smallest_moment(&self) -> f64 {
-        self.moments.last().copied().unwrap_or(0.0)
+        self.smallest
     }
 
     /// Σφ + (λ/2)‖θ‖² + b·θ with b of standard deviation σ, and noise σ_out on the minimiser.
     pub(crate) fn regularized(&self, lambda: f64, linear_noise: f64, output_noise: f64) -> f64 {
-        self.excess(|m| {
+        self.excess(|m, signal| {
             let total = self.rows * self.curvature * m + lambda;
-            self.signal * (lambda / total).powi(2) + (linear_noise / total).powi(2) + output_noise * output_noise
+            signal * (lambda / total).powi(2) + (linear_noise / total).powi(2) + output_noise * output_noise
         })
     }
 
     /// A draw from e^(−β(Σφ + (λ/2)‖θ‖²)): bias of the minimiser, variance 1/(β(na + λ)).
     pub(crate) fn gibbs(&self, lambda: f64, inverse_temperature: f64) -> f64 {
-        self.excess(|m| {
+        self.excess(|m, signal| {
             let total = self.rows * self.curvature * m + lambda;
-            self.signal * (lambda / total).powi(2) + 1.0 / (inverse_temperature * total)
+            signal * (lambda / total).powi(2) + 1.0 / (inverse_temperature * total)
         })
     }
 
     /// Gradient descent for learning time s = ηT/(1−β) on the mean loss; `flat_noise` is the standard deviation that the
     /// noise of all steps leaves in a direction without curvature.
     pub(crate) fn learning_time(&self, time: f64, flat_noise: f64) -> f64 {
-        self.excess(|m| {
+        self.excess(|m, signal| {
             let done = (self.curvature * m * time).max(f64::MIN_POSITIVE);
             let damped = -(-2.0 * done).exp_m1() / (2.0 * done);
             // the mean of the last half of the iterates has had three quarters of the time, and where the iterate
             // fluctuates (done > 1) it averages done/2 independent values
             let bias = (-1.5 * done).exp();
-            self.signal * bias + flat_noise * flat_noise * damped / (0.5 * done).max(1.0)
+            signal * bias + flat_noise * flat_noise * damped / (0.5 * done).max(1.0)
         })
     }
 
     /// T steps θ ← θ − (gradient + λθ + noise)/(n·bound·m + λ + damping), then the mean of the last half.
     pub(crate) fn preconditioned(&self, steps: f64, bound: f64, lambda: f64, damping: f64, noise: f64) -> f64 {
-        self.excess(|m| {
+        self.excess(|m, signal| {
             let step = 1.0 / (self.rows * bound * m + lambda + damping);
             let total = self.rows * self.curvature * m + lambda;
             let rate = (step * total).clamp(1e-12, 1.0);
             let bias = lambda / total + (1.0 - rate).powf(0.75 * steps);
             let variance = (step * noise).powi(2) * fading_sum(rate, steps);
             let averaging = ((2.0 - rate) / (rate * 0.5 * steps)).clamp(1.0 / steps, 1.0);
-            self.signal * bias * bias + variance * averaging
+            signal * bias * bias + variance * averaging
         })
     }
 
@@ -191,12 +246,12 @@ impl RiskModel {
 
     /// T steps of Newton's method with eigenvalues raised to λ0, from noisy gradients, with noise on each step.
     pub(crate) fn newton(&self, lambda: f64, gradient_noise: f64, step_noise: f64, steps: f64) -> f64 {
-        self.excess(|m| {
+        self.excess(|m, signal| {
             // the majorising curvature is about 3/2 of the typical one
             let matrix = (1.5 * self.rows * self.curvature * m).max(lambda);
             let rate = (self.rows * self.curvature * m / matrix).clamp(1e-12, 1.0);
             let variance = (gradient_noise / matrix).powi(2) + step_noise * step_noise;
-            self.signal * (1.0 - rate).powf(2.0 * steps) + variance * fading_sum(rate, steps)
+            signal * (1.0 - rate).powf(2.0 * steps) + variance * fading_sum(rate, steps)
         })
     }
 }

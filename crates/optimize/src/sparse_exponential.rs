@@ -132,7 +132,7 @@ impl Algorithm for SparseExponential {
                 "a loss with one score and a bounded slope is needed; use huber instead of squared".into(),
             ));
         };
-        let model = RiskModel::of(problem);
+        let model = RiskModel::usual(problem);
         let radius = positive("the radius", self.radius.unwrap_or_else(|| model.squared_norm().sqrt()))?;
         let (n, dimension) = (problem.rows as f64, problem.features);
         let lipschitz = slope * problem.row_norm;

@@ -120,7 +120,7 @@ fn counted(problem: &Problem) -> Option<u64> {
 
 impl SparseOutputPerturbation {
     fn radius(&self, problem: &Problem) -> Result<f64, NotApplicable> {
-        positive("the radius", self.radius.unwrap_or_else(|| RiskModel::of(problem).squared_norm().sqrt()))
+        positive("the radius", self.radius.unwrap_or_else(|| RiskModel::usual(problem).squared_norm().sqrt()))
     }
 }
 
@@ -167,7 +167,7 @@ impl Algorithm for SparseOutputPerturbation {
         };
         let spread =
             noise_multiplier * if law == NoiseLaw::Laplace { 2f64.sqrt() } else { 1.0 } / RiskModel::pull(loss);
-        let model = RiskModel::of(problem);
+        let model = RiskModel::usual(problem);
         let modelled =
             |lambda: f64| model.regularized(lambda, 0.0, reach(&shape, law, lambda, tolerance(lambda)) * spread);
         let tuned = |lambda: f64| match self.goal {

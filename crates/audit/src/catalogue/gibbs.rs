@@ -7,8 +7,8 @@ use crate::statistics::Claim;
 use crate::statistics::laws::ks_distance;
 use crate::worst_cases::methods::{Subject, alone, problem};
 use crate::worst_cases::sums::canaries;
-use dpopt_mechanism::Mechanism;
 use dpopt_mechanism::sampler::{Chain, Contraction, Convexity, Domain, Oracle, Potential};
+use dpopt_mechanism::{GibbsChain, Mechanism, past_the_curator};
 use dpopt_noise::{NoiseSource, Purpose};
 use dpopt_objective::loss::Loss;
 use dpopt_optimize::plan::Problem;
@@ -22,13 +22,18 @@ fn claim(subject: &Subject<ExponentialMechanism>, relation: Relation) -> Result<
     Claim::reported(&ideal(subject.event()?), relation, super::DELTA).map_err(|e| e.to_string())
 }
 
+/// Draws by another chain than was proved.
+fn plant(schedule: &mut GibbsSchedule, change: impl FnOnce(&mut GibbsChain)) {
+    schedule.mechanism = past_the_curator::altered_draw(schedule.mechanism.clone(), change);
+}
+
 fn hotter(schedule: &mut GibbsSchedule, _: &Problem) {
-    schedule.chain.inverse_temperature *= 4.0;
+    plant(schedule, |chain| chain.inverse_temperature *= 4.0);
 }
 
 /// What a run with this schedule releases, by its own word.
-fn says(schedule: &GibbsSchedule, problem: &Problem) -> Event {
-    schedule.mechanism(problem).event().self_composed(schedule.draws)
+fn says(schedule: &GibbsSchedule, _: &Problem) -> Event {
+    schedule.mechanism.event().self_composed(schedule.draws)
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
@@ -57,8 +62,10 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let (right, wrong) = (
         alone_in(),
         alone_in().altered(|s| {
-            s.chain.rounds = 1;
-            s.chain.step_std *= 0.05;
+            plant(s, |chain| {
+                chain.rounds = 1;
+                chain.step_std *= 0.05;
+            });
         }),
     );
     bugs.push(PlantedBug::counting(

@@ -14,6 +14,7 @@ use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 /// Public facts of a problem with rows of norm 1 under zero-out.
 pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
     Problem {
+        directions: None,
         rows: rows as u64,
         features,
         nonzeros: features,

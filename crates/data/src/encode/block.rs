@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
-use super::numeric::{LINEAR, NumericScale, hats};
+use super::numeric::{NumericScale, hats, line};
+use super::pairs::Factor;
 use crate::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use crate::hashing::{Fnv, FnvBuild};
 use crate::table::Field;
@@ -33,34 +34,73 @@ pub(super) struct Scratch {
     pub(super) entries: Vec<(u32, f32)>,
     pub(super) bytes: Vec<u8>,
     pub(super) text: TextFeatures,
+    /// Where each column's value lies, for products with others.
+    pub(super) factors: Vec<Factor>,
 }
+
+/// What all columns of an encoder share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scales<'a> {
+    /// Numbers of hats of the scales of a numeric column.
+    pub(super) hats: &'a [u32],
+    /// Whether numbers and few levels lie around 0.
+    pub(super) centred: bool,
+    /// Hats of a count of a text.
+    pub(super) text_knots: u32,
+    /// Hats of a number in a product; 0 where there are none.
+    pub(super) pair_knots: u32,
+    /// What a block of norm 1 is multiplied by.
+    pub(super) each: f64,
+    /// l2 norm that no row exceeds.
+    pub(super) row_norm: f64,
+}
+
+/// A column of more levels is one of them and not centred: it would have as many entries.
+pub(super) const MOST_CENTRED: u32 = 4;
 
 impl FeatureBlock {
     /// Appends the column's features; false if the cell of a numeric column was not a number (it is then missing).
     #[inline]
-    pub(super) fn push(&self, field: Field<'_>, knots: u32, scale: f64, row_norm: f64, scratch: &mut Scratch) -> bool {
+    pub(super) fn push(&self, field: Field<'_>, scales: Scales<'_>, scratch: &mut Scratch) -> bool {
         let entries = &mut scratch.entries;
         let missing = self.offset + self.width - 1;
+        let scale = scales.each;
+        let mut factor = Factor::Absent;
+        let mut readable = true;
         match &self.form {
             PreparedColumn::Numeric { scale: range } => {
                 let value = field_number(field);
                 // a missing value sits in the middle and says that it is missing
                 let unit = value.map_or(0.5, |v| range.unit(v));
-                let (i, left, right) = hats(unit, knots);
                 let absent = f64::from(u8::from(value.is_none()));
-                let square = (1.0 - unit).powi(2) + unit * unit + left * left + right * right + absent;
-                let each = scale / square.sqrt();
-                let knot = self.offset + LINEAR + i;
-                for (column, weight) in
-                    [(self.offset, 1.0 - unit), (self.offset + 1, unit), (knot, left), (knot + 1, right)]
-                {
+                let (low, high) = if scales.centred { (2.0 * unit - 1.0, 0.0) } else { (1.0 - unit, unit) };
+                let mut square = low.powi(2) + high * high;
+                for &knots in scales.hats {
+                    let (_, left, right) = hats(unit, knots);
+                    square = square + left * left + right * right;
+                }
+                // a line around 0 is short in the middle; the row as a whole has its norm
+                let each =
+                    if scales.hats.is_empty() && scales.centred { scale } else { scale / (square + absent).sqrt() };
+                let mut put = |column: u32, weight: f64| {
                     if weight != 0.0 {
                         entries.push((column, (weight * each) as f32));
                     }
+                };
+                put(self.offset, low);
+                put(self.offset + 1, high);
+                let mut first = self.offset + line(scales.centred);
+                for &knots in scales.hats {
+                    let (i, left, right) = hats(unit, knots);
+                    put(first + i, left);
+                    put(first + i + 1, right);
+                    first += knots;
                 }
                 if value.is_none() {
                     entries.push((missing, each as f32));
-                    return is_missing_marker(field);
+                    readable = is_missing_marker(field);
+                } else if scales.pair_knots > 0 {
+                    factor = Factor::number(unit, scales.pair_knots);
                 }
             }
             PreparedColumn::Categorical { slots } => {
@@ -73,7 +113,19 @@ impl FeatureBlock {
                     },
                     None => missing,
                 };
-                entries.push((slot, scale as f32));
+                let levels = slots.len() as u32;
+                if scales.centred && (2..=MOST_CENTRED).contains(&levels) && slot < self.offset + levels {
+                    let (mean, each) = (1.0 / f64::from(levels), scale / (1.0 - 1.0 / f64::from(levels)).sqrt());
+                    for level in self.offset..self.offset + levels {
+                        let centred = if level == slot { 1.0 - mean } else { -mean };
+                        entries.push((level, (centred * each) as f32));
+                    }
+                } else {
+                    entries.push((slot, scale as f32));
+                }
+                if slot != missing {
+                    factor = Factor::Level(slot - self.offset);
+                }
             }
             PreparedColumn::Hashed { salt, bits } => {
                 let slot = match field_text(field, &mut scratch.bytes) {
@@ -89,7 +141,7 @@ impl FeatureBlock {
             PreparedColumn::Text { salt, bits } => {
                 let text = field_text(field, &mut scratch.bytes).unwrap_or_default();
                 scratch.text.read(text, *salt, *bits);
-                let each = scale / (COUNTS.len() as f64).sqrt();
+                let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
                 for (c, &unit) in scratch.text.counts.iter().enumerate() {
                     let (i, left, right) = hats(unit, knots);
                     let at = self.offset + c as u32 * knots + i;
@@ -107,10 +159,11 @@ impl FeatureBlock {
                 keep_largest(entries, start, *most);
                 let kept = &mut entries[start..];
                 let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();
-                let factor = if *to_row_norm && norm > 0.0 { row_norm / norm } else { 1.0 };
+                let factor = if *to_row_norm && norm > 0.0 { scales.row_norm / norm } else { 1.0 };
                 kept.iter_mut().for_each(|e| *e = (self.offset + e.0, (f64::from(e.1) * factor) as f32));
             }
         }
-        true
+        scratch.factors.push(factor);
+        readable
     }
 }

@@ -2,28 +2,70 @@
 
 use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn};
-use super::numeric::{LINEAR, NumericScale};
+use super::numeric::{NumericScale, line};
+use super::pairs::PairBlock;
 use crate::error::DataError;
 use crate::hashing::Fnv;
-use crate::schema::{Bounds, EncodingOptions, Kind};
+use crate::schema::{Bounds, EncoderForm, EncodingOptions, Kind, MOST_LEVELS_OF_A_PAIR};
 use crate::target::{TargetReader, TargetSpec};
 use crate::text::COUNTS;
 
-/// Version of the encoder's stored form; a change of any feature's meaning raises it.
-pub(super) const VERSION: u32 = 1;
+/// Version of the encoder's stored form; a change of any feature's meaning raises it. Encoders that the first version could say are
+/// stored as it says them.
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
 
 /// Stored form of an [`Encoder`].
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EncoderSpec {
     pub(super) version: u32,
+    /// Hats of a numeric column next to its line, 0 for the line alone; and of a count of a text.
     pub(super) knots: u32,
+    /// Of a second, finer scale.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) fine_knots: u32,
+    /// Whether numbers and few levels lie around 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) centred: bool,
     pub(super) row_norm: f64,
     pub(super) scale_rows: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) max_nonzeros: Option<u32>,
     pub(super) features: Vec<FeatureSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pairs: Option<PairSpec>,
     pub(super) target: Option<NamedTarget>,
+}
+
+/// Products of columns.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PairSpec {
+    /// Hats of a number.
+    pub(super) knots: u32,
+    /// Share of the squared norm of a row that all products have together.
+    pub(super) share: f64,
+    /// Which columns, by their places among the features.
+    pub(super) columns: Vec<(u32, u32)>,
+}
+
+fn is_zero(knots: &u32) -> bool {
+    *knots == 0
+}
+
+/// Hats of a count of a text where numeric columns have none.
+const TEXT_KNOTS: u32 = 8;
+
+impl EncoderSpec {
+    /// The version that can say it.
+    pub(super) fn least_version(&self) -> u32 {
+        if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() { 2 } else { 1 }
+    }
+
+    /// Hats of a count of a text.
+    pub(super) fn text_knots(&self) -> u32 {
+        if self.knots == 0 { TEXT_KNOTS } else { self.knots }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -73,8 +115,12 @@ impl TryFrom<EncoderSpec> for Encoder {
     /// Checks everything again: a model file may have been edited.
     fn try_from(spec: EncoderSpec) -> Result<Self, DataError> {
         let invalid = |reason: String| DataError::Encoder { reason };
-        if spec.version != VERSION {
-            return Err(invalid(format!("it has version {}, this program reads version {VERSION}", spec.version)));
+        if !VERSIONS.contains(&spec.version) || spec.version < spec.least_version() {
+            let (first, last) = (VERSIONS.start(), VERSIONS.end());
+            return Err(invalid(format!(
+                "it has version {}, this program reads versions {first} to {last}",
+                spec.version
+            )));
         }
         if spec.features.is_empty() {
             return Err(invalid("it has no feature".into()));
@@ -98,7 +144,6 @@ impl TryFrom<EncoderSpec> for Encoder {
             }
         }
         let options = EncodingOptions {
-            knots: spec.knots,
             row_norm: spec.row_norm,
             scale_rows: spec.scale_rows,
             max_nonzeros: spec.max_nonzeros,
@@ -106,15 +151,32 @@ impl TryFrom<EncoderSpec> for Encoder {
             text_bits,
         };
         options.check()?;
+        let form = EncoderForm {
+            knots: spec.knots,
+            fine_knots: spec.fine_knots,
+            centred: spec.centred,
+            pair_knots: spec.pairs.as_ref().map_or(0, |p| p.knots),
+            pair_share: spec.pairs.as_ref().map_or(0.0, |p| p.share),
+        };
+        form.check()?;
         let target = match &spec.target {
             Some(target) => Some(TargetReader::new(&target.column, &target.spec)?),
             None => None,
         };
-        let mut encoder = Self { spec, blocks: Vec::new(), target, dimension: 0, scale: 0.0 };
+        let mut encoder = Self {
+            hats: form.scales(),
+            spec,
+            blocks: Vec::new(),
+            pairs: Vec::new(),
+            target,
+            dimension: 0,
+            scale: 0.0,
+            pair_scale: 0.0,
+        };
         let mut offset = u64::from(encoder.intercept());
         let mut blocks_of_norm_one = offset;
         for feature in &encoder.spec.features {
-            let (width, shares, form) = feature.prepare(&options)?;
+            let (width, shares, form) = feature.prepare(&encoder.spec, &encoder.hats)?;
             if offset + u64::from(width) > u64::from(u32::MAX) {
                 return Err(invalid("it has more than 2^32 features".into()));
             }
@@ -122,15 +184,56 @@ impl TryFrom<EncoderSpec> for Encoder {
             offset += u64::from(width);
             blocks_of_norm_one += shares;
         }
+        let mut pairs = Vec::new();
+        let mut named = std::collections::HashSet::new();
+        for &(first, second) in encoder.spec.pairs.iter().flat_map(|p| &p.columns) {
+            let width =
+                |at: u32| encoder.spec.features.get(at as usize).and_then(|f| f.kind.levels_in_pairs(form.pair_knots));
+            let (Some(left), Some(right)) = (width(first), width(second)) else {
+                return Err(invalid("a pair names a column that it does not have, or that has no products".into()));
+            };
+            if first == second || !named.insert((first.min(second), first.max(second))) {
+                return Err(invalid("a pair of columns is there twice, or is one column".into()));
+            }
+            let pair = PairBlock {
+                offset: offset as u32,
+                first: first as usize,
+                second: second as usize,
+                widths: (left, right),
+            };
+            offset += pair.width();
+            if offset > u64::from(u32::MAX) {
+                return Err(invalid("it has more than 2^32 features".into()));
+            }
+            pairs.push(pair);
+        }
+        if encoder.spec.pairs.is_some() && pairs.is_empty() {
+            return Err(invalid("it has products of no columns".into()));
+        }
+        let share = if pairs.is_empty() { 0.0 } else { form.pair_share };
         encoder.dimension = offset as u32;
-        encoder.scale = encoder.spec.row_norm / (blocks_of_norm_one.max(1) as f64).sqrt();
+        encoder.scale = encoder.spec.row_norm * ((1.0 - share) / blocks_of_norm_one.max(1) as f64).sqrt();
+        encoder.pair_scale = encoder.spec.row_norm * (share / pairs.len().max(1) as f64).sqrt();
+        encoder.pairs = pairs;
         Ok(encoder)
+    }
+}
+
+impl FeatureForm {
+    /// Features of the column in a product with another; `None` if it takes part in none.
+    pub(super) fn levels_in_pairs(&self, knots: u32) -> Option<u32> {
+        match self {
+            Self::Numeric { .. } if knots > 0 => Some(knots),
+            // one for all values that are no level
+            Self::Categorical { levels } if levels.len() < MOST_LEVELS_OF_A_PAIR => Some(levels.len() as u32 + 1),
+            _ => None,
+        }
     }
 }
 
 impl FeatureSpec {
     /// Number of features, share of the squared norm, and what encoding needs.
-    fn prepare(&self, options: &EncodingOptions) -> Result<(u32, u64, PreparedColumn), DataError> {
+    fn prepare(&self, spec: &EncoderSpec, hats: &[u32]) -> Result<(u32, u64, PreparedColumn), DataError> {
         let salt = Fnv::salted(&self.column);
         Ok(match &self.kind {
             FeatureForm::Numeric { lower, upper, log } => {
@@ -139,7 +242,7 @@ impl FeatureSpec {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
                 let scale = NumericScale::new(bounds, *log);
-                (LINEAR + options.knots + 1, 1, PreparedColumn::Numeric { scale })
+                (line(spec.centred) + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale })
             }
             FeatureForm::Categorical { levels } => {
                 Kind::categorical(&self.column, levels.clone())?;
@@ -151,11 +254,12 @@ impl FeatureSpec {
             }
             FeatureForm::Hashed { bits } => ((1 << bits) + 1, 1, PreparedColumn::Hashed { salt, bits: *bits }),
             FeatureForm::Text { bits } => {
-                (COUNTS.len() as u32 * options.knots + (1 << bits), 2, PreparedColumn::Text { salt, bits: *bits })
+                let counted = COUNTS.len() as u32 * spec.text_knots();
+                (counted + (1 << bits), 2, PreparedColumn::Text { salt, bits: *bits })
             }
             FeatureForm::Sparse { dimension } => {
-                let most = options.max_nonzeros.map_or(usize::MAX, |s| s as usize);
-                (*dimension, 0, PreparedColumn::Sparse { to_row_norm: options.scale_rows, most })
+                let most = spec.max_nonzeros.map_or(usize::MAX, |s| s as usize);
+                (*dimension, 0, PreparedColumn::Sparse { to_row_norm: spec.scale_rows, most })
             }
         })
     }

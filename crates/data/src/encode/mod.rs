@@ -5,8 +5,10 @@
 //! privacy needs; see `docs/proofs/encoder.md`.
 
 mod block;
+mod directions;
 mod form;
 mod numeric;
+mod pairs;
 #[cfg(test)]
 mod tests;
 
@@ -14,9 +16,10 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use self::block::{FeatureBlock, PreparedColumn, Scratch};
-use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, VERSION};
-use self::numeric::LINEAR;
+use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
+use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec};
+use self::numeric::line;
+use self::pairs::PairBlock;
 use super::cell::{BadCells, bad_row};
 use super::error::{DataError, listed};
 use super::reader::{BLOCK_BYTES, TRUTH_AS_NUMBERS, TruthWords, truth_words};
@@ -47,9 +50,15 @@ use dpopt_objective::records::{Collector, Encoded, Examples, Rows};
 pub struct Encoder {
     spec: EncoderSpec,
     blocks: Vec<FeatureBlock>,
+    /// After the columns, in order.
+    pairs: Vec<PairBlock>,
+    /// Of a numeric column's scales.
+    hats: Vec<u32>,
     target: Option<TargetReader>,
     dimension: u32,
+    /// Norm of a column's block, and of a product of two columns.
     scale: f64,
+    pair_scale: f64,
 }
 
 impl Encoder {
@@ -82,15 +91,26 @@ impl Encoder {
             Some((column, rule)) => Some(NamedTarget { column: column.clone(), spec: TargetSpec::new(column, rule)? }),
             None => None,
         };
-        Self::try_from(EncoderSpec {
-            version: VERSION,
-            knots: layout.options.knots,
+        let (form, columns) = (layout.form, &layout.pairs);
+        let pairs = (!columns.is_empty() && form.pair_knots > 0).then(|| PairSpec {
+            knots: form.pair_knots,
+            share: form.pair_share,
+            columns: columns.clone(),
+        });
+        let mut spec = EncoderSpec {
+            version: 1,
+            knots: form.knots,
+            fine_knots: form.fine_knots,
+            centred: form.centred,
             row_norm: layout.options.row_norm,
             scale_rows: layout.options.scale_rows,
             max_nonzeros: layout.options.max_nonzeros,
             features,
+            pairs,
             target,
-        })
+        };
+        spec.version = spec.least_version();
+        Self::try_from(spec)
     }
 
     /// Number of features d, the intercept among them.
@@ -126,14 +146,24 @@ impl Encoder {
     /// No row has more non-zeros than this (a public fact).
     pub fn max_nonzeros(&self) -> usize {
         let per_block = self.spec.features.iter().map(|f| match &f.kind {
-            FeatureForm::Numeric { .. } => 5,
+            FeatureForm::Numeric { .. } => line(self.spec.centred) as usize + 1 + 2 * self.hats.len(),
+            FeatureForm::Categorical { levels } if self.spec.centred && levels.len() <= MOST_CENTRED as usize => {
+                levels.len()
+            }
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
             FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
             FeatureForm::Sparse { dimension } => {
                 self.spec.max_nonzeros.map_or(*dimension, |s| s.min(*dimension)) as usize
             }
         });
-        (self.intercept() as usize + per_block.sum::<usize>()).min(self.dimension())
+        let of_pairs = self.pairs.iter().map(|pair| {
+            let parts = |at: usize| match self.spec.features[at].kind {
+                FeatureForm::Numeric { .. } => 2,
+                _ => 1,
+            };
+            parts(pair.first) * parts(pair.second)
+        });
+        (self.intercept() as usize + per_block.sum::<usize>() + of_pairs.sum::<usize>()).min(self.dimension())
     }
 
     /// The features of a column, as a half-open range; `None` if it is not among the [`columns`](Self::columns).
@@ -159,16 +189,38 @@ impl Encoder {
         if index < self.intercept() {
             return Some("(intercept)".into());
         }
+        if let Some(pair) = self.pairs.iter().rfind(|pair| pair.offset <= index) {
+            let at = index - pair.offset;
+            let (left, right) = (at / pair.widths.1, at % pair.widths.1);
+            return Some(format!(
+                "{} & {}",
+                self.name_in_pair(pair.first, left),
+                self.name_in_pair(pair.second, right)
+            ));
+        }
         let b = self.blocks.partition_point(|b| b.offset <= index) - 1;
         let (block, spec) = (&self.blocks[b], &self.spec.features[b]);
         let (i, column) = (index - block.offset, &spec.column);
-        let knots = self.spec.knots;
+        let (before, hats): (u32, u32) = (line(self.spec.centred), self.hats.iter().sum());
         Some(match (&spec.kind, &block.form) {
-            (FeatureForm::Numeric { .. }, _) if i < LINEAR => {
-                format!("{column}:{}", if i == 0 { "low" } else { "high" })
-            }
-            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale }) if i < LINEAR + knots => {
-                format!("{column}@{}", short(scale.value(f64::from(i - LINEAR) / f64::from(knots - 1))))
+            (FeatureForm::Numeric { .. }, _) if i < before => match (self.spec.centred, i) {
+                (true, _) => format!("{column}:line"),
+                (false, 0) => format!("{column}:low"),
+                (false, _) => format!("{column}:high"),
+            },
+            (FeatureForm::Numeric { .. }, PreparedColumn::Numeric { scale }) if i < before + hats => {
+                // scales are told apart by their knots: `age@53.5` of the first, `age@@53.5` of the second
+                let (mut knot, mut marks) = (i - before, "@".to_string());
+                let mut knots = self.spec.knots;
+                for &of_scale in &self.hats {
+                    knots = of_scale;
+                    if knot < knots {
+                        break;
+                    }
+                    knot -= knots;
+                    marks.push('@');
+                }
+                format!("{column}{marks}{}", short(scale.value(f64::from(knot) / f64::from(knots - 1))))
             }
             (FeatureForm::Categorical { levels }, _) if (i as usize) < levels.len() => {
                 format!("{column}={}", levels[i as usize])
@@ -176,6 +228,7 @@ impl Encoder {
             (FeatureForm::Categorical { levels }, _) if i as usize == levels.len() => format!("{column}=(other)"),
             (FeatureForm::Hashed { bits }, _) if i < 1 << bits => format!("{column}#{i}"),
             (FeatureForm::Text { .. }, _) => {
+                let knots = self.spec.text_knots();
                 let counted = COUNTS.len() as u32 * knots;
                 if i < counted {
                     let knot = f64::from(i % knots) / f64::from(knots - 1);
@@ -188,6 +241,22 @@ impl Encoder {
             (FeatureForm::Sparse { .. }, _) => format!("{column}[{}]", i + 1),
             _ => format!("{column}=(missing)"),
         })
+    }
+
+    /// A value of a column in a product, in words.
+    fn name_in_pair(&self, column: usize, at: u32) -> String {
+        let (block, spec) = (&self.blocks[column], &self.spec.features[column]);
+        let knots = self.spec.pairs.as_ref().map_or(2, |p| p.knots);
+        match (&spec.kind, &block.form) {
+            (FeatureForm::Categorical { levels }, _) => match levels.get(at as usize) {
+                Some(level) => format!("{}={level}", spec.column),
+                None => format!("{}=(other)", spec.column),
+            },
+            (_, PreparedColumn::Numeric { scale }) => {
+                format!("{}@{}", spec.column, short(scale.value(f64::from(at) / f64::from(knots - 1))))
+            }
+            _ => spec.column.clone(),
+        }
     }
 
     /// Encodes a table of sensitive records with their targets: n rows in the table's order.
@@ -370,19 +439,37 @@ impl PassPlan<'_> {
 
     fn row(&self, block: &dyn Block, r: usize, row: u64, scratch: &mut Scratch) -> Result<(), DataError> {
         let encoder = self.encoder;
-        let scale = encoder.scale;
+        let scales = Scales {
+            hats: &encoder.hats,
+            centred: encoder.spec.centred,
+            text_knots: encoder.spec.text_knots(),
+            pair_knots: encoder.spec.pairs.as_ref().map_or(0, |p| p.knots),
+            each: encoder.scale,
+            row_norm: encoder.spec.row_norm,
+        };
         scratch.entries.clear();
+        scratch.factors.clear();
         if encoder.has_intercept() {
-            scratch.entries.push((0, scale as f32));
+            scratch.entries.push((0, scales.each as f32));
         }
         for (b, (features, &at)) in encoder.blocks.iter().zip(&self.positions).enumerate() {
             let field = block.field(r, at);
             if let Field::Malformed(reason) = field {
                 self.bad_cells.check(DataError::BadSparseRow { row: row + 1, reason })?;
             }
-            if !features.push(field, encoder.spec.knots, scale, encoder.spec.row_norm, scratch) {
+            if !features.push(field, scales, scratch) {
                 let column = encoder.spec.features[b].column.clone();
                 self.bad_cells.check(DataError::NotANumber { column, row: row + 1 })?;
+            }
+        }
+        for pair in &encoder.pairs {
+            pair.push(&scratch.factors, encoder.pair_scale, &mut scratch.entries);
+        }
+        if encoder.spec.centred {
+            let square: f64 = scratch.entries.iter().map(|e| f64::from(e.1).powi(2)).sum();
+            let factor = encoder.spec.row_norm / square.sqrt();
+            if factor.is_finite() {
+                scratch.entries.iter_mut().for_each(|e| e.1 = (f64::from(e.1) * factor) as f32);
             }
         }
         Ok(())

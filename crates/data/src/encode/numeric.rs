@@ -39,8 +39,10 @@ impl NumericScale {
     }
 }
 
-/// Every numeric block begins with the line: `1 - u` and `u`, the hat functions of two knots.
-pub(super) const LINEAR: u32 = 2;
+/// Features of the line that every numeric block begins with: `2u - 1` around 0, or else `1 - u` and `u`, the hat functions of two knots.
+pub(super) const fn line(centred: bool) -> u32 {
+    if centred { 1 } else { 2 }
+}
 
 /// The two hat functions that are not zero at `unit`: the first one's index, and its and the next one's value.
 #[inline]

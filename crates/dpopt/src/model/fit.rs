@@ -3,20 +3,25 @@
 use super::describe::{general_assumptions, warnings};
 use super::division::Division;
 use super::error::{FitError, same_count};
+use super::forms;
 use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Report};
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
-use dpopt_data::{BadCells, DataError, Encoder, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed};
+use dpopt_data::{
+    BadCells, DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
+};
 use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_mechanism::{PrivateBounds, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Encoded;
 use dpopt_optimize::plan::{Assumption, Problem};
-use dpopt_optimize::{Candidate, METHODS, RowAccess, Run, RunError, check_options, first_from_disk, row_access};
+use dpopt_optimize::{
+    Candidate, METHODS, RowAccess, Run, RunError, check_options, expected_risk, first_from_disk, named, row_access,
+};
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Relation, Shown, Terms};
 use std::sync::Arc;
@@ -49,6 +54,8 @@ pub struct Fit {
     options: FitOptions,
     rows: u64,
     layout: Layout,
+    /// The forms of the encoder that were compared, and their expected risk: the first one is taken.
+    forms: Vec<(EncoderForm, f64)>,
     budget: Budget,
     division: Division,
     /// Numeric columns whose bounds are to be found privately, the target among them for regression.
@@ -68,6 +75,8 @@ pub struct Explanation {
     pub problem: Problem,
     /// Number of weights of the model.
     pub weights: usize,
+    /// Forms of the encoder with their expected excess risk, the one that is taken first; one alone if nothing else was possible.
+    pub forms: Vec<(EncoderForm, f64)>,
     /// All methods, the best prediction first.
     pub candidates: Vec<Candidate>,
     /// What the user should know.
@@ -170,15 +179,65 @@ impl Fit {
             options.method.embedding = Some(asked.resolve(&provisional(&layout)?)?);
         }
         let warnings = warnings(&options, &layout, rows, budget);
+        let forms = vec![(layout.form, f64::NAN)];
+        let (target, table) = (target.to_string(), table);
         let account = None;
-        Ok(Self { table, target: target.into(), options, rows, layout, budget, division, unbounded, warnings, account })
+        let mut fit =
+            Self { table, target, options, rows, layout, forms, budget, division, unbounded, warnings, account };
+        fit.choose_form()?;
+        Ok(fit)
+    }
+
+    /// Takes the form of the encoder with the least expected risk that the methods asked for can work with. Reads no row.
+    fn choose_form(&mut self) -> Result<(), FitError> {
+        if self.options.embedding.is_some() {
+            return Ok(());
+        }
+        let target = self.target_kind();
+        let (loss, models) = target.models(target.classes());
+        let budget = self.division.of_each_model(models)?;
+        let said = self.layout.clone();
+        let mut forms = Vec::new();
+        for layout in forms::possible(&said, &self.options.schema.form) {
+            let form = layout.form;
+            self.layout = layout;
+            if let Ok(problem) = self.problem(loss)
+                && let Ok(risk) = expected_risk(&problem, budget)
+            {
+                forms.push((form, risk));
+            }
+        }
+        forms.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let fits = |place: &usize| {
+            self.layout = said.with_form(forms[*place].0);
+            self.options.method.method.is_none()
+                || self.problem(loss).is_ok_and(|problem| {
+                    named(&problem, budget, &self.options.method).is_some_and(|candidate| candidate.plan.is_ok())
+                })
+        };
+        match (0..forms.len()).find(fits) {
+            Some(place) => {
+                forms.drain(..place);
+                self.forms = forms;
+            }
+            None => self.layout = said,
+        }
+        Ok(())
     }
 
     /// The problem's public facts for a target of `loss`.
     fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
-        let (features, nonzeros, row_norm) = shape(&self.layout)?;
-        let problem =
-            Problem { rows: self.rows, features, nonzeros, row_norm, loss, neighbours: self.options.neighbours() };
+        let encoder = provisional(&self.layout)?;
+        let features = encoder.dimension();
+        let problem = Problem {
+            rows: self.rows,
+            features,
+            nonzeros: encoder.max_nonzeros(),
+            row_norm: encoder.row_norm(),
+            loss,
+            neighbours: self.options.neighbours(),
+            directions: encoder.directions().map(Arc::new),
+        };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
             Some(weights) if weights <= MOST_WEIGHTS => Ok(problem),
@@ -218,7 +277,8 @@ impl Fit {
             ));
         }
         let weights = self.weights(&problem);
-        Ok(Explanation { budget: self.budget, division: self.division, problem, weights, candidates, warnings })
+        let (budget, division, forms) = (self.budget, self.division, self.forms.clone());
+        Ok(Explanation { budget, division, problem, weights, forms, candidates, warnings })
     }
 
     /// What the user should know before a run.
@@ -341,7 +401,8 @@ impl Fit {
                 self.options.schema.set_bounds(column, *lower, *upper)?;
             }
         }
-        self.layout = self.options.schema.resolve(self.table.columns(), Some(&self.target))?;
+        let form = self.layout.form;
+        self.layout = self.options.schema.resolve(self.table.columns(), Some(&self.target))?.with_form(form);
         let encoder = Encoder::new(&self.layout)?;
         let planned = match early {
             Some(planned) => planned,
@@ -411,6 +472,11 @@ impl Fit {
             notes.push(format!(
                 "Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."
             ));
+        }
+        if self.layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }))
+            || !self.layout.pairs.is_empty()
+        {
+            notes.push(format!("The encoder, chosen from public facts: {}.", self.layout.form));
         }
         if !self.layout.undeclared.is_empty() {
             notes.push(format!(
@@ -488,12 +554,6 @@ struct Charged {
     scheme: Scheme,
     planning: Duration,
     session: Session,
-}
-
-/// Features, non-zeros and row norm of a layout.
-fn shape(layout: &Layout) -> Result<(usize, usize, f64), FitError> {
-    let encoder = provisional(layout)?;
-    Ok((encoder.dimension(), encoder.max_nonzeros(), encoder.row_norm()))
 }
 
 /// Which feature is the intercept.

@@ -5,6 +5,7 @@ mod division;
 mod embedding;
 mod error;
 mod fit;
+mod forms;
 mod linear;
 mod matrix;
 pub mod metrics;

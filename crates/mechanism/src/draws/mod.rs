@@ -1,6 +1,7 @@
 //! Draws from a law that depends on the records, and minimisers with noise.
 
 pub(crate) mod gibbs;
+pub(crate) mod gibbs_chain;
 pub(crate) mod minimiser;
 pub(crate) mod newton_step;
 pub(crate) mod objective_draw;

@@ -3,12 +3,14 @@
 
 mod below_counts;
 mod bounding;
+mod directions;
 pub mod rows;
 mod scaled;
 mod spill;
 
 pub use below_counts::{BelowCounts, quantile_grid};
 pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
+pub use directions::{Direction, Directions};
 pub use rows::{Examples, Row, Rows, keep_largest};
 pub use scaled::ScaledRecords;
 pub use spill::{Collector, Encoded, ReadError, Record, RecordBuffer, RecordSet, Records, SpilledExamples};

@@ -194,6 +194,7 @@ mod tests {
     fn problem(rows: u64, features: usize, row_norm: f64) -> Problem {
         let loss = Loss::Absolute;
         Problem {
+            directions: None,
             rows,
             features,
             nonzeros: features,

@@ -61,6 +61,7 @@ fn table(n: usize, d: usize, seed: u64) -> Examples {
 
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
+        directions: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: examples.rows.columns(),
@@ -360,6 +361,7 @@ fn a_projected_descent_moves_in_its_subspace_only() {
 fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
     // 5 million rows: hardly any noise; a prediction from the noise alone would promise the moon
     let problem = Problem {
+        directions: None,
         rows: 5_000_000,
         features: 1000,
         nonzeros: 1000,

@@ -184,6 +184,27 @@ pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
     }
 }
 
+/// The same for a problem whose rows' directions are known: where bias and the noise of gradients clipped to `clip_norm` balance.
+pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 {
+    match &problem.directions {
+        None => tolerable_noise(problem.loss),
+        Some(_) => {
+            let model = RiskModel::of(problem).clipped(clip_norm, problem.lipschitz());
+            model.tolerable_noise(clip_norm / mu, problem.row_norm)
+        }
+    }
+}
+
+/// The excess risk to expect, whatever the method: what encoders are compared by. Of the same records and loss only.
+///
+/// # Errors
+/// If the budget has no Gaussian noise.
+pub fn expected_risk(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
+    let clip_norm = default_clip_norm(problem);
+    let model = RiskModel::of(problem).clipped(clip_norm, problem.lipschitz());
+    Ok(model.balanced(clip_norm / gaussian_mu(problem, budget)?, problem.row_norm))
+}
+
 /// Default clip norm: half of what the loss's slope bound allows; half the target range for squared loss.
 pub(crate) fn default_clip_norm(problem: &Problem) -> f64 {
     0.5 * problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0)
@@ -214,7 +235,7 @@ impl DescentOptions {
         let n = problem.rows as f64;
         let mu = gaussian_mu(problem, budget)?;
         // κ is in units of a score; weights of rows of norm R are 1/R times that
-        let time = tolerable_noise(problem.loss) / problem.row_norm * mu * n / clip_norm;
+        let time = balanced_noise(problem, clip_norm, mu) / problem.row_norm * mu * n / clip_norm;
         let largest = asked_or_stable_rate(self.learning_rate, problem)?;
         let schedule = self.rate_schedule;
         // a falling rate takes longer for the same learning time

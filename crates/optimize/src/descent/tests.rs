@@ -27,6 +27,7 @@ fn sparse_table(n: usize, d: u32, classes: u32) -> Examples {
 
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
+        directions: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: 3,
@@ -150,6 +151,7 @@ fn a_lazy_run_with_less_noise_than_its_event_says_is_refused() {
 fn plans_say_when_noise_is_drawn_and_why() {
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let base = Problem {
+        directions: None,
         rows: 50_000,
         features: 1 << 20,
         nonzeros: 40,
@@ -214,6 +216,7 @@ fn rates_fall_in_eight_stages() {
 fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     // few rows: the rate is set by the learning time, not by stability
     let base = Problem {
+        directions: None,
         rows: 5000,
         features: 100,
         nonzeros: 40,

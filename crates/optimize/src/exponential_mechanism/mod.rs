@@ -19,12 +19,12 @@ use super::{Algorithm, Run, RunError, RunResult, Solution};
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
 use crate::options::{Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
-use dpopt_mechanism::{GibbsDraw, Mechanism, Released};
+use dpopt_mechanism::{GibbsDraw, GibbsFacts, Mechanism, Released};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Records;
 use dpopt_privacy::{Budget, Relation};
-use parameters::{Shares, shares};
-use schedule::Facts;
+use parameters::shares;
+use schedule::gradients;
 use serde::Serialize;
 
 static DRAWS: Setting<u64> =
@@ -59,6 +59,9 @@ pub struct GibbsSchedule {
     pub draw_mu: f64,
     /// The chain of one draw.
     pub chain: ChainSchedule,
+    /// One draw, its chain proved by the kernel.
+    #[serde(skip)]
+    pub mechanism: GibbsDraw,
 }
 
 /// Plans of more evaluations of a record's loss are not made unless λ is given: about half a minute on one core.
@@ -66,17 +69,17 @@ pub const MAX_EVALUATIONS: f64 = 1e9;
 
 impl ExponentialMechanism {
     /// The loss of the potential: convex with a bounded slope; corners are allowed.
-    fn loss(&self, problem: &Problem) -> Result<(Loss, f64), NotApplicable> {
+    fn loss(&self, problem: &Problem) -> Result<Loss, NotApplicable> {
         check_shape(problem.loss, self.shift, self.clip_norm)?;
         let loss = match problem.loss {
             Loss::Absolute | Loss::Hinge => problem.loss,
             other => smooth_loss(other, self.shift, self.clip_norm)?,
         };
         let facts = loss.facts();
-        match facts.lipschitz {
-            Some(slope) if facts.convex => Ok((loss, slope)),
-            _ => Err(NotApplicable::Problem("the exponential mechanism needs a convex loss with bounded slope".into())),
+        if facts.convex && facts.lipschitz.is_some() {
+            return Ok(loss);
         }
+        Err(NotApplicable::Problem("the exponential mechanism needs a convex loss with bounded slope".into()))
     }
 }
 
@@ -110,41 +113,48 @@ impl Algorithm for ExponentialMechanism {
                 "the number of draws is {draws}; give a number from 1 to 10000"
             )));
         }
-        let (loss, slope) = self.loss(problem)?;
+        let loss = self.loss(problem)?;
         let all = shares(budget);
-        let one = Shares {
+        let facts = GibbsFacts {
+            objective: problem.objective().with_loss(loss),
+            rows: problem.rows,
+            nonzeros: problem.nonzeros,
+            target_bound: TARGET_BOUND,
+            relation: problem.relation(),
             mu: all.mu / (draws as f64).sqrt() * (1.0 - 1e-14),
             total_variation: all.total_variation / draws as f64 * (1.0 - 1e-14),
+            constant_time: self.constant_time,
         };
-        let facts = Facts { problem, loss, slope, shares: one, constant_time: self.constant_time };
         let risk = RiskModel::of(problem);
         let predicted = |lambda: f64| {
             let scale = lambda * (all.mu / facts.difference_lipschitz()).powi(2);
             risk.gibbs(lambda, scale * RiskModel::pull(loss).powi(2))
         };
-        let chain = match self.regularization {
-            Some(lambda) => facts.chain(positive("the regularization", lambda)?),
+        let draw = match self.regularization {
+            Some(lambda) => facts.draw(positive("the regularization", lambda)?),
             // around where the noise of a score is 1 in a direction without curvature, by factors of √2
             None => {
                 let base = facts.difference_lipschitz() * problem.row_norm / all.mu;
-                let affordable = |chain: &ChainSchedule| draws as f64 * facts.gradients(chain) <= MAX_EVALUATIONS;
+                let affordable = |draw: &GibbsDraw| draws as f64 * gradients(draw) <= MAX_EVALUATIONS;
+                let risk_of = |draw: &GibbsDraw| predicted(draw.chain().regularization);
                 (-40..=40)
-                    .filter_map(|k| facts.chain(base * 2f64.powf(0.5 * f64::from(k))).filter(affordable))
-                    .min_by(|a, b| predicted(a.regularization).total_cmp(&predicted(b.regularization)))
+                    .filter_map(|k| facts.draw(base * 2f64.powf(0.5 * f64::from(k))).filter(affordable))
+                    .min_by(|a, b| risk_of(a).total_cmp(&risk_of(b)))
             }
         };
-        let Some(chain) = chain else {
+        let Some(mechanism) = draw else {
             return Err(NotApplicable::Problem(
                 "no certified chain of affordable length for so many rows and features; raise the regularization, or \
                  choose another method"
                     .into(),
             ));
         };
+        let chain = ChainSchedule::of(&mechanism);
         let (scale, lambda, rounds, gradients) =
-            (chain.inverse_temperature, chain.regularization, chain.rounds, facts.gradients(&chain));
+            (chain.inverse_temperature, chain.regularization, chain.rounds, gradients(&mechanism));
         let drawn = chain.total_variation * draws as f64;
-        let schedule = GibbsSchedule { loss, draws, draw_mu: one.mu, chain };
-        let event = schedule.mechanism(problem).event().self_composed(draws).approximate(drawn);
+        let event = mechanism.event().self_composed(draws).approximate(drawn);
+        let schedule = GibbsSchedule { loss, draws, draw_mu: facts.mu, chain, mechanism };
         let certificate = certify(&event, problem, budget)?;
         let mut warnings = vec![
             "running time depends on the records (how many proposals are refused) and is not part of the guarantee; \
@@ -179,13 +189,12 @@ impl Algorithm for ExponentialMechanism {
     }
 
     fn run<R: Records + 'static>(&self, plan: &Plan<GibbsSchedule>, run: Run<'_, R>) -> RunResult {
-        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
+        let Run { examples, curator, progress, .. } = run.in_memory(Self::NAME)?;
         let schedule = &plan.schedule;
-        let mechanism = schedule.mechanism(problem);
         progress.start(Self::NAME, schedule.draws);
         let mut mean: Option<Released<Vec<f64>>> = None;
         for draw in 0..schedule.draws {
-            let released = curator.release(&mechanism, examples)?;
+            let released = curator.release(&schedule.mechanism, examples)?;
             progress.tick();
             mean = Some(match mean {
                 None => released,
@@ -200,27 +209,5 @@ impl Algorithm for ExponentialMechanism {
         progress.finish();
         // at least one draw is planned
         mean.map(|mean| mean.map(Solution::from)).ok_or(RunError::Numerical("no draw was planned"))
-    }
-}
-
-impl GibbsSchedule {
-    /// The mechanism of one draw.
-    pub fn mechanism(&self, problem: &Problem) -> GibbsDraw {
-        GibbsDraw {
-            objective: problem.objective().with_loss(self.loss),
-            rows: problem.rows,
-            target_bound: TARGET_BOUND,
-            regularization: self.chain.regularization,
-            scale: self.chain.inverse_temperature,
-            start: self.chain.start,
-            centre: vec![0.0; problem.weights()],
-            steps: self.chain.rounds,
-            step_std: self.chain.step_std,
-            domain: self.chain.domain.clone(),
-            oracle: self.chain.oracle.clone(),
-            grid: 2f64.powi(self.chain.grid_exponent),
-            distance: self.chain.total_variation,
-            relation: problem.relation(),
-        }
     }
 }

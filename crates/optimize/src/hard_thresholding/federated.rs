@@ -114,6 +114,7 @@ impl Federated {
         };
         let total: u64 = problem.records.iter().sum();
         let whole = Problem {
+            directions: None,
             rows: total,
             features: problem.features,
             nonzeros: problem.features,

@@ -381,6 +381,7 @@ mod tests {
 
     fn problem() -> Problem {
         Problem {
+            directions: None,
             rows: 3000,
             features: 20,
             nonzeros: 4,

@@ -45,6 +45,7 @@ struct Stopped {
 
 fn problem(records: u64, features: usize, nonzeros: usize, loss: Loss) -> Problem {
     Problem {
+        directions: None,
         rows: records,
         features,
         nonzeros,

@@ -56,6 +56,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
     let cut = order.len() * 4 / 5;
     let (train, test) = (all.select(&order[..cut]), all.select(&order[cut..]));
     let problem = Problem {
+        directions: None,
         rows: train.rows.len() as u64,
         features: encoder.dimension(),
         nonzeros: encoder.max_nonzeros(),

@@ -95,6 +95,7 @@ fn ours(data: &DataSet, fold: &Fold, method: &str, epsilon: f64, seed: u64) -> R
 /// A method of the library with some options.
 fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, seed: u64) -> Result<Score, Failure> {
     let problem = Problem {
+        directions: None,
         rows: fold.train.targets.len() as u64,
         features: fold.train.rows.columns(),
         nonzeros: data.nonzeros,

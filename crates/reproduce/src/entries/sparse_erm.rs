@@ -61,6 +61,7 @@ struct Learned {
 fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let examples = one_hot(setting.records, setting.dimension, setting.sparsity, RADIUS, 4, trial.shared_seed);
     let problem = Problem {
+        directions: None,
         rows: setting.records as u64,
         features: setting.dimension,
         nonzeros: setting.sparsity,

@@ -44,6 +44,7 @@ fn excess<K: AdaptiveKind>(setting: &Setting, trial: Trial) -> Result<f64, Failu
     let sigma = spreads(setting);
     let length = sigma.iter().map(|s| s * s).sum::<f64>().sqrt();
     let problem = Problem {
+        directions: None,
         rows: setting.rows as u64,
         features: setting.features,
         nonzeros: setting.features,

@@ -140,6 +140,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
         }
     };
     let problem = Problem {
+        directions: None,
         rows: setting.rows as u64,
         features: setting.features,
         nonzeros: setting.features,

@@ -56,6 +56,7 @@ fn spreads(examples: &Examples) -> Vec<f64> {
 fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Failure> {
     let fold = set.fold(trial.repeat as usize % FOLDS, FOLDS);
     let problem = Problem {
+        directions: None,
         rows: fold.train.rows.len() as u64,
         features: fold.train.rows.columns(),
         nonzeros: set.nonzeros,

@@ -37,6 +37,7 @@ fn squared_error(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
         examples.targets.push((signal + 0.1 * normal[d]) as f32);
     }
     let problem = Problem {
+        directions: None,
         rows: setting.rows as u64,
         features: d,
         nonzeros: d,
@@ -71,6 +72,7 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
     examples.rows.push_clipped(&mut [], 1.0);
     examples.targets.push(0.0);
     let problem = Problem {
+        directions: None,
         rows: 1,
         features,
         nonzeros: 1,

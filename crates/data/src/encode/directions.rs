@@ -1,0 +1,175 @@
+//! What can be expected of an encoder's rows, were columns independent, numbers in the lower middle of their ranges and levels equally frequent.
+//!
+//! Written with functions of the columns instead of weights: a function of a column that is learnt along the wave `cos kπF`, F the column's
+//! distribution, has the second moment ‖E e·√2 cos kπF‖², where e is the column's block; a product of two columns has the products of theirs, and takes part
+//! in what either column does alone.
+
+use super::Encoder;
+use super::block::MOST_CENTRED;
+use super::form::FeatureForm;
+use super::numeric::{self, hats};
+use dpopt_objective::records::Directions;
+use std::collections::BTreeMap;
+
+/// Waves of a numeric column, and of a number in a product.
+const WAVES: usize = 32;
+const WAVES_OF_A_PAIR: usize = 8;
+/// Points at which waves are looked at.
+const POINTS: usize = 256;
+/// Share of the variance of good scores that no column has alone.
+const TOGETHER: f64 = 0.2;
+/// Share of that variance that the rows' constant has.
+const CONSTANT: f64 = 0.1;
+/// A wave of twice the frequency has this power of a half of the variance.
+const SMOOTHNESS: f64 = 2.5;
+
+/// A column's block of norm 1: its mean, and its second moments with the share of the column's variance that lies there.
+#[derive(Clone)]
+struct Parts {
+    mean: f64,
+    /// Mean of the squared norm.
+    square: f64,
+    waves: Vec<(f64, f64, f64)>,
+}
+
+/// How a number's line is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Line {
+    Ends,
+    Centred,
+}
+
+/// Where the share `rank` of a column's numbers lies below, of a range that was declared beforehand: most lie in its lower middle
+/// (Kumaraswamy's distribution: mean .37, standard deviation .17).
+fn place(rank: f64) -> f64 {
+    (1.0 - (1.0 - rank).powf(1.0 / 5.0)).sqrt()
+}
+
+impl Parts {
+    fn of_levels(levels: usize, centred: bool) -> Self {
+        let (mean, others) = (1.0 / levels as f64, (levels - 1).max(1) as f64);
+        let centred = centred && (2..=MOST_CENTRED as usize).contains(&levels);
+        let (mean, moment) = if centred { (0.0, 1.0 / others) } else { (mean, mean) };
+        Self { mean, square: 1.0, waves: vec![(others, moment, 1.0 / others)] }
+    }
+
+    /// As words and hashed values are: a few are frequent, and the frequent ones say as much as all rare ones together.
+    fn of_slots(slots: usize) -> Self {
+        let harmonic: f64 = (1..=slots).map(|j| 1.0 / j as f64).sum();
+        let share = |j: usize| 1.0 / (j as f64 * harmonic);
+        Self { mean: 0.0, square: 1.0, waves: (1..=slots).map(|j| (1.0, share(j), share(j))).collect() }
+    }
+
+    fn of_numbers(scales: &[u32], line: Option<Line>, waves: usize) -> Self {
+        let before = line.map_or(0, |line| numeric::line(line == Line::Centred) as usize);
+        let features = scales.iter().sum::<u32>() as usize + before;
+        let mut sums = vec![vec![0.0; features]; waves + 1];
+        let mut squares = 0.0;
+        for point in 0..POINTS {
+            let rank = (point as f64 + 0.5) / POINTS as f64;
+            let unit = place(rank);
+            let mut block = vec![0.0; features];
+            match line {
+                None => {}
+                Some(Line::Centred) => block[0] = 2.0 * unit - 1.0,
+                Some(Line::Ends) => (block[0], block[1]) = (1.0 - unit, unit),
+            }
+            let mut first = before;
+            for &knots in scales {
+                let (i, left, right) = hats(unit, knots);
+                block[first + i as usize] += left;
+                block[first + i as usize + 1] += right;
+                first += knots as usize;
+            }
+            let square = block.iter().map(|x| x * x).sum::<f64>();
+            let short = scales.is_empty() && line == Some(Line::Centred);
+            let norm = if short { 1.0 } else { square.sqrt() };
+            squares += square / (norm * norm) / POINTS as f64;
+            for (k, sum) in sums.iter_mut().enumerate() {
+                let wave = if k == 0 { 1.0 } else { 2f64.sqrt() * (k as f64 * std::f64::consts::PI * rank).cos() };
+                sum.iter_mut().zip(&block).for_each(|(s, x)| *s += wave * x / norm / POINTS as f64);
+            }
+        }
+        let square = |v: &Vec<f64>| v.iter().map(|x| x * x).sum::<f64>();
+        let share = |k: usize| (k as f64).powf(-SMOOTHNESS);
+        let all: f64 = (1..=waves).map(share).sum();
+        let waves = (1..=waves).map(|k| (1.0, square(&sums[k]), share(k) / all)).collect();
+        Self { mean: square(&sums[0]), square: squares, waves }
+    }
+}
+
+impl Encoder {
+    /// What can be expected of rows before one is read; `None` where some are words or vectors as they are.
+    pub fn directions(&self) -> Option<Directions> {
+        let features = &self.spec.features;
+        if features.iter().any(|f| matches!(f.kind, FeatureForm::Sparse { .. } | FeatureForm::Text { .. })) {
+            return None;
+        }
+        let centred = self.spec.centred;
+        let numbers = Parts::of_numbers(&self.hats, Some(if centred { Line::Centred } else { Line::Ends }), WAVES);
+        let single = |form: &FeatureForm| match form {
+            FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),
+            FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(512)),
+            _ => numbers.clone(),
+        };
+        let alone: Vec<Parts> = features.iter().map(|f| single(&f.kind)).collect();
+        let coarse = self.spec.pairs.as_ref().map(|p| Parts::of_numbers(&[p.knots], None, WAVES_OF_A_PAIR));
+        let together: Vec<Parts> = match &coarse {
+            None => Vec::new(),
+            Some(coarse) => features
+                .iter()
+                .zip(&alone)
+                .map(
+                    |(f, own)| if matches!(f.kind, FeatureForm::Numeric { .. }) { coarse.clone() } else { own.clone() },
+                )
+                .collect(),
+        };
+        let square = |x: f64| x * x;
+        let (each, of_pair) = (square(self.scale), square(self.pair_scale));
+        // rows of centred blocks are scaled to their norm
+        let expected = each * (1.0 + alone.iter().map(|p| p.square).sum::<f64>()) + of_pair * self.pairs.len() as f64;
+        let longer = if centred { square(self.spec.row_norm) / expected } else { 1.0 };
+        let (each, of_pair) = (each * longer, of_pair * longer);
+        let mut found = Directions::default();
+        let constant = each * (1.0 + alone.iter().map(|p| p.mean).sum::<f64>())
+            + of_pair * self.pairs.iter().map(|p| together[p.first].mean * together[p.second].mean).sum::<f64>();
+        found.push(1.0, constant, CONSTANT);
+        // what each column does alone: its block, and its part of products
+        let mut through = vec![0.0; features.len()];
+        for pair in &self.pairs {
+            through[pair.first] += of_pair * together[pair.second].mean;
+            through[pair.second] += of_pair * together[pair.first].mean;
+        }
+        let share = (1.0 - CONSTANT - TOGETHER) / features.len() as f64;
+        for (at, parts) in alone.iter().enumerate() {
+            for (k, &(count, moment, part)) in parts.waves.iter().enumerate() {
+                let more = together.get(at).and_then(|p| p.waves.get(k)).map_or(0.0, |(_, m, _)| through[at] * m);
+                found.push(count, each * moment + more, share * part);
+            }
+        }
+        // and what two do together: the same for pairs of the same kinds
+        let able = |f: &FeatureForm| f.levels_in_pairs(2).is_some();
+        let columns = features.iter().filter(|f| able(&f.kind)).count();
+        let pairs = (columns * columns.saturating_sub(1) / 2) as f64;
+        let share = TOGETHER / pairs.max(1.0);
+        let kind = |at: usize| match &features[at].kind {
+            FeatureForm::Categorical { levels } => levels.len(),
+            _ => 0,
+        };
+        let mut kinds: BTreeMap<(usize, usize), (f64, usize, usize)> = BTreeMap::new();
+        for pair in &self.pairs {
+            let (a, b) = (kind(pair.first), kind(pair.second));
+            kinds.entry((a.min(b), a.max(b))).or_insert((0.0, pair.first, pair.second)).0 += 1.0;
+        }
+        for (count, first, second) in kinds.into_values() {
+            for &(m, left, a) in &together[first].waves {
+                for &(n, right, b) in &together[second].waves {
+                    found.push(count * m * n, of_pair * left * right, share * a * b);
+                }
+            }
+        }
+        let missed = (pairs - self.pairs.len() as f64).max(0.0);
+        found.missed += missed * share;
+        Some(found)
+    }
+}

@@ -1,0 +1,50 @@
+//! Which forms of the encoder a plan compares (docs/decisions/0011).
+
+use dpopt_data::{AskedForm, EncoderForm, Layout, Pairs};
+
+/// Products of more pairs than this are made only if they are asked for: each takes a share of the norm of a row, and four of its entries.
+const MOST_PAIRS: usize = 300;
+
+const ALONE: [(u32, u32, bool); 8] = [
+    (8, 0, false),
+    (0, 0, false),
+    (4, 0, false),
+    (8, 32, false),
+    (0, 0, true),
+    (4, 0, true),
+    (8, 0, true),
+    (8, 32, true),
+];
+const TOGETHER: [(u32, f64); 4] = [(0, 0.0), (4, 0.5), (8, 0.3), (8, 0.5)];
+
+/// The columns in every form that agrees with what is said.
+pub(super) fn possible(said: &Layout, asked: &AskedForm) -> Vec<Layout> {
+    let wanted = match asked.pairs {
+        Some(Pairs::None) => Some(false),
+        Some(_) => Some(true),
+        None if said.products().len() > MOST_PAIRS => Some(false),
+        None => None,
+    };
+    let mut layouts: Vec<Layout> = Vec::new();
+    for (knots, fine_knots, centred) in ALONE {
+        for (pair_knots, pair_share) in TOGETHER {
+            let paired = pair_knots > 0;
+            if wanted.is_some_and(|wanted| wanted != paired) {
+                continue;
+            }
+            let form = match paired {
+                true => asked.or(EncoderForm { knots, fine_knots, centred, pair_knots, pair_share }),
+                false => EncoderForm {
+                    pair_knots: 0,
+                    pair_share: 0.0,
+                    ..asked.or(EncoderForm { knots, fine_knots, centred, ..said.form })
+                },
+            };
+            let layout = said.with_form(form);
+            if layout.form.check().is_ok() && layouts.iter().all(|other| other.form != layout.form) {
+                layouts.push(layout);
+            }
+        }
+    }
+    layouts
+}

@@ -1,0 +1,248 @@
+//! All numbers of a certified draw, proved from public facts: temperature, step, rounds, precision, and how far the chain's end is
+//! from its law (spec 03 §5, §7; docs/proofs/proximal-sampler.md).
+
+use super::minimiser::Minimised;
+use crate::sampler::precision::{Arithmetic, error_per_step};
+use crate::sampler::{Contraction, Convexity, Domain, MAX_STEPS};
+use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::Linear;
+use dpopt_privacy::{Relation, gibbs};
+
+/// Where a chain starts; its certificate counts the distance to the minimiser.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Start {
+    /// The solver's point, within what it promises for so many records: needs a smooth loss. The origin of coordinates moves there.
+    Minimiser,
+    /// 0: no look at the data before the first step.
+    Centre,
+}
+
+/// What a Gibbs draw is made from, all public.
+#[derive(Clone, Copy, Debug)]
+pub struct GibbsFacts {
+    /// Σφ over rows of at most its norm.
+    pub objective: Linear,
+    /// n.
+    pub rows: u64,
+    /// Largest possible number of non-zeros in a row, as whoever made the rows enforced: a part of the rounding errors.
+    pub nonzeros: usize,
+    /// Largest |target|; targets are clamped to it.
+    pub target_bound: f64,
+    /// Under which the potentials of neighbours are compared.
+    pub relation: Relation,
+    /// s of one exact draw.
+    pub mu: f64,
+    /// τ: the total variation that a draw may be from the exact law, everything included.
+    pub total_variation: f64,
+    /// The same number of evaluations whatever the data.
+    pub constant_time: bool,
+}
+
+/// A chain with its certificate.
+#[derive(Clone, Debug)]
+pub struct GibbsChain {
+    /// λ of the sum objective.
+    pub regularization: f64,
+    /// β: the draw has density ∝ e^(−β(Σφ + (λ/2)‖θ‖²)).
+    pub inverse_temperature: f64,
+    /// T.
+    pub rounds: u64,
+    /// √η.
+    pub step_std: f64,
+    /// Proved bound on the total-variation distance of the answer from the exact law, everything included.
+    pub total_variation: f64,
+    /// Upper bound on how far floating point can move the potential.
+    pub oscillation: f64,
+    /// A lower bound on the acceptance probability, for every data set.
+    pub least_acceptance: f64,
+    /// Step of the public grid of the answer, a power of two.
+    pub grid: f64,
+    /// Where the chain begins.
+    pub start: Start,
+    /// All of space within a radius of the start.
+    pub domain: Domain,
+    /// The inner step of the chain.
+    pub oracle: Convexity,
+}
+
+/// Distance of the start to the solver's point, in units of 1/√m: rounding to the grid stays below it.
+const START_ROUNDING: f64 = 1e-6;
+
+/// More proposals per round are never planned.
+const MOST_PROPOSALS: f64 = 1e12;
+
+/// Largest |φ(0; y)| over admitted targets; infinite for a loss that has no value there.
+fn value_at_zero(loss: Loss, target_bound: f64) -> f64 {
+    let zero = vec![0.0; loss.outputs()];
+    [-target_bound, 0.0, target_bound]
+        .into_iter()
+        .filter_map(|y| loss.usable_target(y, target_bound))
+        .map(|y| loss.value(&zero, y))
+        .fold(0.0, |most, value| if value.is_nan() { f64::INFINITY } else { most.max(value) })
+}
+
+impl GibbsFacts {
+    /// β for λ: s = β·G_Δ/√(βλ).
+    pub fn inverse_temperature(&self, lambda: f64) -> f64 {
+        lambda * (self.mu / self.difference_lipschitz()).powi(2) * (1.0 - 1e-14)
+    }
+
+    /// G_Δ of the sum objective; infinite for a loss that no theorem covers.
+    pub fn difference_lipschitz(&self) -> f64 {
+        gibbs::difference_lipschitz(self.objective.known().convex_lipschitz(), self.relation)
+    }
+
+    /// What the solver promises for the start.
+    pub(super) fn minimised(&self, lambda: f64) -> Minimised<'_> {
+        Minimised {
+            objective: &self.objective,
+            most_rows: self.rows,
+            regularization: lambda,
+            linear_norm: 0.0,
+            target_bound: self.target_bound,
+        }
+    }
+
+    /// Whether the proof below is about such facts.
+    fn are_covered(&self, lambda: f64) -> bool {
+        let loss = self.objective.loss().facts();
+        let positive = |x: f64| x > 0.0 && x.is_finite();
+        // the number of records, which the chain's length follows from, is not public under add-or-remove
+        self.relation != Relation::AddOrRemove
+            && self.rows > 0
+            && self.objective.weights() > 0
+            && loss.convex
+            && loss.lipschitz.is_some_and(positive)
+            && loss.smoothness.is_none_or(positive)
+            && [lambda, self.mu, self.target_bound, self.objective.row_norm()].into_iter().all(positive)
+            && self.total_variation > 0.0
+            && self.total_variation < 1.0
+    }
+
+    /// All numbers of the chain at λ; `None` if rounding or the number of rounds has no certificate within τ.
+    pub(super) fn chain(&self, lambda: f64) -> Option<GibbsChain> {
+        if !self.are_covered(lambda) {
+            return None;
+        }
+        let (loss, row_norm) = (self.objective.loss(), self.objective.row_norm());
+        let slope = loss.facts().lipschitz?;
+        let (n, d) = (self.rows as f64, self.objective.weights() as f64);
+        let tau = self.total_variation;
+        let beta = self.inverse_temperature(lambda);
+        let m = beta * lambda;
+        let pull = n * slope * row_norm; // ‖∇Σφ‖ at most
+        let lipschitz = beta * pull;
+        let at_zero = value_at_zero(loss, self.target_bound);
+        // λ‖θ*‖ = ‖∇Σφ(θ*)‖, and φ ≥ 0 gives (λ/2)‖θ*‖² ≤ Σφ(0)
+        let minimiser_norm = (pull / lambda).min((2.0 * n * at_zero / lambda).sqrt());
+        let smoothness = loss.facts().smoothness.map(|b| beta * n * b * row_norm.powi(2));
+        // a chain in constant time looks at no data before it starts; a loss with corners has no certified minimiser here
+        let from_minimiser = smoothness.is_some() && !self.constant_time;
+        let start = if from_minimiser { Start::Minimiser } else { Start::Centre };
+        let start_distance = match start {
+            Start::Minimiser => {
+                let tolerance = Some(self.minimised(lambda).accuracy().tolerance).filter(|t| t.is_finite())?;
+                1.01 * tolerance / lambda + START_ROUNDING / m.sqrt()
+            }
+            Start::Centre => minimiser_norm,
+        };
+        // ‖X − x*‖ exceeds √(d/m) + t with probability at most e^(−mt²/2)
+        let escape = 0.01 * tau;
+        let reach = |probability: f64| start_distance + (d / m).sqrt() + (-2.0 * probability.ln() / m).sqrt();
+        // In constant time proposals must fall inside with a proved probability: coupled to a stationary chain, no round
+        // (of at most MAX_STEPS) leaves twice the reach but with probability τ/1000, and the rest is room for a step.
+        let radius = match self.constant_time {
+            false => reach(escape),
+            true => 4.0 * (reach(1e-3 * tau / (2.0 * MAX_STEPS as f64)) + (d / m).sqrt()),
+        };
+        let arithmetic = Arithmetic {
+            loss,
+            rows: n,
+            nonzeros: self.nonzeros.max(1) as f64,
+            row_norm,
+            scale: beta,
+            slope,
+            value_at_zero: at_zero,
+            origin_norm: if from_minimiser { minimiser_norm + start_distance } else { 0.0 },
+            radius,
+            dimension: d,
+        };
+        // the start is rounded to the grid, and every answer must fit an f64 on it
+        let coarsest = 2f64.powi((START_ROUNDING / (m * d).sqrt()).log2().floor() as i32);
+        let grid = arithmetic.grid(tau / 32.0).min(coarsest);
+        if !(minimiser_norm + radius < grid * 2f64.powi(53)) {
+            return None;
+        }
+        let oscillation = arithmetic.oscillation(grid);
+        let slack = arithmetic.slack(grid);
+        let step_std = self.step(smoothness, lipschitz, m, d).sqrt();
+        let eta = step_std * step_std;
+        let inverse_precision = 1.0 / (m + 1.0 / eta);
+        // how far the centre of proposals is from the reference y at most
+        let drift = inverse_precision * (lipschitz + m * (2.0 * radius + minimiser_norm));
+        let (mean_gap, reference_distance, references) = match smoothness {
+            Some(b) => {
+                let near = (d * inverse_precision).sqrt();
+                let halvings = ((drift / near).ln() / (1.0 / (b * inverse_precision)).ln()).ceil().max(0.0);
+                (0.5 * b * 2.0 * d * inverse_precision, near, 2 + halvings as u32)
+            }
+            None => (2.0 * lipschitz * ((d * inverse_precision).sqrt() + drift), f64::INFINITY, 1),
+        };
+        let reach_of_sums = radius + minimiser_norm + eta * (lipschitz + m * (radius + minimiser_norm));
+        let per_step = error_per_step(reach_of_sums, step_std, grid, d, oscillation, lipschitz, mean_gap + slack);
+        let contraction =
+            Contraction { step_std, strong_convexity: m, start_distance, dimension: d as usize, oscillation };
+        let rounds = contraction.steps(0.5 * tau)?;
+        // references beyond 2V: the forward step would have to move by V
+        let strayed = (-0.5 * (radius / step_std - d.sqrt()).max(0.0).powi(2)).exp();
+        // nine tenths of the proposals fall inside the radius, by far (in constant time: proved, see the radius)
+        let least_acceptance = 0.9 * (-1.1 * (mean_gap + slack)).exp();
+        let exhaustion = 0.01 * tau;
+        let needed = ((rounds as f64 / exhaustion).ln() / -(-least_acceptance).ln_1p()).ceil();
+        if self.constant_time && !(needed <= MOST_PROPOSALS) {
+            return None;
+        }
+        let proposals = self.constant_time.then_some(needed as u64);
+        let total_variation = contraction.total_variation(rounds)
+            + 0.5 * (2.0 * oscillation).exp_m1()
+            + escape
+            + rounds as f64 * (per_step + strayed)
+            + d * 2f64.powi(-51) // borders of the answer's cells
+            + if self.constant_time { exhaustion + 1e-3 * tau } else { 0.0 };
+        if !(total_variation <= tau && slack <= 0.1) {
+            return None;
+        }
+        Some(GibbsChain {
+            regularization: lambda,
+            inverse_temperature: beta,
+            rounds,
+            step_std,
+            total_variation,
+            oscillation,
+            least_acceptance,
+            grid,
+            start,
+            domain: Domain::Whole { radius },
+            oracle: Convexity {
+                slack,
+                loss_convexity: 0.0,
+                reference_distance,
+                references,
+                proposals,
+                constant_time: self.constant_time,
+            },
+        })
+    }
+
+    /// η from public constants. Smooth: ηβ_s = c/d, at most 1/2, which keeps E b ≤ c for every data set; c = 4 has the
+    /// least work (longer steps, more proposals). With corners: ηg_0²d = 16 bounds E b by about 40, and real data, whose corners
+    /// are spread out, accept nearly always. In constant time every proposal is paid for: c = 1.
+    fn step(&self, smoothness: Option<f64>, lipschitz: f64, m: f64, d: f64) -> f64 {
+        let c = if self.constant_time { 1.0 } else { 4.0 };
+        let eta = match smoothness {
+            Some(b) => (c / d).min(0.5) / b,
+            None => 0.0625 * c * c / (lipschitz * lipschitz * d) * if self.constant_time { 1.0 } else { 16.0 },
+        };
+        eta.min(1.0 / m)
+    }
+}
