@@ -151,7 +151,7 @@ def test_regression_is_that_of_the_command_line(table, tmp_path):
     assert text_of(fitted, tmp_path) == expected
     predicted = fitted.predict(X)
     assert predicted.shape == (RECORDS,) and predicted.min() >= 17 and predicted.max() <= 90
-    rows = dpopt.TableEncoder(bounds=facts["bounds"], levels=facts["levels"]).fit_transform(X[["gain", "sex"]])
+    rows = fitted.encoder_.transform(X[["gain", "sex"]])
     np.testing.assert_allclose(np.clip(rows @ fitted.coef_ + fitted.intercept_, 17, 90), predicted, rtol=1e-9)
     loaded = dpopt.load(tmp_path / "model.json")
     assert isinstance(loaded, dpopt.LinearRegression) and (loaded.predict(X) == predicted).all()
@@ -210,7 +210,7 @@ def test_what_a_fitted_model_has(table, tmp_path):
     assert ((scores > 0) == (proba[:, 1] > 0.5)).all() and (
         fitted.predict(X) == np.array(CLASSES)[(scores > 0) * 1]
     ).all()
-    encoder = dpopt.TableEncoder(**FACTS).fit(X)
+    encoder = fitted.encoder_
     np.testing.assert_allclose(encoder.transform(X) @ fitted.coef_[0] + fitted.intercept_, scores, rtol=1e-6, atol=1e-9)
     assert encoder.get_feature_names_out().tolist() == fitted.encoded_feature_names_.tolist()
     report = fitted.report(tmp_path / "report.html")

@@ -180,6 +180,19 @@ class TableRoad:
         check_is_fitted(self)
         return _core.Table.for_model(source(X), columns_of(X, self._table.columns), self._table)
 
+    @property
+    def encoder_(self) -> Any:
+        """The encoder of a fit to a table: a fitted :class:`TableEncoder`, whose columns are those of ``coef_``."""
+        from .encoders import TableEncoder
+
+        if not self._by_columns():
+            raise AttributeError("encoder_ is there after a fit to a table with columns declared by name")
+        encoder = TableEncoder(bad_cells=self.bad_cells)  # type: ignore[attr-defined]
+        encoder._encoder = _core.ColumnEncoder.from_json(json.dumps(json.loads(self._table.to_json())["encoder"]))
+        encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
+        encoder.n_features_in_ = len(encoder.feature_names_in_)
+        return encoder
+
     # --- files --------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
