@@ -80,7 +80,7 @@ fn small_integer(text: &[u8]) -> Option<f64> {
 
 /// The cell as text; numbers are written in full (`1`, `0.5`). `None` if there is nothing to write.
 #[inline]
-pub(crate) fn field_text<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+pub fn field_text<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     scratch.clear();
     match field {
         Field::Text(text) => return Some(text),

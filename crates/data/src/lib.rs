@@ -22,7 +22,7 @@ mod target;
 mod text;
 
 pub use cell::BadCells;
-pub use cell::{bad_row, field_number, is_missing_marker};
+pub use cell::{bad_row, field_number, field_text, is_missing_marker};
 pub use encode::Encoder;
 pub use error::DataError;
 pub use error::listed;
@@ -30,7 +30,8 @@ pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
 pub use quantile_counts::quantile_counts;
 pub use reader::{
-    Format, MAX_FEATURES, RawTable, ReadOptions, files_of, open, open_all, open_bytes, raw_rows, same_table,
+    Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,
+    open_bytes, raw_rows, same_table, truth_words,
 };
 pub use schema::{
     AskedForm, Bounds, EncoderForm, EncodingOptions, FeatureKind, Kind, Layout, Pairs, Schema, TargetRule, Transform,

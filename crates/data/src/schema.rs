@@ -359,6 +359,11 @@ impl Schema {
         Ok(())
     }
 
+    /// Takes a declaration back, for instance of a target that a table of features does not have.
+    pub fn forget(&mut self, name: &str) {
+        self.columns.remove(name);
+    }
+
     /// Lays the declarations over a table.
     ///
     /// `target` is the column to learn, if any. A declared column that the table does not have is an error, and so is

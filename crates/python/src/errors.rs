@@ -1,5 +1,6 @@
 //! Rust errors as Python exceptions: the same one-line advice, never a value of a record.
 
+use crate::words::in_python;
 use pyo3::exceptions::PyValueError;
 use pyo3::{PyErr, create_exception};
 use std::fmt::Display;
@@ -14,10 +15,10 @@ create_exception!(dpopt, BudgetExceeded, PrivacyError, "The budget does not allo
 
 /// `error` as a `PrivacyError`.
 pub(crate) fn refused(error: impl Display) -> PyErr {
-    PrivacyError::new_err(error.to_string())
+    PrivacyError::new_err(in_python(&error.to_string()))
 }
 
 /// Wrong arguments: a plain `ValueError`.
 pub(crate) fn invalid(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    PyValueError::new_err(in_python(&error.to_string()))
 }

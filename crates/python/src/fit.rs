@@ -4,6 +4,7 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::rows::Rows;
 use crate::session::{Charging, session_error};
+use crate::words::in_python;
 use dpopt::loss::Loss;
 use dpopt::model::{self, FitError, MatrixFacts, Planned, Target};
 use dpopt::noise::NoiseSource;
@@ -35,10 +36,11 @@ pub(crate) fn noise(seed: Option<u64>) -> PyResult<NoiseSource> {
     }
 }
 
-fn fit_error(error: FitError) -> PyErr {
+pub(crate) fn fit_error(error: FitError) -> PyErr {
     match error {
         FitError::Session(why) => session_error(why),
         FitError::Budget(why) => invalid(why),
+        FitError::Data(why) => invalid(why),
         FitError::NotApplicable(why) => refused(none_applies(&why)),
         other => refused(other),
     }
@@ -68,25 +70,25 @@ fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
         "bound": serde_json::to_value(s.certificate.bound()).map_err(invalid)?,
         "event": serde_json::to_value(s.certificate.event()).map_err(invalid)?,
         "assumptions": s.assumptions.iter().map(Assumption::text).collect::<Vec<_>>(),
-        "warnings": s.warnings,
+        "warnings": s.warnings.iter().map(|text| in_python(text)).collect::<Vec<_>>(),
         "schedule": schedule,
     }))
 }
 
 /// A plan in the words of Python: every candidate, the chosen one or why there is none, and for how many models.
-fn described(planned: &Planned) -> PyResult<String> {
+pub(crate) fn described(planned: &Planned) -> PyResult<String> {
     let mut candidates = Vec::new();
     for candidate in &planned.candidates {
         candidates.push(match &candidate.plan {
             Ok(prepared) => summary(prepared.summary(), prepared.schedule())?,
-            Err(why) => value!({ "method": candidate.method, "not_applicable": why.to_string() }),
+            Err(why) => value!({ "method": candidate.method, "not_applicable": in_python(&why.to_string()) }),
         });
     }
     let plan = planned.plan();
     json(&value!({
         "candidates": candidates,
         "method": plan.as_ref().ok().map(|plan| plan.summary().method),
-        "refusal": plan.err().map(|why| none_applies(&why)),
+        "refusal": plan.err().map(|why| in_python(&none_applies(&why))),
         "epsilon": planned.budget.epsilon(),
         "delta": planned.budget.delta(),
         "models": planned.models,

@@ -1,6 +1,6 @@
 //! The library's ledger file for `dpopt.Ledger(path=…)`.
 
-use crate::accounting::{certify_error, event, of_records};
+use crate::accounting::{certify_error, event, json, of_records};
 use crate::errors::{BudgetExceeded, invalid, refused};
 use dpopt::privacy::ledger::{Ledger, LedgerError, Purpose};
 use dpopt::privacy::{Budget, Terms, certify};
@@ -16,7 +16,7 @@ pub(crate) struct FileLedger {
 
 fn ledger_error(error: LedgerError) -> PyErr {
     match error {
-        LedgerError::Refused { .. } => BudgetExceeded::new_err(error.to_string()),
+        LedgerError::Refused { .. } => BudgetExceeded::new_err(crate::words::in_python(&error.to_string())),
         other => refused(other),
     }
 }
@@ -37,7 +37,7 @@ impl FileLedger {
         Ok(Self { ledger: Mutex::new(Ledger::open(path).map_err(ledger_error)?) })
     }
 
-    /// Certifies the event against (ε, δ) and appends it, synced, or refuses.
+    /// Certifies the event against (ε, δ) and appends it, synced, or refuses; the proof of it, as JSON.
     fn charge(
         &self,
         py: Python<'_>,
@@ -46,13 +46,13 @@ impl FileLedger {
         epsilon: f64,
         delta: f64,
         under: &str,
-    ) -> PyResult<()> {
+    ) -> PyResult<String> {
         let (event, neighbours) = (event(event_json)?, of_records(under)?);
         let budget = Budget::new(epsilon, delta).map_err(invalid)?;
         py.detach(|| {
             let certificate = certify(&event, neighbours.within(budget)).map_err(certify_error)?;
             let mut ledger = self.ledger.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            ledger.charge(label, &certificate).map(drop).map_err(ledger_error)
+            json(&ledger.charge(label, &certificate).map_err(ledger_error)?)
         })
     }
 

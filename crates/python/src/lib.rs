@@ -15,7 +15,9 @@ mod rows;
 mod search;
 mod session;
 mod sparse_mean;
+mod table;
 mod training;
+mod words;
 
 /// The module `dpopt._core`.
 #[pyo3::pymodule]
@@ -49,6 +51,8 @@ mod _core {
     use crate::session::Session;
     #[pymodule_export]
     use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
+    #[pymodule_export]
+    use crate::table::{ColumnEncoder, Declarations, Table, TableFit, TableModel};
     #[pymodule_export]
     use crate::training::Training;
 

@@ -1,6 +1,7 @@
 //! The HTML report of a fit, from the plain data that an estimator keeps (so that it survives pickling).
 
 use crate::errors::invalid;
+use crate::words::report_in_python;
 use dpopt::mechanism::ReleaseRecord;
 use dpopt::model::Guarantee;
 use dpopt::plan::Grade;
@@ -147,5 +148,5 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         ledger: s.ledger,
         receipt: None,
     };
-    Ok(py.detach(|| report.html()))
+    Ok(py.detach(|| report_in_python(&report.html())))
 }

@@ -26,7 +26,8 @@ impl Price {
     }
 }
 
-/// A ledger of Python: a callable that charges (run, event as JSON, ε, δ, relation, unit) or raises.
+/// A ledger of Python: a callable that charges (run, event as JSON, ε, δ, relation, unit) or raises; what it returns is the proof of
+/// the charge as JSON, if there is one.
 pub(crate) struct Charging(pub Py<PyAny>);
 
 impl Charging {
@@ -45,9 +46,12 @@ impl Account for Charging {
         let event = whole.event().to_json().map_err(|e| failed(invalid(e)))?;
         let (epsilon, delta) = (whole.budget().epsilon(), whole.budget().delta());
         let Neighbours { unit, relation } = whole.neighbours();
-        Python::attach(|py| self.0.call1(py, (run, event, epsilon, delta, relation.name(), unit.to_string())))
-            .map_err(failed)?;
-        Ok(None)
+        let receipt = Python::attach(|py| {
+            let charged = self.0.call1(py, (run, event, epsilon, delta, relation.name(), unit.to_string()))?;
+            charged.extract::<Option<String>>(py)
+        });
+        let receipt = receipt.map_err(failed)?;
+        receipt.map(|text| serde_json::from_str(&text).map_err(|e| failed(invalid(e)))).transpose()
     }
 }
 

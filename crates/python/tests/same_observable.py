@@ -113,7 +113,8 @@ def of_model(model, X):
     if hasattr(model, "report"):
         seen["report"] = of_report(model.report())
     if hasattr(model, "predict"):
-        seen["predictions"] = structure(model.predict(np.where(np.isfinite(X), X, 0.0)))
+        finite = X if hasattr(X, "columns") else np.where(np.isfinite(X), X, 0.0)
+        seen["predictions"] = structure(model.predict(finite))
     return seen
 
 
@@ -230,6 +231,64 @@ def run_fit(case, record):
     return fit(lambda: kind(**given), form, task, record)
 
 
+#: What a column declared by name may hold in one cell, whatever its dtype then is: for a range, levels, a hash, text.
+CELLS = {
+    "huge": (1e308, "unknown", 10**30, "x" * 5000),
+    "huge and negative": ("-1e308", -1e308, -1e308, "\ud800"),
+    "infinite": (np.inf, np.inf, np.inf, np.inf),
+    "negative infinity, unknown class": ("no number", b"\xff\x00", [1], {"a": 1}),
+    "half a class": (" 0.5 ", " f ", True, "free money http://x.org call 0800"),
+    "valid features, no target": (0.5, "m", "a", "hi there"),
+    "no features, a target": (None, None, None, None),
+}
+
+
+def columns(record, task):
+    """The table with columns of every kind, and their declarations."""
+    import pandas as pd
+
+    X, y = table(record, task)
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {
+            "number": X[:, 0],
+            "levels": rng.choice(["f", "m"], ROWS),
+            "hash": rng.choice(list("abc"), ROWS),
+            "text": rng.choice(["hi there", "call me"], ROWS),
+        }
+    ).astype(object)
+    name = next((name for name, held in HOSTILE.items() if held is record), None)
+    frame.loc[7] = [np.nan, None, None, None]
+    for j, cell in enumerate(CELLS.get(name, ())):
+        frame.iat[7, j] = cell
+    if record is MISSING:
+        # dtypes follow from what all cells hold
+        frame = frame.infer_objects()
+    return frame, y
+
+
+NAMED = {
+    "declared": {"bounds": {"number": (-1, 1)}},
+    "labels found": {"bounds": {"number": (-1, 1)}, "classes": None, "epsilon": 30.0},
+    "range found": {"bounds": None, "numeric": ["number"], "bounds_budget": 0.5, "epsilon": 40.0},
+    "little budget": {"bounds": {"number": (-1, 1)}, "epsilon": 1e-3},
+}
+
+
+def named(kind, relation, task, options, record):
+    """A fit to columns declared by name."""
+    frame, y = columns(record, task)
+    facts = {
+        "levels": {"levels": ["f", "m"]}, "hashed": ["hash"], "text": ["text"], "encoding": {"text_bits": 4, "hash_bits": 3}, "delta": 1e-6,
+        "epsilon": 5.0, "insecure_seed": 3, "neighbors": relation, "n_rows": ROWS if relation == "add-or-remove" else None,
+    }  # fmt: skip
+    if task == "regression":
+        facts["target_bounds"] = (-1.5, 1.5)
+    else:
+        facts["classes"] = [0, 1] if task == "two classes" else [0, 1, 2]
+    return observed(lambda: of_model(kind(**{**facts, **options}).fit(frame, y), frame))
+
+
 def search(record, task):
     X, y = table(record, task)
     if task == "regression":
@@ -305,10 +364,26 @@ def encoder(name, record):
     return observed(lambda: structure(made[0]().fit_transform(made[1])))
 
 
+def table_encoder(record):
+    frame, _ = columns(record, "regression")
+    made = dpopt.TableEncoder(bounds={"number": (-1, 1)}, levels={"levels": ["f", "m"]}, hashed=["hash"], text=["text"])
+    return observed(lambda: (made.fit_transform(frame).shape, made.get_feature_names_out().tolist()))
+
+
 def cases():
     """Every (name, function from a record to what is observed)."""
     for name, case in fits():
         yield name, lambda record, case=case: run_fit(case, record)
+    for task, relation, (how, options) in itertools.product(
+        ("two classes", "three classes", "regression"), RELATIONS, NAMED.items()
+    ):
+        kinds = [dpopt.Ridge, dpopt.LinearRegression] if task == "regression" else [dpopt.LogisticRegression]
+        for kind in kinds if "classes" not in options or task != "regression" else []:
+            yield (
+                f"columns {kind.__name__} {relation} {task}, {how}",
+                lambda record, given=(kind, relation, task, options): named(*given, record),
+            )
+    yield "TableEncoder", table_encoder
     for task in ("three classes", "regression"):
         yield f"PrivateSearchCV {task}", lambda record, task=task: search(record, task)
     for name, relation in itertools.product(MECHANISMS, RELATIONS):

@@ -225,7 +225,13 @@ def example(kind):
     given = {k: v for k, v in given.items() if k in known}
     if kind is dpopt.PublicOneHot:
         given = {"categories": [0, 1]}
+    if kind is dpopt.TableEncoder:
+        given = {"bounds": {"a": (-1, 1), "b": (-1, 1)}}
     return kind(**given)
+
+
+def good_table(kind):
+    return frame(X, ["a", "b"]) if kind is dpopt.TableEncoder else X
 
 
 @pytest.mark.parametrize(("name", "kind"), CLASSES, ids=[n for n, _ in CLASSES])
@@ -246,7 +252,8 @@ def test_classes_keep_a_record_to_themselves(name, kind):
     base = example(kind).get_params(deep=False)
     for parameter in base:
         for poison in SWAPPED:
-            texts = leaks(lambda: kind(**{**base, parameter: POISONS[poison]()}).fit(X, Y), results=False)
+            table = good_table(kind)
+            texts = leaks(lambda: kind(**{**base, parameter: POISONS[poison]()}).fit(table, Y), results=False)
             if texts:
                 found[f"{name}({parameter} = {poison})"] = texts[0]
     # every method, with a record in each argument
@@ -255,13 +262,63 @@ def test_classes_keep_a_record_to_themselves(name, kind):
     ):
         if not callable(getattr(kind, method)) and not hasattr(example(kind), method):
             continue
-        fitted = example(kind).fit(X, Y)
+        fitted = example(kind).fit(good_table(kind), Y)
         if not callable(getattr(fitted, method, None)):
             continue
         more, _ = walk(getattr(fitted, method), f"{name}.{method}")
         found.update(more)
     # also what a fit keeps: a record in the data of an otherwise good table
     assert not found, found
+
+
+#: Columns declared by name, in every way.
+NAMED = [
+    {"bounds": {"a": (0, 1)}, "text": ["b"]},
+    {"bounds": {"a": (0, 1), "b": (0, 1)}},
+    {"levels": {"a": [1, 2], "b": ["x", "y"]}},
+    {"hashed": ["b"], "numeric": ["a"], "bounds_budget": 0.5},
+    {"bounds": {}},
+]
+
+
+@pytest.mark.parametrize("facts", NAMED)
+@pytest.mark.parametrize("bad_cells", ["error", "missing"])
+def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells):
+    made = lambda kind, **more: kind(
+        epsilon=5.0, delta=1e-6, method="objective-perturbation", **facts, bad_cells=bad_cells, **more
+    )
+    for poison, given in POISONS.items():
+        for y in ([0, 1], ["x", TEXT], np.array([NUMBER, 1.0])):
+            found = leaks(lambda: made(dpopt.LogisticRegression, classes=[0, 1]).fit(given(), y), results=False)
+            found += leaks(lambda: made(dpopt.LinearRegression, target_bounds=(0, 1)).fit(given(), y), results=False)
+            assert not found, (poison, found)
+    good = frame(np.tile([[0.5, 1.0], [1.0, 2.0]], (100, 1)), ["a", "b"])
+    for poison, given in POISONS.items():
+        model = made(dpopt.LogisticRegression, classes=[0, 1])
+        found = leaks(lambda: model.fit(good, given()), results=False)
+        found += leaks(lambda: model.explain(given(), y=given()), results=False)
+        if "bounds" in facts and facts["bounds"]:
+            fitted = model.fit(good, [0, 1] * 100)
+            for method in (fitted.predict, fitted.predict_proba, fitted.decision_function):
+                found += leaks(lambda: method(given()), results=False)
+            found += leaks(lambda: fitted.score(given(), given())) + leaks(lambda: fitted.score(good, given()))
+        assert not found, (poison, found)
+    # public parameters: a record in place of a declaration
+    for parameter in (
+        "bounds",
+        "levels",
+        "text",
+        "hashed",
+        "numeric",
+        "ignore",
+        "bounds_budget",
+        "encoding",
+        "bad_cells",
+    ):
+        for poison in SWAPPED:
+            given = {**facts, "classes": [0, 1], parameter: POISONS[poison]()}
+            found = leaks(lambda: dpopt.LogisticRegression(**given).fit(good, [0, 1] * 100), results=False)
+            assert not found, (parameter, poison, found)
 
 
 @pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])

@@ -22,7 +22,7 @@ use self::numeric::line;
 use self::pairs::PairBlock;
 use super::cell::{BadCells, bad_row};
 use super::error::{DataError, listed};
-use super::reader::BLOCK_BYTES;
+use super::reader::{BLOCK_BYTES, TRUTH_AS_NUMBERS, TruthWords, truth_words};
 use super::schema::{FeatureKind, Layout};
 use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec};
@@ -171,6 +171,15 @@ impl Encoder {
         let at = self.columns().position(|name| name == column)?;
         let block = &self.blocks[at];
         Some((block.offset, block.offset + block.width))
+    }
+
+    /// The words of truth values in a column, so that they are what was declared.
+    pub fn truth_words(&self, column: &str) -> TruthWords {
+        match self.spec.features.iter().find(|f| f.column == column).map(|f| &f.kind) {
+            Some(FeatureForm::Numeric { .. }) => TRUTH_AS_NUMBERS,
+            Some(FeatureForm::Categorical { levels }) => truth_words(levels),
+            _ => truth_words::<&str>(&[]),
+        }
     }
 
     /// Name of feature `index`: `(intercept)`, `age:low`, `age:high` (the line), `age@53.5` (a knot), `age=(missing)`, `sex=Male`, `sex=(other)`,

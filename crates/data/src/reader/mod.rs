@@ -1,8 +1,9 @@
-//! Tables on disk: CSV, TSV, Parquet and LIBSVM, streamed in blocks, each optionally gzipped.
+//! Tables on disk: CSV, TSV, Parquet and LIBSVM, streamed in blocks, each optionally gzipped; and columns in memory.
 //!
 //! [`open`] reads names and types only (public facts). [`TableReader::count_rows`] reads no value.
 //! [`TableReader::for_each_block`] hands out the records, a bounded block at a time.
 
+mod columns;
 mod delimited;
 mod libsvm;
 mod parquet;
@@ -15,6 +16,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub(crate) use columns::TRUTH_AS_NUMBERS;
+pub use columns::{Cells, ColumnTable, Texts, TruthWords, truth_words};
 pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
 use source::Source;

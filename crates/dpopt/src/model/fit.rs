@@ -9,7 +9,7 @@ use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Report};
-use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
+use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{
     BadCells, DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
 };
@@ -61,6 +61,8 @@ pub struct Fit {
     /// Numeric columns whose bounds are to be found privately, the target among them for regression.
     unbounded: Vec<String>,
     warnings: Vec<String>,
+    /// The caller's own, in place of a ledger file.
+    account: Option<Arc<dyn Account>>,
 }
 
 /// What would be done, from public facts only.
@@ -87,6 +89,8 @@ pub struct Fitted {
     pub model: Model,
     /// Its report.
     pub report: Report,
+    /// What was planned.
+    pub planned: Arc<Planned>,
 }
 
 impl Fit {
@@ -177,7 +181,9 @@ impl Fit {
         let warnings = warnings(&options, &layout, rows, budget);
         let forms = vec![(layout.form, f64::NAN)];
         let (target, table) = (target.to_string(), table);
-        let mut fit = Self { table, target, options, rows, layout, forms, budget, division, unbounded, warnings };
+        let account = None;
+        let mut fit =
+            Self { table, target, options, rows, layout, forms, budget, division, unbounded, warnings, account };
         fit.choose_form()?;
         Ok(fit)
     }
@@ -262,8 +268,7 @@ impl Fit {
     /// Plans every method. Reads no row. With an undeclared target the number of classes is `assumed_classes`.
     pub fn explain(&self, assumed_classes: usize) -> Result<Explanation, FitError> {
         let target = self.target_kind();
-        let assumed = if target.finds_labels() { assumed_classes } else { target.classes() };
-        let Planned { problem, candidates, .. } = self.planned(assumed)?;
+        let Planned { problem, candidates, .. } = self.planned(assumed_classes)?;
         let mut warnings = self.warnings.clone();
         if target.finds_labels() {
             warnings.push(format!(
@@ -286,8 +291,26 @@ impl Fit {
         self.options.neighbours().within(self.budget)
     }
 
+    /// Columns that nothing declares and that are taken as categories.
+    pub fn undeclared(&self) -> &[String] {
+        &self.layout.undeclared
+    }
+
+    /// Charges `account`, the caller's own, in place of a ledger file.
+    ///
+    /// # Errors
+    /// If there is a seed: predictable noise keeps no promise.
+    pub fn charging(mut self, account: Box<dyn Account>) -> Result<Self, FitError> {
+        self.account = Some(account.into());
+        self.opening()?;
+        Ok(self)
+    }
+
     fn opening(&self) -> Result<Opening, FitError> {
-        let account = LedgerFile::account(self.options.ledger.as_ref());
+        let account = match &self.account {
+            Some(account) => Some(Box::new(account.clone()) as Box<dyn Account>),
+            None => LedgerFile::account(self.options.ledger.as_ref()),
+        };
         Ok(Opening::new(self.terms(), account, self.options.insecure_seed)?)
     }
 
@@ -414,17 +437,26 @@ impl Fit {
             .map_err(FitError::Option)?;
         let report =
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
-        Ok(Fitted { model, report })
+        Ok(Fitted { model, report, planned })
     }
 
-    fn planned(&self, classes: usize) -> Result<Planned, FitError> {
+    /// Plans every method for `classes` classes (any number where the declarations settle it). Reads no row.
+    ///
+    /// # Errors
+    /// If the model would be too large, or the budget cannot be shared.
+    pub fn planned(&self, classes: usize) -> Result<Planned, FitError> {
+        let target = self.target_kind();
+        self.plan_for(if target.finds_labels() { classes } else { target.classes() })
+    }
+
+    fn plan_for(&self, classes: usize) -> Result<Planned, FitError> {
         let (loss, models) = self.target_kind().models(classes);
         Planned::new(self.problem(loss)?, models, &self.division, &self.options.method, true)
     }
 
     /// What runs with `classes` classes; refused if nothing does.
     fn plan(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
-        let planned = self.planned(classes)?;
+        let planned = self.plan_for(classes)?;
         let plan = planned.plan()?;
         if self.options.memory.is_some() && !plan.runs_from_disk() {
             return Err(RunError::InMemory { method: plan.summary().method }.into());

@@ -212,19 +212,28 @@ impl Model {
         Ok(self.predict_rows(&self.encoder.encode_features(table, bad_cells)?))
     }
 
+    /// The score of each output for an encoded row: what the loss reads.
+    fn scores_of(&self, rows: &Rows, i: usize) -> Vec<f64> {
+        let features = self.encoder.dimension();
+        let (columns, values) = rows.row(i);
+        if let Some(embedding) = &self.embedding {
+            return embedding.scores(&self.weights, features, self.loss.outputs(), columns, values);
+        }
+        self.weights
+            .chunks_exact(features)
+            .map(|w| columns.iter().zip(values).map(|(&c, &v)| w[c as usize] * f64::from(v)).sum())
+            .collect()
+    }
+
+    /// Scores of a table's rows, one per output: of two classes the second's; the target column may be absent.
+    pub fn scores(&self, table: &dyn TableReader, bad_cells: BadCells) -> Result<Vec<Vec<f64>>, DataError> {
+        let rows = self.encoder.encode_features(table, bad_cells)?;
+        Ok((0..rows.len()).into_par_iter().map(|i| self.scores_of(&rows, i)).collect())
+    }
+
     /// Predictions for encoded rows.
     pub fn predict_rows(&self, rows: &Rows) -> Predictions {
-        let features = self.encoder.dimension();
-        let scores = |i: usize| -> Vec<f64> {
-            let (columns, values) = rows.row(i);
-            if let Some(embedding) = &self.embedding {
-                return embedding.scores(&self.weights, features, self.loss.outputs(), columns, values);
-            }
-            self.weights
-                .chunks_exact(features)
-                .map(|w| columns.iter().zip(values).map(|(&c, &v)| w[c as usize] * f64::from(v)).sum())
-                .collect()
-        };
+        let scores = |i: usize| self.scores_of(rows, i);
         let spec = self.target_spec();
         match spec {
             TargetSpec::Classes { levels } => {

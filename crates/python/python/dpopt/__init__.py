@@ -20,8 +20,9 @@ from ._mean import MeanEstimator
 from ._plan import Plan, Privacy
 from ._regressors import LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
+from ._table_fit import load
 from ._warnings import PrivacyWarning
-from .encoders import HashingEncoder, PublicOneHot, PublicScaler
+from .encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder
 from .ledger import Ledger
 
 
@@ -55,12 +56,14 @@ __all__ = [
     "SGDRegressor",
     "SparseLinearRegression",
     "SparseLogisticRegression",
+    "TableEncoder",
     "TwoTowerClassifier",
     "TwoTowerRegressor",
     "__version__",
     "accounting",
     "audit",
     "encoders",
+    "load",
     "export",
     "mechanisms",
     "plot",

@@ -13,13 +13,32 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting
-from ._reading import number, shown, whole
+from ._reading import kind, number, shown, whole
 from ._repeats import warn_if_repeated
 from ._warnings import refuse_seed, warn, warn_if_searched
 from .ledger import Ledger
 
 #: At this ε and above, small samples are expected to give reasonable scores.
 GENEROUS_EPSILON = 30.0
+
+
+def shape_of(X: Any, n_features: Any, n_rows: Any) -> tuple[int, int, bool]:
+    """Rows and columns of a table, or the numbers that stand in for it; and whether the rows were counted."""
+    if X is None or isinstance(X, (int, float, np.number, np.bool_)):
+        rows = n_rows if X is None else X
+        if rows is None or n_features is None or (X is not None and n_rows is not None):
+            raise TypeError("explain takes X, of which it looks at the shape only, or n_rows and n_features")
+        return whole(rows, "n_rows"), whole(n_features, "n_features"), False
+    if n_features is not None or n_rows is not None:
+        raise TypeError(
+            "the shape comes from X; leave out n_features and n_rows (a public guess is a parameter of the estimator)"
+        )
+    shape = getattr(X, "shape", None)
+    if shape is None and isinstance(X, (list, tuple)):
+        shape = (len(X), *([len(X[0])] if len(X) and isinstance(X[0], (list, tuple, np.ndarray)) else []))
+    if not isinstance(shape, tuple) or len(shape) != 2:
+        raise ValueError(f"Expected 2D array: X is {kind(X)}; give rows × columns, or n_rows and n_features")
+    return int(shape[0]), int(shape[1]), True
 
 
 class PrivateEstimator(BaseEstimator):

@@ -13,6 +13,7 @@ from ._docs import documented
 from ._linear import PrivateLinear, Reading
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
+from ._table_fit import ClassesOfTable
 from ._warnings import warn
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 LABEL_SHARE = _core.LABEL_SHARE
 
 
-class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
+class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
     """Classes, labels and predictions of linear classifiers."""
 
     def _class_loss(self) -> Any:
@@ -88,14 +89,16 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
             classes = np.array(sorted_if_comparable(classes.tolist()))
         return self._coded(y, classes, "Classes were found privately: those that are frequent enough.")
 
-    def fit(self, X: Any, y: Any) -> PrivateLinearClassifier:
+    def fit(self, X: Any, y: Any, **said: Any) -> PrivateLinearClassifier:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
             X: rows × features: array, sparse matrix, or table.
-            y: one label per row; a label that is not among the classes makes its record contribute nothing.
+            y: one label per row; a label that is not among the classes makes its record contribute nothing. Where columns are
+                declared by name also the name of a column of X.
+            said: nothing else; a ``sample_weight`` is refused with the reason.
         """
-        self._fit(X, y)
+        self._fit(X, y, said)
         self._fitted_loss = self.plan_.chosen["loss"]
         return self
 
@@ -104,6 +107,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the records (weighted by `sample_weight`) whose class is predicted; exact, so not private for these records."""
+        if self._by_columns():
+            weights = None if sample_weight is None else target(sample_weight, "sample_weight")
+            return float(np.average(self._table_hits(X, y), weights=weights))
         truth, guess = labels(y), self.predict(X)
         same_length(guess, truth)
         weights = None if sample_weight is None else target(sample_weight, "sample_weight")
@@ -111,6 +117,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinear):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
+        if self._by_columns():
+            return self._table_scores(X)
         X = self._check_X(X)
         with np.errstate(all="ignore"):
             scores = X @ self.coef_.T + self.intercept_
@@ -134,6 +142,8 @@ class ProbabilityMixin:
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(class) per row; for a shifted logistic loss by its own link (probabilities stay calibrated)."""
+        if self._by_columns():  # type: ignore[attr-defined]
+            return self._table_probabilities(X)  # type: ignore[attr-defined]
         scores = self.decision_function(X)  # type: ignore[attr-defined]
         if scores.ndim == 1:
             p = _core.probability(json.dumps(self._fitted_loss), np.ascontiguousarray(scores, dtype=np.float64))  # type: ignore[attr-defined]
@@ -163,9 +173,12 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
     (True, True)
     """
 
+    _takes_tables = True
+
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
-        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, **options: Unpack[LinearOptions],
+        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -222,10 +235,13 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     ('noisy-sgd', 50)
     """
 
+    _takes_tables = True
+
     def __init__(
         self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        insecure_seed=None, **options: Unpack[LinearOptions],
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 

@@ -21,6 +21,13 @@ PARAMETERS = """Args:
         accountant: ``"auto"``, the tightest; a name of :func:`dpopt.accounting.compare` reports that one's (larger) ε
             in ``privacy_`` instead. The noise is the same.
         budget: a :class:`dpopt.Ledger` that is charged before any record is read.
+        bounds, levels, text, hashed, numeric, ignore: columns of a table of pandas, Polars or Arrow declared by name, with public
+            facts: ``bounds={"age": (17, 90)}`` (or ``"bounds.toml"``, the command line's file), ``levels={"sex": ["f", "m"]}``, lists
+            of names for free text, hashed categories, numbers without a public range, and columns that are not used. The table is
+            then encoded and fitted as ``dpopt fit`` does it, to the same bytes (docs/python.md).
+        bounds_budget: share of epsilon that finds the ranges of `numeric` columns privately.
+        encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
+        bad_cells: a cell of a declared table that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
         fit_intercept, intercept_scaling: whether there is a constant, and its size next to a row of norm 1.
         n_rows: public number of rows, or a public guess of it under add-or-remove.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.

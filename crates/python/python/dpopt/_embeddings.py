@@ -32,7 +32,8 @@ class EmbeddingMixin:
             "seed": whole(self.embedding_seed, "embedding_seed"),  # type: ignore[attr-defined]
         }
 
-    def _options(self, facts: Bounding) -> dict[str, Any]:
+    def _options(self, facts: Bounding | None) -> dict[str, Any]:
+        assert facts is not None  # tables with declared columns are fitted by linear models
         return {**super()._options(facts), "embedding": self._model(facts)}  # type: ignore[misc]
 
     def _tables(self, facts: Bounding, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

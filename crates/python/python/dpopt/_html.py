@@ -46,14 +46,13 @@ def ledger_table(ledger: Any) -> str:
 
 
 def plan_table(plan: Any) -> str:
-    rows = []
+    rows: list[Sequence[Any]] = []
     marked = None
-    for i, c in enumerate(plan.candidates):
+    for c in plan.candidates:
         if c.get("not_applicable"):
-            rows.append((c["method"], "", "", "", "", "", c["not_applicable"]))
             continue
         if c["method"] == plan.method and marked is None:
-            marked = i
+            marked = len(rows)
         rows.append(
             (
                 c["method"],
@@ -67,4 +66,10 @@ def plan_table(plan: Any) -> str:
         )
     caption = f"Plan for {plan.n_rows:,} rows and {plan.n_features:,} features: epsilon {plan.epsilon:g}, delta {plan.delta:.3g}, {plan.relation}"
     head = ["method", "noise multiplier", "steps", "gradients", "predicted excess risk", "certified epsilon", "grade"]
-    return table(head, rows, caption, marked)
+    folded = table(["method", "does not apply because"], plan.refused.items())
+    more = (
+        f"<details><summary>{len(plan.refused)} methods do not apply</summary>{folded}</details>"
+        if plan.refused
+        else ""
+    )
+    return table(head, rows, caption, marked) + more

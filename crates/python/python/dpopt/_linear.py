@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import PrivateEstimator
+from ._base import PrivateEstimator, shape_of
 from ._options import said
 from ._plan import Plan, Privacy, Request
-from ._reading import number, required, same_length, validated, whole
+from ._reading import number, required, same_length, shown, validated, whole
 from ._rows import Bounding, bounding
+from ._table_fit import TableRoad
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Reading:
     shift: float = 0.0
 
 
-class PrivateLinear(PrivateEstimator):
+class PrivateLinear(TableRoad, PrivateEstimator):
     """Linear models: rows are bounded, one score per output."""
 
     #: Options of methods that the estimator has; see :mod:`dpopt._options`.
@@ -49,11 +50,11 @@ class PrivateLinear(PrivateEstimator):
             n_features, self.bounds, self.row_norm, scaling, X is not None and sp.issparse(X), quiet, self.max_nonzeros
         )
 
-    def _options(self, facts: Bounding) -> dict[str, Any]:
+    def _options(self, facts: Bounding | None) -> dict[str, Any]:
         """The method and what is said of its options."""
         options = said(self)
         spreads = options.get("public_moments")
-        if spreads is not None:
+        if spreads is not None and facts is not None:
             if len(spreads) != len(facts.scale):
                 raise ValueError(
                     f"public_moments has {len(spreads)} entries for {len(facts.scale)} features; give one for each"
@@ -78,22 +79,34 @@ class PrivateLinear(PrivateEstimator):
         text = json.dumps(asked, sort_keys=True)
         return Request(rows, facts.width, facts.nonzeros, facts.row_norm, text, len(facts.scale))
 
-    def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> Plan:
+    def explain(
+        self,
+        X: Any = None,
+        n_features: int | None = None,
+        n_classes: int = 2,
+        *,
+        n_rows: int | None = None,
+        y: Any = None,
+    ) -> Plan:
         """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
 
         Args:
-            n_rows: public number of records.
-            n_features: number of columns of X.
-            n_classes: for classifiers.
+            X: the table, of which only the shape (and names and dtypes of columns that are declared by name) is looked at; or the
+                public number of records.
+            n_features: number of columns, if no table is given.
+            n_classes: for classifiers whose classes are not declared.
+            n_rows: public number of records, if no table is given.
+            y: the target, of which only the name and the dtype are looked at.
         """
+        n_classes = whole(n_classes, "n_classes")
+        if self._by_name():
+            return self._explain_table(X, y, n_classes)
         relation = self._check_common()
-        n_rows, n_features, n_classes = (
-            whole(n_rows, "n_rows"),
-            whole(n_features, "n_features"),
-            whole(n_classes, "n_classes"),
-        )
-        facts = self._facts(None, n_features, quiet=True)
-        return self._request(n_rows, facts, relation, self._known(n_classes)).plan(n_classes, compare=True)
+        rows, columns, counted = shape_of(X, n_features, n_rows)
+        if counted:
+            rows = self._public_rows(rows, relation)
+        facts = self._facts(X if sp.issparse(X) else None, columns, quiet=True)
+        return self._request(rows, facts, relation, self._known(n_classes)).plan(n_classes, compare=True)
 
     def _known(self, n_classes: int) -> int | None:
         """The number of classes, None where it is found privately."""
@@ -115,7 +128,13 @@ class PrivateLinear(PrivateEstimator):
         """The targets after classes were found by `run`, which is charged for it."""
         raise NotImplementedError
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, said: dict[str, Any] | None = None) -> None:
+        refuse_weights(said or {})
+        if self._by_name():
+            self._fit_table(X, y)
+            return
+        for of_a_table in ("_table", "_table_report", "encoded_feature_names_"):
+            self.__dict__.pop(of_a_table, None)
         relation = self._before_fit()
         y = self._targets(required(y, self))
         X = validated(self, X, reset=True)
@@ -150,9 +169,34 @@ class PrivateLinear(PrivateEstimator):
         self.coef_, self.intercept_ = coef * reading.scale, intercept * reading.scale + reading.shift
         self.coef_noise_std_ = spread[:, : coef.shape[1]] * facts.scale * reading.scale
 
+    def report(self, path: Any = None, *, source: str | None = None, target: str | None = None) -> str:
+        """The report of the fit as one HTML document: guarantee, plan, releases, coefficients. Written to `path` if given.
+
+        Args:
+            path: where to write; None only returns the text.
+            source: how the data are called in the report; a table with named columns has its own name there.
+            target: how the target is called in the report; likewise.
+        """
+        check_is_fitted(self)
+        if self._by_columns():
+            return self._report_of_table(path, source is not None or target is not None)
+        return super().report(path, source=source or "called from Python", target=target or "y")
+
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)
         return _finite(validated(self, X, reset=False), *self._range)
+
+
+def refuse_weights(said: dict[str, Any]) -> None:
+    """Whatever else a call of ``fit`` says; a weight per record is refused with the reason."""
+    for name, value in said.items():
+        if name != "sample_weight":
+            raise TypeError(f"fit() got an unexpected keyword argument {shown(name)}")
+        if value is not None:
+            raise ValueError(
+                "sample_weight multiplies what single records contribute: beyond the bound that the noise is made for, and a weight "
+                "may itself tell something about its record. Fit without it; leave records out or repeat none"
+            )
 
 
 def _finite(X: Any, lower: np.ndarray, upper: np.ndarray, centre: np.ndarray) -> Any:

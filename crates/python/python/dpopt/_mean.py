@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._base import PrivateEstimator
+from ._base import PrivateEstimator, shape_of
 from ._html import table
 from ._options import keep
 from ._plan import Plan, Privacy
-from ._reading import validated, whole
+from ._reading import validated
 from ._rows import Bounding, bounding
 
 
@@ -69,11 +69,19 @@ class MeanEstimator(PrivateEstimator):
         }  # fmt: skip
         return noise, Plan("clipped-mean", [chosen], rows, n_features, float(self.epsilon), delta, relation)
 
-    def explain(self, n_rows: int, n_features: int) -> Plan:
-        """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise."""
-        n_rows, n_features = whole(n_rows, "n_rows"), whole(n_features, "n_features")
-        relation, delta = self._check_common(), self._delta(n_rows)
-        return self._planned(n_rows, n_features, relation, delta, self._scaling(n_features, quiet=True))[1]
+    def explain(self, X: Any = None, n_features: int | None = None, *, n_rows: int | None = None) -> Plan:
+        """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise.
+
+        Args:
+            X: the table, of which only the shape is looked at; or the public number of records.
+            n_features: number of columns, if no table is given.
+            n_rows: public number of records, if no table is given.
+        """
+        relation = self._check_common()
+        rows, columns, counted = shape_of(X, n_features, n_rows)
+        rows = self._public_rows(rows, relation) if counted else rows
+        delta = self._delta(rows)
+        return self._planned(rows, columns, relation, delta, self._scaling(columns, quiet=True))[1]
 
     def fit(self, X: Any, y: Any = None) -> MeanEstimator:
         """Releases the mean of the rows of X."""

@@ -15,6 +15,12 @@ from ._reading import array, number, shown, whole
 
 T = TypeVar("T", bound=type)
 
+#: What scikit-learn's estimators have, and why these have not.
+WEIGHTS = {
+    "class_weight": "the losses here weigh every record alike, and the noise is made for that; move the threshold on predict_proba instead",
+    "sample_weight": "it multiplies what single records contribute, beyond the bound that the noise is made for",
+}
+
 #: Every option: name, help, form, range or words, and the methods that have it.
 CATALOGUE: list[dict[str, Any]] = json.loads(_core.method_options())
 _BY_NAME = {option["name"]: option for option in CATALOGUE}
@@ -89,6 +95,8 @@ def keep(estimator: Any, given: dict[str, Any]) -> None:
     for name in getattr(estimator, "_keyword_options", ()):
         setattr(estimator, name, options.pop(name, default(name)))
     for name in options:
+        if name in WEIGHTS:
+            raise TypeError(f"{type(estimator).__name__} has no parameter {name}: {WEIGHTS[name]}")
         near = difflib.get_close_matches(name, type(estimator)._get_param_names(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise TypeError(f"{type(estimator).__name__} has no parameter {shown(name)}{hint}")

@@ -44,6 +44,11 @@ class Plan:
         raise _core.PrivacyError(self.refusal or "no method applies")
 
     @property
+    def refused(self) -> dict[str, str]:
+        """Why each method that does not apply does not."""
+        return {c["method"]: c["not_applicable"] for c in self.candidates if c.get("not_applicable")}
+
+    @property
     def schedule(self) -> dict[str, Any]:
         """All hyper-parameters and noise scales of the chosen method."""
         return self.chosen["schedule"]
@@ -67,15 +72,21 @@ class Plan:
         lines = [
             f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}",
         ]
+        refused = [c for c in self.candidates if c.get("not_applicable")]
         for c in self.candidates:
-            if c.get("not_applicable"):
-                lines.append(f"  {c['method']:<24} does not apply: {c['not_applicable']}")
-            else:
+            if not c.get("not_applicable"):
                 mark = "*" if c["method"] == self.method else " "
                 lines.append(
                     f"{mark} {c['method']:<24} {c['noise_multiplier']:>8.4g} {c['steps']:>6} "
                     f"{c['predicted_excess_risk']:>9.3g} {c['epsilon']:>8.4g}"
                 )
+        if len(refused) == len(self.candidates):
+            lines += [f"  {c['method']:<24} does not apply: {c['not_applicable']}" for c in refused]
+        elif refused:
+            names = ", ".join(c["method"] for c in refused)
+            lines.append(f"  {len(refused)} of {len(self.candidates)} do not apply (plan.refused says why): {names}")
+            if self.refusal is not None:
+                lines.append(f"  {self.refusal}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

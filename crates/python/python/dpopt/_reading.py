@@ -94,7 +94,11 @@ def _cell(value: Any) -> float | None:
     return attempt(lambda: float(value))
 
 
-def _cells(values: np.ndarray, name: str) -> np.ndarray:
+#: What to do with a data frame of more than numbers.
+_BY_NAME = '; or declare the columns by name, bounds={"age": (17, 90)}, levels={"sex": [...]}, text=[...], and the table is encoded'
+
+
+def _cells(values: np.ndarray, name: str, more: str = "") -> np.ndarray:
     """An array of objects as float64."""
     whole = attempt(lambda: values.astype(np.float64))
     if whole is not None:
@@ -112,7 +116,9 @@ def _cells(values: np.ndarray, name: str) -> np.ndarray:
         place = f"row {at[0]}" + "".join(f", column {j}" for j in at[1:]) if at else "it"
         # scikit-learn's convention: TypeError for objects, ValueError for text
         error = ValueError if what == "text" else TypeError
-        raise error(f"{place} of {name} is {what}: every argument must be a number, or a string that reads as a number")
+        raise error(
+            f"{place} of {name} is {what}: every argument must be a number, or a string that reads as a number{more}"
+        )
     return out
 
 
@@ -198,7 +204,7 @@ def _plain_columns(X: Any, name: str) -> Any:
         if kinds[j] in _NUMERIC + "O" and not _is_category_of_text(column):
             found = attempt(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan))
         if found is None:
-            found = _cells(np.asarray(column, dtype=object), f"column {j} of {name}")
+            found = _cells(np.asarray(column, dtype=object), f"column {j} of {name}", _BY_NAME)
         columns.append(found)
     return type(X)(np.column_stack(columns) if columns else np.empty(X.shape), columns=X.columns, index=X.index)
 
@@ -312,7 +318,7 @@ def same_length(X: Any, y: Any) -> None:
 def target(y: Any, name: str = "y") -> np.ndarray:
     """One number per record as float64; what is missing is NaN."""
     if hasattr(y, "to_frame") and hasattr(y, "iloc"):
-        y = y.to_frame()
+        return array(y.to_frame(), name).ravel().astype(np.float64, copy=False)
     return _one_column(array(as_table(y), name), name).astype(np.float64, copy=False)
 
 

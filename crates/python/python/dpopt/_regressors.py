@@ -13,6 +13,8 @@ from ._linear import PrivateLinear, Reading
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import number, same_length, shown, target
 from ._rows import Bounding, _pair
+from ._table_fit import NumbersOfTable
+from ._tables import column, names_of
 from ._warnings import warn
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ._keywords import LinearOptions
 
 
-class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
+class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
     """Targets and predictions of linear regression."""
 
     def _loss(self) -> dict[str, Any]:
@@ -42,17 +44,22 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
             raise ValueError("target_bounds must be finite with lower < upper")
         return lower, upper
 
-    def fit(self, X: Any, y: Any) -> PrivateLinearRegressor:
+    def fit(self, X: Any, y: Any, **said: Any) -> PrivateLinearRegressor:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
             X: rows × features: array, sparse matrix, or table.
-            y: one number per row, clipped to `target_bounds`.
+            y: one number per row, clipped to `target_bounds`. Where columns are declared by name also the name of a column of X.
+            said: nothing else; a ``sample_weight`` is refused with the reason.
         """
-        self._fit(X, y)
+        self._fit(X, y, said)
+        self._flat()
+        return self
+
+    def _flat(self) -> None:
+        """Of one output, as scikit-learn's regressors have them."""
         self.coef_, self.intercept_ = self.coef_[0], np.float64(self.intercept_[0])  # type: ignore[assignment]
         self.coef_noise_std_ = self.coef_noise_std_[0]
-        return self
 
     def _targets(self, y: Any) -> np.ndarray:
         return target(y)
@@ -61,6 +68,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
         """R² of the predictions on (X, y); exact, so not private for these records."""
         from sklearn.metrics import r2_score
 
+        if self._by_columns() and isinstance(y, str) and y in names_of(X):
+            y = column(X, names_of(X).index(y))
         truth, guess = target(y), self.predict(X)
         same_length(guess, truth)
         return float(
@@ -76,7 +85,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinear):
         return Reading(scaled, 1, "regression", f"The target is clipped to [{lower:g}, {upper:g}].", half, middle)
 
     def predict(self, X: Any) -> np.ndarray:
-        """X·coef + intercept."""
+        """X·coef + intercept; of a table with named columns within the target's range."""
+        if self._by_columns():
+            return self._table_numbers(X)
         X = self._check_X(X)
         with np.errstate(all="ignore"):
             return X @ self.coef_ + self.intercept_
@@ -107,10 +118,13 @@ class LinearRegression(PrivateLinearRegressor):
     True
     """
 
+    _takes_tables = True
+
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        insecure_seed=None, **options: Unpack[LinearOptions],
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -138,14 +152,17 @@ class Ridge(PrivateLinearRegressor):
     True
     """
 
+    _takes_tables = True
+
     def __init__(
         self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        insecure_seed=None, **options: Unpack[LinearOptions],
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
-    def _options(self, facts: Bounding) -> dict[str, Any]:
+    def _options(self, facts: Bounding | None) -> dict[str, Any]:
         alpha = number(self.alpha, "alpha")
         if not (alpha > 0 and math.isfinite(alpha)):
             raise ValueError(f"alpha is {alpha}; give a positive, finite number (or use LinearRegression)")
@@ -170,10 +187,13 @@ class SGDRegressor(PrivateLinearRegressor):
     'noisy-sgd'
     """
 
+    _takes_tables = True
+
     def __init__(
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
         row_norm=None, max_nonzeros=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
-        intercept_scaling=0.5, n_rows=None, insecure_seed=None, **options: Unpack[LinearOptions],
+        intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 

@@ -20,8 +20,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from . import _core
 from ._reading import as_table, cells, check_names, hashable, listed_cells, shown, validated, whole
 from ._rows import _pair, of_each
+from ._tables import columns_of, declarations, names_of, names_told, source, without_rows
+from ._warnings import warn
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -198,4 +201,83 @@ class HashingEncoder(_CellEncoder):
         return np.array([f"hash{i}" for i in range(self.n_features)], dtype=object)
 
 
-__all__ = ["HashingEncoder", "PublicOneHot", "PublicScaler"]
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """The command line's encoder: columns of a table declared by name become rows of l2 norm at most 1.
+
+    Numbers become a line and hat functions over their public range, categories one column per level, texts hashed words. Fitting looks at
+    names (and at the dtypes of columns that nothing declares), never at a value; each row is encoded by itself.
+
+    Args:
+        bounds: public ranges, ``{"age": (17, 90)}``; or the path of a bounds file.
+        levels: public levels, ``{"sex": ["f", "m"]}``.
+        text, hashed, ignore: names of columns of free text, of hashed categories, and of those that are not used.
+        encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
+        target: name of a column that a bounds file declares and X does not have.
+        bad_cells: a cell that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
+
+    >>> import pandas
+    >>> table = pandas.DataFrame({"age": [20, None], "sex": ["f", "x"]})
+    >>> encoder = TableEncoder(bounds={"age": (18, 80)}, levels={"sex": ["f", "m"]}).fit(table)
+    >>> encoder.transform(table).shape, encoder.get_feature_names_out()[-4:].tolist()
+    ((2, 16), ['sex=f', 'sex=m', 'sex=(other)', 'sex=(missing)'])
+    """
+
+    def __init__(
+        self, bounds=None, levels=None, text=None, hashed=None, ignore=None, encoding=None, target=None, bad_cells="missing"
+    ):  # fmt: skip
+        self.bounds = bounds
+        self.levels = levels
+        self.text = text
+        self.hashed = hashed
+        self.ignore = ignore
+        self.encoding = encoding
+        self.target = target
+        self.bad_cells = bad_cells
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Holds the declarations against the names of the columns; reads no value."""
+        if not isinstance(self.bad_cells, str) or self.bad_cells not in ("missing", "error"):
+            raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')
+        names = names_of(X)
+        declared = declarations(self)
+        if self.target is not None:
+            if not isinstance(self.target, str) or self.target in names:
+                raise ValueError("target must be the name of a column that X does not have")
+            declared = declared.without(self.target)
+        self._encoder = _core.ColumnEncoder(
+            _core.Table(source(X), columns_of(without_rows(X)), declared), declared
+        )  # fmt: skip
+        known = set(declared.names())
+        undeclared = [name for name in names if name.strip() not in known]
+        if undeclared:
+            warn(
+                f"nothing declares the columns {names_told(undeclared, names, self)}: they are encoded as their dtypes say"
+            )
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        return self
+
+    def transform(self, X: Any) -> sp.csr_matrix:
+        """A CSR matrix of float32 with one column per encoded feature, the intercept first."""
+        check_is_fitted(self)
+        columns = columns_of(X, self._encoder.columns)
+        table = _core.Table.for_encoder(source(X), columns, self._encoder)
+        values, places, offsets, width = self._encoder.encode(table, self.bad_cells)
+        return sp.csr_matrix((values, places, offsets), shape=(len(offsets) - 1, width))
+
+    def output_columns(self, columns: int) -> int:
+        """Number of output columns: public, and known after fit."""
+        check_is_fitted(self)
+        return len(self._encoder.feature_names())
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """``age@53.5``, ``sex=f``, …: as in reports."""
+        check_is_fitted(self)
+        return np.array(self._encoder.feature_names(), dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.allow_nan = True
+        return tags
+
+
+__all__ = ["HashingEncoder", "PublicOneHot", "PublicScaler", "TableEncoder"]

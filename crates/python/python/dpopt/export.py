@@ -19,6 +19,11 @@ def _fitted(estimator: Any) -> None:
     if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
         raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator")
     check_is_fitted(estimator)
+    if getattr(estimator, "_table", None) is not None:
+        raise ValueError(
+            "this model reads a table with named columns, which its own file describes: estimator.save(path); for another format, fit "
+            "the rows of a TableEncoder"
+        )
 
 
 def to_sklearn(estimator: Any) -> Any:

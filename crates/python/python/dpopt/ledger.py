@@ -136,6 +136,10 @@ class Ledger:
         Raises:
             dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
         """
+        self._charged(name, event, epsilon, delta, relation)
+
+    def _charged(self, name: Any, event: Any, epsilon: Any, delta: Any, relation: str | None) -> str | None:
+        """The proof of a charge, as JSON, where the ledger is a file."""
         if relation is not None and accounting._relation(relation) != self.relation:
             raise ValueError(
                 f"the ledger is kept for {self.relation} but this charge is stated for {relation}; use the same relation"
@@ -145,8 +149,7 @@ class Ledger:
         event, epsilon, delta = accounting.as_event(event), number(epsilon, "epsilon"), number(delta, "delta")
         self._here()
         if self._file is not None:
-            self._file.charge(name, event.to_json(), epsilon, delta, self.relation)
-            return
+            return self._file.charge(name, event.to_json(), epsilon, delta, self.relation)
         accounting.certify(event, epsilon, delta, relation=self.relation)
         with self._lock:
             spent_epsilon = sum((Fraction(e.epsilon) for e in self._entries), Fraction(0))
@@ -159,12 +162,13 @@ class Ledger:
                     f"{left[1]:g} are left of the ledger; lower its epsilon, or do not run it"
                 )
             self._entries.append(Entry(name, event, epsilon, delta))
+        return None
 
-    def _charge(self, name: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> None:
+    def _charge(self, name: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
         """As :meth:`charge`, for a session of the compiled library: the event as JSON, and between which data sets."""
         if unit != "record":
             raise ValueError(f"the ledger protects a record and this charge is per {unit}; use another ledger")
-        self.charge(name, accounting.from_json(event), epsilon=epsilon, delta=delta, relation=relation)
+        return self._charged(name, accounting.from_json(event), epsilon, delta, relation)
 
     def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
         def below(exact: Fraction) -> float:

@@ -135,7 +135,9 @@ def epsilon_over_steps(
     return ax
 
 
-def coefficient_intervals(estimator: Any, *, level: float = 0.95, output: int = 0, ax: Any = None) -> Any:
+def coefficient_intervals(
+    estimator: Any, *, level: float = 0.95, output: int = 0, most: int = 40, ax: Any = None
+) -> Any:
     """Coefficients with intervals for the privacy noise only (not for the sampling of the records).
 
     The bars use ``coef_noise_std_``, an upper bound of the noise's standard deviation, by the normal quantile. Methods
@@ -144,13 +146,17 @@ def coefficient_intervals(estimator: Any, *, level: float = 0.95, output: int = 
     Args:
         estimator: a fitted linear estimator of dpopt.
         output: row of ``coef_`` for several classes.
+        most: coefficients that are shown, the largest ones; a table of text has thousands.
     """
     from scipy.stats import norm
 
     ax = _axes(ax)
     coef = np.atleast_2d(estimator.coef_)[output]
     std = np.broadcast_to(np.atleast_2d(estimator.coef_noise_std_), np.atleast_2d(estimator.coef_).shape)[output]
-    names = list(getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(len(coef))]))
+    names = getattr(estimator, "encoded_feature_names_", getattr(estimator, "feature_names_in_", None))
+    names = [f"x{j}" for j in range(len(coef))] if names is None or len(names) != len(coef) else list(names)
+    shown = np.sort(np.argsort(-np.abs(coef), kind="stable")[: max(1, whole(most, "most"))])
+    coef, std, names = coef[shown], std[shown], [names[j] for j in shown]
     at = np.arange(len(coef))[::-1]
     half = norm.ppf(0.5 + number(level, "level") / 2) * std
     if np.isfinite(half).all():

@@ -1,0 +1,376 @@
+"""Fits to tables with named columns: the command line's road (encoder, ledger, private labels and bounds, report, model file)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from ._plan import Plan, Privacy
+from ._reading import attempt, distinct, kind, labels, number, required, same_length, shown
+from ._tables import (
+    by_name,
+    cells,
+    columns_of,
+    declarations,
+    declared_in,
+    names_of,
+    names_told,
+    one_column,
+    own_name,
+    source,
+    target_name,
+    without_rows,
+)
+from ._warnings import SEEDED, warn
+
+#: What files and tables write where a value is missing.
+_MISSING = ("", "?", "NA", "N/A", "null", "NULL")
+_TO_VALUE: dict[str, Any] = {"i": int, "u": int, "f": float, "b": lambda text: {"false": False, "true": True}[text]}
+
+
+class TableRoad:
+    """Fits, predictions and model files of estimators whose columns are declared by name."""
+
+    #: Whether the estimator's loss is one that the command line fits.
+    _takes_tables = False
+    #: The compiled model of a fit to a table.
+    _table: Any = None
+
+    # --- what each kind of estimator says -----------------------------------------------------------------------
+
+    def _check_table_loss(self) -> None:
+        """Refuses a loss that the command line does not fit."""
+        raise NotImplementedError
+
+    def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
+        """Whether a number is predicted, and what is declared of it."""
+        raise NotImplementedError
+
+    def _learned(self, y: Any, weights: np.ndarray, noise: np.ndarray) -> None:
+        """Released weights as attributes."""
+        raise NotImplementedError
+
+    # --- fit ----------------------------------------------------------------------------------------------------
+
+    def _by_name(self) -> bool:
+        return by_name(self)
+
+    def _by_columns(self) -> bool:
+        return self._table is not None
+
+    def _checked_table(self) -> None:
+        name = type(self).__name__
+        if not self._takes_tables:
+            raise ValueError(
+                f"{name} fits rows of numbers, and columns declared by name are for LogisticRegression, LinearRegression, Ridge, "
+                f"SGDClassifier, SGDRegressor and sparse models; encode the table first: make_pipeline(TableEncoder(...), {name}(...))"
+            )
+        self._check_table_loss()
+        for parameter, default, why in (
+            ("max_nonzeros", None, "the encoder's own bound on non-zeros holds"),
+            ("fit_intercept", True, "the encoder has an intercept"),
+            ("intercept_scaling", 0.5, "the encoder's intercept has the size of one column"),
+            (
+                "accountant",
+                "auto",
+                "a model file holds the tightest bound; `dpopt verify` and accounting.compare give others",
+            ),
+        ):
+            given = getattr(self, parameter)
+            if isinstance(given, np.ndarray) or given != default:
+                raise ValueError(
+                    f"{parameter} is {shown(given)}, and columns are declared by name: {why}; leave it out"
+                )
+
+    def _table_fit(
+        self, X: Any, y: Any, own: str | None, rows: int | None, relation: str, charge: Any, seed: int | None
+    ) -> Any:
+        """The compiled fit: checked against everything public, nothing read."""
+        names = names_of(X)
+        regression, facts = self._target_facts(y)
+        name = target_name(self, own, names, regression)
+        declared = declarations(self, (name, facts))
+        if declared.kind(name) == ("levels" if regression else "numeric"):
+            other = "levels; use a classifier" if regression else "numbers; use a regressor"
+            raise ValueError(f"the target {shown(name)} is declared with {other}")
+        if regression and declared.kind(name) is None and self.bounds_budget is None:  # type: ignore[attr-defined]
+            raise ValueError(
+                "the target has no public range; give target_bounds=(lower, upper) with what is known about y beforehand, or "
+                "bounds_budget=0.1 (a tenth of the budget finds it privately)"
+            )
+        if self.bad_cells not in ("missing", "error"):  # type: ignore[attr-defined]
+            raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')  # type: ignore[attr-defined]
+        # a plan needs no targets
+        target = (np.full(X.shape[0], -1, dtype=np.int64), []) if y is None else cells(y)
+        table = _core.Table(source(X), [*columns_of(X), (name, target)], declared)
+        share, budget = self.bounds_budget, self.budget  # type: ignore[attr-defined]
+        request = {
+            "target": name, "regression": regression, "relation": relation, "epsilon": float(self.epsilon),  # type: ignore[attr-defined]
+            "delta": None if self.delta is None else float(self.delta),  # type: ignore[attr-defined]
+            "options": self._options(None), "rows": rows,  # type: ignore[attr-defined]
+            "bounds_budget": None if share is None else number(share, "bounds_budget"),
+            "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
+            "declared_in": declared_in(self), "ledger": None if budget is None else repr(budget),
+        }  # fmt: skip
+        return _core.TableFit(table, declared, json.dumps(request), charge, seed)
+
+    def _plan_of(self, described: tuple[str, int, int], relation: str) -> Plan:
+        plan, rows, features = json.loads(described[0]), described[1], described[2]
+        return Plan(
+            plan["method"], plan["candidates"], rows, features, plan["epsilon"], plan["delta"], relation, plan["models"],
+            plan["refusal"],
+        )  # fmt: skip
+
+    def _explain_table(self, X: Any, y: Any, classes: int) -> Plan:
+        """Plans from names, dtypes and the number of rows."""
+        relation = self._check_common()  # type: ignore[attr-defined]
+        self._checked_table()
+        if X is None or isinstance(X, (int, float, np.number)):
+            raise TypeError(
+                "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows; "
+                "where there is none (PrivateSearchCV), encode it first: TableEncoder"
+            )
+        X, y = _apart(X, y)
+        names_of(X)
+        rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
+        target = None if y is None else one_column(y)[:0]
+        fit = self._table_fit(without_rows(X), target, own_name(y), rows, relation, None, None)
+        return self._plan_of(fit.plan(classes), relation)
+
+    def _fit_table(self, X: Any, y: Any) -> None:
+        relation = self._before_fit()  # type: ignore[attr-defined]
+        self._checked_table()
+        X, y = _apart(X, required(y, self))
+        names, own, y = names_of(X), own_name(y), one_column(y)
+        same_length(X, y)
+        rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
+        # under add-or-remove what was given stands in for the number of rows, which is protected
+        said = rows if self.n_rows is not None else None  # type: ignore[attr-defined]
+        fit = self._table_fit(X, y, own, said, relation, self._charging(), self._insecure_seed())  # type: ignore[attr-defined]
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        self._warn_budget(rows, self._delta(rows))  # type: ignore[attr-defined]
+        undeclared = fit.undeclared()
+        if undeclared:
+            warn(
+                f"nothing declares the columns {names_told(undeclared, names, self)}: they are taken as categories and hashed, as "
+                "their dtypes say; declare them with bounds, levels, text or hashed, or list them in ignore"
+            )
+        model, described, releases, noise, html = fit.run()
+        self._table, self._table_report = model, html
+        self._settle(y, noise)
+        self.plan_ = self._plan_of(described, relation)
+        self.noise_std_ = self.plan_.noise_std
+        self.privacy_ = Privacy.of(model.guarantee(), releases)
+
+    def _settle(self, y: Any, noise: np.ndarray) -> None:
+        """Attributes of a model: its own, and those of its target."""
+        weights = self._table.weights()
+        if weights is None:
+            raise ValueError("this is a model of embeddings, which the command line predicts with: dpopt predict")
+        self.encoded_feature_names_ = np.array(self._table.feature_names(), dtype=object)
+        self._fitted_loss = json.loads(self._table.loss())
+        self._learned(y, weights, noise.reshape(weights.shape))
+
+    def _table_of(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return _core.Table.for_model(source(X), columns_of(X, self._table.columns), self._table)
+
+    @property
+    def encoder_(self) -> Any:
+        """The encoder of a fit to a table: a fitted :class:`TableEncoder`, whose columns are those of ``coef_``."""
+        from .encoders import TableEncoder
+
+        if not self._by_columns():
+            raise AttributeError("encoder_ is there after a fit to a table with columns declared by name")
+        encoder = TableEncoder(bad_cells=self.bad_cells)  # type: ignore[attr-defined]
+        encoder._encoder = _core.ColumnEncoder.from_json(json.dumps(json.loads(self._table.to_json())["encoder"]))
+        encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
+        encoder.n_features_in_ = len(encoder.feature_names_in_)
+        return encoder
+
+    # --- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Writes the model file of a fit to a table with named columns, whole or not at all: ``dpopt predict`` and ``dpopt verify``
+        read it, and :func:`dpopt.load`."""
+        check_is_fitted(self)
+        if not self._by_columns():
+            raise ValueError(
+                "a model file holds an encoder, which a model of a matrix does not have; fit a table with columns declared by name, "
+                "or use dpopt.export"
+            )
+        self._table.save(str(_path(path)))
+
+    def _report_of_table(self, path: Any, named: bool) -> str:
+        html = getattr(self, "_table_report", None)
+        if html is None:
+            raise ValueError("this model was loaded, and its report was written when it was fitted")
+        if named:
+            raise ValueError("the report of a table names its target itself; leave out source and target")
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+
+class ClassesOfTable(TableRoad):
+    """Labels and predictions of classifiers of tables. Classes are sorted, as scikit-learn has them; the model file keeps the order in
+    which they were declared."""
+
+    def _check_table_loss(self) -> None:
+        if self._class_loss() not in ("logistic", {"one-against-rest": {"name": "logistic", "shift": 0.0}}):  # type: ignore[attr-defined]
+            raise ValueError(
+                "columns are declared by name, and only the logistic loss is fitted there; use loss='log_loss'"
+            )
+
+    def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
+        given = self.classes  # type: ignore[attr-defined]
+        if given is None:
+            return False, {}
+        if not isinstance(given, str):
+            found = labels(given, "classes")
+        elif given != "public":
+            raise ValueError('classes must be a list of labels, "public" or None')
+        elif y is None:
+            raise ValueError('classes="public" are those that occur, and nothing is read here; give classes=[...]')
+        else:
+            found = distinct(labels(y))[0]
+        values = [v for v in found.tolist() if not (isinstance(given, str) and str(v).strip() in _MISSING)]
+        if len(values) < 2:
+            raise ValueError(
+                f"classification needs at least two classes, but there is {len(values)} class; declare all"
+            )
+        return False, {"levels": values}
+
+    def _learned(self, y: Any, weights: np.ndarray, noise: np.ndarray) -> None:
+        texts = self._table.labels
+        found = self._values(texts, y)
+        in_order = attempt(lambda: sorted(range(len(found)), key=lambda i: found[i]))
+        order = list(range(len(found))) if in_order is None else in_order
+        #: Where each of the sorted classes stands in the model file.
+        self._places = np.array(order, dtype=np.int64)
+        values = np.empty(len(found), dtype=object)
+        values[:] = [found[i] for i in order]
+        plain = attempt(lambda: np.asarray(values.tolist()))
+        same = plain is not None and plain.ndim == 1 and plain.tolist() == values.tolist()
+        self.classes_ = plain if same else values
+        if len(texts) == 2:
+            self._sign = 1.0 if order == [0, 1] else -1.0
+            self.coef_, self.coef_noise_std_ = self._sign * weights, noise
+        else:
+            self.coef_, self.coef_noise_std_ = weights[self._places], noise[self._places]
+        self.intercept_ = np.zeros(len(self.coef_))
+
+    def _values(self, texts: list[str], y: Any) -> list[Any]:
+        """The labels of the model file as they were declared, or of the type of y."""
+        given = self.classes  # type: ignore[attr-defined]
+        declared = given is not None and not isinstance(given, str)
+        if declared or (given is not None and y is not None):
+            values = labels(given, "classes").tolist() if declared else distinct(labels(y))[0].tolist()
+            by_place = dict(zip(_core.Table.codes(values, texts).tolist(), values))
+            if set(by_place) == set(range(len(texts))):
+                return [by_place[i] for i in range(len(texts))]
+        kind_of_y = "" if y is None else labels(y).dtype.kind
+        convert = _TO_VALUE.get(kind_of_y)
+        found = None if convert is None else attempt(lambda: [convert(text.lower()) for text in texts])
+        return list(texts) if found is None else found
+
+    def _table_scores(self, X: Any) -> np.ndarray:
+        scores = self._table.scores(self._table_of(X), self.bad_cells)  # type: ignore[attr-defined]
+        return self._sign * scores.ravel() if len(self.classes_) == 2 else scores[:, self._places]
+
+    def _table_probabilities(self, X: Any) -> np.ndarray:
+        return self._table.predict(self._table_of(X), self.bad_cells)[:, self._places]  # type: ignore[attr-defined]
+
+    def _table_hits(self, X: Any, y: Any) -> np.ndarray:
+        X, y = _apart(X, y)
+        place = _core.Table.codes(cells(one_column(y)), self._table.labels)
+        guess = self._places[self._table_probabilities(X).argmax(axis=1)]
+        same_length(guess, place)
+        return place == guess
+
+
+class NumbersOfTable(TableRoad):
+    """Targets and predictions of regressors of tables."""
+
+    def _check_table_loss(self) -> None:
+        if self._loss()["name"] != "squared":  # type: ignore[attr-defined]
+            raise ValueError("columns are declared by name, and only the squared loss is fitted there")
+
+    def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
+        if self.target_bounds is None:  # type: ignore[attr-defined]
+            return True, {}
+        lower, upper = self._target_range()  # type: ignore[attr-defined]
+        return True, {"lower": lower, "upper": upper}
+
+    def _learned(self, y: Any, weights: np.ndarray, noise: np.ndarray) -> None:
+        lower, upper = self._table.range
+        half = (upper - lower) / 2
+        self.coef_, self.coef_noise_std_ = weights * half, noise * half
+        self.intercept_ = np.array([(lower + upper) / 2])
+
+    def _table_numbers(self, X: Any) -> np.ndarray:
+        return self._table.predict(self._table_of(X), self.bad_cells).ravel()  # type: ignore[attr-defined]
+
+
+def _apart(X: Any, y: Any) -> tuple[Any, Any]:
+    """A table and its target; `y` may be the name of a column of the table."""
+    if not isinstance(y, str):
+        return X, y
+    names = names_of(X)
+    if y not in names:
+        raise ValueError(
+            "y is text and no column of X has that name; give one label or number per row, or a column's name"
+        )
+    at = names.index(y)
+    if hasattr(X, "iloc"):
+        return X.drop(columns=[y]), X.iloc[:, at]
+    if hasattr(X, "drop_columns"):
+        return X.drop_columns([y]), X.select([y])
+    return X.drop([y]), X[:, at]
+
+
+def _path(path: Any) -> Path:
+    found = attempt(lambda: Path(path))
+    if found is None:
+        raise TypeError(f"path is {kind(path)}; give the path of a file")
+    return found
+
+
+def load(path: Any) -> Any:
+    """The fitted estimator of a model file, of `dpopt fit` or of :meth:`LogisticRegression.save`: it predicts for tables with the
+    columns of the one it was fitted to.
+
+    >>> import dpopt, os, pandas, tempfile
+    >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
+    >>> model = dpopt.LogisticRegression(epsilon=2, delta=1e-6, bounds={"age": (18, 80)}, classes=["no", "yes"]).fit(table, "member")
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
+    >>> model.save(path)
+    >>> dpopt.load(path).predict(pandas.DataFrame({"age": [19, 70]})).tolist()
+    ['no', 'yes']
+    """
+    from ._classifiers import LogisticRegression
+    from ._regressors import LinearRegression
+
+    model = _core.TableModel.load(str(_path(path)))
+    promised = json.loads(model.guarantee())
+    facts = {"epsilon": promised["epsilon"], "delta": promised["delta"], "neighbors": promised["relation"]}
+    estimator: Any = LogisticRegression(**facts) if model.labels else LinearRegression(**facts)
+    estimator._table = model
+    weights = model.weights()
+    estimator._settle(None, np.full((0 if weights is None else weights.size,), np.nan))
+    if not model.labels:
+        estimator._flat()
+    estimator.n_features_in_ = len(model.columns)
+    estimator.feature_names_in_ = np.array(model.columns, dtype=object)
+    estimator.privacy_ = Privacy.of(model.guarantee(), "[]")
+    if promised["insecure_seed"]:
+        warn(SEEDED)
+    return estimator
+
+
+__all__ = ["ClassesOfTable", "NumbersOfTable", "TableRoad", "load"]

@@ -1,0 +1,348 @@
+"""Tables with named columns of any type (pandas, Polars, Arrow) for the compiled library, and what is declared of them by name.
+
+A declared column is what it was declared to be, whatever its dtype: dtypes are often guessed from rows. Cells mean what they mean
+on the command line: the same marks of missing values, numbers written as text are numbers in a numeric column.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._reading import attempt, kind, shown
+
+#: Parameters that declare columns by name; `bounds` does it too if it is a mapping or the path of a bounds file.
+NAMED = ("levels", "text", "hashed", "numeric", "ignore", "encoding")
+#: Kinds of columns that are lists of names, and their key in a bounds file.
+_FLAGS = {"text": "text", "hashed": "hash", "numeric": "numeric", "ignore": "ignore"}
+
+
+def by_name(declaring: Any) -> bool:
+    """Whether an estimator's parameters declare columns by name."""
+    bounds = getattr(declaring, "bounds", None)
+    if isinstance(bounds, (str, os.PathLike, Mapping)):
+        return True
+    return any(getattr(declaring, name, None) is not None for name in (*NAMED, "bounds_budget"))
+
+
+# --- declarations ---------------------------------------------------------------------------------------------------
+
+
+def _quoted(text: str) -> str:
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in text):
+        raise ValueError("a name or level is not valid Unicode; give text that UTF-8 can hold")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml(value: Any, where: str) -> str:
+    """A public fact as a bounds file writes it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, int):
+        return str(value) if -(2**63) <= value < 2**63 else repr(float(value))
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return "[" + ", ".join(_toml(v, where) for v in value) + "]"
+    raise TypeError(f"{where} holds a value that is {kind(value)}; give text, numbers or truth values")
+
+
+def _names(given: Any, parameter: str) -> list[str]:
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{parameter} is {kind(given)}; give a list of column names")
+    return list(names)
+
+
+def _mapping(given: Any, parameter: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"{parameter} is {kind(given)}; give a dict with a column name for each entry")
+    return given
+
+
+def _range(given: Any) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        return dict(_mapping(given, "an entry of bounds"))
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if not isinstance(given, (list, tuple)) or len(given) not in (2, 3):
+        raise ValueError(
+            'an entry of bounds must be (lower, upper), (lower, upper, "log") or a dict as in a bounds file'
+        )
+    return dict(zip(("lower", "upper", "transform"), given))
+
+
+def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = None) -> Any:
+    """What an estimator's parameters declare, for the compiled library; also of a `target`."""
+    bounds, path = getattr(declaring, "bounds", None), None
+    if isinstance(bounds, (str, os.PathLike)):
+        path, bounds = os.fspath(bounds), None
+    elif bounds is not None and not isinstance(bounds, Mapping):
+        raise ValueError('bounds must be by name here: {"age": (17, 90)}, or the path of a bounds file')
+    tables: dict[str, dict[str, Any]] = {}
+
+    def declare(name: str, facts: Mapping[str, Any]) -> None:
+        if tables.setdefault(name, dict(facts)) != dict(facts):
+            raise ValueError(f"column {shown(name)} is declared twice, as different kinds; keep one of the two")
+
+    for name, given in _mapping(bounds or {}, "bounds").items():
+        declare(name, _range(given))
+    for name, given in _mapping(declaring.levels or {}, "levels").items():
+        if isinstance(given, (str, bytes)) or not isinstance(given, (list, tuple, np.ndarray)):
+            raise TypeError(f"an entry of levels is {kind(given)}; give a list of levels")
+        declare(name, {"levels": list(given)})
+    for parameter, key in _FLAGS.items():
+        for name in _names(getattr(declaring, parameter, None) or [], parameter):
+            declare(name, {key: True})
+    if target is not None and target[1]:
+        declare(*target)
+    options = dict(_mapping(declaring.encoding or {}, "encoding"))
+    row_norm = getattr(declaring, "row_norm", None)
+    if row_norm is not None:
+        options["row_norm"] = row_norm
+    if options and path is not None:
+        raise ValueError("encoding and row_norm stand in the bounds file, under [dpopt]; leave them out")
+    if options:
+        tables["dpopt"] = {**tables.get("dpopt", {}), **options}
+    lines = []
+    for name, facts in tables.items():
+        lines.append(f"[{_quoted(name)}]")
+        lines += [f"{_quoted(key)} = {_toml(value, 'a declaration')}" for key, value in facts.items()]
+    return _core.Declarations(path, "\n".join(lines) + "\n")
+
+
+def declared_in(declaring: Any) -> str | None:
+    """Where the declarations come from, for the report."""
+    own = f"the parameters of {type(declaring).__name__}"
+    if isinstance(declaring.bounds, (str, os.PathLike)):
+        more = any(getattr(declaring, name, None) for name in NAMED)
+        return os.fspath(declaring.bounds) + (f" and {own}" if more else "")
+    return own
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def _module(value: Any) -> str:
+    return type(value).__module__.split(".")[0]
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
+def is_table(X: Any) -> bool:
+    """Whether `X` is a table with named columns."""
+    if _is_pandas(X):
+        return True
+    return _module(X) in ("polars", "pyarrow") and hasattr(X, "shape") and hasattr(X, "columns")
+
+
+def names_of(X: Any) -> list[str]:
+    """The names of a table's columns."""
+    if not is_table(X):
+        more = " (collect() a lazy frame first)" if type(X).__name__ == "LazyFrame" else ""
+        raise TypeError(
+            f"columns are declared by name, and X is {kind(X)}; give a table of pandas, Polars or Arrow{more}, or declare "
+            "bounds=(lower, upper) for an array"
+        )
+    names = list(X.column_names if _module(X) == "pyarrow" else X.columns)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a column's name is not text; rename the columns, X.columns = [...]")
+    return names
+
+
+def names_told(wanted: Sequence[str], names: Sequence[str], declaring: Any) -> str:
+    """Some of a table's names for a message: only where a name that was declared is among all of them, because the names of a table that
+    was read without its header are a record."""
+    if not {name.strip() for name in names} & set(declarations(declaring).names()):
+        return f"({len(wanted)} of {len(names)})"
+    more = f" and {len(wanted) - 12} more" if len(wanted) > 12 else ""
+    return ", ".join(wanted[:12]) + more
+
+
+def column(X: Any, j: int) -> Any:
+    """Column `j` of a table."""
+    if _is_pandas(X):
+        return X.iloc[:, j]
+    return X.column(j) if _module(X) == "pyarrow" else X[:, j]
+
+
+def without_rows(X: Any) -> Any:
+    """The table's columns without its rows."""
+    return X.iloc[:0] if _is_pandas(X) else X.slice(0, 0)
+
+
+def _objects(values: Any) -> list[Any]:
+    for convert in ("to_pylist", "to_list", "tolist"):
+        if hasattr(values, convert):
+            found = attempt(getattr(values, convert))
+            if isinstance(found, list):
+                return found
+    return list(values)
+
+
+def _of_array(values: np.ndarray) -> Any:
+    if values.ndim != 1:
+        raise ValueError(f"a column should be a 1d array, got an array of shape {values.shape} instead")
+    if values.dtype.kind in "mM":
+        # as in Parquet: ticks
+        return (np.ascontiguousarray(values).view(np.int64), np.isnat(values))
+    if values.dtype.kind in "fiub":
+        if values.dtype.itemsize > 8 or values.dtype == np.float16:
+            values = values.astype(np.float64)
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
+        return (values if values.flags.aligned else values.copy(), None)
+    return _objects(values)
+
+
+def _of_arrow(values: Any) -> Any:
+    # Arrow's messages may quote a cell
+    found = attempt(lambda: _of_arrow_type(values))
+    return _objects(values) if found is None else found
+
+
+def _of_arrow_type(values: Any) -> Any:
+    import pyarrow as pa
+
+    types = pa.types
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+        if isinstance(values, pa.ChunkedArray):
+            values = values.chunk(0) if values.num_chunks else pa.array([], type=values.type)
+    dtype = values.type
+    if types.is_dictionary(dtype):
+        places = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return (places, _objects(values.dictionary))
+    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    if types.is_boolean(dtype):
+        return (values.fill_null(False).to_numpy(zero_copy_only=False), missing)
+    if types.is_date(dtype) or types.is_time(dtype) or types.is_timestamp(dtype):
+        values = values.cast(pa.int32() if dtype.bit_width == 32 else pa.int64()).cast(pa.int64())
+        dtype = values.type
+    if types.is_integer(dtype) and not types.is_uint64(dtype):
+        return (values.fill_null(0).to_numpy(zero_copy_only=False), missing)
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return (values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), missing)
+    string_view = getattr(types, "is_string_view", lambda _: False)
+    if types.is_string(dtype) or types.is_large_string(dtype) or string_view(dtype):
+        values = values.cast(pa.large_string())
+        _, borders, text = values.buffers()
+        first = values.offset
+        found = np.frombuffer(borders, np.int64)[first : first + len(values) + 1] if borders else np.zeros(1, np.int64)
+        none = np.zeros(len(values), dtype=bool) if missing is None else missing
+        return (found, np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8), none)
+    return _objects(values)
+
+
+def _arrow_of(convert: Any) -> Any:
+    """What `convert` gives as Arrow, if Arrow is there and takes it."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    return attempt(lambda: convert(pa))
+
+
+def cells(values: Any) -> Any:
+    """A column in a form that the compiled library reads: arrays, or a list of objects."""
+    module = _module(values)
+    if module == "pyarrow":
+        return _of_arrow(values)
+    if module == "polars":
+        found = _arrow_of(lambda pa: values.to_arrow())
+        if found is not None:
+            return _of_arrow(found)
+        if values.dtype.is_temporal():
+            values = values.to_physical()
+        return _of_array(values.to_numpy()) if values.dtype.is_numeric() else _objects(values)
+    if hasattr(values, "iloc") and hasattr(values, "array"):
+        dtype = values.dtype
+        if isinstance(dtype, np.dtype):
+            return _of_array(values.to_numpy())
+        if str(dtype) == "category":
+            return (values.cat.codes.to_numpy().astype(np.int64), _objects(values.cat.categories))
+        if getattr(dtype, "tz", None) is not None and hasattr(values, "dt"):
+            return _of_array(values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+        found = _arrow_of(lambda pa: pa.array(values.array)) if hasattr(values.array, "__arrow_array__") else None
+        return _objects(values) if found is None else _of_arrow(found)
+    if isinstance(values, (list, tuple)):
+        return list(values)
+    found = attempt(lambda: np.asarray(values))
+    if found is None:
+        raise TypeError(f"a column is {kind(values)} and could not be read as an array")
+    return _of_array(found)
+
+
+def columns_of(X: Any, only: Iterable[str] | None = None) -> list[tuple[str, Any]]:
+    """A table's columns by name, all or those that are wanted."""
+    wanted = None if only is None else {name.strip() for name in only}
+    names = names_of(X)
+    return [(name, cells(column(X, j))) for j, name in enumerate(names) if wanted is None or name.strip() in wanted]
+
+
+def one_column(y: Any) -> Any:
+    """A target as one column."""
+    if is_table(y):
+        if y.shape[1] != 1:
+            raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
+        return column(y, 0)
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        return y.ravel()
+    if y is None or isinstance(y, (str, bytes, dict, set)) or np.isscalar(y):
+        raise ValueError(f"y should be a 1d array: it is {kind(y)}; give one label or number per row")
+    return y
+
+
+def source(X: Any) -> str:
+    """How a report calls the table."""
+    return f"a table of {_module(X)}"
+
+
+def own_name(y: Any) -> str | None:
+    """The name that a target has itself."""
+    own = names_of(y)[0] if is_table(y) and y.shape[1] == 1 else getattr(y, "name", None)
+    return own if isinstance(own, str) and own.strip() else None
+
+
+def target_name(declaring: Any, own: str | None, names: Sequence[str], regression: bool) -> str:
+    """The name of the target's column: its own; or that of the one column that a bounds file declares as a target may be, and that X
+    does not have."""
+    own = own if own not in names else None
+    if isinstance(declaring.bounds, (str, os.PathLike)):
+        declared, held = declarations(declaring), {n.strip() for n in names}
+        absent = [name for name in declared.names() if name not in held]
+        if len(absent) == 1 and declared.kind(absent[0]) == ("numeric" if regression else "levels"):
+            return absent[0]
+    name = own or "y"
+    while name in names:
+        name += "_"
+    return name
+
+
+__all__ = [
+    "NAMED",
+    "by_name",
+    "cells",
+    "columns_of",
+    "declarations",
+    "declared_in",
+    "is_table",
+    "names_of",
+    "names_told",
+    "one_column",
+    "own_name",
+    "source",
+    "target_name",
+    "without_rows",
+]

@@ -1,0 +1,576 @@
+//! Tables of Python on the road of the command line: columns → the library's encoder → fit, model file, predictions.
+
+use crate::accounting::{json, relation};
+use crate::errors::{invalid, refused};
+use crate::fit::{described, fit_error};
+use crate::session::Charging;
+use crate::words::{in_python, report_in_python};
+use dpopt::data::{BadCells, Cells, ColumnTable, Encoder, Kind, Schema, TableReader, Texts, TruthWords};
+use dpopt::model::{self, FitOptions, Model, Predictions, StageShares};
+use dpopt::optimize::MethodOptions;
+use dpopt::report::{Outcome, Report};
+use numpy::ndarray::Array2;
+use numpy::{PyArray1, PyArray2, PyReadonlyArray1, ToPyArray};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
+use serde::Deserialize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Numbers or truth values of any type.
+#[derive(FromPyObject)]
+enum Array<'py> {
+    F64(PyReadonlyArray1<'py, f64>),
+    I64(PyReadonlyArray1<'py, i64>),
+    Truth(PyReadonlyArray1<'py, bool>),
+    F32(PyReadonlyArray1<'py, f32>),
+    I32(PyReadonlyArray1<'py, i32>),
+    I16(PyReadonlyArray1<'py, i16>),
+    I8(PyReadonlyArray1<'py, i8>),
+    U64(PyReadonlyArray1<'py, u64>),
+    U32(PyReadonlyArray1<'py, u32>),
+    U16(PyReadonlyArray1<'py, u16>),
+    U8(PyReadonlyArray1<'py, u8>),
+}
+
+/// A column as Python hands it over.
+#[derive(FromPyObject)]
+enum Given<'py> {
+    /// Any objects: texts, numbers, truth values, missing ones.
+    Objects(Bound<'py, PyList>),
+    /// Arrow's texts: where each ends and the next begins, bytes, which are missing.
+    Arrow(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, bool>),
+    /// Places in a list of objects; a place outside it is a missing cell.
+    Coded(PyReadonlyArray1<'py, i64>, Bound<'py, PyList>),
+    /// Numbers, and which are missing.
+    Array(Array<'py>, Option<PyReadonlyArray1<'py, bool>>),
+}
+
+fn fill<T: Copy>(values: &mut [T], gaps: &[usize], with: T) {
+    for &row in gaps {
+        if let Some(value) = values.get_mut(row) {
+            *value = with;
+        }
+    }
+}
+
+impl Array<'_> {
+    fn cells(&self, missing: Option<&PyReadonlyArray1<'_, bool>>, words: TruthWords) -> Cells {
+        let gaps: Vec<usize> = missing.map_or_else(Vec::new, |mask| {
+            mask.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect()
+        });
+        macro_rules! numbers {
+            ($values:expr) => {{
+                let mut values: Vec<f64> = $values.as_array().iter().map(|v| *v as f64).collect();
+                fill(&mut values, &gaps, f64::NAN);
+                Cells::Numbers(values)
+            }};
+        }
+        macro_rules! integers {
+            ($values:expr) => {
+                Cells::Integers($values.as_array().iter().map(|v| i64::from(*v)).collect(), gaps)
+            };
+        }
+        match self {
+            Self::F64(values) => numbers!(values),
+            Self::F32(values) => numbers!(values),
+            // as in Parquet: numbers of 64 bits without a sign are floating-point
+            Self::U64(values) => numbers!(values),
+            Self::I64(values) => integers!(values),
+            Self::I32(values) => integers!(values),
+            Self::I16(values) => integers!(values),
+            Self::I8(values) => integers!(values),
+            Self::U32(values) => integers!(values),
+            Self::U16(values) => integers!(values),
+            Self::U8(values) => integers!(values),
+            Self::Truth(values) => {
+                let mut values: Vec<u8> = values.as_array().iter().map(|v| u8::from(*v)).collect();
+                fill(&mut values, &gaps, 2);
+                Cells::Truths(values, words)
+            }
+        }
+    }
+}
+
+/// Appends any object as the text that a file would hold.
+fn push(texts: &mut Texts, value: &Bound<'_, PyAny>, words: TruthWords) {
+    if value.is_none() {
+        return texts.push_missing();
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return match text.to_str() {
+            Ok(text) => texts.push(text.as_bytes()),
+            Err(_) => texts.push_unreadable(),
+        };
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return texts.push(words[usize::from(truth.is_true())].as_bytes());
+    }
+    if value.is_instance_of::<PyInt>() {
+        return match value.str() {
+            Ok(digits) => texts.push(digits.to_string_lossy().as_bytes()),
+            Err(_) => texts.push_unreadable(),
+        };
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return texts.push(bytes.as_bytes());
+    }
+    if !value.is_instance_of::<PyFloat>() {
+        let kind = value.get_type();
+        let name = kind.name().map(|name| name.to_string()).unwrap_or_default();
+        if matches!(name.as_str(), "NAType" | "NaTType") {
+            return texts.push_missing();
+        }
+        let numpy = kind.module().is_ok_and(|module| module.to_string_lossy() == "numpy");
+        if numpy
+            && let Ok(plain) = value.call_method0("item")
+            && !plain.get_type().is(&kind)
+        {
+            return push(texts, &plain, words);
+        }
+    }
+    match value.extract::<f64>() {
+        Ok(number) if number.is_nan() => texts.push_missing(),
+        Ok(number) => texts.push((number + 0.0).to_string().as_bytes()),
+        Err(_) => texts.push_unreadable(),
+    }
+}
+
+fn objects(list: &Bound<'_, PyList>, words: TruthWords) -> Texts {
+    let mut texts = Texts::default();
+    list.iter().for_each(|value| push(&mut texts, &value, words));
+    texts
+}
+
+impl Given<'_> {
+    fn cells(&self, words: TruthWords) -> Cells {
+        match self {
+            Self::Objects(list) => Cells::Texts(objects(list, words)),
+            Self::Arrow(borders, bytes, missing) => {
+                let (borders, bytes, missing) = (borders.as_array(), bytes.as_array(), missing.as_array());
+                let bytes = bytes.to_slice().unwrap_or_default();
+                let mut texts = Texts::default();
+                let ends = borders.iter().zip(borders.iter().skip(1)).zip(missing);
+                for ((from, to), gap) in ends {
+                    let text = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
+                    match text.and_then(|(from, to)| bytes.get(from..to)) {
+                        Some(text) if !gap => texts.push(text),
+                        _ => texts.push_missing(),
+                    }
+                }
+                Cells::Texts(texts)
+            }
+            Self::Coded(places, levels) => {
+                let place = |p: &i64| u32::try_from(*p).unwrap_or(u32::MAX);
+                Cells::Coded(places.as_array().iter().map(place).collect(), objects(levels, words))
+            }
+            Self::Array(values, missing) => values.cells(missing.as_ref(), words),
+        }
+    }
+}
+
+/// Public declarations about columns: a bounds file, and what is said besides as the text of one.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct Declarations {
+    schema: Schema,
+}
+
+#[pymethods]
+impl Declarations {
+    #[new]
+    fn new(path: Option<&str>, text: &str) -> PyResult<Self> {
+        let said = Schema::from_toml(text).map_err(invalid)?;
+        let Some(path) = path else { return Ok(Self { schema: said }) };
+        let mut schema = Schema::from_toml_file(path).map_err(invalid)?;
+        for (name, kind) in said.declared() {
+            schema.declare(name, kind.clone()).map_err(invalid)?;
+        }
+        Ok(Self { schema })
+    }
+
+    /// Names of the columns that are declared.
+    fn names(&self) -> Vec<String> {
+        self.schema.declared().map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// What a column is declared to hold, in a word.
+    fn kind(&self, column: &str) -> Option<&'static str> {
+        self.schema.get(column).map(|kind| match kind {
+            Kind::Numeric { .. } => "numeric",
+            Kind::Categorical { .. } => "levels",
+            Kind::Hashed => "hash",
+            Kind::Text => "text",
+            Kind::Ignored => "ignore",
+        })
+    }
+
+    /// The levels that are declared for a column, if some are.
+    fn levels(&self, column: &str) -> Option<Vec<String>> {
+        match self.schema.get(column) {
+            Some(Kind::Categorical { levels }) => Some(levels.clone()),
+            _ => None,
+        }
+    }
+
+    /// The declarations without a column.
+    fn without(&self, column: &str) -> Self {
+        let mut schema = self.schema.clone();
+        schema.forget(column);
+        Self { schema }
+    }
+}
+
+/// A table of Python in memory. Its cells cannot be read from Python.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct Table {
+    inner: ColumnTable,
+}
+
+impl Table {
+    fn build(
+        name: &str,
+        columns: Vec<(String, Given<'_>)>,
+        words: impl Fn(&str) -> TruthWords,
+        declared: Option<&[&str]>,
+    ) -> PyResult<Self> {
+        let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let cells = columns.into_iter().map(|(name, given)| {
+            let words = words(name.trim());
+            (name, given.cells(words))
+        });
+        let inner = ColumnTable::new(name, cells.collect(), declared.unwrap_or(&all)).map_err(invalid)?;
+        Ok(Self { inner })
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// Columns for a fit within `declarations`.
+    #[new]
+    fn new(name: &str, columns: Vec<(String, Given<'_>)>, declarations: &Declarations) -> PyResult<Self> {
+        let schema = &declarations.schema;
+        let declared: Vec<&str> = schema.declared().map(|(name, _)| name).collect();
+        Self::build(name, columns, |column| schema.truth_words(column), Some(&declared))
+    }
+
+    /// Columns that a model predicts for.
+    #[staticmethod]
+    fn for_model(name: &str, columns: Vec<(String, Given<'_>)>, model: &TableModel) -> PyResult<Self> {
+        Self::build(name, columns, |column| model.inner.encoder().truth_words(column), None)
+    }
+
+    /// Columns that an encoder reads.
+    #[staticmethod]
+    fn for_encoder(name: &str, columns: Vec<(String, Given<'_>)>, encoder: &ColumnEncoder) -> PyResult<Self> {
+        Self::build(name, columns, |column| encoder.inner.truth_words(column), None)
+    }
+
+    /// Which of the levels each cell of one column is; -1 where it is none of them.
+    #[staticmethod]
+    fn codes<'py>(py: Python<'py>, column: Given<'py>, levels: Vec<String>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let words = dpopt::data::truth_words(&levels);
+        let table = Self::build("y", vec![("y".into(), column)], |_| words, None)?;
+        let (mut codes, mut scratch) = (Vec::new(), Vec::new());
+        let read = table.inner.for_each_block(&mut |block| {
+            for row in 0..block.len() {
+                let text = dpopt::data::field_text(block.field(row, 0), &mut scratch);
+                let place = text.and_then(|text| levels.iter().position(|level| level.trim().as_bytes() == text));
+                codes.push(place.map_or(-1, |place| place as i64));
+            }
+            Ok(())
+        });
+        read.map_err(invalid)?;
+        Ok(codes.to_pyarray(py))
+    }
+}
+
+fn bad_cells(name: &str) -> PyResult<BadCells> {
+    match name {
+        "error" => Ok(BadCells::Error),
+        "missing" => Ok(BadCells::Missing),
+        _ => Err(invalid("bad_cells must be \"missing\" or \"error\"")),
+    }
+}
+
+/// What is fitted, and within what, as the Python side writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    target: String,
+    regression: bool,
+    relation: String,
+    epsilon: f64,
+    delta: Option<f64>,
+    options: MethodOptions,
+    rows: Option<u64>,
+    bounds_budget: Option<f64>,
+    bad_cells: String,
+    command: String,
+    declared_in: Option<String>,
+    ledger: Option<String>,
+}
+
+/// A fit to a table, planned from public facts: to be explained, and run once.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct TableFit {
+    inner: Mutex<Option<model::Fit>>,
+    ledger: Option<String>,
+}
+
+/// A model; its plan and releases as JSON; an upper bound on the standard deviation of the noise in each weight (NaN: none is known);
+/// the report.
+type Fitted<'py> = (TableModel, (String, u64, usize), String, Bound<'py, PyArray1<f64>>, String);
+
+#[pymethods]
+impl TableFit {
+    /// Checks everything that is public. `charge` (run, event, ε, δ, relation, unit) is called before a record is read.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        table: &Table,
+        declarations: &Declarations,
+        request: &str,
+        charge: Option<Py<PyAny>>,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let r: Request = serde_json::from_str(request).map_err(invalid)?;
+        let options = FitOptions {
+            delta: r.delta,
+            relation: relation(&r.relation)?,
+            schema: declarations.schema.clone(),
+            shares: StageShares { bounds: r.bounds_budget, ..StageShares::default() },
+            method: r.options,
+            regression: r.regression,
+            rows: r.rows,
+            bad_cells: bad_cells(&r.bad_cells)?,
+            insecure_seed: seed,
+            command: Some(r.command),
+            schema_source: r.declared_in,
+            ..FitOptions::default()
+        };
+        let table = Box::new(table.inner.clone());
+        let fit = py.detach(|| {
+            let fit = model::Fit::new(table, &r.target, r.epsilon, options)?;
+            match Charging::account(charge) {
+                Some(account) => fit.charging(account),
+                None => Ok(fit),
+            }
+        });
+        Ok(Self { inner: Mutex::new(Some(fit.map_err(fit_error)?)), ledger: r.ledger })
+    }
+
+    /// Columns that nothing declares and that are taken as categories.
+    fn undeclared(&self) -> PyResult<Vec<String>> {
+        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(fit.as_ref().ok_or_else(over)?.undeclared().to_vec())
+    }
+
+    /// The plan of every method for `classes` classes, if they are not declared: as JSON, with rows and features.
+    fn plan(&self, py: Python<'_>, classes: usize) -> PyResult<(String, u64, usize)> {
+        py.detach(|| {
+            let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            shown(&fit.as_ref().ok_or_else(over)?.planned(classes).map_err(fit_error)?)
+        })
+    }
+
+    /// Charges, prepares, plans, runs.
+    fn run<'py>(&self, py: Python<'py>) -> PyResult<Fitted<'py>> {
+        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+        let fitted = py.detach(|| fit.run()).map_err(fit_error)?;
+        let model::Fitted { model, report, planned } = fitted;
+        let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
+        let releases = json(&report.releases)?;
+        let html = py.detach(|| report_in_python(&in_words(report, self.ledger.clone()).html()));
+        Ok((TableModel { inner: Arc::new(model) }, shown(&planned)?, releases, noise.to_pyarray(py), html))
+    }
+}
+
+fn over() -> PyErr {
+    refused("this fit has run; make another")
+}
+
+fn shown(planned: &model::Planned) -> PyResult<(String, u64, usize)> {
+    Ok((described(planned)?, planned.problem.rows, planned.problem.features))
+}
+
+/// The report in the words of Python.
+fn in_words(mut report: Report, ledger: Option<String>) -> Report {
+    report.ledger = ledger;
+    report.warnings.iter_mut().chain(&mut report.facts.preparation).for_each(|text| *text = in_python(text));
+    for candidate in &mut report.candidates {
+        if let Outcome::Refused { not_applicable } = &mut candidate.outcome {
+            *not_applicable = in_python(not_applicable);
+        }
+    }
+    report
+}
+
+/// A fitted model with its encoder: what a model file holds.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct TableModel {
+    inner: Arc<Model>,
+}
+
+#[pymethods]
+impl TableModel {
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let model = py.detach(|| Model::from_json(text)).map_err(invalid)?;
+        Ok(Self { inner: Arc::new(model) })
+    }
+
+    #[staticmethod]
+    fn load(py: Python<'_>, path: &str) -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(py.detach(|| Model::load(path)).map_err(invalid)?) })
+    }
+
+    fn to_json(&self) -> PyResult<String> {
+        self.inner.to_json().map_err(invalid)
+    }
+
+    fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
+        py.detach(|| self.inner.save(path)).map_err(invalid)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?,)))
+    }
+
+    /// Name of the target.
+    #[getter]
+    fn target(&self) -> &str {
+        self.inner.target()
+    }
+
+    /// Labels in the file's order; of a regression none.
+    #[getter]
+    fn labels(&self) -> Vec<String> {
+        self.inner.labels()
+    }
+
+    /// The range of a number that is predicted; that of classes is [-1, 1].
+    #[getter]
+    fn range(&self) -> (f64, f64) {
+        let spec = self.inner.encoder().target().map(|(_, spec)| spec);
+        spec.map_or((-1.0, 1.0), |spec| (spec.unscale(-1.0), spec.unscale(1.0)))
+    }
+
+    /// Columns of the table that it reads.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.inner.encoder().columns().map(str::to_string).collect()
+    }
+
+    /// Names of the encoded features.
+    fn feature_names(&self) -> Vec<String> {
+        feature_names(self.inner.encoder())
+    }
+
+    /// Outputs × encoded features; of an embedding model None.
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        if self.inner.embedding().is_some() {
+            return Ok(None);
+        }
+        let features = self.inner.encoder().dimension();
+        let weights = self.inner.weights().to_vec();
+        let matrix = Array2::from_shape_vec((weights.len() / features.max(1), features), weights);
+        Ok(Some(matrix.map_err(invalid)?.to_pyarray(py)))
+    }
+
+    /// What it promises, as JSON.
+    fn guarantee(&self) -> PyResult<String> {
+        json(self.inner.guarantee())
+    }
+
+    /// The loss that was minimised, as JSON.
+    fn loss(&self) -> PyResult<String> {
+        json(self.inner.loss())
+    }
+
+    /// One score per row and output.
+    fn scores<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let unreadable = bad_cells(unreadable)?;
+        let scores = py.detach(|| self.inner.scores(&table.inner, unreadable)).map_err(invalid)?;
+        matrix(py, scores, self.inner.loss().outputs())
+    }
+
+    /// Probabilities per row and label in the file's order, or one number per row.
+    fn predict<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let unreadable = bad_cells(unreadable)?;
+        match py.detach(|| self.inner.predict(&table.inner, unreadable)).map_err(invalid)? {
+            Predictions::Classes { labels, probabilities } => matrix(py, probabilities, labels.len()),
+            Predictions::Values(values) => {
+                let rows = values.len();
+                Ok(Array2::from_shape_vec((rows, 1), values).map_err(invalid)?.to_pyarray(py))
+            }
+        }
+    }
+}
+
+fn matrix(py: Python<'_>, rows: Vec<Vec<f64>>, width: usize) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    let shape = (rows.len(), width);
+    let flat = rows.into_iter().flatten().collect();
+    Ok(Array2::from_shape_vec(shape, flat).map_err(invalid)?.to_pyarray(py))
+}
+
+fn feature_names(encoder: &Encoder) -> Vec<String> {
+    (0..encoder.dimension()).filter_map(|i| encoder.feature_name(i)).collect()
+}
+
+/// The encoder by itself.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct ColumnEncoder {
+    inner: Encoder,
+}
+
+/// Values, columns and offsets of a compressed matrix, and its number of columns.
+type Compressed<'py> = (Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, usize);
+
+#[pymethods]
+impl ColumnEncoder {
+    /// From names and types of the table's columns and what is declared of them; reads no row.
+    #[new]
+    fn new(table: &Table, declarations: &Declarations) -> PyResult<Self> {
+        let layout = declarations.schema.resolve(table.inner.columns(), None).map_err(invalid)?;
+        Ok(Self { inner: Encoder::new(&layout).map_err(invalid)? })
+    }
+
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        let value = serde_json::from_str(text).map_err(|_| invalid("this is not an encoder"))?;
+        Ok(Self { inner: Encoder::from_json(value).map_err(invalid)? })
+    }
+
+    fn to_json(&self) -> PyResult<String> {
+        json(&self.inner)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?,)))
+    }
+
+    /// Columns of the table that it reads.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.inner.columns().map(str::to_string).collect()
+    }
+
+    /// Names of the encoded features.
+    fn feature_names(&self) -> Vec<String> {
+        feature_names(&self.inner)
+    }
+
+    /// Encoded rows, for the operator's eyes.
+    fn encode<'py>(&self, py: Python<'py>, table: &Table, unreadable: &str) -> PyResult<Compressed<'py>> {
+        let unreadable = bad_cells(unreadable)?;
+        let rows = py.detach(|| self.inner.encode_features(&table.inner, unreadable)).map_err(invalid)?;
+        let (mut entries, mut places, mut offsets) = (Vec::new(), Vec::new(), vec![0i64]);
+        for i in 0..rows.len() {
+            let (columns, values) = rows.row(i);
+            entries.extend_from_slice(values);
+            places.extend(columns.iter().map(|&column| column as i32));
+            offsets.push(entries.len() as i64);
+        }
+        Ok((entries.to_pyarray(py), places.to_pyarray(py), offsets.to_pyarray(py), self.inner.dimension()))
+    }
+}

@@ -1,0 +1,546 @@
+"""Tables with columns declared by name: the command line's bytes, every kind of data frame, model files, what one record can change."""
+
+import json
+import os
+import pickle
+import subprocess
+import warnings
+from pathlib import Path
+
+import dpopt
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+pd = pytest.importorskip("pandas")
+
+RECORDS = 1500
+FACTS = {
+    "bounds": {"age": (17, 90), "gain": (0, 99999)},
+    "levels": {"sex": ["f", "m"], "member": ["False", "True"]},
+    "text": ["message"],
+    "hashed": ["city"],
+    "encoding": {"text_bits": 8},
+}
+BOUNDS = """
+[dpopt]
+text_bits = 8
+[age]
+lower = 17
+upper = 90
+[gain]
+lower = 0
+upper = 99999
+[sex]
+levels = ["f", "m"]
+[member]
+levels = ["False", "True"]
+[message]
+text = true
+[city]
+hash = true
+"""
+INCOME = '[income]\nlevels = ["<=50K", ">50K"]\n'
+CLASSES = ["<=50K", ">50K"]
+
+
+def people():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(17, 90, RECORDS),
+            "gain": np.where(rng.random(RECORDS) < 0.2, np.nan, rng.uniform(0, 99999, RECORDS)),
+            "sex": rng.choice(["f", "m", "?"], RECORDS),
+            "city": rng.choice(list("abcdef"), RECORDS),
+            "message": rng.choice(["free money, call 0800", "hi there", "see http://x.org\n now"], RECORDS),
+            "member": rng.random(RECORDS) < 0.5,
+        }
+    )
+    table["income"] = np.where(table.age + rng.normal(0, 10, RECORDS) > 50, ">50K", "<=50K")
+    return table
+
+
+@pytest.fixture(scope="module")
+def table():
+    return people()
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpopt.PrivacyWarning)
+        yield
+
+
+def command_line():
+    root = Path(__file__).parents[3]
+    target = Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
+    found = [p for p in (target / "release" / "dpopt", target / "debug" / "dpopt") if p.exists()]
+    if not found:
+        pytest.skip("the command line is not built: cargo build --release -p dpopt-cli")
+    return str(max(found, key=lambda p: p.stat().st_mtime))
+
+
+def model(**more):
+    return dpopt.LogisticRegression(
+        **{"epsilon": 2.0, "delta": 1e-6, **FACTS, "classes": CLASSES, "insecure_seed": 7, **more}
+    )
+
+
+def text_of(fitted, tmp_path):
+    fitted.save(tmp_path / "saved.json")
+    return (tmp_path / "saved.json").read_text()
+
+
+def run(tmp_path, table, bounds, *more, suffix="csv"):
+    data = tmp_path / f"table.{suffix}"
+    # a field with a line break in it is no line
+    plain = table.assign(message=table.message.str.replace("\n", " ")) if "message" in table else table
+    plain.to_csv(data, index=False) if suffix == "csv" else table.to_parquet(data)
+    (tmp_path / "bounds.toml").write_text(bounds)
+    done = subprocess.run(
+        [command_line(), "fit", data, "--bounds", tmp_path / "bounds.toml", "--insecure-seed", "7", "-o",
+         tmp_path / "model.json", *map(str, more)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return (tmp_path / "model.json").read_text()
+
+
+def test_the_same_bytes_as_the_command_line(table, tmp_path):
+    X, y = table.drop(columns="income"), table.income
+    X = X.assign(message=X.message.str.replace("\n", " "))
+    more = ("--target", "income", "--epsilon", 2, "--delta", 1e-6)
+    expected = run(tmp_path, table, BOUNDS + INCOME, *more)
+    assert text_of(model().fit(X, y), tmp_path) == expected
+    # by the same file, by the target's name, from Parquet
+    facts = {"epsilon": 2.0, "delta": 1e-6, "insecure_seed": 7, "bounds": tmp_path / "bounds.toml"}
+    assert text_of(dpopt.LogisticRegression(**facts).fit(X.assign(income=y), "income"), tmp_path) == expected
+    pytest.importorskip("pyarrow")
+    words = BOUNDS.replace("False", "false").replace("True", "true")
+    stored = run(tmp_path, table, words + INCOME, *more, suffix="parquet")
+    levels = {"sex": ["f", "m"], "member": [False, True]}
+    assert text_of(model(levels=levels).fit(table.drop(columns="income"), y), tmp_path) == stored
+    # what differs between two files is how truth values are spelled
+    weights = [json.loads(text)["weights"] for text in (stored, expected)]
+    assert weights[0] == weights[1]
+
+
+def test_private_bounds_and_labels_are_those_of_the_command_line(table, tmp_path):
+    columns = ["age", "gain", "income"]
+    given = ("--target", "income", "--epsilon", 8, "--delta", 1e-6, "--bounds-budget", 0.2)
+    expected = run(tmp_path, table[columns], "[age]\nnumeric = true\n[gain]\nlower = 0\nupper = 99999\n", *given)
+    fitted = dpopt.LogisticRegression(
+        epsilon=8.0, delta=1e-6, insecure_seed=7, bounds={"gain": (0, 99999)}, numeric=["age"], bounds_budget=0.2
+    )
+    assert text_of(fitted.fit(table[["age", "gain"]], table.income), tmp_path) == expected
+    assert [s["name"] for s in fitted.privacy_.stages] == ["labels", "bounds", "model"]
+    assert fitted.classes_.tolist() == CLASSES and fitted.privacy_.epsilon <= 8.0
+    with pytest.raises(ValueError, match=r"numeric columns without bounds: age; give bounds=\{.* or bounds_budget=0.1"):
+        clone(fitted).set_params(bounds_budget=None).fit(table[["age", "gain"]], table.income)
+
+
+def test_regression_is_that_of_the_command_line(table, tmp_path):
+    X = table[["gain", "sex"]].assign(age=table.age.astype(float))
+    bounds = "[gain]\nlower = 0\nupper = 99999\n[sex]\nlevels = ['f', 'm']\n[age]\nlower = 17\nupper = 90\n"
+    given = ("--target", "age", "--epsilon", 2, "--delta", 1e-6, "--task", "regression")
+    expected = run(tmp_path, X, bounds, *given)
+    facts = {"bounds": {"gain": (0, 99999)}, "levels": {"sex": ["f", "m"]}, "target_bounds": (17, 90)}
+    fitted = dpopt.LinearRegression(epsilon=2.0, delta=1e-6, insecure_seed=7, **facts).fit(X, "age")
+    assert text_of(fitted, tmp_path) == expected
+    predicted = fitted.predict(X)
+    assert predicted.shape == (RECORDS,) and predicted.min() >= 17 and predicted.max() <= 90
+    rows = fitted.encoder_.transform(X[["gain", "sex"]])
+    np.testing.assert_allclose(np.clip(rows @ fitted.coef_ + fitted.intercept_, 17, 90), predicted, rtol=1e-9)
+    loaded = dpopt.load(tmp_path / "model.json")
+    assert isinstance(loaded, dpopt.LinearRegression) and (loaded.predict(X) == predicted).all()
+    assert loaded.coef_.shape == fitted.coef_.shape and np.isfinite(fitted.score(X, "age"))
+    ridge = dpopt.Ridge(alpha=2.0, epsilon=2.0, delta=1e-6, **facts).fit(X[["gain", "sex"]], X.age.tolist())
+    assert ridge.plan_.schedule is not None
+
+
+def frames(table):
+    """The same table in every form."""
+    yield "objects", table.astype(object)
+    yield "categories", table.assign(sex=table.sex.astype("category"), city=table.city.astype("category"))
+    yield "nullable", table.convert_dtypes(dtype_backend="numpy_nullable")
+    yield "float32 age", table.assign(age=table.age.astype("float32"))
+    yield "numbers as text", table.assign(age=table.age.astype(str) + " ")
+    yield "strided", table.iloc[::1, ::-1][list(table.columns)]
+    try:
+        import pyarrow as pa
+    except ImportError:
+        pass
+    else:
+        yield "arrow", pa.Table.from_pandas(table)
+        yield "arrow in pieces", pa.concat_tables([pa.Table.from_pandas(table[i : i + 700]) for i in (0, 700, 1400)])
+        yield "arrow dictionaries", pa.Table.from_pandas(table.assign(sex=table.sex.astype("category")))
+        yield "arrow in pandas", table.convert_dtypes(dtype_backend="pyarrow")
+    try:
+        import polars
+    except ImportError:
+        return
+    yield "polars", polars.from_pandas(table)
+    yield "polars categories", polars.from_pandas(table).with_columns(polars.col("city").cast(polars.Categorical))
+
+
+def test_every_data_frame_is_the_same_table(table, tmp_path):
+    expected = text_of(model().fit(table, "income"), tmp_path)
+    probabilities = dpopt.load(tmp_path / "saved.json").predict_proba(table)
+    for name, frame in frames(table):
+        fitted = model().fit(frame, "income")
+        assert text_of(fitted, tmp_path) == expected, name
+        assert (fitted.predict_proba(frame) == probabilities).all(), name
+        assert fitted.feature_names_in_.tolist() == [n for n in table.columns if n != "income"], name
+
+
+def test_what_a_fitted_model_has(table, tmp_path):
+    X, y = table.drop(columns="income"), table.income
+    fitted = model().fit(X, y)
+    width = fitted.coef_.shape[1]
+    assert fitted.n_features_in_ == 6 and len(fitted.encoded_feature_names_) == width
+    assert {"(intercept)", "age@17", "sex=(missing)", "sex=(other)"} <= set(fitted.encoded_feature_names_)
+    assert fitted.privacy_.epsilon <= 2.0 and fitted.plan_.n_features == width and fitted.plan_.n_rows == RECORDS
+    assert fitted.score(X, y) > 0.8 and fitted.score(table, "income") == fitted.score(X, y)
+    # spaces around a label are no part of it, as in files
+    assert fitted.score(X, " " + y) == fitted.score(X, y)
+    scores, proba = fitted.decision_function(X), fitted.predict_proba(X)
+    assert scores.shape == (RECORDS,) and proba.shape == (RECORDS, 2)
+    assert ((scores > 0) == (proba[:, 1] > 0.5)).all() and (
+        fitted.predict(X) == np.array(CLASSES)[(scores > 0) * 1]
+    ).all()
+    encoder = fitted.encoder_
+    np.testing.assert_allclose(encoder.transform(X) @ fitted.coef_[0] + fitted.intercept_, scores, rtol=1e-6, atol=1e-9)
+    assert encoder.get_feature_names_out().tolist() == fitted.encoded_feature_names_.tolist()
+    report = fitted.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == report and "(insecure_seed)" in report and "age:low" in report
+    # columns may stand in another order, and others beside them
+    assert (fitted.predict(table[table.columns[::-1]]) == fitted.predict(X)).all()
+    for again in (pickle.loads(pickle.dumps(fitted)), clone(fitted).fit(X, y)):
+        assert (again.predict_proba(X) == proba).all() and again.report().startswith("<!DOCTYPE")
+    from dpopt import plot
+
+    labels = [t.get_text() for t in plot.coefficient_intervals(fitted, most=5).get_yticklabels()]
+    assert len(labels) == 5 and set(labels) <= set(fitted.encoded_feature_names_)
+    with pytest.raises(ValueError, match="estimator.save"):
+        dpopt.export.to_sklearn(fitted)
+
+
+def test_model_files_go_both_ways(table, tmp_path):
+    fitted = model(insecure_seed=None).fit(table, "income")
+    fitted.save(tmp_path / "model.json")
+    table.drop(columns="message").assign(message="hi there").to_csv(tmp_path / "new.csv", index=False)
+    verified = subprocess.run([command_line(), "verify", tmp_path / "model.json"], capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    done = subprocess.run(
+        [command_line(), "predict", tmp_path / "model.json", tmp_path / "new.csv"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.split(",") for line in done.stdout.splitlines()[1:]]
+    new = pd.read_csv(tmp_path / "new.csv")
+    loaded = dpopt.load(tmp_path / "model.json")
+    assert [line[0] for line in lines] == loaded.predict(new).tolist() == fitted.predict(new).tolist()
+    assert [float(line[2]) for line in lines] == loaded.predict_proba(new)[:, 1].tolist()
+    assert loaded.privacy_.epsilon == fitted.privacy_.epsilon and not loaded.privacy_.insecure_seed
+    with pytest.raises(ValueError, match="its report was written when it was fitted"):
+        loaded.report()
+    with pytest.raises(ValueError, match="cannot read"):
+        dpopt.load(tmp_path / "nowhere.json")
+    with pytest.raises(ValueError, match="a model of a matrix does not have"):
+        X = np.zeros((200, 2))
+        dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]).fit(X, [0, 1] * 100).save(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize(
+    ("classes", "values"),
+    [
+        ([1, 0], [0, 1]),
+        ([False, True], [False, True]),
+        ("public", [3, 5]),
+        (["b", "a"], ["a", "b"]),
+        ([2, 0, 1], [0, 1, 2]),
+        ([0.5, 1.5], [0.5, 1.5]),
+    ],
+)
+def test_labels_have_the_type_they_were_declared_with_and_are_sorted(table, classes, values):
+    X = table[["age", "sex"]]
+    y = np.array(values)[np.digitize(table.age, np.linspace(17, 90, len(values) + 1)[1:-1])]
+    facts = {"bounds": {"age": (17, 90)}, "levels": {"sex": ["f", "m"]}}
+    fitted = dpopt.LogisticRegression(epsilon=20.0, delta=1e-4, classes=classes, insecure_seed=1, **facts)
+    for given in (y, y.tolist(), pd.Series(y), y.astype(object)):
+        fitted.fit(X, given)
+        assert fitted.classes_.tolist() == values and fitted.classes_.dtype == np.array(values).dtype
+        assert fitted.score(X, y) > 0.8, (classes, fitted.score(X, y))
+        assert (fitted.predict_proba(X).argmax(axis=1) == np.searchsorted(values, fitted.predict(X))).all()
+        assert fitted.coef_.shape[0] == (1 if len(values) == 2 else len(values))
+
+
+def test_budgets_in_memory_and_in_files(table, tmp_path):
+    from dpopt import Ledger
+
+    X, y = table[["age", "sex"]], table.income
+    facts = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "bounds": {"age": (17, 90)},
+        "levels": {"sex": ["f", "m"]},
+        "classes": CLASSES,
+    }
+    memory = Ledger(1.5, 1e-5)
+    dpopt.LogisticRegression(**facts, budget=memory).fit(X, y)
+    assert memory.spent == (1.0, 1e-6) and memory.entries[0].name == "fit income of a table of pandas"
+    with pytest.raises(dpopt.BudgetExceeded, match=r"only epsilon 0\.5"):
+        dpopt.LogisticRegression(**facts, budget=memory).fit(X, y)
+    with pytest.raises(ValueError, match="insecure_seed together with a ledger"):
+        dpopt.LogisticRegression(**facts, budget=memory, insecure_seed=1).fit(X, y)
+    file = Ledger(3.0, 1e-5, path=tmp_path / "a.ledger")
+    fitted = dpopt.LogisticRegression(**facts, budget=file).fit(X, y)
+    fitted.save(tmp_path / "model.json")
+    receipt = json.loads((tmp_path / "model.json").read_text())["receipt"]
+    assert receipt["number"] == 1 and len(file.entries) == 1 and "Ledger" in fitted.report()
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.LogisticRegression(**{**facts, "epsilon": 20.0}, budget=file).fit(X, y)
+    # refused before anything is charged
+    with pytest.raises(ValueError, match="not a column of the table"):
+        dpopt.LogisticRegression(**{**facts, "levels": {"sxe": ["f", "m"]}}, budget=file).fit(X, y)
+    assert len(file.entries) == 1
+
+
+def test_explain_takes_its_shape_from_the_table(table):
+    X = table.drop(columns="income")
+    plan = model().explain(X)
+    fitted = model().fit(X, table.income)
+    assert plan == fitted.plan_ and plan.n_rows == RECORDS
+    # nothing but names, dtypes and the number of rows is looked at
+    assert model().explain(X.assign(age=-1, message=None, gain=np.inf).astype({"message": object})) == plan
+    assert model().explain(table, y="income") == plan
+    matrix = dpopt.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1, 1), classes=[0, 1])
+    expected = matrix.explain(n_rows=300, n_features=4)
+    for given in (np.zeros((300, 4)), pd.DataFrame(np.zeros((300, 4))), [[0.0] * 4] * 300):
+        assert matrix.explain(given) == expected
+    assert (
+        matrix.explain(300, 4) == expected and dpopt.MeanEstimator(bounds=(0, 1)).explain(np.zeros((9, 2))).n_rows == 9
+    )
+    for wrong in ({}, {"n_rows": 3}, {"X": np.zeros((3, 2)), "n_features": 2}):
+        with pytest.raises(TypeError, match="n_rows and n_features|leave out n_features"):
+            matrix.explain(**wrong)
+    printed = str(expected).splitlines()
+    refused = [c["method"] for c in expected.candidates if c.get("not_applicable")]
+    assert len(printed) == 2 + len(expected.candidates) - len(refused)
+    assert all(name in printed[-1] for name in refused) and set(expected.refused) == set(refused)
+
+
+def test_add_or_remove_needs_a_guess(table):
+    X, y = table[["age"]], table.income
+    facts = {"bounds": {"age": (17, 90)}, "classes": CLASSES, "neighbors": "add-or-remove", "delta": 1e-6}
+    with pytest.raises(ValueError, match="give a public guess as n_rows"):
+        dpopt.LogisticRegression(**facts).fit(X, y)
+    fitted = dpopt.LogisticRegression(**facts, n_rows=1000).fit(X, y)
+    assert fitted.plan_.n_rows == 1000 and fitted.plan_.relation == "add-or-remove"
+
+
+def test_weights_of_records_are_refused_with_the_reason(table):
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    y = (X[:, 0] > 0).astype(int)
+    for estimator in (
+        dpopt.LogisticRegression(bounds=(-1, 1), classes=[0, 1]),
+        dpopt.Ridge(bounds=(-1, 1), target_bounds=(0, 1)),
+    ):
+        with pytest.raises(ValueError, match="sample_weight multiplies what single records contribute"):
+            estimator.fit(X, y, sample_weight=np.ones(200))
+        with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
+            estimator.fit(X, y, weights=1)
+        estimator.fit(X, y, sample_weight=None)
+    with pytest.raises(TypeError, match="no parameter class_weight: the losses here weigh every record alike"):
+        dpopt.LogisticRegression(class_weight={0: 1.0, 1: 2.0})
+    with pytest.raises(ValueError, match="sample_weight"):
+        model().fit(table, "income", sample_weight=np.ones(RECORDS))
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"bounds": {"agee": (17, 90)}}, "`agee` is not a column of the table, did you mean `age`"),
+        ({"bounds": {"age": (90, 17)}}, "upside down"),
+        ({"bounds": {"age": 3}}, r"must be \(lower, upper\)"),
+        ({"bounds": {"age": (17, 90)}, "text": ["age"]}, "declared twice"),
+        ({"levels": {"sex": "fm"}}, "give a list of levels"),
+        ({"encoding": {"knotz": 3}}, "has no key `knotz`, did you mean `knots`"),
+        ({"encoding": {"knots": 300}}, "knots = 300 is out of range"),
+        ({"fit_intercept": False}, "fit_intercept is False, and columns are declared by name"),
+        ({"accountant": "renyi"}, "accountant is 'renyi'"),
+        ({"bounds": "nowhere.toml"}, "cannot read nowhere.toml"),
+        ({"bad_cells": "skip"}, 'give "missing" or "error"'),
+        ({"method": "peeling"}, "say how many with max_features"),
+        ({"bounds_budget": 2.0}, "bounds_budget is 2"),
+    ],
+)
+def test_messages_are_in_the_words_of_python(table, facts, message):
+    X, y = table[["age", "sex"]], table.income
+    base = {"bounds": {"age": (17, 90)}, "levels": {"sex": ["f", "m"]}, "classes": CLASSES}
+    if facts.get("bounds") == "nowhere.toml":
+        base["levels"] = None
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        dpopt.LogisticRegression(**{**base, **facts}).fit(X, y)
+    assert "--" not in str(caught.value)
+
+
+def test_other_estimators_and_arrays_are_refused_with_the_way_out(table):
+    X, y = table[["age"]], table.income
+    for kind, more in (
+        (dpopt.LinearSVC, {}),
+        (dpopt.EmbeddingClassifier, {}),
+        (dpopt.SGDClassifier, {"loss": "hinge"}),
+    ):
+        with pytest.raises(ValueError, match="TableEncoder|loss='log_loss'"):
+            kind(bounds={"age": (17, 90)}, classes=CLASSES, **more).fit(X, y)
+    with pytest.raises(TypeError, match="columns are declared by name, and X is a sequence"):
+        dpopt.LogisticRegression(bounds={"age": (17, 90)}, classes=CLASSES).fit(X.to_numpy(), y)
+    sgd = dpopt.SGDClassifier(
+        bounds={"age": (17, 90)}, classes=CLASSES, epsilon=5.0, steps=40, sampling_probability=0.2
+    )
+    assert sgd.fit(X, y).plan_.method == "noisy-sgd"
+    sparse = dpopt.SparseLogisticRegression(max_features=3, epsilon=8.0, bounds={"age": (17, 90)}, classes=CLASSES)
+    assert 1 <= sparse.fit(X, y).get_support().sum() <= 4
+
+
+def test_ways_out_are_told(table):
+    X, y = table[["age", "sex"]], table.income
+    with pytest.raises(ValueError, match="declare the columns by name, bounds="):
+        dpopt.LogisticRegression(classes=CLASSES).fit(X, y)
+    facts = {"levels": {"sex": ["f", "m"]}, "epsilon": 1.0}
+    with pytest.raises(ValueError, match="no public range; give target_bounds="):
+        dpopt.LinearRegression(**facts).fit(X, "age")
+    with pytest.raises(ValueError, match="declared with levels; use a classifier"):
+        dpopt.LinearRegression(bounds={"age": (17, 90)}, levels={**facts["levels"], "income": CLASSES}).fit(X, y)
+    with pytest.raises(TypeError, match="explain\\(X\\) takes the table"):
+        dpopt.LogisticRegression(**facts).explain(2000, 2)
+
+
+def test_a_matrix_stays_on_its_own_road(table):
+    X = table[["age"]].to_numpy(dtype=float)
+    fitted = dpopt.LogisticRegression(bounds=(17, 90), classes=CLASSES, epsilon=5.0, insecure_seed=1)
+    fitted.fit(X, table.income)
+    assert not fitted._by_columns() and fitted.coef_.shape == (1, 1)
+    # and an estimator can go from one to the other
+    fitted.set_params(bounds={"age": (17, 90)}).fit(table[["age"]], table.income)
+    assert fitted._by_columns() and fitted.coef_.shape[1] > 1
+    fitted.set_params(bounds=(17, 90)).fit(X, table.income)
+    assert not fitted._by_columns() and fitted.coef_.shape == (1, 1) and not hasattr(fitted, "encoded_feature_names_")
+
+
+def test_the_encoder_reads_names_and_dtypes_only(table, tmp_path):
+    X = table.drop(columns="income")
+    encoder = dpopt.TableEncoder(**FACTS).fit(X)
+    names = encoder.get_feature_names_out()
+    other = X.assign(age=-5, sex="zz", gain=np.nan)
+    assert (dpopt.TableEncoder(**FACTS).fit(other).get_feature_names_out() == names).all()
+    rows = encoder.transform(X)
+    assert rows.shape == (RECORDS, len(names)) and rows.dtype == np.float32 and rows.format == "csr"
+    assert np.sqrt(rows.multiply(rows).sum(axis=1)).max() <= 1.0 + 1e-6
+    again = pickle.loads(pickle.dumps(encoder))
+    assert (again.transform(X) != rows).nnz == 0
+    (tmp_path / "bounds.toml").write_text(BOUNDS + INCOME)
+    same = dpopt.TableEncoder(bounds=str(tmp_path / "bounds.toml"), target="income").fit(X)
+    assert (same.transform(X) != rows).nnz == 0
+    pipe = make_pipeline(
+        dpopt.TableEncoder(bounds=FACTS["bounds"], levels=FACTS["levels"], ignore=["message", "city"]),
+        dpopt.LinearSVC(epsilon=8.0, delta=1e-6, row_norm=1.0, fit_intercept=False, classes=CLASSES),
+    )
+    assert pipe.fit(X, table.income).score(X, table.income) > 0.7
+    with pytest.raises(ValueError, match="numeric columns without bounds: age"):
+        dpopt.TableEncoder(levels=FACTS["levels"], text=["message"], hashed=["city", "gain"]).fit(X)
+
+
+def test_dates_are_ticks_and_other_columns_are_read_too():
+    days = pd.Series(pd.date_range("2020-01-01", periods=300)).astype("datetime64[us]")
+    days.iloc[3] = pd.NaT
+    plain = pd.DataFrame({"t": days})
+    ends = tuple(int(pd.Timestamp(day).timestamp() * 1e6) for day in ("2020-01-01", "2021-01-01"))
+    encode = lambda frame, bounds: dpopt.TableEncoder(bounds={"t": bounds}).fit_transform(frame).toarray()
+    expected = encode(plain, ends)
+    assert len(np.unique(expected, axis=0)) == 300 and expected[3, -1] > 0
+    assert (encode(pd.DataFrame({"t": days.dt.tz_localize("UTC")}), ends) == expected).all()
+    assert (encode(pd.DataFrame({"t": pd.arrays.SparseArray([0.0, np.nan])}), (0, 1))[1, -1]) > 0
+    pa = pytest.importorskip("pyarrow")
+    assert (encode(pa.Table.from_pandas(plain), ends) == expected).all()
+    numbers = encode(pa.table({"t": [1.0, 2.0]}), (0, 9))
+    # a slice of a column, and numbers of every type
+    assert (encode(pa.table({"t": pa.array(["x", "1", "2"]).slice(1)}), (0, 9)) == numbers).all()
+    for kind in (pa.uint8(), pa.uint64(), pa.int16(), pa.float16(), pa.decimal128(22, 2)):
+        assert (encode(pa.table({"t": pa.array([1, 2], pa.int64()).cast(kind)}), (0, 9)) == numbers).all(), kind
+    assert encode(pa.table({"t": pa.chunked_array([], type=pa.string())}), (0, 9)).shape[0] == 0
+    assert (encode(pa.table({"t": pa.array([None, [1]])}), (0, 9))[:, -1] > 0).all()
+    with pytest.raises(TypeError, match="collect"):
+        polars = pytest.importorskip("polars")
+        dpopt.TableEncoder(bounds={"t": (0, 9)}).fit(polars.DataFrame({"t": [1]}).lazy())
+
+
+def outcome(frame, **more):
+    """Everything but the noisy numbers."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            fitted = model(**more).fit(frame, "income")
+        except Exception as error:
+            return type(error).__name__, str(error)
+    return (
+        fitted.coef_.shape, fitted.classes_.tolist(), fitted.encoded_feature_names_.tolist(), str(fitted.plan_),
+        str(fitted.privacy_), [str(w.message) for w in caught if "fitted" not in str(w.message)], fitted.predict(frame).shape,
+    )  # fmt: skip
+
+
+HOSTILE = {
+    "age": ["forty", None, np.inf, 1e308, [1], {"a": 1}, b"\xff", "\ud800", True],
+    "gain": ["", "NA", "zehn", -1e300, 10**400, pd.NA, pd.NaT],
+    "sex": ["unknown", 7, np.nan, [], "\x00"],
+    "message": [None, 3.5, "x" * 100_000, b"bytes", "\ud800"],
+    "member": ["maybe", None, 2, "True "],
+    "income": ["never", None, 3, []],
+}
+
+
+@pytest.mark.parametrize("column", HOSTILE)
+def test_one_record_changes_noisy_numbers_only(table, column):
+    # whatever stands in one cell, also if the column's dtype changes with it
+    table = table[:400]
+    expected = outcome(table, method="objective-perturbation")
+    assert len(expected) == 7
+    for value in HOSTILE[column]:
+        frame = table.astype({column: object})
+        frame.iat[7, list(table.columns).index(column)] = value
+        assert outcome(frame, method="objective-perturbation") == expected, (column, value)
+
+
+def test_errors_tell_column_and_row_and_never_the_value(table):
+    frame = table.astype({"age": object})
+    frame.iat[7, 0] = "c4n4ry"
+    kind, message = outcome(frame, bad_cells="error")
+    assert kind == "ValueError" and "column `age`, row 8: not a finite number" in message
+    assert "c4n4ry" not in message and 'bad_cells="missing"' in message
+    with pytest.raises(ValueError, match="column `age`, row 8") as caught:
+        model(bad_cells="error").fit(table, "income").predict(frame)
+    assert "c4n4ry" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_undeclared_columns_follow_their_dtypes_and_are_told(table):
+    facts = {"bounds": {"age": (17, 90)}, "levels": None, "text": None, "hashed": None, "encoding": None}
+    X = table[["age", "city", "income"]]
+    with pytest.warns(dpopt.PrivacyWarning, match="nothing declares the columns city"):
+        model(**facts).fit(X, "income")
+    with pytest.raises(ValueError, match="numeric columns without bounds: gain"):
+        model(**facts).fit(table[["age", "gain", "income"]], "income")
+    assert model(**facts, ignore=["gain"]).fit(table[["age", "gain", "income"]], "income").n_features_in_ == 2
+
+
+def test_columns_that_are_missing_at_predictions_are_named(table):
+    fitted = model().fit(table, "income")
+    with pytest.raises(ValueError, match="the model's column `gain` is not a column of the table"):
+        fitted.predict(table.drop(columns="gain"))
+    with pytest.raises(TypeError, match="columns are declared by name"):
+        fitted.predict(np.zeros((3, 6)))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        fitted.fit(table.drop(columns="income"), table.income[:-1])
