@@ -226,3 +226,84 @@ fn every_feature_has_a_name_of_its_own() {
     assert_eq!(names.len(), encoder.dimension());
     assert_eq!(encoder.feature_name(encoder.dimension()), None);
 }
+
+#[test]
+fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
+    let bounds = "[dpopt]\nknots = 0\ncentred = true\npairs = [['age', 'sex']]\npair_knots = 3\npair_share = 0.5\n\
+                  [age]\nlower = 0\nupper = 8\n[sex]\nlevels = ['M', 'F']\n[hours]\nlower = 0\nupper = 10\n";
+    let table = csv("age,sex,hours\n3,M,5\n?,F,10\n8,X,0\n");
+    let encoder = encoder(bounds, &*table, None);
+    // the line and "missing" of two numbers, two levels with other and missing; three hats times two levels and any other
+    assert_eq!(encoder.dimension(), 1 + 2 + 4 + 2 + 3 * 3);
+    let rows = encoder.encode_features(&*table, BadCells::Error).unwrap();
+    let row = |i: usize| -> Vec<(String, f64)> {
+        let (columns, values) = rows.row(i);
+        let name = |c: &u32| encoder.feature_name(*c as usize).unwrap();
+        columns.iter().map(name).zip(values.iter().map(|v| f64::from(*v))).collect()
+    };
+    for i in 0..3 {
+        let norm: f64 = row(i).iter().map(|e| e.1 * e.1).sum();
+        assert!(norm <= 1.0 && norm > 1.0 - 1e-6, "{norm}");
+    }
+    // u = 3/8: 2u − 1 = −1/4, sex is ±(1, −1)/√2, hours in the middle is 0; hats ¾ and ¼ between 0 and 4, of norm √10/4, times M
+    let (half, hats) = (0.5f64.sqrt(), 10f64.sqrt() / 4.0);
+    let each = 0.125f64.sqrt(); // half of the norm for an intercept and three columns
+    let expected = [
+        ("(intercept)", each),
+        ("age:line", -0.25 * each),
+        ("sex=M", half * each),
+        ("sex=F", -half * each),
+        ("age@0 & sex=M", 0.25 / hats * half),
+        ("age@4 & sex=M", 0.75 / hats * half),
+    ];
+    let norm = expected.iter().map(|e| e.1 * e.1).sum::<f64>().sqrt();
+    let first = row(0);
+    assert_eq!(first.len(), expected.len(), "{first:?}");
+    assert!(first.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1 / norm).abs() < 1e-6), "{first:?}");
+    // a missing number has no product, and another value is one more level
+    assert!(row(1).iter().all(|e| !e.0.contains('&')), "{:?}", row(1));
+    assert!(row(2).iter().any(|e| e.0 == "age@8 & sex=(other)"), "{:?}", row(2));
+    let most = (0..3).map(|i| rows.row(i).0.len()).max().unwrap();
+    assert!(most <= encoder.max_nonzeros() && encoder.max_nonzeros() == 1 + 2 + 2 + 2 + 2);
+    let json = serde_json::to_string(&encoder).unwrap();
+    let back: Encoder = serde_json::from_str(&json).unwrap();
+    assert_eq!(back.encode_features(&*table, BadCells::Error).unwrap(), rows);
+    for (from, to) in [
+        ("\"version\":2", "\"version\":1"),
+        ("\"version\":2", "\"version\":3"),
+        ("[[0,1]]", "[[0,9]]"),
+        ("[[0,1]]", "[[1,1]]"),
+        ("[[0,1]]", "[[0,1],[1,0]]"),
+        ("[[0,1]]", "[]"),
+        ("\"share\":0.5", "\"share\":1.0"),
+        ("\"knots\":3", "\"knots\":17"),
+    ] {
+        assert!(json.contains(from), "{from} not in {json}");
+        assert!(serde_json::from_str::<Encoder>(&json.replacen(from, to, 1)).is_err(), "{to}");
+    }
+}
+
+#[test]
+fn features_of_every_form_have_names_of_their_own_and_directions_hold_the_whole_norm_and_variance() {
+    let columns = "[age]\nlower = 0\nupper = 80000\n[sex]\nlevels = ['M', 'F']\n[job]\nlevels = ['a', 'b', 'c', 'd', 'e']\n\
+                   [x]\nlower = -1\nupper = 1\n";
+    let table = csv("age,sex,job,x\n");
+    for knots in [0, 4, 8] {
+        for (fine, centred, pairs) in [(0, true, "none"), (32, true, "all"), (32, false, "none"), (0, false, "all")] {
+            let form =
+                format!("[dpopt]\nknots = {knots}\nfine_knots = {fine}\ncentred = {centred}\npairs = '{pairs}'\n");
+            let encoder = encoder(&(form + columns), &*table, None);
+            let names: std::collections::BTreeSet<String> =
+                (0..encoder.dimension()).map(|i| encoder.feature_name(i).unwrap()).collect();
+            assert_eq!(names.len(), encoder.dimension());
+            let found = encoder.directions().unwrap();
+            let moments: f64 = found.all.iter().map(|d| d.count * d.moment).sum();
+            let shares: f64 = found.all.iter().map(|d| d.count * d.share).sum::<f64>() + found.missed;
+            // a finite number of waves holds nearly all of a function of hats
+            assert!(moments <= 1.0 + 1e-9 && moments > 0.8, "{knots} {fine} {centred} {pairs}: {moments}");
+            assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+        }
+    }
+    let words = csv("t\n");
+    assert!(encoder("[t]\ntext = true\n", &*words, None).directions().is_none());
+}
