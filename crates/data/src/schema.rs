@@ -594,6 +594,12 @@ impl Layout {
         (0..able.len()).flat_map(after).map(|(i, j)| (able[i], j)).collect()
     }
 
+    /// How many pairs that is.
+    pub fn count_products(&self) -> u64 {
+        let able = self.features.iter().filter(|(_, kind)| kind.has_products()).count() as u64;
+        able * able.saturating_sub(1) / 2
+    }
+
     fn product(&self, a: &str, b: &str) -> Result<(u32, u32), DataError> {
         let place = |name: &str| {
             let names: Vec<&str> = self.features.iter().map(|(name, _)| name.as_str()).collect();

@@ -68,9 +68,15 @@ fn two_towers_fit_predict_and_evaluate() {
         assert!(accuracy(d, model) > 0.85, "{extra:?}: {}", accuracy(d, model));
         assert!(std::fs::read_to_string(d.join("report.html")).expect("a report").contains("not convex"));
     }
+    // products of the two columns tell it too, each column alone does not
     let linear = [&["fit", "likes.csv"][..], &FACTS, &["-o", "linear.json"]].concat();
     succeed(d, &linear);
+    assert!(accuracy(d, "linear.json") > 0.85, "{}", accuracy(d, "linear.json"));
+    let bounds = std::fs::read_to_string(d.join("bounds.toml")).expect("a file");
+    std::fs::write(d.join("bounds.toml"), format!("[dpopt]\npairs = 'none'\n{bounds}")).expect("a file");
+    succeed(d, &linear);
     assert!(accuracy(d, "linear.json") < 0.6);
+    std::fs::write(d.join("bounds.toml"), bounds).expect("a file");
     let predicted = succeed(d, &["predict", "all.json", "new.csv"]);
     assert!(predicted.starts_with("liked,p(no),p(yes)\n") && predicted.lines().count() == 2001);
     // a sum of embeddings, with rows on disk

@@ -127,7 +127,7 @@ fn the_rule_and_the_cost_are_told() {
     );
     let text = stderr(&dpopt(d.path(), &words(&charged("0.3", &["-o", "b.json"]))));
     assert!(text.contains("renyi") && !text.contains("for good"), "{text}");
-    succeed(d.path(), &words(&charged("0.6", &["-o", "d.json"])));
+    succeed(d.path(), &words(&charged("0.65", &["-o", "d.json"])));
     // asked for in full
     let line = refuse(d.path(), &words(&charged("1", &["-o", "c.json"])));
     assert!(line.contains("half") && line.contains("epsilon 1,") && line.contains("% is left"), "{line}");

@@ -110,48 +110,62 @@ impl Encoder {
         let centred = self.spec.centred;
         let numbers =
             Parts::of_numbers(&self.hats, Some(if centred { Line::Centred } else { Line::Ends }), WAVES, SMOOTHNESS);
-        let single = |form: &FeatureForm| match form {
-            FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),
-            FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(512)),
-            _ => numbers.clone(),
-        };
-        let alone: Vec<Parts> = features.iter().map(|f| single(&f.kind)).collect();
+        let form = |at: usize| &features[at].kind;
         let coarse = self
             .spec
             .pairs
             .as_ref()
             .map(|p| Parts::of_numbers(&[p.knots], None, WAVES_OF_A_PAIR, SMOOTHNESS_OF_A_PAIR));
-        let together: Vec<Parts> = match &coarse {
-            None => Vec::new(),
-            Some(coarse) => features
-                .iter()
-                .zip(&alone)
-                .map(
-                    |(f, own)| if matches!(f.kind, FeatureForm::Numeric { .. }) { coarse.clone() } else { own.clone() },
-                )
-                .collect(),
+        let alone = |at: usize| match form(at) {
+            FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),
+            FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(512)),
+            _ => numbers.clone(),
         };
+        let together = |at: usize| match (form(at), &coarse) {
+            (FeatureForm::Categorical { levels }, _) => Parts::of_levels(levels.len(), false),
+            (FeatureForm::Numeric { .. }, Some(coarse)) => coarse.clone(),
+            _ => alone(at),
+        };
+        // what tells columns apart: 0 for numbers, and odd and even for levels and hashes
+        let kind = |at: usize| match form(at) {
+            FeatureForm::Categorical { levels } => 2 * levels.len() + 2,
+            FeatureForm::Hashed { bits } => 2 * *bits as usize + 1,
+            _ => 0,
+        };
+        let mut means: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
+        for at in 0..features.len() {
+            let parts = || (alone(at).mean, alone(at).square, together(at).mean);
+            means.entry(kind(at)).or_insert_with(parts);
+        }
+        let of = |at: usize| means[&kind(at)];
         let square = |x: f64| x * x;
         let (each, of_pair) = (square(self.scale), square(self.pair_scale));
         // rows of centred blocks are scaled to their norm
-        let expected = each * (1.0 + alone.iter().map(|p| p.square).sum::<f64>()) + of_pair * self.pairs.len() as f64;
+        let expected =
+            each * (1.0 + (0..features.len()).map(|at| of(at).1).sum::<f64>()) + of_pair * self.pairs.len() as f64;
         let longer = if centred { square(self.spec.row_norm) / expected } else { 1.0 };
         let (each, of_pair) = (each * longer, of_pair * longer);
         let mut found = Directions::default();
-        let constant = each * (1.0 + alone.iter().map(|p| p.mean).sum::<f64>())
-            + of_pair * self.pairs.iter().map(|p| together[p.first].mean * together[p.second].mean).sum::<f64>();
+        let constant = each * (1.0 + (0..features.len()).map(|at| of(at).0).sum::<f64>())
+            + of_pair * self.pairs.iter().map(|p| of(p.first).2 * of(p.second).2).sum::<f64>();
         found.push(1.0, constant, CONSTANT);
         // what each column does alone: its block, and its part of products
         let mut through = vec![0.0; features.len()];
         for pair in &self.pairs {
-            through[pair.first] += of_pair * together[pair.second].mean;
-            through[pair.second] += of_pair * together[pair.first].mean;
+            through[pair.first] += of_pair * of(pair.second).2;
+            through[pair.second] += of_pair * of(pair.first).2;
         }
         let share = (1.0 - CONSTANT - TOGETHER) / features.len() as f64;
-        for (at, parts) in alone.iter().enumerate() {
-            for (k, &(count, moment, part)) in parts.waves.iter().enumerate() {
-                let more = together.get(at).and_then(|p| p.waves.get(k)).map_or(0.0, |(_, m, _)| through[at] * m);
-                found.push(count, each * moment + more, share * part);
+        // columns of one kind are alike: there may be many
+        let mut alike: BTreeMap<(usize, u64), (f64, usize)> = BTreeMap::new();
+        for (at, more) in through.iter().enumerate() {
+            alike.entry((kind(at), more.to_bits())).or_insert((0.0, at)).0 += 1.0;
+        }
+        for (columns, at) in alike.into_values() {
+            for (k, &(count, moment, part)) in alone(at).waves.iter().enumerate() {
+                let more =
+                    if coarse.is_some() { together(at).waves.get(k).map_or(0.0, |w| through[at] * w.1) } else { 0.0 };
+                found.push(columns * count, each * moment + more, share * part);
             }
         }
         // and what two do together: the same for pairs of the same kinds
@@ -159,18 +173,14 @@ impl Encoder {
         let columns = features.iter().filter(|f| able(&f.kind)).count();
         let pairs = (columns * columns.saturating_sub(1) / 2) as f64;
         let share = TOGETHER / pairs.max(1.0);
-        let kind = |at: usize| match &features[at].kind {
-            FeatureForm::Categorical { levels } => levels.len(),
-            _ => 0,
-        };
         let mut kinds: BTreeMap<(usize, usize), (f64, usize, usize)> = BTreeMap::new();
         for pair in &self.pairs {
             let (a, b) = (kind(pair.first), kind(pair.second));
             kinds.entry((a.min(b), a.max(b))).or_insert((0.0, pair.first, pair.second)).0 += 1.0;
         }
         for (count, first, second) in kinds.into_values() {
-            for &(m, left, a) in &together[first].waves {
-                for &(n, right, b) in &together[second].waves {
+            for &(m, left, a) in &together(first).waves {
+                for &(n, right, b) in &together(second).waves {
                     found.push(count * m * n, of_pair * left * right, share * a * b);
                 }
             }

@@ -4,7 +4,7 @@ use dpopt_data::{AskedForm, EncoderForm, Layout, Pairs};
 
 /// Products of more pairs than this (of ten columns) are made only if they are asked for: each takes a share of the norm of a row, and four
 /// of its entries, and where there are many most say nothing.
-const MOST_PAIRS: usize = 45;
+const MOST_PAIRS: u64 = 45;
 
 /// Knots on one scale and on a finer one. All forms are centred: on generated tables that was better everywhere.
 const ALONE: [(u32, u32); 4] = [(8, 0), (0, 0), (4, 0), (8, 32)];
@@ -16,7 +16,7 @@ pub(super) fn possible(said: &Layout, asked: &AskedForm) -> Vec<Layout> {
     let wanted = match asked.pairs {
         Some(Pairs::None) => Some(false),
         Some(_) => Some(true),
-        None if said.products().len() > MOST_PAIRS => Some(false),
+        None if said.count_products() > MOST_PAIRS => Some(false),
         None => None,
     };
     let centred = true;
