@@ -117,12 +117,14 @@ impl ClippedVectors {
 /// when it comes, and nothing but their sum is kept, in integers: how the batch was divided changes no bit of it.
 ///
 /// ```
-/// use dpopt_mechanism::{ClippedVectors, Curator, Gaussian};
+/// use dpopt_mechanism::{ClippedVectors, Curator, Gaussian, SamplerError};
 /// use dpopt_noise::{Grid, NoiseSource};
-/// use dpopt_privacy::{Budget, Event, Relation, certify};
+/// use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
 ///
-/// let event = Event::gaussian(2.0).poisson_sampled(0.5);
-/// let certificate = certify(&event, Relation::ZeroOut.within(Budget::new(3.0, 1e-6)?))?;
+/// let drawn = SamplerError::rounded(1.0) + SamplerError::subset(100);
+/// let event = drawn.on(Event::gaussian(2.0).poisson_sampled(0.5));
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(3.0, 1e-6)?);
+/// let certificate = certify(&event, terms)?;
 /// let mut curator = Curator::new(&certificate, NoiseSource::insecure(1));
 /// let grid = Grid::new(-20);
 /// let (batch, records) = curator.sample_for_loader(100, 0.5)?;

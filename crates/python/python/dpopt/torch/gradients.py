@@ -73,12 +73,11 @@ def _linear(module: Any, x: torch.Tensor, g: torch.Tensor, give: Give) -> None:
 
 
 def _convolution(module: Any, x: torch.Tensor, g: torch.Tensor, give: Give) -> None:
-    def pair(values: Any) -> list[int]:
-        return [1, *values] if x.dim() == 3 else list(values)
+    def pair(values: Any, first: int) -> tuple[int, ...]:
+        return (first, *values) if x.dim() == 3 else tuple(values)
 
-    padding = [0] * len(module.kernel_size) if module.padding == "valid" else module.padding
-    kernel, stride, dilation = pair(module.kernel_size), pair(module.stride), pair(module.dilation)
-    padding = [0, *padding] if x.dim() == 3 else list(padding)
+    kernel, stride, dilation = (pair(v, 1) for v in (module.kernel_size, module.stride, module.dilation))
+    padding = pair([0] * len(module.kernel_size) if module.padding == "valid" else module.padding, 0)
     image = x.unsqueeze(2) if x.dim() == 3 else x
     # records × (groups × inputs of a group and places of the kernel) × positions
     windows = F.unfold(image, kernel, dilation, padding, stride)
