@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse crosscheck figures audit
+.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,15 @@ bench-adult: .venv-bench-adult/ready ## accuracy and speed on the census table a
 bench-sparse: .venv-bench-sparse/ready ## sparse DP-SGD against Opacus and our own SGD without privacy
 	$(CARGO) bench -q -p dpopt --bench sparse --no-run
 	.venv-bench-sparse/bin/python benches/sparse/run.py
+
+.venv-bench-torch/ready: benches/torch/requirements.txt
+	python3 -m venv .venv-bench-torch
+	.venv-bench-torch/bin/pip install --quiet -r $<
+	touch $@
+
+bench-torch: .venv-bench-torch/ready wheel ## a private step of a PyTorch network against Opacus, and the accuracy of both
+	.venv-bench-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	.venv-bench-torch/bin/python benches/torch/run.py
 
 .venv-bench/accounting: benches/accounting/requirements.txt
 	python3 -m venv .venv-bench

@@ -43,13 +43,13 @@ pub use dpopt_problems as problems;
 /// The only doors out: the curator, and the mechanisms it applies.
 pub mod mechanism {
     pub use dpopt_mechanism::{
-        AboveThreshold, BatchId, Blocks, Choice, ChoiceLaw, Clipped, ClippedVectors, Comparisons, Correlation, Counts,
-        Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, FixedBatch, FixedRuns, Gaussian,
-        GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, Level, Mechanism, ObjectiveDraw,
-        Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace, Projection,
-        Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, RunScore, SamplerError, Searching,
-        SecondMoment, Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector,
-        StreamShape, Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
+        AboveThreshold, BatchId, BatchSum, Blocks, Choice, ChoiceLaw, Clipped, ClippedVectors, Comparisons,
+        Correlation, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, FixedBatch, FixedRuns,
+        Gaussian, GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, Level, Mechanism,
+        ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace,
+        Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, RunScore, SamplerError,
+        Searching, SecondMoment, Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer,
+        SparseVector, StreamShape, Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
     };
 }
 

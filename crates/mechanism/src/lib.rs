@@ -75,5 +75,5 @@ pub use sums::sparse_sum::{ProjectedGaussian, ProjectedLaplace, Projection, Spar
 pub use sums::stream::{Correlation, GradientStream, StreamPlan, StreamShape};
 pub use sums::telescope::{BatchGradients, ProjectedGradients, ScaledPoint, telescoped_multiplier};
 pub use sums::thresholded::{Formed, SparseGridSum, SparseVector, ThresholdedGaussian};
-pub use sums::vectors::{ClippedVectors, L1Sum, Laplace, PieceSum};
+pub use sums::vectors::{BatchSum, ClippedVectors, L1Sum, Laplace, PieceSum};
 pub use views::PublicShape;

@@ -35,6 +35,12 @@ misuse!(
     "json(&secret);" instead_of "json(open.get());"
 );
 misuse!(
+    SecretPart,
+    "E0616",
+    "use dpopt_mechanism::BatchSum;",
+    "fn f(sum: &BatchSum) -> usize { sum.units.len() }" instead_of "fn f(sum: &BatchSum) -> usize { size_of_val(sum) }"
+);
+misuse!(
     SecretSample,
     "E0624",
     "use dpopt_mechanism::PoissonBatch;",

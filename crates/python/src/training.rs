@@ -3,7 +3,7 @@
 use crate::accounting::json;
 use crate::errors::{invalid, refused};
 use crate::session::Session;
-use dpopt::mechanism::{ClippedVectors, Gaussian, PoissonBatch};
+use dpopt::mechanism::{BatchSum, ClippedVectors, CuratorError, Gaussian};
 use dpopt::noise::Grid;
 use dpopt::objective::Warrant;
 use dpopt::session::Entered;
@@ -38,12 +38,23 @@ impl View<'_> {
             Self::Double(x) => out.extend(x.row(row).iter().copied()),
         }
     }
+
+    /// Entries of f32 that lie side by side, row after row: they are read where they are.
+    fn in_place(&self) -> Option<&[f32]> {
+        match self {
+            Self::Single(x) => x.to_slice(),
+            Self::Double(_) => None,
+        }
+    }
 }
 
-/// The open stage of a training run, and the batch that was drawn last.
+/// Records that a thread takes at a time.
+const TOGETHER: usize = 8;
+
+/// The open stage of a training run, and the sum over the batch of the next step, as far as its gradients came.
 struct OpenRun {
     stage: Entered,
-    batch: Option<PoissonBatch>,
+    sum: Option<BatchSum>,
 }
 
 /// Noisy sums of clipped gradients over Poisson batches; at most as many as the certified event foresees.
@@ -62,6 +73,37 @@ impl Training {
     fn locked(&self) -> MutexGuard<'_, OpenRun> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The sum over the batch drawn last, or over one that was drawn elsewhere.
+    fn take_sum(&self, run: &mut OpenRun) -> BatchSum {
+        run.sum.take().unwrap_or_else(|| {
+            self.session.get().rest_on(Warrant::Vouched);
+            let batch = run.stage.curator.sampled_elsewhere(self.sampling_probability);
+            self.clipping.in_parts(batch, self.dimension)
+        })
+    }
+
+    fn add_views(&self, sum: &mut BatchSum, views: &[View<'_>], rows: usize) -> Result<(), CuratorError> {
+        let in_place: Option<Vec<&[f32]>> = views.iter().map(View::in_place).collect();
+        let Some(blocks) = in_place.filter(|_| self.clipping.fits_f32(self.dimension)) else {
+            return sum.add(rows, |i, out| views.iter().for_each(|v| v.push(i, out)));
+        };
+        // (place of the first entry, entries, all rows)
+        let mut blocks: Vec<(usize, usize, &[f32])> =
+            blocks.into_iter().zip(views).map(|(values, v)| (0, v.shape().1, values)).collect();
+        let mut start = 0;
+        for (place, width, _) in &mut blocks {
+            (*place, start) = (start, start + *width);
+        }
+        sum.add_in_chunks(rows, TOGETHER, |range, sum| {
+            let mut pieces = Vec::with_capacity(blocks.len());
+            for i in range {
+                pieces.clear();
+                pieces.extend(blocks.iter().map(|&(place, width, all)| (place, &all[i * width..(i + 1) * width])));
+                sum.add(&pieces);
+            }
+        })
+    }
 }
 
 #[pymethods]
@@ -79,8 +121,10 @@ impl Training {
     ) -> PyResult<Self> {
         let stage = session.get().enter(&session.get().certificate)?;
         let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records as u64, dimension);
+        // at most 2^24 steps below the clip norm: gradients of f32 have no finer digits, and are added up where they lie
+        let grid = Grid::new(grid.exponent().max(clip_norm.log2().ceil() as i32 - 24));
         Ok(Self {
-            run: Mutex::new(OpenRun { stage, batch: None }),
+            run: Mutex::new(OpenRun { stage, sum: None }),
             records,
             sampling_probability,
             dimension,
@@ -95,18 +139,22 @@ impl Training {
         json(&self.locked().stage.curator.records())
     }
 
-    /// Draws the batch of the next step; its indices, increasing.
-    fn sample<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing.
+    #[pyo3(signature = (records=None))]
+    fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let mut run = self.locked();
-        let (batch, indices) =
-            run.stage.curator.sample_for_loader(self.records, self.sampling_probability).map_err(refused)?;
-        run.batch = Some(batch);
+        let (batch, indices) = run
+            .stage
+            .curator
+            .sample_for_loader(records.unwrap_or(self.records), self.sampling_probability)
+            .map_err(refused)?;
+        run.sum = Some(self.clipping.in_parts(batch, self.dimension));
         Ok(indices.to_pyarray(py))
     }
 
-    /// Σ clip(gradient) + noise over the batch drawn last, or over one that was drawn elsewhere. The blocks lie side by
-    /// side: a record's gradient is its row of all of them.
-    fn step<'py>(&self, py: Python<'py>, blocks: Vec<Block<'py>>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    /// Clips per-sample gradients and adds them to the sum over the batch drawn last, or over one that was drawn elsewhere. The
+    /// blocks lie side by side: a record's gradient is its row of all of them.
+    fn add(&self, py: Python<'_>, blocks: Vec<Block<'_>>) -> PyResult<()> {
         let views: Vec<View<'_>> = blocks
             .iter()
             .map(|b| match b {
@@ -121,20 +169,22 @@ impl Training {
         if rows > 0 && views.iter().map(|v| v.shape().1).sum::<usize>() != self.dimension {
             return Err(invalid("the per-sample gradients do not have as many entries as the parameters"));
         }
+        py.detach(|| {
+            let mut run = self.locked();
+            // an error uses the batch up
+            let mut sum = self.take_sum(&mut run);
+            self.add_views(&mut sum, &views, rows)
+                .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
+            run.sum = Some(sum);
+            Ok(())
+        })
+    }
+
+    /// Σ clip(gradient) + noise over the batch whose gradients were [added](Self::add).
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let values = py.detach(|| {
             let mut run = self.locked();
-            let batch = match run.batch.take() {
-                Some(batch) => batch,
-                None => {
-                    self.session.get().rest_on(Warrant::Vouched);
-                    run.stage.curator.sampled_elsewhere(self.sampling_probability)
-                }
-            };
-            let sum = self
-                .clipping
-                .sum_batch(batch, rows, self.dimension, |i, out| views.iter().for_each(|v| v.push(i, out)));
-            let sum = sum
-                .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
+            let sum = self.take_sum(&mut run).finish();
             let released = run.stage.curator.release(&self.mechanism, &sum).map_err(refused);
             self.session.get().note(&run.stage);
             released

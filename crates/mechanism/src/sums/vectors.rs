@@ -57,12 +57,14 @@ impl ClippedVectors {
         dimension: usize,
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Result<Sensitive<GridSum>, CuratorError> {
-        if batch.drawn_here() && vectors > batch.records().len() {
-            return Err(CuratorError::Shape);
-        }
-        let units = add_up_vectors(&self.quantizer, vectors, dimension, vector);
-        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
+        let mut sum = self.in_parts(batch, dimension);
+        sum.add(vectors, vector)?;
+        Ok(sum.finish())
+    }
+
+    /// The same where the batch's vectors come in several calls, because memory holds a part of them only.
+    pub fn in_parts(&self, batch: PoissonBatch, dimension: usize) -> BatchSum {
+        BatchSum { quantizer: self.quantizer, batch, given: 0, units: vec![0; dimension] }
     }
 
     /// The same with one vector per set of records: all that a user or a client has. Over a batch of the sets, or over all of them.
@@ -100,25 +102,105 @@ impl ClippedVectors {
         chunk: usize,
         make: impl Fn(Range<usize>, &mut PieceSum) + Sync,
     ) -> Result<Sensitive<GridSum>, CuratorError> {
-        if batch.drawn_here() && vectors > batch.records().len() {
+        let mut sum = self.in_parts(batch, dimension);
+        sum.add_in_chunks(vectors, chunk, make)?;
+        Ok(sum.finish())
+    }
+
+    /// Whether the grid is one that f32 entries can fill: what [`sum_batch_in_chunks`](Self::sum_batch_in_chunks) asks for.
+    pub fn fits_f32(&self, dimension: usize) -> bool {
+        PieceSum::fits(&self.quantizer, dimension)
+    }
+}
+
+/// The sum over one Poisson batch while its vectors are still coming; made by [`ClippedVectors::in_parts`]. Each vector is clipped
+/// when it comes, and nothing but their sum is kept, in integers: how the batch was divided changes no bit of it.
+///
+/// ```
+/// use dpopt_mechanism::{ClippedVectors, Curator, Gaussian, SamplerError};
+/// use dpopt_noise::{Grid, NoiseSource};
+/// use dpopt_privacy::{Budget, Event, Neighbours, Relation, certify};
+///
+/// let drawn = SamplerError::rounded(1.0) + SamplerError::subset(100);
+/// let event = drawn.on(Event::gaussian(2.0).poisson_sampled(0.5));
+/// let terms = Neighbours::of_records(Relation::ZeroOut).within(Budget::new(3.0, 1e-6)?);
+/// let certificate = certify(&event, terms)?;
+/// let mut curator = Curator::new(&certificate, NoiseSource::insecure(1));
+/// let grid = Grid::new(-20);
+/// let (batch, records) = curator.sample_for_loader(100, 0.5)?;
+/// let mut sum = ClippedVectors::new(1.0, grid)?.in_parts(batch, 1);
+/// for part in records.chunks(16) {
+///     sum.add(part.len(), |_, out| out.push(1.0))?;
+/// }
+/// let released = curator.release(&Gaussian::new(2.0, 1.0, grid, 1, "sum"), &sum.finish())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BatchSum {
+    quantizer: Quantizer,
+    batch: PoissonBatch,
+    given: usize,
+    /// As sensitive as the records.
+    units: Vec<i64>,
+}
+
+impl BatchSum {
+    /// Room for `vectors` more, or an error.
+    fn take(&mut self, vectors: usize) -> Result<(), CuratorError> {
+        let given = self.given.saturating_add(vectors);
+        if self.batch.drawn_here() && given > self.batch.records().len() {
             return Err(CuratorError::Shape);
         }
-        let chunk = chunk.max(1);
-        if vectors == 0 {
-            // what is wrong with the grid is wrong without vectors too
-            PieceSum::new(&self.quantizer, dimension)?;
+        self.given = given;
+        Ok(())
+    }
+
+    /// Adds `vectors` more, each clipped; `vector` as in [`ClippedVectors::sum`].
+    ///
+    /// # Errors
+    /// If there are more vectors than records in a batch that the curator drew; then nothing is added.
+    pub fn add(&mut self, vectors: usize, vector: impl Fn(usize, &mut Vec<f64>) + Sync) -> Result<(), CuratorError> {
+        self.take(vectors)?;
+        let units = add_up_vectors(&self.quantizer, vectors, self.units.len(), vector);
+        merge(&mut self.units, &units);
+        Ok(())
+    }
+
+    /// Adds `vectors` more, each clipped, of f32 and in pieces: `chunk` and `make` as in [`ClippedVectors::sum_batch_in_chunks`].
+    ///
+    /// # Errors
+    /// As there; then nothing is added.
+    pub fn add_in_chunks(
+        &mut self,
+        vectors: usize,
+        chunk: usize,
+        make: impl Fn(Range<usize>, &mut PieceSum) + Sync,
+    ) -> Result<(), CuratorError> {
+        let dimension = self.units.len();
+        // what is wrong with the grid is wrong without vectors too
+        if !PieceSum::fits(&self.quantizer, dimension) {
+            return Err(CuratorError::Noise(
+                "the grid of a sum of f32 vectors is finer than 2^-24 of the clip norm, or out of their range".into(),
+            ));
         }
-        let units = add_up(vectors, dimension, chunk, |part| {
-            let mut sum = PieceSum::new(&self.quantizer, dimension)?;
+        self.take(vectors)?;
+        let chunk = chunk.max(1);
+        let Ok(units) = add_up(vectors, dimension, chunk, |part| {
+            let mut sum = PieceSum::new(&self.quantizer, dimension);
             for start in part.clone().step_by(chunk) {
                 let range = start..(start + chunk).min(part.end);
                 sum.awaited = range.len();
                 make(range, &mut sum);
             }
-            Ok::<_, CuratorError>(sum.finished())
-        })?;
+            Ok::<_, Infallible>(sum.finished())
+        });
+        merge(&mut self.units, &units);
+        Ok(())
+    }
+
+    /// The sum of what was added: what [`Gaussian`](crate::Gaussian) adds noise to. The batch is used up.
+    pub fn finish(self) -> Sensitive<GridSum> {
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
-        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: Some(batch.id()) }))
+        Sensitive::new(GridSum { units: self.units, grid, clip_norm, batch: Some(self.batch.id()) })
     }
 }
 
@@ -146,17 +228,17 @@ pub struct PieceSum {
 const F32_DIGITS: u32 = f32::MANTISSA_DIGITS;
 
 impl PieceSum {
-    fn new(quantizer: &Quantizer, dimension: usize) -> Result<Self, CuratorError> {
-        let per_unit = 1.0 / quantizer.grid().step();
+    fn fits(quantizer: &Quantizer, dimension: usize) -> bool {
         // powers of two between these are f32, and so are their products with a clipped vector
-        let usable = (1e-30..1e30).contains(&per_unit);
-        if quantizer.max_units() > 1 << F32_DIGITS || dimension >= 1 << 28 || !usable {
-            return Err(CuratorError::Noise(
-                "the grid of a sum of f32 vectors is finer than 2^-24 of the clip norm, or out of their range".into(),
-            ));
-        }
+        let usable = (1e-30..1e30).contains(&(1.0 / quantizer.grid().step()));
+        quantizer.max_units() <= 1 << F32_DIGITS && dimension < 1 << 28 && usable
+    }
+
+    /// For a quantizer and a dimension that [fit](Self::fits).
+    fn new(quantizer: &Quantizer, dimension: usize) -> Self {
+        let per_unit = 1.0 / quantizer.grid().step();
         let room = i32::MAX as u64 / quantizer.max_units().max(1);
-        Ok(Self {
+        Self {
             sum: vec![0; dimension],
             near: vec![0; dimension],
             in_near: 0,
@@ -164,7 +246,7 @@ impl PieceSum {
             awaited: 0,
             limit: quantizer.clip_norm() * per_unit * (1.0 - (-20f64).exp2()),
             per_unit,
-        })
+        }
     }
 
     /// Adds the next vector, clipped: `pieces` are consecutive entries from a place on, in the order of the places, and all
@@ -415,11 +497,47 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_batch_sum_to_its_whole_and_hold_no_more_than_its_records() {
+        let event = Event::gaussian(1.0).poisson_sampled(0.5).self_composed(3);
+        let released = |sizes: &[usize], wide: bool| {
+            let mut curator = Curator::for_event(&event, NoiseSource::insecure(7));
+            let (batch, records) = curator.sample_for_loader(200, 0.5).unwrap();
+            let values: Vec<[f32; 3]> = records.iter().map(|&i| [i as f32 / 50.0, 0.3, -1.0]).collect();
+            let mut sum = ClippedVectors::new(1.5, Grid::new(-20)).unwrap().in_parts(batch, 3);
+            let mut at = 0;
+            for size in sizes.iter().copied().chain([records.len()]) {
+                let part = &values[at..(at + size).min(values.len())];
+                if wide {
+                    let make = |range: Range<usize>, sum: &mut PieceSum| {
+                        range.for_each(|i| sum.add(&[(0, &part[i][..1]), (1, &part[i][1..])]));
+                    };
+                    sum.add_in_chunks(part.len(), 4, make).unwrap();
+                    assert!(matches!(sum.add_in_chunks(201, 4, |_, _| {}), Err(CuratorError::Shape)));
+                } else {
+                    sum.add(part.len(), |i, out| out.extend(part[i].map(f64::from))).unwrap();
+                    assert!(matches!(sum.add(201, |_, out| out.push(1.0)), Err(CuratorError::Shape)));
+                }
+                at += part.len();
+            }
+            assert_eq!(at, records.len());
+            // full: not one more
+            assert!(matches!(sum.add(1, |_, out| out.push(1.0)), Err(CuratorError::Shape)));
+            curator.release(&Gaussian::new(1.0, 1.5, Grid::new(-20), 3, "batch gradient"), &sum.finish()).unwrap()
+        };
+        for wide in [false, true] {
+            let whole = released(&[], wide);
+            assert_eq!(whole, released(&[1, 0, 16, 30], wide));
+            assert_eq!(whole, released(&[50, 50], wide));
+        }
+    }
+
+    #[test]
     fn a_grid_that_f32_cannot_fill_is_refused() {
         let mut curator = Curator::for_event(&Event::NoOp, NoiseSource::insecure(1));
         for grid in [-25, -200] {
             let clipped = ClippedVectors::new((grid as f64 + 25.0).exp2(), Grid::new(grid)).unwrap();
             let batch = curator.poisson_sample(3, 0.5).unwrap();
+            assert!(!clipped.fits_f32(1));
             assert!(clipped.sum_batch_in_chunks(batch, 0, 1, 1, |_, _| {}).is_err());
         }
         let batch = curator.poisson_sample(3, 0.5).unwrap();

@@ -116,7 +116,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             scores = X @ weights
             slopes = -y / (1.0 + np.exp(np.clip(y * scores, -700, 700))) if self._loss == "logistic" else scores - y
             gradients = np.ascontiguousarray(slopes[:, None] * X)
-        total = self._training.step([gradients])
+        self._training.add([gradients])
+        total = self._training.step()
         # by the expected size of the batch, which is public
         return weights - self._rate * total / (self._q * len(self._y))
 

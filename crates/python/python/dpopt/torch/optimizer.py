@@ -1,4 +1,4 @@
-"""DP-SGD for PyTorch models: per-sample gradients in, a private step out.
+"""The private step: per-sample gradients are clipped, summed and released by the compiled library.
 
 :class:`PrivateOptimizer` wraps any ``torch.optim`` optimizer. It takes per-sample gradients (``p.grad_sample`` as Opacus'
 ``GradSampleModule`` leaves them, or what ``torch.func.vmap(grad(...))`` gives) to the compiled library, whose curator clips
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, accounting
-from ._plan import Privacy
-from ._reading import number, positive, whole
-from ._warnings import refuse_seed, warn
-from .ledger import Ledger
+from .. import _core, accounting
+from .._plan import Privacy
+from .._reading import number, positive, whole
+from .._warnings import refuse_seed, warn
+from ..ledger import Ledger
 
 try:
     import torch as _torch
@@ -88,7 +88,7 @@ class PrivateOptimizer:
         self.scales = scales
         relation = accounting._relation(relation)
         facts = json.dumps({
-            "records": self.dataset_size, "sampling_probability": self.sampling_probability, "steps": self.planned_steps,
+            "records": self._drawn_from(relation), "sampling_probability": self.sampling_probability, "steps": self.planned_steps,
             "dimension": self._dimension,
         })  # fmt: skip
         delta = number(delta, "delta")
@@ -112,6 +112,10 @@ class PrivateOptimizer:
             self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
             self._session,
         )  # fmt: skip
+
+    def _drawn_from(self, relation: str) -> int:
+        """The most records that a batch is drawn from, for what the plan says of the sampler's error."""
+        return self.dataset_size
 
     @property
     def privacy_(self) -> Privacy:
@@ -158,6 +162,9 @@ class PrivateOptimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients and per-sample gradients."""
         self.optimizer.zero_grad(set_to_none=set_to_none)
+        self._forget_samples()
+
+    def _forget_samples(self) -> None:
         for p in self._parameters():
             if hasattr(p, "grad_sample"):
                 p.grad_sample = None
@@ -192,18 +199,37 @@ class PrivateOptimizer:
             blocks.append(block)
         return blocks
 
-    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
-        """One private step. Call it for empty batches too (without per-sample gradients: noise only).
+    def accumulate(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
+        """Clips the gradients of a part of the batch and adds them to its sum; :meth:`step` releases it. Nothing else of them is kept:
+        a batch larger than the memory comes in parts.
+
+        Args:
+            per_sample_gradients: as in :meth:`step`; ``p.grad_sample`` is forgotten.
+        """
+        self._refuse_beyond_plan()
+        self._training.add(self._blocks(per_sample_gradients))
+        if per_sample_gradients is None:
+            self._forget_samples()
+
+    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:
+        """One private step. Call it for empty batches too (without per-sample gradients: noise only). Always True: the weights moved.
 
         Args:
             per_sample_gradients: one tensor (batch × parameter shape) per trained parameter, in the optimizer's order.
                 Default: ``p.grad_sample``.
         """
+        self.accumulate(per_sample_gradients)
+        self._release()
+        return True
+
+    def _refuse_beyond_plan(self) -> None:
         if self.steps_taken >= self.planned_steps:
             raise _core.BudgetExceeded(
                 f"all {self.planned_steps} planned steps are taken; plan more steps at the start, with more noise"
             )
-        total = self._training.step(self._blocks(per_sample_gradients))
+
+    def _release(self) -> None:
+        total = self._training.step()
         self.steps_taken += 1
         if self._scales is not None:
             total = total / self._scales

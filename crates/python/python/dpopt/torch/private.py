@@ -1,0 +1,198 @@
+"""A training loop made private: model, optimizer and data in; the same with per-record gradients, noise and Poisson batches out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import accounting
+from .._reading import whole
+from ..ledger import Ledger
+from .gradients import PerRecord, refuse_mixing
+from .loader import ENTRIES, PoissonLoader, Source
+from .optimizer import PrivateOptimizer
+
+
+class BatchOptimizer(PrivateOptimizer):
+    """The optimizer that :func:`make_private` gives: it takes per-record gradients from the backward pass, and batches from its loader
+    only.
+
+    Attributes:
+        noise_multiplier: what is added, over the clip norm.
+        optimizer: the optimizer inside; schedulers of learning rates take this one.
+    """
+
+    def __init__(self, optimizer: Any, model: Any, records: int, mean: bool, **options: Any) -> None:
+        super().__init__(optimizer, **options)
+        self._recorder = PerRecord(model, self._parameters(), mean)
+        self._records = records
+        #: positions of the batch's records that have not been handed out and stepped on; None: no batch is open
+        self._rest: np.ndarray | None = None
+        self._part = 0
+        self._handed_out = False
+
+    def _drawn_from(self, relation: str) -> int:
+        # how many records there are is protected: the plan must not fail by it
+        return 1 << 40 if relation == "add-or-remove" else self.dataset_size
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Those of the optimizer inside."""
+        return self.optimizer.param_groups
+
+    def sample(self) -> Any:
+        """Refused: the loader draws the batches."""
+        raise RuntimeError("the loader of make_private draws the batches; iterate over it")
+
+    def accumulate(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
+        """Refused: :meth:`step` knows which parts of a batch are still to come."""
+        raise RuntimeError("call step() for every part that the loader gives; it releases when a batch is complete")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets gradients; what was added to the batch's sum stays there."""
+        self.optimizer.zero_grad(set_to_none=set_to_none)
+        self._recorder.forget()
+
+    def _next_part(self, size: int) -> np.ndarray:
+        """Positions of the next records, at most `size`; none if the batch has none. A part that was handed out and never stepped on
+        comes again: a batch that was drawn is released."""
+        if self._rest is None:
+            self._rest = self._training.sample(self._records).astype(np.int64)
+        part = self._rest[:size]
+        self._part = len(part)
+        self._handed_out = True
+        self._recorder.awaited = max(len(part), 1)
+        return part
+
+    def _awaits(self) -> bool:
+        return self._handed_out
+
+    def step(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> bool:
+        """Call it for every part of a batch, after its backward pass. True if the batch is complete: its sum was released with noise, and
+        the weights moved (a scheduler that counts steps goes on then, and only then)."""
+        if per_sample_gradients is not None:
+            raise ValueError(
+                "gradients come from the backward pass; for gradients of your own there is PrivateOptimizer"
+            )
+        self._refuse_beyond_plan()
+        if not self._handed_out or self._rest is None:
+            raise RuntimeError("no batch: step() follows the backward pass of a part that the loader gave, once")
+        if self._part:
+            gradients = self._recorder.gradients(self._parameters())
+            if all(g is None for g in gradients):
+                raise RuntimeError("no gradients: loss.backward() of the part that the loader gave comes before step()")
+            self._training.add(self._blocks(gradients))
+        self._handed_out = False
+        self._recorder.awaited = None
+        self._rest = self._rest[self._part :]
+        if len(self._rest):
+            return False
+        self._rest = None
+        self._release()
+        return True
+
+
+def make_private(
+    model: Any,
+    optimizer: Any,
+    data: Any,
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    epochs: int,
+    batch_size: int | None = None,
+    max_grad_norm: float,
+    physical_batch_size: int | None = None,
+    loss_reduction: str = "mean",
+    relation: str = "zero-out",
+    dataset_size: int | None = None,
+    budget: Ledger | None = None,
+    insecure_seed: int | None = None,
+) -> tuple[Any, BatchOptimizer, PoissonLoader]:
+    """Model, optimizer and loader for private training; the loop stays as it is.
+
+    ::
+
+        model, optimizer, loader = make_private(
+            model, optimizer, (X, y), epsilon=3.0, delta=1e-6, epochs=10, batch_size=500, max_grad_norm=1.0
+        )
+        for _ in range(10):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss(model(x), y).backward()
+                optimizer.step()
+
+    Everything is planned, certified and charged here, before a record is read. Each record enters a batch with probability
+    `batch_size`/n, independently, drawn by the compiled library; its gradient over all parameters is clipped there to `max_grad_norm`,
+    the sum is exact, and one noisy sum leaves per batch. Batches come in parts of at most `physical_batch_size` records, each with a
+    forward pass, a backward pass and a ``step()`` of its own.
+
+    That a record's gradient depends on that record only is your word: modules known to mix records (batch norm) are refused, what your
+    own ``forward`` does cannot be seen. Do not publish losses: they are computed on the records.
+
+    Args:
+        model: a module whose inputs and outputs have the records on their first axis; it is returned as it is, with hooks.
+        optimizer: any torch optimizer of the model's parameters, except those that call the loss themselves.
+        data: a data set with a length, a ``DataLoader`` of one (its data set, ``collate_fn`` and ``batch_size`` are taken), or a
+            tuple of arrays.
+        epsilon, delta: what all steps together may spend; the least noise is found by calibration. Or
+        noise_multiplier: noise standard deviation over `max_grad_norm`, instead of `epsilon`.
+        epochs: passes over the loader; one more is refused.
+        batch_size: expected records per batch.
+        max_grad_norm: l2 bound C on a record's gradient over all trained parameters.
+        physical_batch_size: the most records at a time; default: as many as have 2^26 gradient entries (256 MiB).
+        loss_reduction: ``"mean"`` or ``"sum"``: how the loss treats the records that the loader gives.
+        relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
+        dataset_size: number of records to plan for. Must be given, from public knowledge, under add-or-remove, which protects it;
+            otherwise it is the data's own.
+        budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
+        insecure_seed: reproducible noise and batches for tests.
+    """
+    if loss_reduction not in ("mean", "sum"):
+        raise ValueError(f'loss_reduction is {loss_reduction!r}; give "mean" or "sum"')
+    if isinstance(optimizer, PrivateOptimizer):
+        raise ValueError("the optimizer is private already; give the one inside")
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "LBFGS calls the loss many times in a step, each of which would be a release; use another optimizer"
+        )
+    refuse_mixing(model)
+    known = {id(p) for p in model.parameters()}
+    trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    if not trained or any(id(p) not in known for p in trained):
+        raise ValueError("the optimizer must train parameters of the model, and of nothing else")
+    if len({id(p) for p in trained}) != len(trained):
+        raise ValueError("the optimizer has a parameter twice")
+    source = Source(data)
+    protected = accounting._relation(relation) == "add-or-remove"
+    if protected and dataset_size is None:
+        raise ValueError("add-or-remove protects the number of records; give a public guess as dataset_size")
+    if dataset_size is None:
+        dataset_size = len(source)
+    elif whole(dataset_size, "dataset_size") != len(source) and not protected:
+        raise ValueError("dataset_size is not the number of records, which is public under this relation; leave it out")
+    if batch_size is None:
+        batch_size = source.batch_size
+    if batch_size is None:
+        raise ValueError("give batch_size, the expected number of records per batch")
+    if not 1 <= whole(batch_size, "batch_size") <= dataset_size:
+        raise ValueError("batch_size must be at least 1 and at most the number of records")
+    if whole(epochs, "epochs") < 1:
+        raise ValueError("epochs must be at least 1")
+    if physical_batch_size is None:
+        physical_batch_size = max(1, ENTRIES // sum(p.numel() for p in trained))
+    if whole(physical_batch_size, "physical_batch_size") < 1:
+        raise ValueError("physical_batch_size must be at least 1")
+    batches = math.ceil(dataset_size / batch_size)
+    options: dict[str, Any] = {
+        "dataset_size": dataset_size, "sampling_probability": batch_size / dataset_size, "steps": epochs * batches,
+        "clip_norm": max_grad_norm, "delta": delta, "epsilon": epsilon, "noise_multiplier": noise_multiplier,
+        "relation": relation, "budget": budget, "insecure_seed": insecure_seed,
+    }  # fmt: skip
+    private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", **options)
+    return model, private, PoissonLoader(source, private, batches, physical_batch_size)
