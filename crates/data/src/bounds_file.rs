@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
-use super::schema::{Bounds, Kind, Pairs, Schema, Transform};
+use super::schema::{Bounds, EncoderForm, Kind, Pairs, Schema, Transform};
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
 const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, row_norm";
@@ -67,6 +67,7 @@ impl Schema {
             }
         }
         schema.options.check()?;
+        schema.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, ..EncoderForm::default() }).check()?;
         Ok(schema)
     }
 
