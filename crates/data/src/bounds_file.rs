@@ -6,9 +6,10 @@ use std::path::Path;
 use dpopt_privacy::Shown;
 use toml::{Table, Value};
 
+use super::encoder_form::{EncoderForm, Pairs};
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
-use super::schema::{Bounds, EncoderForm, Kind, Pairs, Schema, Transform};
+use super::schema::{Bounds, Kind, Schema, Transform};
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
 const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, row_norm";

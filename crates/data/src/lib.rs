@@ -7,6 +7,7 @@
 mod bounds_file;
 mod cell;
 mod encode;
+mod encoder_form;
 mod error;
 mod hashing;
 mod inspect;
@@ -24,6 +25,7 @@ mod text;
 pub use cell::BadCells;
 pub use cell::{bad_row, field_number, field_text, is_missing_marker};
 pub use encode::Encoder;
+pub use encoder_form::{AskedForm, EncoderForm, Pairs};
 pub use error::DataError;
 pub use error::listed;
 pub use inspect::{Finding, inspect};
@@ -33,8 +35,6 @@ pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,
     open_bytes, raw_rows, same_table, truth_words,
 };
-pub use schema::{
-    AskedForm, Bounds, EncoderForm, EncodingOptions, FeatureKind, Kind, Layout, Pairs, Schema, TargetRule, Transform,
-};
+pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
 pub use target::TargetSpec;

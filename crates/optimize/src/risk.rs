@@ -36,7 +36,7 @@ pub(crate) struct RiskModel {
     signals: Vec<f64>,
     /// The smallest of the usual moments.
     smallest: f64,
-    /// Excess that no weights avoid.
+    /// Excess that no weights avoid, for this curvature.
     missed: f64,
     /// Outputs, each with directions of its own: there may be 300,000.
     outputs: usize,
@@ -119,6 +119,8 @@ impl RiskModel {
         // an unbounded slope (squared loss) is clipped for outliers only
         let share = lipschitz.map_or(1.0, |l| (clip_norm / l).min(1.0));
         self.curvature *= share;
+        // what no weights say is lost to the same loss
+        self.missed *= share;
         self
     }
 

@@ -153,9 +153,10 @@ impl FeatureBlock {
                     .extend(scratch.text.slots.iter().map(|&(slot, weight)| (words + slot, (weight * scale) as f32)));
             }
             PreparedColumn::Sparse { to_row_norm, most } => {
-                let Field::Sparse(pairs) = field else { return true };
                 let start = entries.len();
-                entries.extend_from_slice(pairs);
+                if let Field::Sparse(pairs) = field {
+                    entries.extend_from_slice(pairs);
+                }
                 keep_largest(entries, start, *most);
                 let kept = &mut entries[start..];
                 let norm = kept.iter().map(|p| f64::from(p.1).powi(2)).sum::<f64>().sqrt();

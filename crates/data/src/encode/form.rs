@@ -4,9 +4,10 @@ use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn};
 use super::numeric::{NumericScale, line};
 use super::pairs::PairBlock;
+use crate::encoder_form::EncoderForm;
 use crate::error::DataError;
 use crate::hashing::Fnv;
-use crate::schema::{Bounds, EncoderForm, EncodingOptions, Kind, MOST_LEVELS_OF_A_PAIR};
+use crate::schema::{Bounds, EncodingOptions, Kind, MOST_LEVELS_OF_A_PAIR};
 use crate::target::{TargetReader, TargetSpec};
 use crate::text::COUNTS;
 

@@ -82,18 +82,51 @@ fn one_of_each_kind_with_missing_other_and_unknown_label() {
 
 #[test]
 fn encoding_one_record_does_not_depend_on_the_others() {
-    let bounds = "[a]\nlower = 0\nupper = 1\n[t]\ntext = true\n";
+    let pairs = "[dpopt]\nknots = 8\nfine_knots = 32\ncentred = true\npairs = 'all'\n";
+    let column = "[a]\nlower = 0\nupper = 1\n";
     let many: String = (0..9000).map(|i| format!("{},row {i} says {}\n", f64::from(i) / 9e3, i * 7)).collect();
-    let table = csv(&format!("a,t\n{many}"));
-    let encoder = encoder(bounds, &*table, None);
-    let all = encoder.encode_features(&*table, BadCells::Error).unwrap();
-    for i in [0usize, 2047, 2048, 8999] {
-        let alone = csv(&format!("a,t\n{}\n", many.lines().nth(i).unwrap()));
-        let alone = encoder.encode_features(&*alone, BadCells::Error).unwrap();
-        assert_eq!(alone.row(0), all.row(i));
+    let of_two: String =
+        (0..9000).map(|i| format!("{},{}\n", f64::from(i) / 9e3, ["x", "y", "", "?"][i as usize % 4])).collect();
+    for (bounds, many) in
+        [(format!("{column}[t]\ntext = true\n"), many), (format!("{pairs}{column}[t]\nlevels = ['x', 'y']\n"), of_two)]
+    {
+        let table = csv(&format!("a,t\n{many}"));
+        let encoder = encoder(&bounds, &*table, None);
+        let all = encoder.encode_features(&*table, BadCells::Error).unwrap();
+        for i in [0usize, 2047, 2048, 8999] {
+            let alone = csv(&format!("a,t\n{}\n", many.lines().nth(i).unwrap()));
+            let alone = encoder.encode_features(&*alone, BadCells::Error).unwrap();
+            assert_eq!(alone.row(0), all.row(i));
+        }
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        assert_eq!(one.install(|| encoder.encode_features(&*table, BadCells::Error).unwrap()), all);
     }
-    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    assert_eq!(one.install(|| encoder.encode_features(&*table, BadCells::Error).unwrap()), all);
+}
+
+/// A null in a column of vectors once left its neighbours' products to other columns, or to a panic.
+#[test]
+fn every_cell_of_every_column_leaves_one_factor() {
+    let bounds = "[dpopt]\npairs = 'all'\n[a]\nlower = 0\nupper = 1\n[l]\nlevels = ['x', 'y']\n[h]\nhash = true\n[t]\ntext = true\n";
+    let mut columns = csv("a,l,h,t\n").columns().to_vec();
+    columns.insert(0, Column { name: "v".into(), stored: Stored::Sparse(4) });
+    let encoder = Encoder::new(&Schema::from_toml(bounds).unwrap().resolve(&columns, None).unwrap()).unwrap();
+    assert_eq!((encoder.blocks.len(), encoder.pairs.len()), (5, 1));
+    let scales = Scales { hats: &[8], centred: true, text_knots: 8, pair_knots: 8, each: 0.5, row_norm: 1.0 };
+    let mut scratch = Scratch::default();
+    for block in &encoder.blocks {
+        for field in [
+            Field::Missing,
+            Field::Text(b"x"),
+            Field::Number(0.5),
+            Field::Integer(1),
+            Field::Sparse(&[(1, 2.0)]),
+            Field::Malformed(""),
+        ] {
+            scratch.factors.clear();
+            block.push(field, scales, &mut scratch);
+            assert_eq!(scratch.factors.len(), 1);
+        }
+    }
 }
 
 #[test]

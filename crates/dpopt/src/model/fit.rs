@@ -54,7 +54,7 @@ pub struct Fit {
     options: FitOptions,
     rows: u64,
     layout: Layout,
-    /// The forms of the encoder that were compared, and their expected risk: the first one is taken.
+    /// The forms of the encoder that were compared, and their expected risk: the first one is taken. None where there was no choice.
     forms: Vec<(EncoderForm, f64)>,
     budget: Budget,
     division: Division,
@@ -75,7 +75,7 @@ pub struct Explanation {
     pub problem: Problem,
     /// Number of weights of the model.
     pub weights: usize,
-    /// Forms of the encoder with their expected excess risk, the one that is taken first; one alone if nothing else was possible.
+    /// Forms of the encoder with their expected excess risk, the one that is taken first; none where there was no choice.
     pub forms: Vec<(EncoderForm, f64)>,
     /// All methods, the best prediction first.
     pub candidates: Vec<Candidate>,
@@ -179,7 +179,7 @@ impl Fit {
             options.method.embedding = Some(asked.resolve(&provisional(&layout)?)?);
         }
         let warnings = warnings(&options, &layout, rows, budget);
-        let forms = vec![(layout.form, f64::NAN)];
+        let forms = Vec::new();
         let (target, table) = (target.to_string(), table);
         let account = None;
         let mut fit =
@@ -476,7 +476,7 @@ impl Fit {
         if self.layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }))
             || !self.layout.pairs.is_empty()
         {
-            notes.push(format!("The encoder, chosen from public facts: {}.", self.layout.form));
+            notes.push(format!("The encoder, settled by public facts: {}.", self.layout.form));
         }
         if !self.layout.undeclared.is_empty() {
             notes.push(format!(

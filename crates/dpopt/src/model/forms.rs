@@ -2,9 +2,11 @@
 
 use dpopt_data::{AskedForm, EncoderForm, Layout, Pairs};
 
-/// Products of more pairs than this (of ten columns) are made only if they are asked for: each takes a share of the norm of a row, and four
-/// of its entries, and where there are many most say nothing.
-const MOST_PAIRS: u64 = 45;
+/// Products of more pairs than this (of sixteen columns) are made only if they are asked for: each has up to four entries of a row.
+const MOST_PAIRS: u64 = 120;
+
+/// And more features than this only if they are asked for, whatever the number of classes turns out to be.
+const MOST_FEATURES: u64 = 1 << 16;
 
 /// Knots on one scale and on a finer one. All forms are centred: on generated tables that was better everywhere.
 const ALONE: [(u32, u32); 4] = [(8, 0), (0, 0), (4, 0), (8, 32)];
@@ -17,6 +19,7 @@ pub(super) fn possible(said: &Layout, asked: &AskedForm) -> Vec<Layout> {
         Some(Pairs::None) => Some(false),
         Some(_) => Some(true),
         None if said.count_products() > MOST_PAIRS => Some(false),
+        None if said.product_features(8) > MOST_FEATURES => Some(false),
         None => None,
     };
     let centred = true;

@@ -1,0 +1,78 @@
+//! The plan chooses how columns become features, from public facts alone.
+
+use dpopt::data::{EncoderForm, Format, ReadOptions, Schema, open_bytes};
+use dpopt::model::{Fit, FitOptions};
+use dpopt::optimize::MethodOptions;
+
+/// A table of `columns` numbers and one category with a public number of rows; the rows themselves are two.
+fn fit(columns: usize, rows: u64, epsilon: f64, said: &str, method: Option<&str>) -> Fit {
+    let names: Vec<String> = (0..columns).map(|c| format!("x{c}")).collect();
+    let cells = vec!["1"; columns].join(",");
+    let text = format!("{},kind,y\n{cells},a,no\n{cells},b,yes\n", names.join(","));
+    let declared: String = names.iter().map(|n| format!("[{n}]\nlower = 0\nupper = 2\n")).collect();
+    let bounds = format!("{said}{declared}[kind]\nlevels = ['a', 'b', 'c']\n[y]\nlevels = ['no', 'yes']\n");
+    let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
+    let delta = if method == Some("pure") { 0.0 } else { 1e-7 };
+    let mut options = MethodOptions::default();
+    options.method = method.filter(|m| *m != "pure").map(str::to_string);
+    let schema = Schema::from_toml(&bounds).unwrap();
+    let options = FitOptions { schema, rows: Some(rows), delta: Some(delta), method: options, ..FitOptions::default() };
+    Fit::new(table, "y", epsilon, options).unwrap()
+}
+
+fn taken(fit: &Fit) -> Option<EncoderForm> {
+    fit.explain(2).unwrap().forms.first().map(|(form, _)| *form)
+}
+
+#[test]
+fn few_rows_get_few_features_and_many_rows_get_products() {
+    let few = taken(&fit(6, 200, 0.1, "", None)).unwrap();
+    assert!(few.centred && few.knots <= 4 && few.fine_knots == 0 && few.pair_knots == 0, "{few}");
+    let many = taken(&fit(6, 1_000_000, 1.0, "", None)).unwrap();
+    assert!(many.knots > 0 && many.pair_knots > 0, "{many}");
+    // more rows or more budget never make the model coarser
+    let sizes = |n: u64, epsilon: f64| fit(6, n, epsilon, "", None).explain(2).unwrap().problem.features;
+    assert!(sizes(200, 0.1) <= sizes(20_000, 0.1) && sizes(20_000, 0.1) <= sizes(1_000_000, 0.1));
+    // seventeen columns that could have products: none by itself
+    assert_eq!(taken(&fit(16, 1_000_000, 1.0, "", None)).unwrap().pair_knots, 0);
+}
+
+#[test]
+fn what_is_said_stays_and_a_method_gets_what_it_can_work_with() {
+    let said = "[dpopt]\nknots = 5\nfine_knots = 0\npairs = [['x0', 'kind']]\npair_knots = 3\n";
+    let form = taken(&fit(10, 200, 0.1, said, None)).unwrap();
+    assert_eq!((form.knots, form.fine_knots, form.pair_knots), (5, 0, 3), "{form}");
+    let none = fit(3, 1_000_000, 1.0, "[dpopt]\npairs = 'none'\n", None);
+    assert!(none.explain(2).unwrap().forms.iter().all(|(form, _)| form.pair_knots == 0));
+    // a matrix of d × d is released for up to 1,000 features: with products there are more
+    let free = fit(9, 1_000_000, 1.0, "", None).explain(2).unwrap().problem.features;
+    let newton = fit(9, 1_000_000, 1.0, "", Some("noisy-newton")).explain(2).unwrap();
+    assert!(free > 1_000 && newton.problem.features <= 1_000, "{free} {}", newton.problem.features);
+    let plan = newton.candidates.iter().find(|c| c.method == "noisy-newton").unwrap();
+    assert!(plan.plan.is_ok());
+}
+
+#[test]
+fn forms_are_not_compared_where_nothing_is_known_of_them() {
+    // pure budgets have no Gaussian noise to compare by
+    assert_eq!(taken(&fit(3, 10_000, 1.0, "", Some("pure"))), None);
+    let table = open_bytes(b"t,y\na,no\nb,yes\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
+    let schema = Schema::from_toml("[t]\ntext = true\n[y]\nlevels = ['no', 'yes']\n").unwrap();
+    let options = FitOptions { schema, rows: Some(1000), delta: Some(1e-6), ..FitOptions::default() };
+    assert_eq!(taken(&Fit::new(table, "y", 1.0, options).unwrap()), None);
+}
+
+#[test]
+fn products_that_would_be_huge_are_made_only_if_they_are_asked_for() {
+    let levels: Vec<String> = (0..400).map(|k| format!("'{k}'")).collect();
+    let declared = format!("levels = [{}]\n", levels.join(","));
+    let with = |said: &str| {
+        let table = open_bytes(b"a,b,y\n1,2,no\n3,4,yes\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
+        let bounds = format!("{said}[a]\n{declared}[b]\n{declared}[y]\nlevels = ['no', 'yes']\n");
+        let schema = Schema::from_toml(&bounds).unwrap();
+        let options = FitOptions { schema, rows: Some(100_000_000), delta: Some(1e-9), ..FitOptions::default() };
+        Fit::new(table, "y", 8.0, options).unwrap().explain(2).unwrap().problem.features
+    };
+    assert_eq!(with(""), 1 + 2 * 402);
+    assert_eq!(with("[dpopt]\npairs = 'all'\n"), 1 + 2 * 402 + 401 * 401);
+}
