@@ -48,6 +48,7 @@ fn what_is_said_stays_and_a_method_gets_what_it_can_work_with() {
     let free = fit(9, 1_000_000, 1.0, "", None).explain(2).unwrap().problem.features;
     let newton = fit(9, 1_000_000, 1.0, "", Some("noisy-newton")).explain(2).unwrap();
     assert!(free > 1_000 && newton.problem.features <= 1_000, "{free} {}", newton.problem.features);
+    assert!(newton.forms.iter().all(|(form, _)| form.pair_knots == 0));
     let plan = newton.candidates.iter().find(|c| c.method == "noisy-newton").unwrap();
     assert!(plan.plan.is_ok());
 }

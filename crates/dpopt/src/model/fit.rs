@@ -198,7 +198,9 @@ impl Fit {
         let budget = self.division.of_each_model(models)?;
         let said = self.layout.clone();
         let mut forms = Vec::new();
-        for layout in forms::possible(&said, &self.options.schema.form) {
+        let methods = &self.options.method;
+        let tuned = methods.method.is_some() || methods.names().next().is_some();
+        for layout in forms::possible(&said, &self.options.schema.form, tuned) {
             let form = layout.form;
             self.layout = layout;
             if let Ok(problem) = self.problem(loss)

@@ -13,11 +13,14 @@ const ALONE: [(u32, u32); 4] = [(8, 0), (0, 0), (4, 0), (8, 32)];
 /// Knots of products and their share of the norm.
 const TOGETHER: [(u32, f64); 4] = [(0, 0.0), (4, 0.5), (8, 0.3), (8, 0.5)];
 
-/// The columns in every form that agrees with what is said.
-pub(super) fn possible(said: &Layout, asked: &AskedForm) -> Vec<Layout> {
+/// The columns in every form that agrees with what is said. Where a method is named, or an option of
+/// one set (`tuned`), products are made only if they are asked for too: they repeat what columns say alone, and with a tiny λ a solver takes
+/// minutes to tell them apart.
+pub(super) fn possible(said: &Layout, asked: &AskedForm, tuned: bool) -> Vec<Layout> {
     let wanted = match asked.pairs {
         Some(Pairs::None) => Some(false),
         Some(_) => Some(true),
+        None if tuned => Some(false),
         None if said.count_products() > MOST_PAIRS => Some(false),
         None if said.product_features(8) > MOST_FEATURES => Some(false),
         None => None,
