@@ -103,19 +103,31 @@ impl RiskModel {
 
     /// The same problem where rows are known to lie along `directions`.
     fn along(self, directions: &Directions) -> Self {
-        // columns that go together leave some functions of them with a small second moment
-        let parts = directions.all.iter().flat_map(|d| {
-            [(d.moment, 1.0 - WEAK_SHARE), (d.moment / WEAKER, WEAK_SHARE)]
-                .map(|(moment, share)| (d.count, moment, share * d.share))
-        });
-        let all: Vec<(f64, f64, f64)> = parts.collect();
+        self.in_directions(directions.all.iter().map(|d| (d.count, d.moment, d.share)), directions.missed)
+    }
+
+    /// The usual problem with columns that go together: rows of numbers as they are.
+    pub(crate) fn of_numbers(problem: &Problem) -> Self {
+        let usual = Self::usual(problem);
+        let moments = usual.moments.clone();
+        let share = 1.0 / moments.len() as f64;
+        usual.in_directions(moments.into_iter().map(|moment| (1.0, moment, share)), 0.0)
+    }
+
+    /// Rows along directions of (count, moment, share of the variance of good scores), where columns go together; and the share that none has.
+    fn in_directions(self, directions: impl Iterator<Item = (f64, f64, f64)>, missed: f64) -> Self {
+        let all: Vec<(f64, f64, f64)> = directions
+            .flat_map(|(count, moment, share)| {
+                [(moment, 1.0 - WEAK_SHARE), (moment / WEAKER, WEAK_SHARE)].map(|(m, part)| (count, m, part * share))
+            })
+            .collect();
         // of norm 1 or R: the variance of good scores is the same
         let variance = self.score_share * self.signal * self.moments.iter().sum::<f64>();
         Self {
             moments: all.iter().map(|d| d.1).collect(),
             counts: all.iter().map(|d| d.0).collect(),
             signals: all.iter().map(|d| variance * d.2 / d.1).collect(),
-            missed: 0.5 * self.outputs as f64 * self.curvature * variance * directions.missed,
+            missed: 0.5 * self.outputs as f64 * self.curvature * variance * missed,
             ..self
         }
     }

@@ -188,12 +188,13 @@ pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
 
 /// The same for a problem whose rows' directions are known: where bias and the noise of gradients clipped to `clip_norm` balance.
 pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 {
-    match &problem.directions {
-        None => tolerable_noise(problem.loss),
-        Some(_) => {
-            let model = RiskModel::of(problem).clipped(clip_norm, problem.lipschitz());
-            model.tolerable_noise(clip_norm / mu, problem.row_norm)
-        }
+    let balanced = |model: RiskModel| {
+        model.clipped(clip_norm, problem.lipschitz()).tolerable_noise(clip_norm / mu, problem.row_norm)
+    };
+    match (&problem.directions, problem.loss) {
+        (Some(_), _) => balanced(RiskModel::of(problem)),
+        (None, Loss::Squared) => balanced(RiskModel::of_numbers(problem)),
+        (None, loss) => tolerable_noise(loss),
     }
 }
 
