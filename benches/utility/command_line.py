@@ -7,6 +7,9 @@ import tempfile
 import time
 
 
+ENCODER = "The encoder, settled by public facts:"
+
+
 class Failed(Exception):
     """A tool did not give a model; the text is its own last line."""
 
@@ -55,7 +58,7 @@ def fit(binary, about, place, epsilon, method=None, seed=None, limit=600):
     return score(scores) | {
         "seconds": round(seconds, 3),
         "method": chosen["method"],
-        "predicted": chosen.get("excess_risk"),
+        "predicted": chosen.get("predicted_excess_risk"),
         "form": form(told["facts"]),
     }
 
@@ -67,7 +70,9 @@ def score(scores):
 
 
 def form(facts):
-    return facts.get("encoder")
+    """What the plan made of columns, in the report's words."""
+    said = [line for line in facts["preparation"] if line.startswith(ENCODER)]
+    return said[0][len(ENCODER) :].strip(" .") if said else "as declared"
 
 
 def explain(binary, about, place, epsilon, limit=120):

@@ -212,6 +212,15 @@ def build(out, name, splits):
     return about | rows | {"classes": len(target["levels"])} if "levels" in target else about | rows
 
 
+def kept(out, name, splits, anew=False):
+    """The same, and files that are there already stay."""
+    line = pathlib.Path(out) / name / "about.json"
+    if anew or not line.exists() or any(not (line.parent / f"split-{s}" / "bounds.toml").exists() for s in splits):
+        about = build(out, name, splits)
+        line.write_text(json.dumps(about) + "\n")
+    return json.loads(line.read_text())
+
+
 def chosen_splits(which, count):
     """The first `count` odd or even numbers: odd ones start at 1, even ones at 0."""
     first = {"odd": 1, "even": 0}[which]

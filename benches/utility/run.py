@@ -1,84 +1,151 @@
-"""How good private models are on a panel of tables: `python run.py --tables iris,g-map --epsilon 1 --splits even --count 2`.
+"""How good private models are on a panel of tables: `python run.py --tables iris,g-map --epsilon 1 --splits odd --count 2`.
 
 Every tool gets the same rows, the same public bounds and levels, and δ = n^-1.1. A line of JSON per fit is appended to the results file.
+Constants of the library are chosen on made tables and odd splits; what is published (`page.py`) comes from even splits.
 """
+
+import os
+
+# one thread for each tool, so that seconds compare and two jobs are two cores; before NumPy is imported
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 import argparse
 import concurrent.futures
+import functools
 import json
 import pathlib
+import signal
 import sys
 import time
 
 import command_line
+import encode
 import panel
+import peers
+import references
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
-EPSILONS = [0.1, 0.5, 1.0, 4.0]
+EPSILONS = "0.1,0.5,1,4"
+SECONDS = 600
+
+PRIVATE = {
+    "dpopt-matrix": peers.dpopt_matrix,
+    "dpopt-table": peers.dpopt_table,
+    "dp-ebm": peers.ebm,
+    "opacus-linear": peers.opacus_linear,
+    "opacus-perceptron": peers.opacus_perceptron,
+    "diffprivlib": peers.diffprivlib,
+}
+NOT_PRIVATE = {"trees": references.trees, "linear": references.linear, "baseline": references.baseline}
+TOOLS = ["dpopt", *PRIVATE, *NOT_PRIVATE]
+
+
+class OutOfTime(Exception):
+    pass
 
 
 def prepare(options):
-    """Writes what the panel lacks; returns {name: facts}, and says what is absent."""
+    """Writes what the panel lacks; returns {name: facts} and the splits, and says what is absent."""
     splits = panel.chosen_splits(options.splits, options.count)
     listed = {}
     for name in options.tables:
-        made = [options.panel / name / f"split-{s}" / "bounds.toml" for s in splits]
-        line = options.panel / name / "about.json"
         try:
-            if all(p.exists() for p in made) and line.exists() and not options.rebuild:
-                listed[name] = json.loads(line.read_text())
-            else:
-                listed[name] = panel.build(options.panel, name, splits)
-                line.write_text(json.dumps(listed[name]) + "\n")
+            listed[name] = panel.kept(options.panel, name, splits, options.rebuild)
         except panel.Absent as absent:
             print(f"{name} is left out: {absent}", flush=True)
     return listed, splits
 
 
+@functools.lru_cache(maxsize=2)
+def columns_of(place, target):
+    return encode.read(place, {"target": target})
+
+
 def one(job):
-    """A cell: a tool on a split of a table at one ε."""
-    tool, name, about, place, split, epsilon, binary = job
+    """A tool on a split of a table at one ε; several records where it was tried with several settings."""
+    tool, name, about, place, epsilon, options = job
+    split = int(place.name.removeprefix("split-"))
     record = {"tool": tool, "table": name, "task": about["task"], "split": split, "epsilon": epsilon}
+    if options.label:
+        record["label"] = options.label
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
     start = time.perf_counter()
     try:
-        record |= command_line.fit(binary, about, place, epsilon)
-    except command_line.Failed as failed:
-        record |= {"failed": str(failed), "seconds": round(time.perf_counter() - start, 3)}
-    return record
+        if tool == "dpopt":
+            results = [command_line.fit(options.binary, about, place, epsilon, limit=SECONDS)]
+        else:
+            columns = columns_of(place, about["target"])
+            if tool in NOT_PRIVATE:
+                results = [NOT_PRIVATE[tool](columns, about["task"], split)]
+            else:
+                results = PRIVATE[tool](columns, about["task"], epsilon, command_line.delta(about["rows"]), split)
+    except peers.NotFor as reason:
+        results = [{"not_for": str(reason)}]
+    except OutOfTime:
+        results = [{"failed": f"no answer within {SECONDS} s"}]
+    except Exception as failed:  # noqa: BLE001 - a tool that fails is a result, and the others go on
+        results = [{"failed": f"{type(failed).__name__}: {failed}".splitlines()[0][:300]}]
+    finally:
+        signal.alarm(0)
+    for result in results:
+        result.setdefault("seconds", round(time.perf_counter() - start, 3))
+    return [record | result for result in results]
+
+
+def stop(*_):
+    raise OutOfTime
 
 
 def main():
+    options = flags().parse_args()
+    options.tables = named(options.tables)
+    options.tools = options.tools.split(",")
+    if unknown := [t for t in options.tools if t not in TOOLS]:
+        sys.exit(f"no tool {unknown[0]}; there are {', '.join(TOOLS)}")
+    listed, splits = prepare(options)
+    epsilons = [float(e) for e in options.epsilon.split(",")]
+    jobs = [
+        (tool, name, about, options.panel / name / f"split-{split}", epsilon, options)
+        for name, about in listed.items()
+        for split in splits
+        for tool in options.tools
+        for epsilon in ([None] if tool in NOT_PRIVATE else epsilons)
+    ]
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    records, start = [], time.perf_counter()
+    with open(options.out, "a") as out, concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        for i, done in enumerate(pool.map(one, jobs)):
+            for record in done:
+                out.write(json.dumps(record) + "\n")
+                if not options.quiet:
+                    print(shown(record), file=sys.stderr, flush=True)
+            out.flush()
+            records += done
+            if options.quiet and (i + 1) % 100 == 0:
+                print(f"{i + 1} of {len(jobs)} after {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    for tool in options.tools:
+        if tool not in NOT_PRIVATE:
+            table(tool, records, listed, epsilons)
+
+
+def flags():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", help="names, with commas; a prefix with * takes all that begin so (all)")
-    parser.add_argument("--epsilon", help="with commas", default=",".join(map(str, EPSILONS)))
+    parser.add_argument("--tables", help="names, with commas; g-* takes all that begin with g- (default: all)")
+    parser.add_argument("--tools", default="dpopt", help=f"with commas, among {', '.join(TOOLS)} (default: dpopt)")
+    parser.add_argument("--epsilon", help="with commas", default=EPSILONS)
     parser.add_argument("--splits", choices=["odd", "even"], default="odd", help="odd to choose by, even to report")
     parser.add_argument("--count", type=int, default=2, help="how many splits")
-    parser.add_argument("--binary", default=ROOT / "target" / "release" / "dpopt")
+    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target" / "release" / "dpopt")
     parser.add_argument("--panel", type=pathlib.Path, default=ROOT / "target" / "utility-panel")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "utility.jsonl")
     parser.add_argument("--label", help="a word that every line of results gets, to tell versions apart")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="how many tools at a time, one thread each")
     parser.add_argument("--rebuild", action="store_true", help="write the panel's files anew")
-    options = parser.parse_args()
-    options.tables = named(options.tables)
-    listed, splits = prepare(options)
-    jobs = [
-        ("dpopt", name, about, options.panel / name / f"split-{split}", split, float(epsilon), options.binary)
-        for name, about in listed.items()
-        for epsilon in options.epsilon.split(",")
-        for split in splits
-    ]
-    records = []
-    with open(options.out, "a") as out, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for record in pool.map(one, jobs):
-            if options.label:
-                record["label"] = options.label
-            records.append(record)
-            out.write(json.dumps(record) + "\n")
-            out.flush()
-            print(shown(record), file=sys.stderr, flush=True)
-    table(records, listed, options.epsilon.split(","))
+    parser.add_argument("--quiet", action="store_true", help="no line per fit")
+    return parser
 
 
 def named(text):
@@ -94,21 +161,23 @@ def named(text):
 
 
 def shown(record):
-    head = f"{record['table']:18} split {record['split']} eps {record['epsilon']:<4} {record['tool']:10}"
-    if "failed" in record:
-        return f"{head} failed: {record['failed']}"
-    return f"{head} {record['score']:.4f} {record['seconds']:7.2f} s {record.get('method', '')} {record.get('form') or ''}"
+    epsilon = "" if record["epsilon"] is None else f"eps {record['epsilon']:g}"
+    head = f"{record['table']:18} split {record['split']} {epsilon:8} {record['tool']:18}"
+    if "score" not in record:
+        return f"{head} {'failed: ' + record['failed'] if 'failed' in record else record['not_for']}"
+    choice = record.get("setting") or f"{record.get('method', '')} {record.get('form') or ''}"
+    return f"{head} {record['score']:7.4f} {record['seconds']:7.2f} s  {choice}"
 
 
-def table(records, listed, epsilons):
+def table(tool, records, listed, epsilons):
     """Means over splits, and the slowest fit of each table."""
-    print(f"{'table':18}{'rows':>8}  " + "".join(f"{'eps ' + e:>10}" for e in epsilons) + "   slowest")
+    print(f"\n{tool:18}{'rows':>8}  " + "".join(f"{f'eps {e:g}':>10}" for e in epsilons) + "   slowest")
     for name, about in listed.items():
-        mine = [r for r in records if r["table"] == name]
+        mine = [r for r in records if r["table"] == name and r["tool"] == tool and r.get("default", True)]
         line = ""
         for e in epsilons:
-            scores = [r["score"] for r in mine if r["epsilon"] == float(e) and "score" in r]
-            line += f"{sum(scores) / len(scores):10.4f}" if scores else f"{'failed':>10}"
+            scores = [r["score"] for r in mine if r["epsilon"] == e and "score" in r]
+            line += f"{sum(scores) / len(scores):10.4f}" if scores else f"{'-':>10}"
         print(f"{name:18}{about['rows']:8}  {line}{max(r['seconds'] for r in mine):8.1f} s")
 
 

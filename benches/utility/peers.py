@@ -1,0 +1,220 @@
+"""Other private tools on the same rows with the same public bounds. Each: (columns, task, epsilon, delta, seed) -> results.
+
+Noise scales of DP-SGD come from Opacus's own accountant. A result is a dict with the score, and with `setting` where a tool was tried
+with several: choosing among those by the test score is what an oracle would do, and is not private.
+"""
+
+import functools
+import time
+import warnings
+
+import encode
+import numpy as np
+
+SAMPLING = 0.05
+# learning rate, steps; the first is what we take for a default: twenty epochs, and the rate of benches/adult
+SETTINGS = [(2.0, 400), (0.5, 400), (8.0, 400), (2.0, 100), (8.0, 100)]
+HIDDEN = 32
+
+
+class NotFor(Exception):
+    """A tool that has no answer to this kind of table, and why."""
+
+
+def ebm(columns, task, epsilon, delta, seed):
+    """DP-EBM: private boosted shape functions."""
+    if task == "multiclass":
+        raise NotFor("DP-EBM has two classes or a number")
+    if any(f.get("text") for f in columns.facts.values()):
+        raise NotFor("DP-EBM has no text")
+    from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
+
+    numeric = [("lower" in columns.facts[n]) for n in columns.names]
+    train, test = (filled(t, columns) for t in (columns.train, columns.test))
+    shared = dict(
+        epsilon=epsilon,
+        delta=delta,
+        feature_types=["continuous" if is_number else "nominal" for is_number in numeric],
+        privacy_bounds={
+            i: (columns.facts[n]["lower"], columns.facts[n]["upper"])
+            for i, n in enumerate(columns.names)
+            if numeric[i]
+        },
+        random_state=seed,
+        n_jobs=1,
+    )
+    if task == "regression":
+        model = DPExplainableBoostingRegressor(
+            privacy_target_min=columns.lower, privacy_target_max=columns.upper, **shared
+        )
+        y = np.clip(columns.y, columns.lower, columns.upper)
+    else:
+        model, y = DPExplainableBoostingClassifier(**shared), columns.y
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(train, y)
+        seconds = time.perf_counter() - start
+        guess = np.asarray(model.predict(test))
+        chance = model.predict_proba(test)[:, 1] if task == "binary" else None
+    return [told(columns, task, guess, seconds, chance)]
+
+
+def filled(table, columns):
+    """Missing numbers at the middle of their range, numbers within it: the same for every tool."""
+    out = {}
+    for n in columns.names:
+        fact = columns.facts[n]
+        if "lower" in fact:
+            values = table[n].to_numpy(float)
+            middle = (fact["lower"] + fact["upper"]) / 2
+            out[n] = np.clip(np.where(np.isnan(values), middle, values), fact["lower"], fact["upper"])
+        else:
+            out[n] = table[n].to_numpy(object)
+    return np.column_stack([out[n].astype(object) for n in columns.names])
+
+
+def diffprivlib(columns, task, epsilon, delta, seed):
+    """Objective perturbation for classes, the functional mechanism for numbers; pure ε."""
+    import diffprivlib.models as models
+
+    d = columns.x.shape[1]
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if task == "regression":
+            model = models.LinearRegression(
+                epsilon=epsilon, bounds_X=(-np.ones(d), np.ones(d)), bounds_y=(-1, 1), random_state=seed
+            )
+            model.fit(columns.x.astype(float), columns.scaled())
+            guess = columns.unscaled(np.ravel(model.predict(columns.test_x.astype(float))))
+        else:
+            model = models.LogisticRegression(
+                epsilon=epsilon, data_norm=columns.norm, max_iter=300, random_state=seed
+            )
+            model.fit(columns.x.astype(float), columns.y)
+            guess = model.predict(columns.test_x.astype(float))
+        seconds = time.perf_counter() - start
+        chance = model.predict_proba(columns.test_x.astype(float))[:, 1] if task == "binary" else None
+    return [told(columns, task, guess, seconds, chance)]
+
+
+def opacus_linear(columns, task, epsilon, delta, seed):
+    return [opacus(columns, task, epsilon, delta, seed, setting, hidden=None) for setting in SETTINGS]
+
+
+def opacus_perceptron(columns, task, epsilon, delta, seed):
+    if columns.x.shape[1] > 2000:
+        raise NotFor("gradients of every record for a hidden layer on thousands of words are beyond this benchmark's time")
+    return [opacus(columns, task, epsilon, delta, seed, setting, hidden=HIDDEN) for setting in SETTINGS]
+
+
+@functools.lru_cache(maxsize=None)
+def noise(epsilon, delta, steps):
+    from opacus.accountants.utils import get_noise_multiplier
+
+    return get_noise_multiplier(
+        target_epsilon=epsilon, target_delta=delta, sample_rate=SAMPLING, steps=steps, accountant="prv"
+    )
+
+
+def opacus(columns, task, epsilon, delta, seed, setting, hidden):
+    """DP-SGD with Poisson batches of a twentieth of the rows, clip norm 1."""
+    import torch
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    rate, steps = setting
+    sigma = noise(epsilon, delta, steps)
+    outputs = len(columns.target["levels"]) if task == "multiclass" else 1
+    d = columns.x.shape[1]
+    layers = [torch.nn.Linear(d, outputs)]
+    if hidden:
+        layers = [torch.nn.Linear(d, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, outputs)]
+    start = time.perf_counter()
+    module = GradSampleModule(torch.nn.Sequential(*layers), loss_reduction="sum")
+    x, n = torch.tensor(columns.x), len(columns.y)
+    y = torch.tensor(columns.scaled() if task == "regression" else columns.y)
+    y = y if task == "multiclass" else y.float()
+    loss = {
+        "regression": lambda z, t: torch.nn.functional.mse_loss(z[:, 0], t, reduction="sum") / 2,
+        "binary": lambda z, t: torch.nn.functional.binary_cross_entropy_with_logits(z[:, 0], t, reduction="sum"),
+        "multiclass": lambda z, t: torch.nn.functional.cross_entropy(z, t, reduction="sum"),
+    }[task]
+    expected = SAMPLING * n
+    optimizer = DPOptimizer(
+        torch.optim.SGD(module.parameters(), lr=rate / expected),
+        noise_multiplier=sigma,
+        max_grad_norm=1.0,
+        expected_batch_size=expected,
+        loss_reduction="sum",
+    )
+    for _ in range(steps):
+        batch = torch.nonzero(torch.rand(n) < SAMPLING)[:, 0]
+        optimizer.zero_grad()
+        loss(module(x[batch]), y[batch]).backward()
+        optimizer.step()
+    seconds = time.perf_counter() - start
+    with torch.no_grad():
+        z = module(torch.tensor(columns.test_x)).numpy().astype(float)
+    if task == "regression":
+        guess = columns.unscaled(z[:, 0])
+    else:
+        guess = z.argmax(1) if task == "multiclass" else (z[:, 0] > 0).astype(int)
+    result = told(columns, task, guess, seconds, z[:, 0] if task == "binary" else None)
+    return result | {"setting": f"rate {rate:g}, {steps} steps", "default": setting == SETTINGS[0]}
+
+
+def dpopt_matrix(columns, task, epsilon, delta, seed):
+    """Our Python estimators on plain matrices."""
+    import dpopt
+
+    d = columns.x.shape[1]
+    terms = dict(epsilon=epsilon, delta=delta, bounds=(-np.ones(d), np.ones(d)))
+    start = time.perf_counter()
+    if task == "regression":
+        model = dpopt.LinearRegression(target_bounds=(columns.lower, columns.upper), **terms)
+    else:
+        model = dpopt.LogisticRegression(classes=list(range(len(columns.target["levels"]))), **terms)
+    model.fit(columns.x, columns.y)
+    seconds = time.perf_counter() - start
+    guess = np.asarray(model.predict(columns.test_x))
+    chance = model.predict_proba(columns.test_x)[:, 1] if task == "binary" else None
+    return [told(columns, task, guess, seconds, chance) | {"method": model.plan_.chosen["method"]}]
+
+
+def dpopt_table(columns, task, epsilon, delta, seed):
+    """Our Python estimators on the table as it is, with the bounds file's declarations."""
+    import dpopt
+
+    model_class = dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression
+    declared = {"bounds": {}, "levels": {}, "hashed": [], "text": []}
+    for n in columns.names:
+        fact = columns.facts[n]
+        if "lower" in fact:
+            declared["bounds"][n] = {k: fact[k] for k in ("lower", "upper", "transform") if k in fact}
+        elif "levels" in fact:
+            declared["levels"][n] = fact["levels"]
+        else:
+            declared["text" if fact.get("text") else "hashed"].append(n)
+    target = {"target_bounds": (columns.lower, columns.upper)} if task == "regression" else {"classes": columns.target["levels"]}
+    answers = columns.y if task == "regression" else np.array(columns.target["levels"])[columns.y]
+    start = time.perf_counter()
+    model = model_class(epsilon=epsilon, delta=delta, **{k: v for k, v in declared.items() if v}, **target)
+    model.fit(columns.train, answers)
+    seconds = time.perf_counter() - start
+    guess = np.asarray(model.predict(columns.test))
+    if task != "regression":
+        guess = np.array([columns.target["levels"].index(g) for g in guess])
+    return [told(columns, task, guess, seconds, None) | {"method": model.plan_.chosen["method"]}]
+
+
+def told(columns, task, guess, seconds, chance):
+    result = {"score": encode.accuracy_or_r2(task, columns.test_y, guess), "seconds": round(seconds, 3)}
+    if chance is not None:
+        from sklearn.metrics import roc_auc_score
+
+        result["auc"] = float(roc_auc_score(columns.test_y, chance))
+    return result
