@@ -29,7 +29,7 @@ def call(arguments, limit):
     return done.stdout
 
 
-def terms(about, place, epsilon):
+def terms(about, place, epsilon, bounds=None):
     return [
         place / "train.csv",
         "--target",
@@ -39,18 +39,17 @@ def terms(about, place, epsilon):
         "--delta",
         repr(delta(about["rows"])),
         "--bounds",
-        place / "bounds.toml",
+        bounds or place / "bounds.toml",
     ]
 
 
-def fit(binary, about, place, epsilon, method=None, seed=None, limit=600):
+def fit(binary, about, place, epsilon, method=None, bounds=None, limit=600):
     """Fits and evaluates: score (accuracy or R²), AUC where there are two classes, seconds of the fit, method and form."""
     with tempfile.TemporaryDirectory() as scratch:
         model, report = pathlib.Path(scratch) / "model.json", pathlib.Path(scratch) / "report.json"
         extra = ["--method", method] if method else []
-        extra += ["--seed", seed] if seed is not None else []
         start = time.perf_counter()
-        call([binary, "fit", *terms(about, place, epsilon), "-o", model, "--report", report, *extra], limit)
+        call([binary, "fit", *terms(about, place, epsilon, bounds), "-o", model, "--report", report, *extra], limit)
         seconds = time.perf_counter() - start
         told = json.loads(report.read_text())
         scores = json.loads(call([binary, "evaluate", model, place / "test.csv", "--json"], limit))

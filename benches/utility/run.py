@@ -17,13 +17,16 @@ import json
 import pathlib
 import signal
 import sys
+import tempfile
 import time
+from dataclasses import dataclass
 
 import command_line
 import encode
 import panel
 import peers
 import references
+import regret
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -95,14 +98,62 @@ def one(job):
     return [record | result for result in results]
 
 
+def work(job):
+    return candidate(job) if isinstance(job, Candidate) else one(job)
+
+
+@dataclass
+class Candidate:
+    """A method or a form that `auto` might have chosen."""
+
+    about: dict
+    place: pathlib.Path
+    epsilon: float
+    name: str
+    method: str | None
+    form: dict | None
+    options: argparse.Namespace
+
+
+def regret_jobs(listed, splits, options):
+    jobs = []
+    for name, about in listed.items():
+        for epsilon in regret.EPSILONS:
+            first = options.panel / name / f"split-{splits[0]}"
+            choices = regret.candidates(options.binary, about, first, epsilon)
+            for split in splits:
+                place = options.panel / name / f"split-{split}"
+                jobs += [Candidate(about, place, epsilon, n, m, f, options) for n, (m, f) in choices.items()]
+    return jobs
+
+
+def candidate(job):
+    record = {"tool": "regret", "table": job.place.parent.name, "split": int(job.place.name.removeprefix("split-"))}
+    record |= {"epsilon": job.epsilon, "candidate": job.name}
+    if job.options.label:
+        record["label"] = job.options.label
+    start = time.perf_counter()
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            where = pathlib.Path(scratch)
+            record |= regret.one(
+                job.options.binary, job.about, job.place, job.epsilon, job.name, job.method, job.form, where
+            )
+    except command_line.Failed as failed:
+        record |= {"failed": str(failed)[:300], "seconds": round(time.perf_counter() - start, 3)}
+    return [record]
+
+
 def stop(*_):
     raise OutOfTime
 
 
 def main():
     options = flags().parse_args()
-    options.tables = named(options.tables)
+    options.tables = named(options.tables or (regret.TABLES if options.regret else None))
     options.tools = options.tools.split(",")
+    if options.regret:
+        options.tools = ["baseline"]
     if unknown := [t for t in options.tools if t not in TOOLS]:
         sys.exit(f"no tool {unknown[0]}; there are {', '.join(TOOLS)}")
     listed, splits = prepare(options)
@@ -114,10 +165,12 @@ def main():
         for tool in options.tools
         for epsilon in ([None] if tool in NOT_PRIVATE else epsilons)
     ]
+    if options.regret:
+        jobs += regret_jobs(listed, splits, options)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     records, start = [], time.perf_counter()
     with open(options.out, "a") as out, concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-        for i, done in enumerate(pool.map(one, jobs)):
+        for i, done in enumerate(pool.map(work, jobs)):
             for record in done:
                 out.write(json.dumps(record) + "\n")
                 if not options.quiet:
@@ -126,6 +179,8 @@ def main():
             records += done
             if options.quiet and (i + 1) % 100 == 0:
                 print(f"{i + 1} of {len(jobs)} after {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    if options.regret:
+        told(records)
     for tool in options.tools:
         if tool not in NOT_PRIVATE:
             table(tool, records, listed, epsilons)
@@ -143,6 +198,7 @@ def flags():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "utility.jsonl")
     parser.add_argument("--label", help="a word that every line of results gets, to tell versions apart")
     parser.add_argument("--jobs", type=int, default=1, help="how many tools at a time, one thread each")
+    parser.add_argument("--regret", action="store_true", help="other methods and forms against the choice of auto")
     parser.add_argument("--rebuild", action="store_true", help="write the panel's files anew")
     parser.add_argument("--quiet", action="store_true", help="no line per fit")
     return parser
@@ -165,8 +221,16 @@ def shown(record):
     head = f"{record['table']:18} split {record['split']} {epsilon:8} {record['tool']:18}"
     if "score" not in record:
         return f"{head} {'failed: ' + record['failed'] if 'failed' in record else record['not_for']}"
-    choice = record.get("setting") or f"{record.get('method', '')} {record.get('form') or ''}"
+    choice = record.get("candidate") or record.get("setting") or f"{record.get('method', '')} {record.get('form') or ''}"
     return f"{head} {record['score']:7.4f} {record['seconds']:7.2f} s  {choice}"
+
+
+def told(records):
+    baselines = {(r["table"], r["split"]): r["score"] for r in records if r["tool"] == "baseline"}
+    found = regret.regrets([r for r in records if r["tool"] == "regret"], baselines)
+    for (name, epsilon), v in found.items():
+        print(f"{name:18} eps {epsilon:<4g} auto gains {v['auto']:.4f} of {v['gain']:.4f}, best: {v['best']}")
+    print(json.dumps(regret.summary(found)))
 
 
 def table(tool, records, listed, epsilons):
