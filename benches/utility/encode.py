@@ -15,6 +15,10 @@ import pandas as pd
 HASHED, TEXT = 256, 4096
 
 
+class NotFor(Exception):
+    """A tool that has no answer to this kind of table, and why."""
+
+
 @dataclass
 class Columns:
     """A split as arrays. `x` is bounded by 1 in every entry, y is a class's index or the number in its own units."""

@@ -85,7 +85,7 @@ def one(job):
                 results = [NOT_PRIVATE[tool](columns, about["task"], split)]
             else:
                 results = PRIVATE[tool](columns, about["task"], epsilon, command_line.delta(about["rows"]), split)
-    except peers.NotFor as reason:
+    except encode.NotFor as reason:
         results = [{"not_for": str(reason)}]
     except OutOfTime:
         results = [{"failed": f"no answer within {SECONDS} s"}]
