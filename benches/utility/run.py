@@ -31,6 +31,7 @@ import regret
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 EPSILONS = "0.1,0.5,1,4"
+QUICK = "iris,pima,diabetes,chile,computers,g-few-rows,g-smooth-few,g-map"
 SECONDS = 600
 
 PRIVATE = {
@@ -118,7 +119,7 @@ class Candidate:
 def regret_jobs(listed, splits, options):
     jobs = []
     for name, about in listed.items():
-        for epsilon in regret.EPSILONS:
+        for epsilon in regret.EPSILONS if name in regret.TABLES else []:
             first = options.panel / name / f"split-{splits[0]}"
             choices = regret.candidates(options.binary, about, first, epsilon)
             for split in splits:
@@ -150,10 +151,10 @@ def stop(*_):
 
 def main():
     options = flags().parse_args()
-    options.tables = named(options.tables or (regret.TABLES if options.regret else None))
-    options.tools = options.tools.split(",")
-    if options.regret:
-        options.tools = ["baseline"]
+    if options.quick:
+        options.tables, options.epsilon, options.count = options.tables or QUICK, "1", 1
+    options.tables = named(options.tables or (regret.TABLES if options.regret and not options.tools else None))
+    options.tools = TOOLS if options.tools == "all" else (options.tools or ("baseline" if options.regret else "dpopt")).split(",")
     if unknown := [t for t in options.tools if t not in TOOLS]:
         sys.exit(f"no tool {unknown[0]}; there are {', '.join(TOOLS)}")
     listed, splits = prepare(options)
@@ -189,7 +190,8 @@ def main():
 def flags():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", help="names, with commas; g-* takes all that begin with g- (default: all)")
-    parser.add_argument("--tools", default="dpopt", help=f"with commas, among {', '.join(TOOLS)} (default: dpopt)")
+    parser.add_argument("--tools", help=f"all, or with commas among {', '.join(TOOLS)} (default: dpopt)")
+    parser.add_argument("--quick", action="store_true", help=f"one split at ε = 1 of {QUICK}")
     parser.add_argument("--epsilon", help="with commas", default=EPSILONS)
     parser.add_argument("--splits", choices=["odd", "even"], default="odd", help="odd to choose by, even to report")
     parser.add_argument("--count", type=int, default=2, help="how many splits")
