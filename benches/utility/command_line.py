@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 import time
 
-
 ENCODER = "The encoder, settled by public facts:"
 
 

@@ -5,12 +5,12 @@ scikit-learn's HashingVectorizer with 4,096 slots. A missing number is the middl
 """
 
 import math
-import tomllib
 import zlib
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import tomllib
 
 HASHED, TEXT = 256, 4096
 

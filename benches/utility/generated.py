@@ -20,9 +20,7 @@ def place(rng, rows):
     centres, heights, widths = rng.random((8, 2)), rng.normal(size=8), rng.uniform(0.06, 0.25, 8)
     at = centres[rng.integers(0, 8, rows)] + rng.normal(size=(rows, 2)) * 0.12 @ np.array([[1, 0.7], [0, 0.7]])
     at = np.clip(at, 0, 1)
-    peaks = sum(
-        h * np.exp(-np.sum((at - c) ** 2, axis=1) / (2 * w * w)) for c, h, w in zip(centres, heights, widths)
-    )
+    peaks = sum(h * np.exp(-np.sum((at - c) ** 2, axis=1) / (2 * w * w)) for c, h, w in zip(centres, heights, widths))
     rest = rng.random((rows, 3))
     signal = 2 * peaks + sum(0.5 * wave(rng, rest[:, j]) for j in range(3))
     u = np.column_stack([at, rest])
@@ -202,4 +200,3 @@ def make(name, split):
     columns, facts = columns | {"y": y}, facts | {"y": target}
     part = lambda where: {n: v[where] for n, v in columns.items()}
     return part(slice(None, rows)), part(slice(rows, None)), facts, task
-

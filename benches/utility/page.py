@@ -4,6 +4,7 @@ import argparse
 import json
 import pathlib
 
+import panel
 import picture
 import regret
 from scores import FLOOR, LEAST_ACCURACY, NAMES, OURS, PEERS, Scores
@@ -126,7 +127,10 @@ def time_taken(scores):
             continue
         median, most = scores.seconds(tool)
         row(out, NAMES[tool], f"{median:.2f}", f"{most:.1f}")
-    out += ["", "The command line's include starting, reading the file and writing the model and report; the others' begin with arrays in memory."]
+    out += [
+        "",
+        "The command line's include starting, reading the file and writing the model and report; the others' begin with arrays in memory.",
+    ]
     return "\n".join([*out, ""])
 
 
@@ -160,9 +164,9 @@ def tables_used(scores, about):
         a = about[table]
         task = f"{a['classes']} classes" if "classes" in a else "a number"
         row(out, table, task, f"{a['rows']:,}", a["columns"], a["source"])
-    absent = [t for t in about if t not in scores.tables]
+    absent = [t for t in panel.NAMES if t not in scores.tables]
     if absent:
-        out += ["", f"Not here: {', '.join(absent)}."]
+        out += ["", f"Not on the machine where this was measured: {', '.join(absent)}."]
     return "\n".join([*out, ""])
 
 

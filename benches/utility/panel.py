@@ -14,12 +14,12 @@ import os
 import pathlib
 import sys
 import tarfile
-import tomllib
 from dataclasses import dataclass
 
 import generated
 import numpy as np
 import pandas as pd
+import tomllib
 
 HERE = pathlib.Path(__file__).parent
 
@@ -118,7 +118,9 @@ REAL = {
     "nitrogen-oxides": Table("LNOx", "regression", packaged("robustbase", "NOxEmissions"), "pydataset"),
     "dutch-schools": Table("lang", "regression", packaged("MASS", "nlschools"), "pydataset"),
     "viet-nam": Table("lntotal", "regression", packaged("Ecdat", "VietNamH"), "pydataset"),
-    "light-chains": Table("death", "binary", packaged("survival", "flchain", without("futime", "chapter")), "pydataset"),
+    "light-chains": Table(
+        "death", "binary", packaged("survival", "flchain", without("futime", "chapter")), "pydataset"
+    ),
     "jobless-benefits": Table("ui", "binary", packaged("Ecdat", "Benefits"), "pydataset"),
     "heart-procedures": Table("procedure", "binary", packaged("COUNT", "azpro"), "pydataset"),
     "german-health": Table(
@@ -127,11 +129,20 @@ REAL = {
         packaged("COUNT", "rwm5yr", without("id", "edlevel1", "edlevel2", "edlevel3", "edlevel4")),
         "pydataset",
     ),
-    "labour-force": Table("work", "binary", packaged("Ecdat", "Mroz", without("hoursw", "hearnw", "wagew")), "pydataset"),
+    "labour-force": Table(
+        "work", "binary", packaged("Ecdat", "Mroz", without("hoursw", "hearnw", "wagew")), "pydataset"
+    ),
     "pima": Table("type", "binary", pima, "pydataset"),
     "affairs": Table("affair", "binary", affairs, "statsmodels"),
     "chile": Table("vote", "multiclass", packaged("car", "Chile"), "pydataset"),
-    "tuna": Table("choice", "multiclass", packaged("Ecdat", "Tuna", lambda t: t.drop(columns=["Tuna_hid", "Tuna_id"]).rename(columns={"Tuna_choice": "choice"})), "pydataset"),
+    "tuna": Table(
+        "choice",
+        "multiclass",
+        packaged(
+            "Ecdat", "Tuna", lambda t: t.drop(columns=["Tuna_hid", "Tuna_id"]).rename(columns={"Tuna_choice": "choice"})
+        ),
+        "pydataset",
+    ),
     "yogurt": Table("choice", "multiclass", packaged("Ecdat", "Yogurt", without("id")), "pydataset"),
 }
 

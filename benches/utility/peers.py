@@ -37,9 +37,7 @@ def ebm(columns, task, epsilon, delta, seed):
         delta=delta,
         feature_types=["continuous" if is_number else "nominal" for is_number in numeric],
         privacy_bounds={
-            i: (columns.facts[n]["lower"], columns.facts[n]["upper"])
-            for i, n in enumerate(columns.names)
-            if numeric[i]
+            i: (columns.facts[n]["lower"], columns.facts[n]["upper"]) for i, n in enumerate(columns.names) if numeric[i]
         },
         random_state=seed,
         n_jobs=1,
@@ -93,9 +91,7 @@ def diffprivlib(columns, task, epsilon, delta, seed):
             model.fit(columns.x.astype(float), columns.scaled())
             guess = columns.unscaled(np.ravel(model.predict(columns.test_x.astype(float))))
         else:
-            model = models.LogisticRegression(
-                epsilon=epsilon, data_norm=columns.norm, max_iter=300, random_state=seed
-            )
+            model = models.LogisticRegression(epsilon=epsilon, data_norm=columns.norm, max_iter=300, random_state=seed)
             model.fit(columns.x.astype(float), columns.y)
             guess = model.predict(columns.test_x.astype(float))
         seconds = time.perf_counter() - start
@@ -109,7 +105,9 @@ def opacus_linear(columns, task, epsilon, delta, seed):
 
 def opacus_perceptron(columns, task, epsilon, delta, seed):
     if columns.x.shape[1] > 2000:
-        raise NotFor("gradients of every record for a hidden layer on thousands of words are beyond this benchmark's time")
+        raise NotFor(
+            "gradients of every record for a hidden layer on thousands of words are beyond this benchmark's time"
+        )
     return [opacus(columns, task, epsilon, delta, seed, setting, hidden=HIDDEN) for setting in settings(task)]
 
 
@@ -117,7 +115,7 @@ def settings(task):
     return NUMBER_SETTINGS if task == "regression" else CLASS_SETTINGS
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def noise(epsilon, delta, steps):
     from opacus.accountants.utils import get_noise_multiplier
 
@@ -207,7 +205,11 @@ def dpopt_table(columns, task, epsilon, delta, seed):
             declared["levels"][n] = fact["levels"]
         else:
             declared["text" if fact.get("text") else "hashed"].append(n)
-    target = {"target_bounds": (columns.lower, columns.upper)} if task == "regression" else {"classes": columns.target["levels"]}
+    target = (
+        {"target_bounds": (columns.lower, columns.upper)}
+        if task == "regression"
+        else {"classes": columns.target["levels"]}
+    )
     answers = columns.y if task == "regression" else np.array(columns.target["levels"])[columns.y]
     start = time.perf_counter()
     model = model_class(epsilon=epsilon, delta=delta, **{k: v for k, v in declared.items() if v}, **target)

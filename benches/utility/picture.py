@@ -13,7 +13,8 @@ STYLE = {
     "opacus-perceptron (oracle)": ("#7d3c98", False),
     "diffprivlib": ("#95a5a6", True),
 }
-ROW, PANEL, GAP, LEFT, TOP, BOTTOM = 19, 230, 22, 150, 92, 46
+ROW, GAP, LEFT, BOTTOM = 19, 22, 150, 46
+WIDTH = 1150
 LOW, HIGH = -0.1, 1.1
 
 
@@ -22,38 +23,42 @@ def draw(scores):
         (t for t in scores.tables if scores.without_privacy(t) is not None),
         key=lambda t: ({"regression": 0, "binary": 1, "multiclass": 2}[scores.task[t]], t.startswith("g-"), t),
     )
-    width = LEFT + len(scores.epsilons) * (PANEL + GAP) + 10
-    height = TOP + len(tables) * ROW + BOTTOM
+    panels = len(scores.epsilons)
+    across = (WIDTH - LEFT - 10) / panels - GAP
+    names, rows = legend()
+    top = 20 * rows + 50
+    bottom = top + len(tables) * ROW
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        *legend(width),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + BOTTOM}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{bottom + BOTTOM}" fill="white"/>',
+        *names,
     ]
     for i, table in enumerate(tables):
-        y = TOP + i * ROW
+        y = top + i * ROW
         if i % 2 == 0:
-            out.append(f'<rect x="0" y="{y}" width="{width}" height="{ROW}" fill="#f6f6f6"/>')
+            out.append(f'<rect x="0" y="{y}" width="{WIDTH}" height="{ROW}" fill="#f6f6f6"/>')
         if i and scores.task[table] != scores.task[tables[i - 1]]:
-            out.append(f'<line x1="0" x2="{width}" y1="{y}" y2="{y}" stroke="#888"/>')
+            out.append(f'<line x1="0" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="#888"/>')
         out.append(f'<text x="{LEFT - 8}" y="{y + 13.5}" text-anchor="end">{table}</text>')
     for p, epsilon in enumerate(scores.epsilons):
-        out += panel(scores, tables, epsilon, LEFT + p * (PANEL + GAP), height)
+        out += panel(scores, tables, epsilon, LEFT + p * (across + GAP), across, top)
     out.append(
-        f'<text x="{(LEFT + width) / 2}" y="{height - 8}" text-anchor="middle">share of what the best model without '
+        f'<text x="{(LEFT + WIDTH) / 2}" y="{bottom + 28}" text-anchor="middle">share of what the best model without '
         "privacy gains over the same answer for everybody (arrows: further left)</text>"
     )
     return "\n".join([*out, "</svg>", ""])
 
 
-def legend(width):
+def legend():
+    """(what is drawn, lines of it)."""
     x, y, out = 12, 20, []
     for tool, (colour, filled) in STYLE.items():
-        if x + 30 + 6.4 * len(NAMES[tool]) > width:
+        if x + 30 + 6.4 * len(NAMES[tool]) > WIDTH:
             x, y = 12, y + 20
         out.append(dot(x + 6, y - 4, colour, filled))
         out.append(f'<text x="{x + 16}" y="{y}">{NAMES[tool]}</text>')
         x += 34 + 6.4 * len(NAMES[tool])
-    return out
+    return out, y // 20
 
 
 def dot(x, y, colour, filled, radius=4.2):
@@ -61,18 +66,18 @@ def dot(x, y, colour, filled, radius=4.2):
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {fill} stroke="{colour}" stroke-width="1.5"/>'
 
 
-def panel(scores, tables, epsilon, left, height):
-    at = lambda share: left + (share - LOW) / (HIGH - LOW) * PANEL
-    bottom = TOP + len(tables) * ROW
-    out = [f'<text x="{at(0.5):.1f}" y="{TOP - 22}" text-anchor="middle" font-weight="bold">ε = {epsilon:g}</text>']
+def panel(scores, tables, epsilon, left, across, top):
+    at = lambda share: left + (share - LOW) / (HIGH - LOW) * across
+    bottom = top + len(tables) * ROW
+    out = [f'<text x="{at(0.5):.1f}" y="{top - 22}" text-anchor="middle" font-weight="bold">ε = {epsilon:g}</text>']
     for share in (0, 0.5, 1):
         out.append(
-            f'<line x1="{at(share):.1f}" x2="{at(share):.1f}" y1="{TOP}" y2="{bottom}" stroke="#bbb" '
+            f'<line x1="{at(share):.1f}" x2="{at(share):.1f}" y1="{top}" y2="{bottom}" stroke="#bbb" '
             f'stroke-dasharray="{"none" if share != 0.5 else "3 3"}"/>'
-            f'<text x="{at(share):.1f}" y="{TOP - 6}" text-anchor="middle" fill="#555">{share:g}</text>'
+            f'<text x="{at(share):.1f}" y="{top - 6}" text-anchor="middle" fill="#555">{share:g}</text>'
         )
     for i, table in enumerate(tables):
-        y = TOP + i * ROW + ROW / 2
+        y = top + i * ROW + ROW / 2
         # ours last, so that it lies on top
         for tool in [*PEERS, *reversed(OURS)]:
             share = scores.share(tool, table, epsilon)

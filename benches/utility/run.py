@@ -4,16 +4,12 @@ Every tool gets the same rows, the same public bounds and levels, and δ = n^-1.
 Constants of the library are chosen on made tables and odd splits; what is published (`page.py`) comes from even splits.
 """
 
-import os
-
-# one thread for each tool, so that seconds compare and two jobs are two cores; before NumPy is imported
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-
 import argparse
 import concurrent.futures
 import functools
 import json
+import multiprocessing
+import os
 import pathlib
 import signal
 import sys
@@ -154,7 +150,9 @@ def main():
     if options.quick:
         options.tables, options.epsilon, options.count = options.tables or QUICK, "1", 1
     options.tables = named(options.tables or (regret.TABLES if options.regret and not options.tools else None))
-    options.tools = TOOLS if options.tools == "all" else (options.tools or ("baseline" if options.regret else "dpopt")).split(",")
+    options.tools = (
+        TOOLS if options.tools == "all" else (options.tools or ("baseline" if options.regret else "dpopt")).split(",")
+    )
     if unknown := [t for t in options.tools if t not in TOOLS]:
         sys.exit(f"no tool {unknown[0]}; there are {', '.join(TOOLS)}")
     listed, splits = prepare(options)
@@ -168,9 +166,13 @@ def main():
     ]
     if options.regret:
         jobs += regret_jobs(listed, splits, options)
+    # one thread for each tool, so that seconds compare and two jobs are two cores; read when a new process imports NumPy
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    fresh = multiprocessing.get_context("spawn")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     records, start = [], time.perf_counter()
-    with open(options.out, "a") as out, concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+    with open(options.out, "a") as out, concurrent.futures.ProcessPoolExecutor(options.jobs, fresh) as pool:
         for i, done in enumerate(pool.map(work, jobs)):
             for record in done:
                 out.write(json.dumps(record) + "\n")
@@ -223,7 +225,9 @@ def shown(record):
     head = f"{record['table']:18} split {record['split']} {epsilon:8} {record['tool']:18}"
     if "score" not in record:
         return f"{head} {'failed: ' + record['failed'] if 'failed' in record else record['not_for']}"
-    choice = record.get("candidate") or record.get("setting") or f"{record.get('method', '')} {record.get('form') or ''}"
+    choice = (
+        record.get("candidate") or record.get("setting") or f"{record.get('method', '')} {record.get('form') or ''}"
+    )
     return f"{head} {record['score']:7.4f} {record['seconds']:7.2f} s  {choice}"
 
 

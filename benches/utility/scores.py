@@ -5,7 +5,14 @@ from collections import defaultdict
 
 # names in the page, in order; an oracle's setting is the best on the test rows, which nobody has
 OURS = ["dpopt", "dpopt-table", "dpopt-matrix"]
-PEERS = ["dp-ebm", "dp-ebm (oracle)", "opacus-linear", "opacus-linear (oracle)", "opacus-perceptron (oracle)", "diffprivlib"]
+PEERS = [
+    "dp-ebm",
+    "dp-ebm (oracle)",
+    "opacus-linear",
+    "opacus-linear (oracle)",
+    "opacus-perceptron (oracle)",
+    "diffprivlib",
+]
 NAMES = {
     "dpopt": "dpopt, command line",
     "dpopt-table": "dpopt, Python, tables",
