@@ -75,3 +75,10 @@ def form(facts):
 
 def explain(binary, about, place, epsilon, limit=120):
     return json.loads(call([binary, "explain", *terms(about, place, epsilon), "--json"], limit))
+
+
+def noise(binary, epsilon, delta, sampling, steps):
+    """The noise multiplier of DP-SGD with Poisson batches, for neighbours with one record more or less."""
+    mechanism = f"poisson({sampling}, gaussian(?)) x {steps}"
+    told = ["--epsilon", epsilon, "--delta", repr(delta), "--relation", "add-or-remove", "--json"]
+    return json.loads(call([binary, "account", mechanism, *told], 60))["found"]

@@ -177,7 +177,7 @@ def how():
 - Bounds are typed from codebooks or are round ranges that somebody would give who had not seen the rows (`benches/utility/bounds`); for made ones they follow from the law.
 - dpopt's command line gets the table, the bounds and ε. Tools without an encoder get numbers in [-1, 1] (logarithms where the bounds file's rule takes them), one-hot levels, 256 slots for hashed columns and 4,096 for texts; DP-EBM gets the columns and the bounds.
 - Guarantees differ a little: dpopt's neighbours have a record zeroed out, Opacus's and DP-EBM's one added or removed, diffprivlib is pure ε-DP. δ is the same for all that have one.
-- Opacus: Poisson batches of a twentieth of the rows, clip norm 1, 400 or 100 steps of SGD. One setting is rate 2 for classes (0.2 for numbers) and 400 steps; the oracle also has rates of a quarter and of four times that, and 100 steps. The perceptron has 32 hidden tanh units.
+- Opacus: Poisson batches of a twentieth of the rows, clip norm 1, 400 or 100 steps of SGD, noise from `dpopt account` for its neighbours (less than from its own search, which stops within .01 of ε). One setting is rate 2 for classes (0.2 for numbers) and 400 steps; the oracle also has rates of a quarter and of four times that, and 100 steps. The perceptron has 32 hidden tanh units.
 - DP-EBM: the package's defaults (rate .01, 300 rounds); the oracle also has .05 with 300 and .2 with 100.
 - An empty cell: the tool has no answer (DP-EBM has two classes or a number and no text; the perceptron and the trees no thousands of words) or failed.
 - `make bench-utility QUICK=1` takes minutes; `DPOPT_DATA` says where Adult and SMS are, if not in `../shared/data`.

@@ -1,18 +1,32 @@
-"""Other private tools on the same rows with the same public bounds. Each: (columns, task, epsilon, delta, seed) -> results.
+"""Other private tools on the same rows with the same public bounds. Each: (columns, task, terms) -> results.
 
-Noise scales of DP-SGD come from Opacus's own accountant. A result is a dict with the score, and with `setting` where a tool was tried
+Noise scales of DP-SGD come from `dpopt account`, for Opacus's own neighbours: its own search stops within .01 of ε, which costs a tenth of
+the noise at ε = 0.1, and takes seconds. A result is a dict with the score, and with `setting` where a tool was tried
 with several: choosing among those by the test score is what an oracle would do, and is not private.
 """
 
-import functools
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import encode
 import numpy as np
 from encode import NotFor
 
 SAMPLING = 0.05
+
+
+@dataclass
+class Terms:
+    """What a fit may spend. `noise(sampling probability, steps)` is the noise multiplier of DP-SGD that meets it."""
+
+    epsilon: float
+    delta: float
+    seed: int
+    noise: Callable[[float, int], float]
+
+
 # Learning rate, steps; the first is what we take for a default: twenty epochs, and for classes the rate of benches/adult. Gradients of
 # squared errors grow with the error, and rows have norms up to the root of the number of columns: rates above 1 diverge.
 CLASS_SETTINGS = [(2.0, 400), (0.5, 400), (8.0, 400), (2.0, 100), (0.5, 100)]
@@ -22,7 +36,7 @@ HIDDEN = 32
 EBM_SETTINGS = [(0.01, 300), (0.05, 300), (0.2, 100)]
 
 
-def ebm(columns, task, epsilon, delta, seed):
+def ebm(columns, task, terms):
     """DP-EBM: private boosted shape functions."""
     if task == "multiclass":
         raise NotFor("DP-EBM has two classes or a number")
@@ -33,13 +47,13 @@ def ebm(columns, task, epsilon, delta, seed):
     numeric = [("lower" in columns.facts[n]) for n in columns.names]
     train, test = (filled(t, columns) for t in (columns.train, columns.test))
     shared = dict(
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=terms.epsilon,
+        delta=terms.delta,
         feature_types=["continuous" if is_number else "nominal" for is_number in numeric],
         privacy_bounds={
             i: (columns.facts[n]["lower"], columns.facts[n]["upper"]) for i, n in enumerate(columns.names) if numeric[i]
         },
-        random_state=seed,
+        random_state=terms.seed,
         n_jobs=1,
     )
     if task == "regression":
@@ -56,6 +70,8 @@ def ebm(columns, task, epsilon, delta, seed):
             model.fit(train, y)
             seconds = time.perf_counter() - start
             guess = np.asarray(model.predict(test))
+            if task == "regression":
+                guess = np.clip(guess, columns.lower, columns.upper)
             chance = model.predict_proba(test)[:, 1] if task == "binary" else None
         setting = {"setting": f"rate {rate:g}, {rounds} rounds", "default": (rate, rounds) == EBM_SETTINGS[0]}
         results.append(told(columns, task, guess, seconds, chance) | setting)
@@ -76,7 +92,7 @@ def filled(table, columns):
     return np.column_stack([out[n].astype(object) for n in columns.names])
 
 
-def diffprivlib(columns, task, epsilon, delta, seed):
+def diffprivlib(columns, task, terms):
     """Objective perturbation for classes, the functional mechanism for numbers; pure ε."""
     import diffprivlib.models as models
 
@@ -86,12 +102,14 @@ def diffprivlib(columns, task, epsilon, delta, seed):
         warnings.simplefilter("ignore")
         if task == "regression":
             model = models.LinearRegression(
-                epsilon=epsilon, bounds_X=(-np.ones(d), np.ones(d)), bounds_y=(-1, 1), random_state=seed
+                epsilon=terms.epsilon, bounds_X=(-np.ones(d), np.ones(d)), bounds_y=(-1, 1), random_state=terms.seed
             )
             model.fit(columns.x.astype(float), columns.scaled())
             guess = columns.unscaled(np.ravel(model.predict(columns.test_x.astype(float))))
         else:
-            model = models.LogisticRegression(epsilon=epsilon, data_norm=columns.norm, max_iter=300, random_state=seed)
+            model = models.LogisticRegression(
+                epsilon=terms.epsilon, data_norm=columns.norm, max_iter=300, random_state=terms.seed
+            )
             model.fit(columns.x.astype(float), columns.y)
             guess = model.predict(columns.test_x.astype(float))
         seconds = time.perf_counter() - start
@@ -99,41 +117,32 @@ def diffprivlib(columns, task, epsilon, delta, seed):
     return [told(columns, task, guess, seconds, chance)]
 
 
-def opacus_linear(columns, task, epsilon, delta, seed):
-    return [opacus(columns, task, epsilon, delta, seed, setting, hidden=None) for setting in settings(task)]
+def opacus_linear(columns, task, terms):
+    return [opacus(columns, task, terms, setting, hidden=None) for setting in settings(task)]
 
 
-def opacus_perceptron(columns, task, epsilon, delta, seed):
+def opacus_perceptron(columns, task, terms):
     if columns.x.shape[1] > 2000:
         raise NotFor(
             "gradients of every record for a hidden layer on thousands of words are beyond this benchmark's time"
         )
-    return [opacus(columns, task, epsilon, delta, seed, setting, hidden=HIDDEN) for setting in settings(task)]
+    return [opacus(columns, task, terms, setting, hidden=HIDDEN) for setting in settings(task)]
 
 
 def settings(task):
     return NUMBER_SETTINGS if task == "regression" else CLASS_SETTINGS
 
 
-@functools.cache
-def noise(epsilon, delta, steps):
-    from opacus.accountants.utils import get_noise_multiplier
-
-    return get_noise_multiplier(
-        target_epsilon=epsilon, target_delta=delta, sample_rate=SAMPLING, steps=steps, accountant="prv"
-    )
-
-
-def opacus(columns, task, epsilon, delta, seed, setting, hidden):
+def opacus(columns, task, terms, setting, hidden):
     """DP-SGD with Poisson batches of a twentieth of the rows, clip norm 1."""
     import torch
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
     torch.set_num_threads(1)
-    torch.manual_seed(seed)
+    torch.manual_seed(terms.seed)
     rate, steps = setting
-    sigma = noise(epsilon, delta, steps)
+    sigma = terms.noise(SAMPLING, steps)
     outputs = len(columns.target["levels"]) if task == "multiclass" else 1
     d = columns.x.shape[1]
     layers = [torch.nn.Linear(d, outputs)]
@@ -173,17 +182,17 @@ def opacus(columns, task, epsilon, delta, seed, setting, hidden):
     return result | {"setting": f"rate {rate:g}, {steps} steps", "default": setting == settings(task)[0]}
 
 
-def dpopt_matrix(columns, task, epsilon, delta, seed):
+def dpopt_matrix(columns, task, terms):
     """Our Python estimators on plain matrices."""
     import dpopt
 
     d = columns.x.shape[1]
-    terms = dict(epsilon=epsilon, delta=delta, bounds=(-np.ones(d), np.ones(d)))
+    shared = dict(epsilon=terms.epsilon, delta=terms.delta, bounds=(-np.ones(d), np.ones(d)))
     start = time.perf_counter()
     if task == "regression":
-        model = dpopt.LinearRegression(target_bounds=(columns.lower, columns.upper), **terms)
+        model = dpopt.LinearRegression(target_bounds=(columns.lower, columns.upper), **shared)
     else:
-        model = dpopt.LogisticRegression(classes=list(range(len(columns.target["levels"]))), **terms)
+        model = dpopt.LogisticRegression(classes=list(range(len(columns.target["levels"]))), **shared)
     model.fit(columns.x, columns.y)
     seconds = time.perf_counter() - start
     guess = np.asarray(model.predict(columns.test_x))
@@ -191,7 +200,7 @@ def dpopt_matrix(columns, task, epsilon, delta, seed):
     return [told(columns, task, guess, seconds, chance) | {"method": model.plan_.chosen["method"]}]
 
 
-def dpopt_table(columns, task, epsilon, delta, seed):
+def dpopt_table(columns, task, terms):
     """Our Python estimators on the table as it is, with the bounds file's declarations."""
     import dpopt
 
@@ -212,7 +221,7 @@ def dpopt_table(columns, task, epsilon, delta, seed):
     )
     answers = columns.y if task == "regression" else np.array(columns.target["levels"])[columns.y]
     start = time.perf_counter()
-    model = model_class(epsilon=epsilon, delta=delta, **{k: v for k, v in declared.items() if v}, **target)
+    model = model_class(epsilon=terms.epsilon, delta=terms.delta, **{k: v for k, v in declared.items() if v}, **target)
     model.fit(columns.train, answers)
     seconds = time.perf_counter() - start
     guess = np.asarray(model.predict(columns.test))

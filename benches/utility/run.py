@@ -81,7 +81,9 @@ def one(job):
             if tool in NOT_PRIVATE:
                 results = [NOT_PRIVATE[tool](columns, about["task"], split)]
             else:
-                results = PRIVATE[tool](columns, about["task"], epsilon, command_line.delta(about["rows"]), split)
+                delta = command_line.delta(about["rows"])
+                noise = functools.partial(command_line.noise, options.binary, epsilon, delta)
+                results = PRIVATE[tool](columns, about["task"], peers.Terms(epsilon, delta, split, noise))
     except encode.NotFor as reason:
         results = [{"not_for": str(reason)}]
     except OutOfTime:
