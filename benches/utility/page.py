@@ -176,6 +176,7 @@ def how():
 - `benches/utility/panel.py` writes the tables. Real ones are shuffled by the split's number and divided 80/20; made ones (`g-…`, `benches/utility/generated.py`) are drawn anew for each split, function and all.
 - Bounds are typed from codebooks or are round ranges that somebody would give who had not seen the rows (`benches/utility/bounds`); for made ones they follow from the law.
 - dpopt's command line gets the table, the bounds and ε. Tools without an encoder get numbers in [-1, 1] (logarithms where the bounds file's rule takes them), one-hot levels, 256 slots for hashed columns and 4,096 for texts; DP-EBM gets the columns and the bounds.
+- On tables with fewer than 2,500 rows the command line is fitted three times per split, because one draw of noise says little there; other tools once per setting. An oracle picks the best of several such draws, which is a little too good.
 - Guarantees differ a little: dpopt's neighbours have a record zeroed out, Opacus's and DP-EBM's one added or removed, diffprivlib is pure ε-DP. δ is the same for all that have one.
 - Opacus: Poisson batches of a twentieth of the rows, clip norm 1, 400 or 100 steps of SGD, noise from `dpopt account` for its neighbours (less than from its own search, which stops within .01 of ε). One setting is rate 2 for classes (0.2 for numbers) and 400 steps; the oracle also has rates of a quarter and of four times that, and 100 steps. The perceptron has 32 hidden tanh units.
 - DP-EBM: the package's defaults (rate .01, 300 rounds); the oracle also has .05 with 300 and .2 with 100.
@@ -217,11 +218,11 @@ def row(out, *cells):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("results", type=pathlib.Path, nargs="+", help="files of run.py; later lines win")
     parser.add_argument("--panel", type=pathlib.Path, default=ROOT / "target" / "utility-panel")
     parser.add_argument("--page", type=pathlib.Path, help="where the page goes, and images/utility.svg beside it")
     options = parser.parse_args()
-    records = [json.loads(line) for line in options.results.read_text().splitlines()]
+    records = [json.loads(line) for file in options.results for line in file.read_text().splitlines()]
     scores = Scores(records)
     tried = [r for r in records if r["tool"] == "regret"]
     baselines = {(r["table"], r["split"]): r["score"] for r in records if r["tool"] == "baseline"}

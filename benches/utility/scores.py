@@ -37,7 +37,7 @@ class Scores:
         last = {}
         for r in records:
             if r["tool"] != "regret":
-                last[r["tool"], r["table"], r["split"], r["epsilon"], r.get("setting")] = r
+                last[r["tool"], r["table"], r["split"], r["epsilon"], r.get("setting"), r.get("run")] = r
         self.records = list(last.values())
         # a score says something only beside the baseline's
         self.tables = list(dict.fromkeys(r["table"] for r in self.records if r["tool"] == "baseline"))
@@ -66,7 +66,7 @@ class Scores:
         return 0.5 if record["tool"] == "baseline" else record.get("auc")
 
     def collect(self):
-        settings = defaultdict(lambda: defaultdict(dict))
+        settings, drawn = defaultdict(lambda: defaultdict(dict)), defaultdict(list)
         for r in self.records:
             value = self.value(r)
             if value is None:
@@ -76,7 +76,9 @@ class Scores:
                 settings[key][r["setting"]][r["split"]] = value
                 if not r["default"]:
                     continue
-            self.values[key][r["split"]] = value
+            drawn[key, r["split"]].append(value)
+        for (key, split), values in drawn.items():
+            self.values[key][split] = statistics.mean(values)
         for (tool, table, epsilon), by_setting in settings.items():
             best = max(by_setting, key=lambda s: statistics.mean(by_setting[s].values()))
             self.values[f"{tool} (oracle)", table, epsilon] = by_setting[best]
