@@ -65,12 +65,18 @@ def regrets(records, baselines):
     """Per table and ε: (regret, regret against what was best on the other splits, best candidate, gain of it)."""
     scores = {}
     for r in records:
-        key = scores.setdefault((r["table"], r["epsilon"]), {}).setdefault(r["candidate"], {})
+        drawn = scores.setdefault((r["table"], r["epsilon"]), {}).setdefault(r["candidate"], {})
         # a candidate that gave no model scores like the baseline: nobody would have used it
-        key[r["split"]] = r["score"] if "score" in r else baselines[r["table"], r["split"]]
+        value = r["score"] if "score" in r else baselines[r["table"], r["split"]]
+        drawn.setdefault(r["split"], {})[r.get("run", 0)] = value
     out = {}
-    for (table, epsilon), by_candidate in scores.items():
-        splits = sorted(by_candidate["auto"])
+    for (table, epsilon), tried in scores.items():
+        splits = sorted(tried["auto"])
+        by_candidate = {
+            c: {s: statistics.mean(d.values()) for s, d in drawn.items()}
+            for c, drawn in tried.items()
+            if sorted(drawn) == splits
+        }
         base = statistics.mean(baselines[table, s] for s in splits)
         mean = {c: statistics.mean(v.values()) for c, v in by_candidate.items()}
         best = max(mean, key=mean.get)

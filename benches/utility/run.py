@@ -115,6 +115,7 @@ class Candidate:
     name: str
     method: str | None
     form: dict | None
+    run: int
     options: argparse.Namespace
 
 
@@ -126,13 +127,17 @@ def regret_jobs(listed, splits, options):
             choices = regret.candidates(options.binary, about, first, epsilon)
             for split in splits:
                 place = options.panel / name / f"split-{split}"
-                jobs += [Candidate(about, place, epsilon, n, m, f, options) for n, (m, f) in choices.items()]
+                jobs += [
+                    Candidate(about, place, epsilon, n, m, f, run, options)
+                    for n, (m, f) in choices.items()
+                    for run in range(runs(about))
+                ]
     return jobs
 
 
 def candidate(job):
     record = {"tool": "regret", "table": job.place.parent.name, "split": int(job.place.name.removeprefix("split-"))}
-    record |= {"epsilon": job.epsilon, "candidate": job.name}
+    record |= {"epsilon": job.epsilon, "candidate": job.name, "run": job.run}
     if job.options.label:
         record["label"] = job.options.label
     start = time.perf_counter()
