@@ -45,11 +45,15 @@ def summary(scores):
     row(out, *["---"] * (len(scores.epsilons) + 2))
     for tool in present(scores):
         found = [scores.mean_share(tool, e) for e in scores.epsilons]
-        row(out, NAMES[tool], *[f"{m:.3f}" if m is not None else "" for m, _ in found], len(found[0][1]))
+        row(out, NAMES[tool], *[three(m) for m, _ in found], len(found[0][1]))
         if tool in PEERS and len(found[0][1]) < len(scores.tables):
-            same = [scores.mean_share("dpopt", e, t)[0] for e, (_, t) in zip(scores.epsilons, found)]
-            row(out, f"— dpopt on the same {len(found[0][1])}", *[f"{m:.3f}" for m in same], len(found[0][1]))
+            same = [scores.mean_share("dpopt", e, t)[0] if t else None for e, (_, t) in zip(scores.epsilons, found)]
+            row(out, f"— dpopt on the same {len(found[0][1])}", *[three(m) for m in same], len(found[0][1]))
     return "\n".join([*out, ""])
+
+
+def three(number):
+    return "" if number is None else f"{number:.3f}"
 
 
 def present(scores):
@@ -111,9 +115,9 @@ def numbers(scores):
         for table in scores.tables:
             means = [scores.mean.get((t, table, e)) for t in tools]
             best = max((m for m in means if m is not None), default=None)
-            shown = ["" if m is None else f"**{m:.3f}**" if m == best else f"{m:.3f}" for m in means]
+            shown = [f"**{m:.3f}**" if m is not None and m == best else three(m) for m in means]
             top = scores.without_privacy(table)
-            row(out, table, scores.metric[table], *shown, f"{scores.baseline(table):.3f}", f"{top:.3f}" if top else "")
+            row(out, table, scores.metric[table], *shown, f"{scores.baseline(table):.3f}", three(top))
         out.append("")
     return "\n".join(out)
 
@@ -200,7 +204,9 @@ def ratios(scores, found):
             mean, tables = scores.mean_share(peer, e)
             if mean is not None and mean > 0:
                 slug = peer.replace(" (oracle)", "-oracle")
-                out.append(f"ratio gain-eps{e:g}-vs-{slug} {scores.mean_share('dpopt', e, tables)[0] / mean:.4f}")
+                out.append(
+                    f"ratio gain-eps{e:g}-vs-{slug} {(scores.mean_share('dpopt', e, tables)[0] or 0) / mean:.4f}"
+                )
         for t in both:
             share = scores.share(peers[t][0], t, e)
             # where no other tool is above the baseline there is nothing to divide by
