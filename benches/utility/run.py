@@ -276,6 +276,8 @@ def table(tool, records, listed, epsilons):
     print(f"\n{tool:18}{'rows':>8}  " + "".join(f"{f'eps {e:g}':>10}" for e in epsilons) + "   slowest")
     for name, about in listed.items():
         mine = [r for r in records if r["table"] == name and r["tool"] == tool and r.get("default", True)]
+        if not mine:
+            continue
         line = ""
         for e in epsilons:
             scores = [r["score"] for r in mine if r["epsilon"] == e and "score" in r]
