@@ -24,12 +24,13 @@ def page(scores, found, about):
 
 
 def head(scores):
-    splits = ", ".join(map(str, scores.splits))
+    splits = "split " if len(scores.splits) == 1 else "the means of splits "
+    splits += ", ".join(map(str, scores.splits))
     return f"""# How good the models are
 
-`make bench-utility` fits dpopt and other private tools to {len(scores.tables)} tables that no constant of the library was tuned to: the same rows, the same
-public bounds and levels, δ = n^-1.1, one thread each, the means of splits {splits}. This page and its picture are made from its results; constants were chosen on
-made tables and odd splits.
+`make bench-utility` fits dpopt and other private tools to {len(scores.tables)} tables: the same rows, the same public bounds and levels,
+δ = n^-1.1, one thread each, {splits}. This page and its picture are made from its results. Constants of the library were chosen on other draws of the
+made tables (`g-…`) and on odd splits of real ones.
 
 ![share of the achievable gain, per table and ε](images/utility.svg)
 
@@ -41,15 +42,18 @@ whichever is better. An *oracle* is the best of several settings by the test row
 
 def summary(scores):
     out = ["## In one table", "", f"Mean shares over tables; below {FLOOR:g} counts as {FLOOR:g}.", ""]
-    row(out, "tool", *[f"ε = {e:g}" for e in scores.epsilons], "tables")
-    row(out, *["---"] * (len(scores.epsilons) + 2))
-    for tool in present(scores):
-        found = [scores.mean_share(tool, e) for e in scores.epsilons]
-        row(out, NAMES[tool], *[three(m) for m, _ in found], len(found[0][1]))
-        if tool in PEERS and len(found[0][1]) < len(scores.tables):
-            same = [scores.mean_share("dpopt", e, t)[0] if t else None for e, (_, t) in zip(scores.epsilons, found)]
-            row(out, f"— dpopt on the same {len(found[0][1])}", *[three(m) for m in same], len(found[0][1]))
-    return "\n".join([*out, ""])
+    real = [t for t in scores.tables if not t.startswith("g-")]
+    for name, tables in (("all tables", scores.tables), ("real tables", real)):
+        row(out, name, *[f"ε = {e:g}" for e in scores.epsilons], "tables")
+        row(out, *["---"] * (len(scores.epsilons) + 2))
+        for tool in present(scores):
+            found = [scores.mean_share(tool, e, tables) for e in scores.epsilons]
+            row(out, NAMES[tool], *[three(m) for m, _ in found], len(found[0][1]))
+            if tool in PEERS and len(found[0][1]) < len(tables):
+                same = [scores.mean_share("dpopt", e, t)[0] if t else None for e, (_, t) in zip(scores.epsilons, found)]
+                row(out, f"— dpopt on the same {len(found[0][1])}", *[three(m) for m in same], len(found[0][1]))
+        out.append("")
+    return "\n".join(out)
 
 
 def three(number):
@@ -80,7 +84,12 @@ def losses(scores):
         "## Where we lose",
         "",
         f"In {len(all_lost)} of {len(cells)} cells (a table at one ε) the best of the other private tools, chosen for that cell by its test score, is better than the command line by "
-        f"more than {MARGIN:g}; in {to_oracle} of them it is one that an oracle tuned. ± is the standard error over splits of our score.",
+        f"more than {MARGIN:g}; in {to_oracle} of them it is one that an oracle tuned. "
+        + (
+            "± is the standard error over splits of our score."
+            if len(scores.splits) > 1
+            else "One split: no standard errors."
+        ),
         "",
     ]
     failed = [r for r in scores.failures() if r["tool"].startswith("dpopt")]
@@ -100,7 +109,7 @@ def losses(scores):
     for _, table, *_ in all_lost:
         by_table[table] = by_table.get(table, 0) + 1
     always = [t for t, k in by_table.items() if k == len(scores.epsilons)]
-    if always:
+    if always and len(scores.epsilons) > 1:
         out += ["", f"At every ε: {', '.join(always)}."]
     return "\n".join([*out, ""])
 

@@ -44,7 +44,7 @@ def draw(scores):
         out += panel(scores, tables, epsilon, LEFT + p * (across + GAP), across, top)
     out.append(
         f'<text x="{(LEFT + WIDTH) / 2}" y="{bottom + 28}" text-anchor="middle">share of what the best model without '
-        "privacy gains over the same answer for everybody (arrows: further left)</text>"
+        "privacy gains over the same answer for everybody (arrows: further left; dots at the right edge: further right)</text>"
     )
     return "\n".join([*out, "</svg>", ""])
 
