@@ -120,11 +120,11 @@ UTILITY := target/utility-results.jsonl
 RUN_UTILITY := .venv-bench-utility/bin/python -W ignore benches/utility/run.py --tools all --splits even --jobs 2 --quiet --out $(UTILITY)
 SHOW_UTILITY := .venv-bench-utility/bin/python benches/utility/page.py $(UTILITY)
 
-bench-utility: .venv-bench-utility/ready wheel ## accuracy on a panel of tables against DP-EBM, Opacus and diffprivlib, into docs/benchmarks.md (40 minutes; QUICK=1: three, no page)
+bench-utility: .venv-bench-utility/ready wheel ## accuracy on a panel of tables against DP-EBM, Opacus and diffprivlib, into docs/benchmarks.md (40 minutes; QUICK=1: three, no page; RESUME=1: keeps what an interrupted run has)
 	.venv-bench-utility/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 	$(CARGO) build --release -q -p dpopt-cli
-	@rm -f $(UTILITY)
-	$(RUN_UTILITY) $(if $(QUICK),--quick,--count 2 --regret)
+	$(if $(RESUME),,@rm -f $(UTILITY))
+	$(RUN_UTILITY) $(if $(RESUME),--resume) $(if $(QUICK),--quick,--count 2 --regret)
 	$(SHOW_UTILITY) $(if $(QUICK),,--page docs/benchmarks.md)
 
 .venv-bench/accounting: benches/accounting/requirements.txt
