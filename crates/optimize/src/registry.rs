@@ -254,7 +254,9 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
             Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
         })
         .collect();
-    let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
+    // what one Gaussian release of everything would leave: models of fewer directions than the encoder's promise some methods less
+    let floor = problem.directions.as_ref().and_then(|_| expected_risk(problem, budget).ok()).unwrap_or(0.0);
+    let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk.max(floor));
     let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
     let octave = |c: &Candidate| octave(risk(c), best);
     let decade = |c: &Candidate| c.plan.as_ref().map_or(0, |plan| decade(plan.summary().gradients));

@@ -63,31 +63,51 @@ pub struct AdaptiveClipSchedule {
 /// Share of records that are not clipped: noise over curvature, C/P(|r| < C), is within a fifth of its smallest for residuals of any
 /// bell shape, and a mean is still nearly one.
 const QUANTILE: f64 = 0.7;
-/// Cells end at 2^(k/2)·R/50: from a fiftieth of the targets' bound to 4 times it.
-const CELLS: usize = 17;
+/// Cells of gradient norms begin at R/50 and end at 4R or beyond.
 const FIRST_END: f64 = 0.02;
-const RATIO: f64 = std::f64::consts::SQRT_2;
-/// Looks and their share of μ², the most looks first: taken where a quantile of the histogram is good to a twentieth of the records.
-const LOOKS: [(u32, f64); 3] = [(5, 0.03), (3, 0.06), (2, 0.1)];
-const WELL_COUNTED: f64 = 0.05;
-/// Residuals to expect once a model is learnt, over the targets' bound: what plans are made for. Scores are expected to vary by
-/// .43 of it (`risk`), so this says that they are 1.24 times as large as residuals, whatever the scale of both.
-const EXPECTED_CLIP: f64 = 0.35;
-/// Standard deviation of the count up to a quantile: it sums up to all cells of a histogram, each with its noise.
-fn spread((looks, share): (u32, f64), mu: f64) -> f64 {
-    (CELLS as f64 * f64::from(looks) / share).sqrt() / mu
+
+/// How often the sizes of gradients are looked at.
+#[derive(Clone, Copy)]
+struct Looks {
+    /// Before steps T/2^k for these k.
+    halvings: &'static [u32],
+    /// Of μ².
+    share: f64,
+    /// Of a histogram, each ending `ratio` times later than the one before.
+    cells: usize,
+    ratio: f64,
 }
 
-/// How many histograms tell the sizes of residuals from noise, and their share of μ²; `None` where there are too few rows or steps.
-fn looks(rows: u64, mu: f64, steps: u64) -> Option<(u32, f64)> {
-    let fits = |look: &(u32, f64)| spread(*look, mu) <= WELL_COUNTED * rows as f64 && look.0 < steps.max(1).ilog2();
-    LOOKS.into_iter().find(fits)
+/// The most looks first; those are taken whose histograms give a quantile good to a fifteenth of the records.
+const LOOKS: [Looks; 4] = [
+    Looks { halvings: &[5, 4, 3, 2, 1], share: 0.03, cells: 17, ratio: std::f64::consts::SQRT_2 },
+    Looks { halvings: &[4, 3, 1], share: 0.06, cells: 17, ratio: std::f64::consts::SQRT_2 },
+    Looks { halvings: &[4, 2], share: 0.1, cells: 9, ratio: 2.0 },
+    Looks { halvings: &[3], share: 0.1, cells: 9, ratio: 2.0 },
+];
+const WELL_COUNTED: f64 = 1.0 / 15.0;
+/// Residuals to expect once a model is learnt, over the targets' bound: what plans are made for. Scores are expected to vary by
+/// .26 of it (`risk`), so this says that they are 1.24 times as large as residuals, whatever the scale of both.
+const EXPECTED_CLIP: f64 = 0.21;
+impl Looks {
+    /// Standard deviation of the count up to a quantile, over the budget's: it sums up to all cells of a histogram, each with its
+    /// noise.
+    fn spread(self, mu: f64) -> f64 {
+        (self.cells as f64 * self.halvings.len() as f64 / self.share).sqrt() / mu
+    }
+
+    /// Those that tell the sizes of residuals from noise; `None` where there are too few rows or steps.
+    fn of(rows: u64, mu: f64, steps: u64) -> Option<Self> {
+        let fits =
+            |looks: &Self| looks.spread(mu) <= WELL_COUNTED * rows as f64 && looks.halvings[0] <= steps.max(1).ilog2();
+        LOOKS.into_iter().find(fits)
+    }
 }
 
 /// The clip norm that gradients have once a model is learnt: what encoders are compared by.
 pub(super) fn expected_clip_norm(problem: &Problem, mu: f64) -> f64 {
     let first = default_clip_norm(problem);
-    match looks(problem.rows, mu, STEPS_OF_DEFAULT) {
+    match Looks::of(problem.rows, mu, STEPS_OF_DEFAULT) {
         Some(_) if problem.loss.facts().lipschitz.is_none() => first.min(EXPECTED_CLIP * problem.row_norm),
         _ => first,
     }
@@ -131,23 +151,20 @@ impl Algorithm for AdaptiveClipDescent {
         let recipe = self.descent(expected).recipe(problem, budget)?;
         let (steps, weights) = (recipe.steps, problem.weights());
         let mu = gaussian_mu(problem, budget)?;
-        let choice = looks(problem.rows, mu, steps);
-        let Some((looks, share)) = choice else {
-            let least = spread(LOOKS[LOOKS.len() - 1], mu) / WELL_COUNTED;
+        let choice = Looks::of(problem.rows, mu, steps);
+        let Some(Looks { halvings, share, cells, ratio }) = choice else {
+            let least = LOOKS[LOOKS.len() - 1].spread(mu) / WELL_COUNTED;
             return Err(NotApplicable::Problem(format!(
                 "the sizes of residuals can't be told from noise: it takes {least:.0} rows at this budget, and 8 steps or more"
             )));
         };
-        // at T/2, T/4, ...: the last before the steps that are averaged
-        let places: Vec<u64> = (1..=looks).rev().map(|k| steps >> k).collect();
-        let (sizes_of, sum_of) = (
-            move |t: f64| t * (f64::from(looks) / share).sqrt(),
-            move |t: f64| t * (steps as f64 / (1.0 - share)).sqrt(),
-        );
-        let draws = steps as f64 * weights as f64 + f64::from(looks) * weights.max(CELLS) as f64;
+        let looks = halvings.len() as u64;
+        let (sizes_of, sum_of) =
+            (move |t: f64| t * (looks as f64 / share).sqrt(), move |t: f64| t * (steps as f64 / (1.0 - share)).sqrt());
+        let draws = steps as f64 * weights as f64 + looks as f64 * weights.max(cells) as f64;
         let event = |t: f64| {
             let parts = vec![
-                Event::gaussian(sizes_of(t)).self_composed(u64::from(looks)),
+                Event::gaussian(sizes_of(t)).self_composed(looks),
                 Event::gaussian(sum_of(t)).self_composed(steps),
             ];
             SamplerError::rounded(draws).on(Event::composed(parts))
@@ -159,10 +176,10 @@ impl Algorithm for AdaptiveClipDescent {
             learning_rate: recipe.learning_rate,
             momentum: recipe.momentum,
             first_clip_norm: first,
-            looks: places,
-            cells: CELLS,
+            looks: halvings.iter().map(|k| steps >> k).collect(),
+            cells,
             smallest: FIRST_END * problem.row_norm,
-            ratio: RATIO,
+            ratio,
             quantile: QUANTILE,
             sizes_multiplier: sizes_of(t),
             noise_multiplier,
@@ -250,5 +267,78 @@ impl AdaptiveClipSchedule {
         });
         let sizes = GradientSizes::new((), self.smallest, self.ratio, self.cells);
         cell.map_or(self.first_clip_norm, |cell| sizes.end(cell)).min(self.first_clip_norm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NoisyGradientDescent;
+    use super::*;
+    use crate::tests::{LOGISTIC, budget, facts, fit, problem};
+    use dpopt_objective::loss::Loss;
+    use dpopt_objective::synthetic::table;
+    use dpopt_privacy::{Relation, special};
+
+    #[test]
+    fn histograms_and_sums_share_the_budget_as_planned() {
+        for (rows, looks, share) in
+            [(26_048, vec![12, 25, 50, 100, 200], 0.03), (2500, vec![25, 50, 200], 0.06), (900, vec![50], 0.1)]
+        {
+            let p = Problem { rows, ..problem(Loss::Squared, Relation::ZeroOut) };
+            let plan = AdaptiveClipDescent::default().plan(&p, budget(1.0)).unwrap();
+            let s = &plan.schedule;
+            assert_eq!(s.looks, looks);
+            let sizes = looks.len() as f64 / s.sizes_multiplier.powi(2);
+            let sums = s.steps as f64 / s.noise_multiplier.powi(2);
+            let mu = special::gaussian_mu(1.0, 1e-5);
+            assert!(((sizes + sums).sqrt() / mu - 1.0).abs() < 1e-6, "{rows}");
+            assert!((sizes / (sizes + sums) - share).abs() < 1e-9, "{rows}");
+            // a 15th of the records is what a quantile may be off by
+            assert!((s.cells as f64).sqrt() * s.sizes_multiplier <= rows as f64 / 15.0 * (1.0 + 1e-6), "{rows}");
+        }
+        let few = Problem { rows: 300, ..problem(Loss::Squared, Relation::ZeroOut) };
+        let why = AdaptiveClipDescent::default().plan(&few, budget(1.0)).unwrap_err();
+        assert!(why.to_string().contains("rows at this budget"), "{why}");
+        let why = AdaptiveClipDescent::default().plan(&problem(LOGISTIC, Relation::ZeroOut), budget(1.0)).unwrap_err();
+        assert!(why.to_string().contains("for squared loss"), "{why}");
+    }
+
+    #[test]
+    fn the_clip_norm_is_the_end_of_the_cell_where_the_quantile_lies() {
+        let plan =
+            AdaptiveClipDescent::default().plan(&problem(Loss::Squared, Relation::ZeroOut), budget(1.0)).unwrap();
+        let s = &plan.schedule;
+        let counts = |cells: &[(usize, f64)]| {
+            let mut counts = vec![0.0; s.cells + 3];
+            cells.iter().for_each(|&(cell, count)| counts[cell] = count);
+            counts
+        };
+        let end = |cell: i32| 0.02 * 2f64.sqrt().powi(cell);
+        assert_eq!(s.clip_norm(&counts(&[(2, 69.0), (4, 31.0)])), end(4));
+        assert_eq!(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0)])), end(2));
+        // what lies beyond the histogram's cells is noise
+        assert_eq!(s.clip_norm(&counts(&[(2, 70.0), (4, 30.0), (s.cells, 1e6)])), end(2));
+        // noise below zero, large residuals, and nothing at all
+        assert_eq!(s.clip_norm(&counts(&[(0, -50.0), (3, 100.0)])), end(3));
+        assert_eq!(s.clip_norm(&counts(&[(15, 100.0)])), 0.5);
+        assert!(s.clip_norm(&counts(&[])) <= 0.5);
+    }
+
+    /// Residuals of .1 in a range of 2: noise for a clip norm of ½ is several times what is needed.
+    #[test]
+    fn small_residuals_get_little_noise() {
+        let examples = table(4, 8000, 5, 8, 2.0, Loss::Squared);
+        let problem = facts(&examples, Loss::Squared);
+        let excess = |weights: Vec<f64>| {
+            let floor = 0.5 * 0.1f64.powi(2);
+            crate::synthetic::mean_loss(&examples, Loss::Squared, &weights) - floor
+        };
+        let mean = |fits: &dyn Fn(u64) -> Vec<f64>| (0..6).map(|seed| excess(fits(seed))).sum::<f64>() / 6.0;
+        let fixed = NoisyGradientDescent::default();
+        let fixed = mean(&|seed| fit(&fixed, &examples, &problem, budget(0.5), seed));
+        let follows = AdaptiveClipDescent::default();
+        let follows = mean(&|seed| fit(&follows, &examples, &problem, budget(0.5), seed));
+        // a clip norm of .1 in place of .5, less what it silences and what earlier steps leave: a third of the noise's variance or less
+        assert!(follows < 0.5 * fixed, "{follows} against {fixed}");
     }
 }
