@@ -39,7 +39,8 @@ pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunRe
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
 pub use descent::{
-    Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule, expected_risk,
+    AdaptiveClipDescent, AdaptiveClipSchedule, Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent,
+    NoisySgd, StreamSchedule, expected_risk,
 };
 pub use dpopt_mechanism::Inverse;
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! | [`Closures`] | two functions of a point and a record of any type |
 //! | [`Scaled`] | another one, in units in which an ellipsoid is a ball |
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
+//! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 
 mod closures;
@@ -21,6 +22,7 @@ mod linear;
 mod nearest;
 mod point;
 mod scaled;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use point::{Gradient, Point};
 pub use scaled::Scaled;
+pub use sizes::GradientSizes;
 
 use crate::records::RecordSet;
 
