@@ -79,7 +79,7 @@ impl Parts {
     /// others cannot be told from them. Shares are of sum 1, what no direction has in one without a moment.
     fn of_text(form: &TextForm, vectors: Option<&WordVectors>) -> Self {
         let blocks = TEXT_BLOCKS as f64;
-        let harmonic = |words: f64| words.max(1.0).ln() + 0.5772;
+        let harmonic = |words: f64| words.ln() + 0.5772 + 0.5 / words;
         let told = match vectors {
             Some(vectors) if form.vectors > 0.0 => {
                 IN_VECTORS * (harmonic(vectors.words() as f64) / harmonic(WORDS)).min(1.0)
@@ -108,7 +108,7 @@ impl Parts {
                 // words of nearly the same frequency together
                 let last = (1.25 * first).floor().max(first).min(frequent);
                 let words = last - first + 1.0;
-                let before = if first > 1.0 { harmonic(first - 1.0) } else { harmonic(1.0) - 1.0 };
+                let before = if first > 1.0 { harmonic(first - 1.0) } else { 0.0 };
                 let frequency = (harmonic(last) - before) / words / harmonic(WORDS);
                 let share = rest * frequency * frequency / (frequency + 1.0 / slots);
                 waves.push((words, blocks * form.words() * (frequency + crowded), share));

@@ -301,7 +301,7 @@ fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
     assert_eq!(past_the_curator::made_up(&a.unwrap()), past_the_curator::made_up(&b.unwrap()));
     assert_eq!(serde_json::to_string(&back).unwrap(), json);
     for (from, to) in [
-        ("\"version\":1", "\"version\":3"),
+        ("\"version\":1", "\"version\":4"),
         ("\"knots\":8", "\"knots\":8,\"extra\":1"),
         ("\"knots\":8", "\"knots\":1"),
         ("\"lower\":0.1", "\"lower\":9.0"),
@@ -382,7 +382,7 @@ fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
     assert_eq!(back.encode_features(&*table, BadCells::Error).unwrap(), rows);
     for (from, to) in [
         ("\"version\":2", "\"version\":1"),
-        ("\"version\":2", "\"version\":3"),
+        ("\"version\":2", "\"version\":4"),
         ("[[0,1]]", "[[0,9]]"),
         ("[[0,1]]", "[[1,1]]"),
         ("[[0,1]]", "[[0,1],[1,0]]"),

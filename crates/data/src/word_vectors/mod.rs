@@ -135,22 +135,11 @@ impl WordVectors {
         &self.moments
     }
 
-    fn place(&self, word: &str) -> Option<usize> {
-        self.places.get(word).map(|place| *place as usize)
-    }
-
-    /// The vector of a text, of norm 1; of norm 0 if none of its words has one. A word that is repeated counts by the square root. Of words such as
-    /// `it's`, which the file may know by their parts, the parts are taken.
+    /// The vector of a text, of norm 1; of norm 0 if none of its words has one. A word that is repeated counts by the square root.
     pub(crate) fn pool(&self, tokens: &Tokens, pooled: &mut Pooled) {
         let Pooled { places, sum, vector } = pooled;
         places.clear();
-        for token in tokens.iter() {
-            match self.place(token) {
-                Some(place) => places.push(place),
-                None if token.contains('\'') => places.extend(token.split('\'').filter_map(|part| self.place(part))),
-                None => {}
-            }
-        }
+        places.extend(tokens.iter().filter_map(|token| self.places.get(token)).map(|place| *place as usize));
         places.sort_unstable();
         sum.clear();
         sum.resize(self.dimension, 0.0);

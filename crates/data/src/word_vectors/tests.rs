@@ -35,11 +35,12 @@ fn both_formats_also_zipped_say_the_same() {
 
 #[test]
 fn words_are_those_of_texts_and_the_first_counts() {
-    let vectors = read("The 1 0\nthe 9 9\n2004 0 1\nit 2 1\ns 1 2\na-b 3 3\n$ 2 5\n").unwrap();
+    let vectors = read("The 1 0\nthe 9 9\n2004 0 1\ndon't 2 1\ns 1 2\na-b 3 3\n$ 2 5\n").unwrap();
     assert_eq!(vectors.words(), 5);
     assert_eq!(pooled(&vectors, "1999"), pooled(&vectors, "2004"));
-    assert_eq!(pooled(&vectors, "it's"), pooled(&vectors, "it s"));
+    assert_eq!(pooled(&vectors, "don't"), pooled(&vectors, "DONT"));
     assert_ne!(pooled(&vectors, "€"), [0.0, 0.0]);
+    assert_ne!(pooled(&vectors, "don't"), [0.0, 0.0]);
     assert_eq!(pooled(&vectors, "nothing of that"), [0.0, 0.0]);
     // a word with a space in it is none of a text; a further number is a mistake
     assert_eq!(read("a 1 2\n. . 3 4\nb 5 6\n").unwrap().words(), 2);
