@@ -159,7 +159,12 @@ impl File {
                 None => fields(&lines[0]).count().saturating_sub(1),
             };
             if !(2..=MOST_DIMENSIONS).contains(&self.words.dimension) {
-                return Err((0, format!("says that words do not have 2 to {MOST_DIMENSIONS} numbers each")));
+                return Err((
+                    0,
+                    format!(
+                        "does not show 2 to {MOST_DIMENSIONS} numbers for every word; give lines of a word and its numbers"
+                    ),
+                ));
             }
         }
         let dimension = self.words.dimension;

@@ -102,11 +102,11 @@ fn hostile_files_are_refused_in_words_that_do_not_quote_them() {
     let huge = format!("secret 1e38 -1e38\nother -1e38 1e38\n{}", "x 1 2\n".repeat(3));
     for (text, expected) in [
         ("", "holds no vectors"),
-        ("\n\n", "line 1 says that words do not have 2 to 4096 numbers"),
-        ("secret\n", "line 1 says that words"),
-        ("secret 1\nother 2\n", "line 1 says that words"),
+        ("\n\n", "line 1 does not show 2 to 4096 numbers"),
+        ("secret\n", "line 1 does not show"),
+        ("secret 1\nother 2\n", "line 1 does not show"),
         (&long, "longer than 1 MiB"),
-        (&wide, "line 1 says that words"),
+        (&wide, "line 1 does not show"),
         ("3 2\nsecret 1 2\nother 2 1\n", "announces 3 words, but 2 lines follow"),
         ("1 2\nsecret 1 2\nother 2 1\n", "announces 1 words, but 2 lines follow"),
         ("2 3\nsecret 1 2\nother 2 1\n", "line 2 has 3 fields, not a word and 3 numbers"),
@@ -118,7 +118,7 @@ fn hostile_files_are_refused_in_words_that_do_not_quote_them() {
         ("secret 1 2x\nother 1 2\n", "no finite number"),
         ("secret 1 2\nother 1 2\n", "all alike"),
         ("secret 0 0\nother 0 0\n", "all alike"),
-        ("a,b,secret\n1,2,3\n", "line 1 says that words"),
+        ("a,b,secret\n1,2,3\n", "line 1 does not show"),
         ("-- 1 2\n++ 2 3\n", "none of its words is one of a text"),
     ] {
         let message = read(text).map(|_| ()).expect_err(&text[..text.len().min(40)]).to_string();
