@@ -9,7 +9,7 @@ use std::fmt::{Display, Formatter};
 /// | field | default | range | meaning |
 /// |---|---|---|---|
 /// | `bits` | 16 | 1..=22, 0 | words fall into 2^bits slots; 0: no words |
-/// | `counts` | 0.2 | 0..1 | share of a text's squared norm that its counts have |
+/// | `counts` | 0.3 | 0..1 | share of a text's squared norm that its counts have |
 /// | `vectors` | 0, or 0.4 with public vectors | 0..1 | share that its vector has; the rest is that of the words |
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ pub struct TextForm {
 impl TextForm {
     /// What is taken where nothing is said and no plan chooses.
     pub(crate) fn usual(vectors: bool) -> Self {
-        Self { bits: 16, counts: 0.2, vectors: if vectors { 0.4 } else { 0.0 } }
+        Self { bits: 16, counts: 0.3, vectors: if vectors { 0.4 } else { 0.0 } }
     }
 
     /// Share of the squared norm that words have.

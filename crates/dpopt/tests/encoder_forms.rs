@@ -85,7 +85,7 @@ fn texts_have_forms_that_the_plan_chooses_and_that_may_be_said() {
     let said = format!("[dpopt]\npublic_vectors = '{}'\n", path.display());
     let forms = of_text(10_000, 1.0, &said, 1e-6).explain(2).unwrap().forms;
     let shares = |vectors: f64| forms.iter().any(|(form, _)| form.text.is_some_and(|text| text.vectors == vectors));
-    assert!(shares(0.3) && shares(0.6) && shares(0.8), "{forms:?}");
+    assert!(shares(0.3) && shares(0.5) && shares(0.7), "{forms:?}");
     let none = forms.iter().find(|(form, _)| form.text.is_some_and(|text| text.words() == 0.0)).unwrap();
     assert_eq!(none.0.text.map(|text| text.bits), Some(0));
     // little budget: nothing word by word

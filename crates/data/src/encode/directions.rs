@@ -34,8 +34,8 @@ const WORDS: f64 = 30_000.0;
 const COUNTED: f64 = 0.15;
 const IN_VECTORS: f64 = 0.7;
 /// Mean square of a count's feature against 1, and its variance.
-const SQUARE_OF_A_COUNT: f64 = 0.3;
-const VARIANCE_OF_A_COUNT: f64 = 0.15;
+const SQUARE_OF_A_COUNT: f64 = 0.1;
+const VARIANCE_OF_A_COUNT: f64 = 0.05;
 
 /// A column's block of norm 1: its mean, and its second moments with the share of the column's variance that lies there.
 #[derive(Clone)]
@@ -87,10 +87,13 @@ impl Parts {
             _ => 0.0,
         };
         let counted = if form.counts > 0.0 { COUNTED } else { 0.0 };
-        let count = COUNTS.len() as f64;
         let mut waves = Vec::new();
         if form.counts > 0.0 {
-            waves.push((count, blocks * form.counts * VARIANCE_OF_A_COUNT / count, counted / count));
+            // long texts have more of everything
+            let all: f64 = (1..=COUNTS.len()).map(|j| 1.0 / j as f64).sum();
+            let along = |j: usize| 1.0 / (j as f64 * all);
+            let moment = |j: usize| blocks * form.counts * VARIANCE_OF_A_COUNT * along(j);
+            waves.extend((1..=COUNTS.len()).map(|j| (1.0, moment(j), counted * along(j))));
         }
         if let (Some(vectors), true) = (vectors, told > 0.0) {
             let along = |moment: &f64| (1.0, blocks * form.vectors * moment, (1.0 - counted) * told * moment);

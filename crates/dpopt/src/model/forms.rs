@@ -15,8 +15,8 @@ const TOGETHER: [(u32, f64); 4] = [(0, 0.0), (4, 0.5), (8, 0.3), (8, 0.5)];
 
 /// Bits of the hash of a text's words; counts have this share of a text's norm, and public vectors one of those, without words the whole rest.
 const TEXT_BITS: [u32; 3] = [16, 14, 12];
-const COUNTS_SHARE: f64 = 0.2;
-const VECTORS_SHARE: [f64; 2] = [0.3, 0.6];
+const COUNTS_SHARE: f64 = 0.3;
+const VECTORS_SHARE: [f64; 2] = [0.3, 0.5];
 
 /// The forms of texts that agree with what is said.
 fn texts(said: &Layout, schema: &Schema) -> Vec<Option<TextForm>> {
