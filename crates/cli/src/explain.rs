@@ -49,6 +49,9 @@ struct Explained {
 struct EncoderRow {
     #[serde(flatten)]
     form: EncoderForm,
+    /// The form in words.
+    #[serde(skip)]
+    words: String,
     excess_risk: f64,
 }
 
@@ -69,7 +72,11 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
                 model_delta: e.division.model.delta(),
                 problem: e.problem,
                 weights: e.weights,
-                encoders: e.forms.iter().map(|(form, risk)| EncoderRow { form: *form, excess_risk: *risk }).collect(),
+                encoders: e
+                    .forms
+                    .iter()
+                    .map(|(form, risk)| EncoderRow { form: *form, words: e.layout.in_words(form), excess_risk: *risk })
+                    .collect(),
                 candidates: e.candidates.iter().map(CandidateRow::from).collect(),
                 warnings: e.warnings,
             };
@@ -195,9 +202,9 @@ fn shown(e: &Explained, read: &str) -> String {
         }
     }
     if let [taken, others @ ..] = e.encoders.as_slice() {
-        out.push_str(&format!("\nencoder: {}\n", taken.form));
+        out.push_str(&format!("\nencoder: {}\n", taken.words));
         if !others.is_empty() {
-            let row = |e: &EncoderRow| vec![e.form.to_string(), number(e.excess_risk)];
+            let row = |e: &EncoderRow| vec![e.words.clone(), number(e.excess_risk)];
             out.push_str(&table(
                 &["forms of it that were compared", "#excess risk"],
                 &e.encoders.iter().map(row).collect::<Vec<_>>(),

@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use crate::usage;
 use clap::{Args, ValueEnum};
-use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform};
+use dpopt::data::{BadCells, Format, Kind, ReadOptions, Schema, TableReader, Transform, VectorsFile};
 use std::path::{Path, PathBuf};
 
 /// Heading of the flags about what is promised, and to whom.
@@ -146,6 +146,10 @@ pub(crate) struct SchemaFlags {
     /// Share of ε for finding the ranges of numeric columns privately, e.g. 0.1
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub(crate) bounds_budget: Option<f64>,
+    /// Columns of text: vectors of words that are not sensitive, as word2vec, GloVe and fastText write them (also gzipped). Predictions need the
+    /// same file
+    #[arg(long, value_name = "FILE")]
+    public_vectors: Option<PathBuf>,
     /// Columns that hold numbers
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     numeric: Vec<String>,
@@ -171,8 +175,12 @@ pub(crate) struct SchemaFlags {
 
 impl SchemaFlags {
     /// Files that are read, by their flags.
-    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 2] {
-        [("--bounds", self.bounds.as_deref()), ("--public-data", self.public_data.as_deref())]
+    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--bounds", self.bounds.as_deref()),
+            ("--public-data", self.public_data.as_deref()),
+            ("--public-vectors", self.public_vectors.as_deref()),
+        ]
     }
 
     /// All declarations together, and where they come from.
@@ -201,6 +209,9 @@ impl SchemaFlags {
             let known = public.columns().iter().any(|c| c.name == target);
             schema.complete_from_public(&*public, known.then_some(target)).map_err(usage)?;
             source = Some(path.display().to_string());
+        }
+        if let Some(path) = &self.public_vectors {
+            schema.vectors = Some(VectorsFile::new(path));
         }
         schema.options.scale_rows |= self.scale_rows;
         schema.options.max_nonzeros = self.max_nonzeros.or(schema.options.max_nonzeros);

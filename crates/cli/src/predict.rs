@@ -6,11 +6,12 @@ use crate::paths::{Paths, is_standard_output};
 use crate::usage;
 use crate::verify::PREDICTABLE;
 use clap::Args;
-use dpopt::data::files_of;
+use dpopt::data::{WordVectors, files_of};
 use dpopt::model::{Evaluation, Model, Predictions, metrics};
 use dpopt::output::Places;
 use dpopt::report::number;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(crate) struct PredictArguments {
@@ -22,6 +23,9 @@ pub(crate) struct PredictArguments {
     /// CSV with one line per row; `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+    /// The public vectors of words that the model was fitted with
+    #[arg(long, value_name = "FILE")]
+    public_vectors: Option<PathBuf>,
     #[command(flatten)]
     reading: TableFlags,
     /// JSON instead of CSV: one object per line
@@ -33,9 +37,10 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
     Paths::default()
         .written("-o", Some(&arguments.output))
         .read("the model", Some(&arguments.model))
+        .read("--public-vectors", arguments.public_vectors.as_deref())
         .data(&arguments.data)
         .check()?;
-    let model = load(&arguments.model)?;
+    let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
     let table = arguments.reading.open(&arguments.data)?;
     let predictions = model.predict(&*table, arguments.reading.bad_cells()).map_err(usage)?;
     let text = if arguments.json { as_json(&model, &predictions)? } else { as_csv(&model, &predictions) };
@@ -50,8 +55,11 @@ pub(crate) fn predict(arguments: &PredictArguments) -> Result<(), Failure> {
 }
 
 /// The model, with a word about one that protects nobody.
-fn load(path: &Path) -> Result<Model, Failure> {
-    let model = Model::load(path).map_err(usage)?;
+fn load(path: &Path, vectors: Option<&Path>) -> Result<Model, Failure> {
+    let mut model = Model::load(path).map_err(usage)?;
+    if let Some(vectors) = vectors {
+        model = model.with_vectors(Arc::new(WordVectors::open(vectors).map_err(usage)?)).map_err(usage)?;
+    }
     if model.guarantee().insecure_seed {
         note(format!("warning: {} was {PREDICTABLE}", path.display()));
     }
@@ -123,6 +131,9 @@ pub(crate) struct EvaluateArguments {
     /// Table with known targets that the model was not fitted on
     #[arg(required = true)]
     data: Vec<PathBuf>,
+    /// The public vectors of words that the model was fitted with
+    #[arg(long, value_name = "FILE")]
+    public_vectors: Option<PathBuf>,
     #[command(flatten)]
     reading: TableFlags,
     /// Machine-readable output
@@ -133,7 +144,7 @@ pub(crate) struct EvaluateArguments {
 const NOT_PRIVATE: &str = "exact statistics of this table, not private: do not publish them if its rows are sensitive";
 
 pub(crate) fn evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
-    let model = load(&arguments.model)?;
+    let model = load(&arguments.model, arguments.public_vectors.as_deref())?;
     let table = arguments.reading.open(&arguments.data)?;
     let evaluation = model.evaluate(&*table, arguments.reading.bad_cells()).map_err(usage)?;
     let Some(evaluation) = evaluation else {

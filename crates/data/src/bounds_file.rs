@@ -6,13 +6,15 @@ use std::path::Path;
 use dpopt_privacy::Shown;
 use toml::{Table, Value};
 
-use super::encoder_form::{EncoderForm, Pairs};
+use super::encoder_form::{EncoderForm, Pairs, TextForm};
 use super::error::{DataError, name_of, one_line};
 use super::nearest::did_you_mean;
 use super::schema::{Bounds, Kind, Schema, Transform};
+use super::word_vectors::VectorsFile;
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
-const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, row_norm";
+const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
+                           public_vectors, row_norm";
 /// Name of the table that is not a column. A column of that name cannot be declared in the file.
 const OPTIONS: &str = "dpopt";
 /// Most bytes of a bounds file: room for a million columns, none for a table or a device given by mistake.
@@ -29,7 +31,12 @@ impl Schema {
         if text.len() as u64 > LARGEST {
             return Err(unreadable(std::io::ErrorKind::FileTooLarge.into()));
         }
-        Self::from_toml(&text)
+        let mut schema = Self::from_toml(&text)?;
+        // a path in a file is meant from where the file is
+        if let (Some(vectors), Some(directory)) = (&schema.vectors, path.parent()) {
+            schema.vectors = Some(VectorsFile::new(directory.join(vectors.path())));
+        }
+        Ok(schema)
     }
 
     /// Reads the text of a bounds file. Unknown keys, bounds upside down and contradictions are errors.
@@ -68,7 +75,11 @@ impl Schema {
             }
         }
         schema.options.check()?;
-        schema.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, ..EncoderForm::default() }).check()?;
+        let text = TextForm::usual(schema.vectors.is_some());
+        let text = Some(TextForm { bits: schema.options.text_bits.unwrap_or(text.bits), ..text });
+        let form = schema.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, ..EncoderForm::default() });
+        form.check()?;
+        form.text.map_or(Ok(()), |text| text.check(schema.vectors.is_some()))?;
         Ok(schema)
     }
 
@@ -95,7 +106,17 @@ impl Schema {
                 }
                 "pairs" => self.form.pairs = Some(pairs(value)?),
                 "hash_bits" => self.options.hash_bits = whole("hash_bits")?,
-                "text_bits" => self.options.text_bits = whole("text_bits")?,
+                "text_bits" => self.options.text_bits = Some(whole("text_bits")?),
+                "counts_share" => self.form.counts_share = Some(decimal("counts_share", value)?),
+                "vectors_share" => self.form.vectors_share = Some(decimal("vectors_share", value)?),
+                "public_vectors" => {
+                    let path = value.as_str().filter(|path| !path.is_empty()).ok_or_else(|| DataError::Option {
+                        option: "public_vectors",
+                        given: "something else".into(),
+                        allowed: "the path of a file in quotes".into(),
+                    })?;
+                    self.vectors = Some(VectorsFile::new(path));
+                }
                 "row_norm" => self.options.row_norm = decimal("row_norm", value)?,
                 _ => return Err(unknown_key(OPTIONS, key, OPTION_KEYS)),
             }
@@ -114,13 +135,15 @@ impl Schema {
             }
         };
         set("hash_bits", self.options.hash_bits, default.hash_bits);
-        set("text_bits", self.options.text_bits, default.text_bits);
         if self.options.row_norm != default.row_norm {
             options.insert("row_norm".into(), Value::Float(self.options.row_norm));
         }
-        for (key, given) in
-            [("knots", self.form.knots), ("fine_knots", self.form.fine_knots), ("pair_knots", self.form.pair_knots)]
-        {
+        for (key, given) in [
+            ("knots", self.form.knots),
+            ("fine_knots", self.form.fine_knots),
+            ("pair_knots", self.form.pair_knots),
+            ("text_bits", self.options.text_bits),
+        ] {
             if let Some(given) = given {
                 options.insert(key.into(), Value::Integer(i64::from(given)));
             }
@@ -128,8 +151,17 @@ impl Schema {
         if let Some(centred) = self.form.centred {
             options.insert("centred".into(), Value::Boolean(centred));
         }
-        if let Some(share) = self.form.pair_share {
-            options.insert("pair_share".into(), Value::Float(share));
+        for (key, share) in [
+            ("pair_share", self.form.pair_share),
+            ("counts_share", self.form.counts_share),
+            ("vectors_share", self.form.vectors_share),
+        ] {
+            if let Some(share) = share {
+                options.insert(key.into(), Value::Float(share));
+            }
+        }
+        if let Some(file) = &self.vectors {
+            options.insert("public_vectors".into(), Value::String(file.path().to_string_lossy().into_owned()));
         }
         let pairs = match &self.form.pairs {
             None => None,
@@ -327,6 +359,10 @@ mod tests {
 [dpopt]
 knots = 7
 row_norm = 2
+text_bits = 14
+counts_share = 0.1
+vectors_share = 0.5
+public_vectors = "glove.txt.gz"
 [age]
 lower = 17
 upper = 90
@@ -351,6 +387,8 @@ numeric = true
         let schema = Schema::from_toml(EXAMPLE).unwrap();
         assert_eq!(schema.form.knots, Some(7));
         assert_eq!(schema.options.row_norm, 2.0);
+        assert_eq!((schema.options.text_bits, schema.form.vectors_share), (Some(14), Some(0.5)));
+        assert_eq!(schema.vectors.as_ref().map(|file| file.path()), Some(std::path::Path::new("glove.txt.gz")));
         assert_eq!(schema.get("age"), Some(&Kind::numeric("age", 17.0, 90.0).unwrap()));
         assert!(matches!(schema.get("gain"), Some(Kind::Numeric { transform: Transform::Log, .. })));
         assert!(matches!(schema.get("workclass"), Some(Kind::Categorical { levels }) if levels[2] == "3"));
@@ -368,6 +406,11 @@ numeric = true
             ("[dpopt]\nknot = 5\n", "did you mean `knots`?"),
             ("[dpopt]\nknots = 1\n", "2 to 64"),
             ("[dpopt]\nrow_norm = nan\n", "above 0"),
+            ("[dpopt]\ncounts_share = 1.0\n", "below 1"),
+            ("[dpopt]\nvectors_share = 0.5\n", "0 without public_vectors"),
+            ("[dpopt]\npublic_vectors = 'v'\nvectors_share = 0.9\n", "at most 1"),
+            ("[dpopt]\npublic_vectors = 3\n", "path of a file"),
+            ("[dpopt]\ntext_bits = 0\ncounts_share = 0\n", "neither counts nor vectors"),
             ("[age]\nlower = 90\nupper = 17\n", "swap"),
             ("[age]\nlower = nan\nupper = 17\n", "finite"),
             ("[age]\nlower = 1\nupper = 1\n", "widen"),

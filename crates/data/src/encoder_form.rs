@@ -4,7 +4,83 @@ use super::error::DataError;
 use dpopt_privacy::Shown;
 use std::fmt::{Display, Formatter};
 
-/// How numbers, and pairs of columns, become features. Chosen by the plan where nobody says it.
+/// How a text becomes features: counts, words in slots of a hash, and the vector that public vectors of its words give.
+///
+/// | field | default | range | meaning |
+/// |---|---|---|---|
+/// | `bits` | 16 | 1..=22, 0 | words fall into 2^bits slots; 0: no words |
+/// | `counts` | 0.3 | 0..1 | share of a text's squared norm that its counts have |
+/// | `vectors` | 0, or 0.4 with public vectors | 0..1 | share that its vector has; the rest is that of the words |
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextForm {
+    /// log2 of the slots of words.
+    #[serde(rename = "text_bits")]
+    pub bits: u32,
+    /// Of the squared norm.
+    #[serde(rename = "counts_share")]
+    pub counts: f64,
+    /// Of the squared norm.
+    #[serde(rename = "vectors_share")]
+    pub vectors: f64,
+}
+
+impl TextForm {
+    /// What is taken where nothing is said and no plan chooses.
+    pub(crate) fn usual(vectors: bool) -> Self {
+        Self { bits: 16, counts: 0.3, vectors: if vectors { 0.4 } else { 0.0 } }
+    }
+
+    /// Share of the squared norm that words have.
+    pub fn words(&self) -> f64 {
+        if self.bits == 0 { 0.0 } else { (1.0 - self.counts - self.vectors).max(0.0) }
+    }
+
+    /// All numbers within their ranges.
+    pub fn check(&self, has_vectors: bool) -> Result<(), DataError> {
+        let error = |option, given: f64, allowed: &str| {
+            Err(DataError::Option { option, given: Shown(given).to_string(), allowed: allowed.into() })
+        };
+        if self.bits > MOST_TEXT_BITS {
+            return error("text_bits", f64::from(self.bits), "0 for no words, or 1 to 22");
+        }
+        if !(0.0..1.0).contains(&self.counts) {
+            return error("counts_share", self.counts, "a number from 0, below 1");
+        }
+        if !(0.0..=1.0).contains(&self.vectors) || self.counts + self.vectors > 1.0 {
+            return error("vectors_share", self.vectors, "a number from 0 to 1, with counts_share at most 1");
+        }
+        if self.vectors > 0.0 && !has_vectors {
+            return error("vectors_share", self.vectors, "0 without public_vectors");
+        }
+        if self.counts + self.vectors == 0.0 && self.bits == 0 {
+            return error("text_bits", 0.0, "1 to 22 where a text has neither counts nor vectors");
+        }
+        Ok(())
+    }
+}
+
+impl Display for TextForm {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        let percent = |share: f64| Shown((1000.0 * share).round() / 10.0);
+        let mut parts = Vec::new();
+        if self.counts > 0.0 {
+            parts.push(format!("counts ({} %)", percent(self.counts)));
+        }
+        if self.words() > 0.0 {
+            parts.push(format!("words in 2^{} slots ({} %)", self.bits, percent(self.words())));
+        }
+        if self.vectors > 0.0 {
+            parts.push(format!("public vectors ({} %)", percent(self.vectors)));
+        }
+        write!(out, "texts as {}", parts.join(", "))
+    }
+}
+
+/// Most bits of a hash of words.
+pub(crate) const MOST_TEXT_BITS: u32 = 22;
+
+/// How numbers, texts, and pairs of columns, become features. Chosen by the plan where nobody says it.
 ///
 /// | field | default | range | meaning |
 /// |---|---|---|---|
@@ -13,6 +89,7 @@ use std::fmt::{Display, Formatter};
 /// | `centred` | false | | numbers (the line `2u - 1` in place of `1 - u, u`) and up to 4 levels lie around 0, and rows are scaled to norm `row_norm` |
 /// | `pair_knots` | 0 | 0, 2..=16 | hat functions of a number in a product with another column; 0: no products |
 /// | `pair_share` | 0 | 0..1 | share of the squared norm of a row that products have together |
+/// | `text` | none | | how texts become features; none: as counts on hats, and words and pairs of words in slots, half and half |
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct EncoderForm {
     /// Hat functions per numeric column.
@@ -25,11 +102,14 @@ pub struct EncoderForm {
     pub pair_knots: u32,
     /// Of the squared norm.
     pub pair_share: f64,
+    /// Of texts; none as in the first versions.
+    #[serde(flatten)]
+    pub text: Option<TextForm>,
 }
 
 impl Default for EncoderForm {
     fn default() -> Self {
-        Self { knots: 8, fine_knots: 0, centred: false, pair_knots: 0, pair_share: 0.0 }
+        Self { knots: 8, fine_knots: 0, centred: false, pair_knots: 0, pair_share: 0.0, text: None }
     }
 }
 
@@ -42,6 +122,9 @@ impl Display for EncoderForm {
         if self.pair_knots > 0 {
             let (knots, share) = (self.pair_knots, Shown(100.0 * self.pair_share));
             write!(out, "; products of pairs of columns on grids of {knots}, with {share} % of the norm")?;
+        }
+        if let Some(text) = &self.text {
+            write!(out, "; {text}")?;
         }
         Ok(())
     }
@@ -105,6 +188,10 @@ pub struct AskedForm {
     pub pair_share: Option<f64>,
     /// Which columns are multiplied.
     pub pairs: Option<Pairs>,
+    /// Share of a text's squared norm that its counts have.
+    pub counts_share: Option<f64>,
+    /// And its public vector.
+    pub vectors_share: Option<f64>,
 }
 
 impl AskedForm {
@@ -116,6 +203,11 @@ impl AskedForm {
             centred: self.centred.unwrap_or(rest.centred),
             pair_knots: self.pair_knots.unwrap_or(rest.pair_knots),
             pair_share: self.pair_share.unwrap_or(rest.pair_share),
+            text: rest.text.map(|text| TextForm {
+                counts: self.counts_share.unwrap_or(text.counts),
+                vectors: self.vectors_share.unwrap_or(text.vectors),
+                ..text
+            }),
         }
     }
 }

@@ -272,6 +272,30 @@ pub enum DataError {
         /// What to do.
         fix: String,
     },
+    /// A file of word vectors that is none.
+    #[error("{source_name} can't be used as public vectors: {reason}")]
+    WordVectors {
+        /// Path or name.
+        source_name: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A model of texts needs the public vectors that it was fitted with, and has none or others.
+    #[error("the model was fitted with the public vectors of {name}, {given}; pass --public-vectors with that file")]
+    VectorsNeeded {
+        /// Name of the file at the fit.
+        name: String,
+        /// What is there instead.
+        given: &'static str,
+    },
+    /// Public vectors for a model that has none.
+    #[error("the model was fitted without public vectors; leave out --public-vectors")]
+    VectorsNotNeeded,
+    /// Public vectors where no column is a text.
+    #[error(
+        "--public-vectors is for columns of text, and there are none; declare one with --text NAME, or leave it out"
+    )]
+    VectorsWithoutText,
     /// An option of the encoder is out of range.
     #[error("[dpopt] {option} = {given} is out of range; use {allowed}")]
     Option {

@@ -18,14 +18,16 @@ mod public_table;
 mod quantile_counts;
 mod reader;
 mod schema;
+mod source;
 mod table;
 mod target;
 mod text;
+mod word_vectors;
 
 pub use cell::BadCells;
 pub use cell::{bad_row, field_number, field_text, is_missing_marker};
 pub use encode::Encoder;
-pub use encoder_form::{AskedForm, EncoderForm, Pairs};
+pub use encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 pub use error::DataError;
 pub use error::listed;
 pub use inspect::{Finding, inspect};
@@ -38,3 +40,4 @@ pub use reader::{
 pub use schema::{Bounds, EncodingOptions, FeatureKind, Kind, Layout, Schema, TargetRule, Transform};
 pub use table::{Block, Column, Field, Stored, TableReader, Visit};
 pub use target::TargetSpec;
+pub use word_vectors::{VectorsFile, WordVectors};

@@ -5,10 +5,12 @@
 //! says (Parquet), or else categorical and hashed, and listed as such.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
-use super::encoder_form::{AskedForm, EncoderForm, Pairs};
+use super::encoder_form::{AskedForm, EncoderForm, MOST_TEXT_BITS, Pairs, TextForm};
 use super::error::DataError;
 use super::table::{Column, Stored};
+use super::word_vectors::{VectorsFile, WordVectors};
 use dpopt_privacy::Shown;
 
 /// How a numeric column is mapped to [0, 1] before the hat functions.
@@ -121,7 +123,7 @@ impl Kind {
 /// | field | default | range | meaning |
 /// |---|---|---|---|
 /// | `hash_bits` | 12 | 1..=20 | a hashed column has 2^bits slots: two of 100 levels share one with chance 0.7 |
-/// | `text_bits` | 16 | 1..=22 | a text column has 2^bits word slots |
+/// | `text_bits` | the plan, or 16 | 0..=22 | a text column has 2^bits word slots; 0: none |
 /// | `row_norm` | 1 | > 0 | every encoded row has l2 norm at most this, exactly |
 /// | `scale_rows` | false | | LIBSVM: scale each row to the row norm instead of clipping only |
 /// | `max_nonzeros` | none | >= 1 | LIBSVM and lists of indices: entries of a row that are kept, the largest ones |
@@ -129,8 +131,8 @@ impl Kind {
 pub struct EncodingOptions {
     /// log2 of the slots of a hashed column.
     pub hash_bits: u32,
-    /// log2 of the word slots of a text column.
-    pub text_bits: u32,
+    /// log2 of the word slots of a text column; 0: no words. `None`: the plan chooses, or 16.
+    pub text_bits: Option<u32>,
     /// l2 norm of a row at most.
     pub row_norm: f64,
     /// LIBSVM rows are scaled to the row norm.
@@ -142,14 +144,20 @@ pub struct EncodingOptions {
 
 impl Default for EncodingOptions {
     fn default() -> Self {
-        Self { hash_bits: 12, text_bits: 16, row_norm: 1.0, scale_rows: false, max_nonzeros: None }
+        Self { hash_bits: 12, text_bits: None, row_norm: 1.0, scale_rows: false, max_nonzeros: None }
     }
 }
+
+/// Bits of the hash of words where nothing is said and no plan chooses.
+const TEXT_BITS: u32 = 16;
 
 impl EncodingOptions {
     /// All options within their ranges.
     pub fn check(&self) -> Result<(), DataError> {
-        for (option, given, low, high) in [("hash_bits", self.hash_bits, 1, 20), ("text_bits", self.text_bits, 1, 22)] {
+        let text_bits = self.text_bits.unwrap_or(TEXT_BITS);
+        for (option, given, low, high) in
+            [("hash_bits", self.hash_bits, 1, 20), ("text_bits", text_bits, 0, MOST_TEXT_BITS)]
+        {
             if given < low || given > high {
                 return Err(DataError::Option {
                     option,
@@ -179,8 +187,10 @@ pub struct Schema {
     pub(crate) columns: BTreeMap<String, Kind>,
     /// Public constants of the encoder.
     pub options: EncodingOptions,
-    /// What is said of the form of numbers and products.
+    /// What is said of the form of numbers, texts and products.
     pub form: AskedForm,
+    /// Public vectors of the words of texts.
+    pub vectors: Option<VectorsFile>,
 }
 
 impl Schema {
@@ -280,6 +290,7 @@ impl Schema {
             target: None,
             undeclared: Vec::new(),
             ignored: Vec::new(),
+            vectors: None,
         };
         for column in features() {
             let kind = match (self.columns.get(&column.name), &column.stored) {
@@ -310,7 +321,7 @@ impl Schema {
                 }
                 (Some(Kind::Categorical { levels }), _) => FeatureKind::Categorical { levels: levels.clone() },
                 (Some(Kind::Hashed), _) => FeatureKind::Hashed { bits: self.options.hash_bits },
-                (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits },
+                (Some(Kind::Text), _) => FeatureKind::Text { bits: self.options.text_bits.unwrap_or(TEXT_BITS) },
                 (None, Stored::Number) => FeatureKind::Numeric { bounds: None, log: false },
                 (None, Stored::Boolean) => FeatureKind::Categorical { levels: vec!["false".into(), "true".into()] },
                 (None, Stored::Unknown | Stored::Text) => {
@@ -338,12 +349,27 @@ impl Schema {
                 named.iter().map(|(a, b)| layout.product(a, b)).collect::<Result<Vec<_>, _>>()?
             }
         };
-        layout.form = self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, ..EncoderForm::default() });
+        let has_text = layout.has_text();
+        layout.vectors = match &self.vectors {
+            Some(_) if !has_text => return Err(DataError::VectorsWithoutText),
+            Some(file) => Some(file.vectors()?),
+            None => None,
+        };
+        // a form that the first versions had not is taken where something of it is said, or the plan takes one
+        let said = self.form.counts_share.is_some() || self.form.vectors_share.is_some() || self.vectors.is_some();
+        let said = said || self.options.text_bits == Some(0);
+        let usual = TextForm::usual(layout.vectors.is_some());
+        let text = TextForm { bits: self.options.text_bits.unwrap_or(usual.bits), ..usual };
+        let text = (has_text && said).then_some(text);
+        layout.form = self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, ..EncoderForm::default() });
         layout.pairs = products;
         if layout.pairs.is_empty() {
             (layout.form.pair_knots, layout.form.pair_share) = (0, 0.0);
         }
         layout.form.check()?;
+        if let Some(text) = &layout.form.text {
+            text.check(layout.vectors.is_some())?;
+        }
         Ok(layout)
     }
 
@@ -467,6 +493,8 @@ pub struct Layout {
     pub undeclared: Vec<String>,
     /// Columns that are not used.
     pub ignored: Vec<String>,
+    /// Public vectors of the words of texts.
+    pub vectors: Option<Arc<WordVectors>>,
 }
 
 impl Layout {
@@ -528,6 +556,21 @@ impl Layout {
         let form = if pairs.is_empty() { EncoderForm { pair_knots: 0, pair_share: 0.0, ..form } } else { form };
         Self { form, pairs, ..self.clone() }
     }
+
+    /// Whether a column is text.
+    pub fn has_text(&self) -> bool {
+        self.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Text { .. }))
+    }
+
+    /// A form in words, as far as these columns are concerned.
+    pub fn in_words(&self, form: &EncoderForm) -> String {
+        let numbers = self.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
+        match &form.text {
+            Some(text) if !numbers && form.pair_knots == 0 => text.to_string(),
+            _ => form.to_string(),
+        }
+    }
+
     /// Numeric columns whose range is still to be found privately.
     pub fn unbounded(&self) -> Vec<String> {
         self.features
@@ -642,7 +685,7 @@ mod tests {
     #[test]
     fn options_out_of_range_say_the_range() {
         for bad in [
-            EncodingOptions { text_bits: 40, ..Default::default() },
+            EncodingOptions { text_bits: Some(40), ..Default::default() },
             EncodingOptions { row_norm: f64::NAN, ..Default::default() },
             EncodingOptions { row_norm: 0.0, ..Default::default() },
         ] {

@@ -27,11 +27,42 @@ pub(crate) const COUNTS: [(&str, f64); 12] = [
     ("non-ASCII characters", 100.0),
 ];
 
+/// Words, numbers and signs of a text in order, at most [`MAX_WORDS`].
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    /// One after the other, and where each ends.
+    spelt: String,
+    ends: Vec<usize>,
+}
+
+impl Tokens {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.spelt[start..end])
+    }
+
+    fn clear(&mut self) {
+        self.spelt.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, token: &str) {
+        if self.ends.len() < MAX_WORDS {
+            self.spelt.push_str(token);
+            self.ends.push(self.spelt.len());
+        }
+    }
+}
+
+/// The first of the counts say how long a text is.
+pub(crate) const LENGTHS: u32 = 2;
+
 /// What one text gives.
 #[derive(Default)]
 pub(crate) struct TextFeatures {
     /// One value in [0, 1] per entry of [`COUNTS`].
     pub(crate) counts: [f64; COUNTS.len()],
+    pub(crate) tokens: Tokens,
     /// Slots of words and pairs with their weights: sorted, distinct, l2 norm 1 (or empty).
     pub(crate) slots: Vec<(u32, f64)>,
     hashes: Vec<(u32, f64)>,
@@ -42,39 +73,28 @@ pub(crate) struct TextFeatures {
 const PAIR_WEIGHT: f64 = 0.5;
 
 impl TextFeatures {
-    /// Reads `text` (invalid UTF-8 is replaced) and overwrites `self`.
-    pub(crate) fn read(&mut self, text: &[u8], salt: Fnv, bits: u32) {
+    /// Reads the counts and tokens of `text` (invalid UTF-8 is replaced).
+    pub(crate) fn read(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         let mut raw = [0u32; COUNTS.len()];
-        self.hashes.clear();
-        let mut previous: Option<Fnv> = None;
-        let mut words = 0usize;
+        self.tokens.clear();
         for chunk in text.split_whitespace() {
             raw[1] = raw[1].saturating_add(1);
             if is_link(chunk) {
                 raw[9] += 1;
-                self.token(&mut previous, &mut words, salt, bits, "<link>");
+                self.tokens.push("<link>");
             }
-            self.chunk(chunk, &mut raw, &mut previous, &mut words, salt, bits);
+            self.chunk(chunk, &mut raw);
         }
         raw[0] = text.chars().count().min(u32::MAX as usize) as u32;
         for ((value, &count), (_, largest)) in self.counts.iter_mut().zip(&raw).zip(&COUNTS) {
             // libm: the same bits on every machine
             *value = (libm::log1p(f64::from(count)) / libm::log1p(*largest)).min(1.0);
         }
-        self.normalise();
     }
 
     /// One run of non-white characters: counts, and its words, numbers and currency signs as tokens.
-    fn chunk(
-        &mut self,
-        chunk: &str,
-        raw: &mut [u32; COUNTS.len()],
-        previous: &mut Option<Fnv>,
-        words: &mut usize,
-        salt: Fnv,
-        bits: u32,
-    ) {
+    fn chunk(&mut self, chunk: &str, raw: &mut [u32; COUNTS.len()]) {
         let mut lowered = std::mem::take(&mut self.lowered);
         lowered.clear();
         let (mut digits, mut letters, mut capitals) = (0u32, 0u32, 0u32);
@@ -104,41 +124,38 @@ impl TextFeatures {
                 raw[5] += u32::from(letters >= 2 && capitals == letters);
                 (letters, capitals) = (0, 0);
                 if !lowered.is_empty() {
-                    self.token(previous, words, salt, bits, &lowered);
+                    self.tokens.push(&lowered);
                     lowered.clear();
                 }
                 if is_currency(c) {
-                    self.token(previous, words, salt, bits, "<currency>");
+                    self.tokens.push("<currency>");
                 }
             }
         }
         close_number(&mut lowered, &mut digits, raw);
         raw[5] += u32::from(letters >= 2 && capitals == letters);
         if !lowered.is_empty() {
-            self.token(previous, words, salt, bits, &lowered);
+            self.tokens.push(&lowered);
         }
         self.lowered = lowered;
     }
 
-    /// Adds a token and the pair that it makes with the one before.
-    fn token(&mut self, previous: &mut Option<Fnv>, words: &mut usize, salt: Fnv, bits: u32, token: &str) {
-        if *words >= MAX_WORDS {
-            return;
+    /// Hashes the tokens, and with `pairs` every two that follow each other, into 2^`bits` slots. What is repeated counts by the square root;
+    /// then the block gets norm 1.
+    pub(crate) fn hash(&mut self, salt: Fnv, bits: u32, pairs: bool) {
+        self.hashes.clear();
+        let mut previous: Option<Fnv> = None;
+        for token in self.tokens.iter() {
+            let mut single = salt;
+            single.write(token.as_bytes());
+            self.hashes.push((single.slot(bits), 1.0));
+            if let Some(mut pair) = previous {
+                pair.write_u8(0xfe); // in no UTF-8 text, so a pair is never a word
+                pair.write(token.as_bytes());
+                self.hashes.push((pair.slot(bits), PAIR_WEIGHT));
+            }
+            previous = pairs.then_some(single);
         }
-        *words += 1;
-        let mut single = salt;
-        single.write(token.as_bytes());
-        self.hashes.push((single.slot(bits), 1.0));
-        if let Some(mut pair) = *previous {
-            pair.write_u8(0xfe); // in no UTF-8 text, so a pair is never a word
-            pair.write(token.as_bytes());
-            self.hashes.push((pair.slot(bits), PAIR_WEIGHT));
-        }
-        *previous = Some(single);
-    }
-
-    /// Repeated tokens count by the square root; then the block gets norm 1.
-    fn normalise(&mut self) {
         self.slots.clear();
         self.hashes.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         for &(slot, weight) in &self.hashes {
@@ -187,7 +204,8 @@ mod tests {
 
     fn read(text: &str) -> TextFeatures {
         let mut features = TextFeatures::default();
-        features.read(text.as_bytes(), Fnv::salted("text"), 16);
+        features.read(text.as_bytes());
+        features.hash(Fnv::salted("text"), 16, true);
         features
     }
 
@@ -232,7 +250,9 @@ mod tests {
         #[test]
         fn any_bytes_give_bounded_features(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut f = TextFeatures::default();
-            f.read(&bytes, Fnv::salted("t"), 10);
+            f.read(&bytes);
+            f.hash(Fnv::salted("t"), 10, true);
+            prop_assert!(f.tokens.iter().count() <= MAX_WORDS && f.tokens.iter().all(|t| !t.is_empty()));
             prop_assert!(f.counts.iter().all(|c| (0.0..=1.0).contains(c)));
             let norm: f64 = f.slots.iter().map(|s| s.1 * s.1).sum();
             prop_assert!(f.slots.is_empty() || (norm - 1.0).abs() < 1e-9);

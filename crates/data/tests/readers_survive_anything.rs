@@ -53,7 +53,7 @@ fn exercise(bytes: &[u8], format: Format, options: &ReadOptions) {
         }
     }
     let _ = schema.set_levels(&last, vec!["0".into(), "1".into()]);
-    schema.options.text_bits = 8;
+    schema.options.text_bits = Some(8);
     let target = (columns.len() > 1 && format != Format::Libsvm).then_some(last.as_str());
     let target = if format == Format::Libsvm { Some("label") } else { target };
     if format == Format::Libsvm {

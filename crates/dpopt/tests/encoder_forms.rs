@@ -57,10 +57,40 @@ fn what_is_said_stays_and_a_method_gets_what_it_can_work_with() {
 fn forms_are_not_compared_where_nothing_is_known_of_them() {
     // pure budgets have no Gaussian noise to compare by
     assert_eq!(taken(&fit(3, 10_000, 1.0, "", Some("pure"))), None);
+    assert_eq!(taken(&of_text(10_000, 1.0, "", 0.0)), None);
+}
+
+fn of_text(rows: u64, epsilon: f64, said: &str, delta: f64) -> Fit {
     let table = open_bytes(b"t,y\na,no\nb,yes\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
-    let schema = Schema::from_toml("[t]\ntext = true\n[y]\nlevels = ['no', 'yes']\n").unwrap();
-    let options = FitOptions { schema, rows: Some(1000), delta: Some(1e-6), ..FitOptions::default() };
-    assert_eq!(taken(&Fit::new(table, "y", 1.0, options).unwrap()), None);
+    let schema = Schema::from_toml(&format!("{said}[t]\ntext = true\n[y]\nlevels = ['no', 'yes']\n")).unwrap();
+    let options = FitOptions { schema, rows: Some(rows), delta: Some(delta), ..FitOptions::default() };
+    Fit::new(table, "y", epsilon, options).unwrap()
+}
+
+#[test]
+fn texts_have_forms_that_the_plan_chooses_and_that_may_be_said() {
+    let fit = of_text(10_000, 1.0, "", 1e-6);
+    let text = taken(&fit).unwrap().text.unwrap();
+    assert!(text.vectors == 0.0 && text.words() > 0.5 && fit.explain(2).unwrap().forms.len() > 1, "{text}");
+    let said =
+        taken(&of_text(10_000, 1.0, "[dpopt]\ntext_bits = 9\ncounts_share = 0.5\n", 1e-6)).unwrap().text.unwrap();
+    assert_eq!((said.bits, said.counts, said.words()), (9, 0.5, 0.5));
+    // the first versions' form, in which pairs of words have slots too, stays where no plan chooses
+    assert_eq!(of_text(10_000, 1.0, "", 0.0).explain(2).unwrap().problem.features, 1 + 12 * 8 + (1 << 16));
+    let directory = tempfile::tempdir().unwrap();
+    let vectors: String =
+        (0..400).map(|w| format!("w{} {} {} {}\n", w % 20, w % 7, (w * w) % 11, (w * 3) % 5)).collect();
+    let path = directory.path().join("v.txt");
+    std::fs::write(&path, vectors.replace("w1 ", "word ")).unwrap();
+    let said = format!("[dpopt]\npublic_vectors = '{}'\n", path.display());
+    let forms = of_text(10_000, 1.0, &said, 1e-6).explain(2).unwrap().forms;
+    let shares = |vectors: f64| forms.iter().any(|(form, _)| form.text.is_some_and(|text| text.vectors == vectors));
+    assert!(shares(0.3) && shares(0.5) && shares(0.7), "{forms:?}");
+    let none = forms.iter().find(|(form, _)| form.text.is_some_and(|text| text.words() == 0.0)).unwrap();
+    assert_eq!(none.0.text.map(|text| text.bits), Some(0));
+    // little budget: nothing word by word
+    let little = taken(&of_text(500, 0.2, &said, 1e-4)).unwrap().text.unwrap();
+    assert_eq!(little.words(), 0.0, "{little}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use crate::errors::{invalid, refused};
 use crate::fit::{described, fit_error};
 use crate::session::Charging;
 use crate::words::{in_python, report_in_python};
-use dpopt::data::{BadCells, Cells, ColumnTable, Encoder, Kind, Schema, TableReader, Texts, TruthWords};
+use dpopt::data::{
+    BadCells, Cells, ColumnTable, Encoder, Kind, Schema, TableReader, Texts, TruthWords, VectorsFile, WordVectors,
+};
 use dpopt::model::{self, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::report::{Outcome, Report};
@@ -177,10 +179,13 @@ pub(crate) struct Declarations {
 #[pymethods]
 impl Declarations {
     #[new]
-    fn new(path: Option<&str>, text: &str) -> PyResult<Self> {
-        let said = Schema::from_toml(text).map_err(invalid)?;
+    #[pyo3(signature = (path, text, public_vectors=None))]
+    fn new(path: Option<&str>, text: &str, public_vectors: Option<&str>) -> PyResult<Self> {
+        let mut said = Schema::from_toml(text).map_err(invalid)?;
+        said.vectors = public_vectors.map(VectorsFile::new).or(said.vectors);
         let Some(path) = path else { return Ok(Self { schema: said }) };
         let mut schema = Schema::from_toml_file(path).map_err(invalid)?;
+        schema.vectors = said.vectors.clone().or(schema.vectors);
         for (name, kind) in said.declared() {
             schema.declare(name, kind.clone()).map_err(invalid)?;
         }
@@ -315,6 +320,17 @@ struct Request {
 pub(crate) struct TableFit {
     inner: Mutex<Option<model::Fit>>,
     ledger: Option<String>,
+    /// Where public vectors of words are.
+    vectors: Option<String>,
+}
+
+fn path_of(file: Option<&VectorsFile>) -> Option<String> {
+    file.map(|file| file.path().to_string_lossy().into_owned())
+}
+
+/// A file of public vectors, read.
+fn vectors_of(py: Python<'_>, path: Option<&str>) -> PyResult<Option<Arc<WordVectors>>> {
+    path.map(|path| py.detach(|| VectorsFile::new(path).vectors()).map_err(invalid)).transpose()
 }
 
 /// A model; its plan and releases as JSON; an upper bound on the standard deviation of the noise in each weight (NaN: none is known);
@@ -348,6 +364,7 @@ impl TableFit {
             schema_source: r.declared_in,
             ..FitOptions::default()
         };
+        let vectors = path_of(declarations.schema.vectors.as_ref());
         let table = Box::new(table.inner.clone());
         let fit = py.detach(|| {
             let fit = model::Fit::new(table, &r.target, r.epsilon, options)?;
@@ -356,7 +373,7 @@ impl TableFit {
                 None => Ok(fit),
             }
         });
-        Ok(Self { inner: Mutex::new(Some(fit.map_err(fit_error)?)), ledger: r.ledger })
+        Ok(Self { inner: Mutex::new(Some(fit.map_err(fit_error)?)), ledger: r.ledger, vectors })
     }
 
     /// Columns that nothing declares and that are taken as categories.
@@ -381,7 +398,8 @@ impl TableFit {
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
         let releases = json(&report.releases)?;
         let html = py.detach(|| report_in_python(&in_words(report, self.ledger.clone()).html()));
-        Ok((TableModel { inner: Arc::new(model) }, shown(&planned)?, releases, noise.to_pyarray(py), html))
+        let vectors = self.vectors.clone().filter(|_| model.encoder().needs_vectors());
+        Ok((TableModel { inner: Arc::new(model), vectors }, shown(&planned)?, releases, noise.to_pyarray(py), html))
     }
 }
 
@@ -409,19 +427,40 @@ fn in_words(mut report: Report, ledger: Option<String>) -> Report {
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct TableModel {
     inner: Arc<Model>,
+    /// Where the public vectors are that it needs; what a copy reads again.
+    vectors: Option<String>,
+}
+
+impl TableModel {
+    fn with(py: Python<'_>, model: Model, path: Option<&str>) -> PyResult<Self> {
+        let model = match vectors_of(py, path)? {
+            Some(vectors) => model.with_vectors(vectors).map_err(invalid)?,
+            None => model,
+        };
+        Ok(Self { inner: Arc::new(model), vectors: path.map(str::to_string) })
+    }
 }
 
 #[pymethods]
 impl TableModel {
     #[staticmethod]
-    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+    #[pyo3(signature = (text, public_vectors=None))]
+    fn from_json(py: Python<'_>, text: &str, public_vectors: Option<&str>) -> PyResult<Self> {
         let model = py.detach(|| Model::from_json(text)).map_err(invalid)?;
-        Ok(Self { inner: Arc::new(model) })
+        Self::with(py, model, public_vectors)
     }
 
     #[staticmethod]
-    fn load(py: Python<'_>, path: &str) -> PyResult<Self> {
-        Ok(Self { inner: Arc::new(py.detach(|| Model::load(path)).map_err(invalid)?) })
+    #[pyo3(signature = (path, public_vectors=None))]
+    fn load(py: Python<'_>, path: &str, public_vectors: Option<&str>) -> PyResult<Self> {
+        let model = py.detach(|| Model::load(path)).map_err(invalid)?;
+        Self::with(py, model, public_vectors)
+    }
+
+    /// Where the public vectors are that it was fitted or loaded with.
+    #[getter]
+    fn vectors_path(&self) -> Option<&str> {
+        self.vectors.as_deref()
     }
 
     fn to_json(&self) -> PyResult<String> {
@@ -432,8 +471,8 @@ impl TableModel {
         py.detach(|| self.inner.save(path)).map_err(invalid)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?,)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Copied<'py>> {
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?, slf.get().vectors.clone())))
     }
 
     /// Name of the target.
@@ -521,7 +560,11 @@ fn feature_names(encoder: &Encoder) -> Vec<String> {
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct ColumnEncoder {
     inner: Encoder,
+    vectors: Option<String>,
 }
+
+/// What a copy is made by, and of: JSON, and where public vectors are.
+type Copied<'py> = (Bound<'py, PyAny>, (String, Option<String>));
 
 /// Values, columns and offsets of a compressed matrix, and its number of columns.
 type Compressed<'py> = (Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, usize);
@@ -530,23 +573,32 @@ type Compressed<'py> = (Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<i32>>, Bo
 impl ColumnEncoder {
     /// From names and types of the table's columns and what is declared of them; reads no row.
     #[new]
-    fn new(table: &Table, declarations: &Declarations) -> PyResult<Self> {
-        let layout = declarations.schema.resolve(table.inner.columns(), None).map_err(invalid)?;
-        Ok(Self { inner: Encoder::new(&layout).map_err(invalid)? })
+    fn new(py: Python<'_>, table: &Table, declarations: &Declarations) -> PyResult<Self> {
+        let schema = &declarations.schema;
+        let layout = py.detach(|| schema.resolve(table.inner.columns(), None)).map_err(invalid)?;
+        let inner = Encoder::new(&layout).map_err(invalid)?;
+        let vectors = path_of(schema.vectors.as_ref()).filter(|_| inner.needs_vectors());
+        Ok(Self { inner, vectors })
     }
 
     #[staticmethod]
-    fn from_json(text: &str) -> PyResult<Self> {
+    #[pyo3(signature = (text, public_vectors=None))]
+    fn from_json(py: Python<'_>, text: &str, public_vectors: Option<&str>) -> PyResult<Self> {
         let value = serde_json::from_str(text).map_err(|_| invalid("this is not an encoder"))?;
-        Ok(Self { inner: Encoder::from_json(value).map_err(invalid)? })
+        let encoder = Encoder::from_json(value).map_err(invalid)?;
+        let inner = match vectors_of(py, public_vectors)? {
+            Some(vectors) => encoder.with_vectors(vectors).map_err(invalid)?,
+            None => encoder,
+        };
+        Ok(Self { inner, vectors: public_vectors.map(str::to_string) })
     }
 
     fn to_json(&self) -> PyResult<String> {
         json(&self.inner)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?,)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Copied<'py>> {
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json()?, slf.get().vectors.clone())))
     }
 
     /// Columns of the table that it reads.

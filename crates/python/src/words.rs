@@ -1,7 +1,7 @@
 //! The library's messages in the words of Python: keywords where the command line has flags. The one place where that is done.
 
 /// What only makes sense on a command line, and what to do in Python. Longer texts first.
-const PHRASES: [(&str, &str); 17] = [
+const PHRASES: [(&str, &str); 19] = [
     (
         "--bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES (spend a tenth of the budget \
          on private bounds), --public-data FILE (a table that is not sensitive)",
@@ -30,6 +30,8 @@ const PHRASES: [(&str, &str); 17] = [
     ("pass --classes no,yes, or write", "give classes=[\"no\", \"yes\"], or (in a bounds file)"),
     ("(--classes a,b tells)", "(classes=[...] tells)"),
     ("or --ignore it", "or list it in ignore"),
+    ("pass --public-vectors with that file", "give dpopt.load(path, public_vectors=...) that file"),
+    ("declare one with --text NAME, or leave it out", "list one in text, or leave it out"),
     ("--bad-cells missing", "bad_cells=\"missing\""),
     ("--bad-cells error", "bad_cells=\"error\""),
     (" and a disk without room for rows beyond --memory", ""),

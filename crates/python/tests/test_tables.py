@@ -544,3 +544,78 @@ def test_columns_that_are_missing_at_predictions_are_named(table):
         fitted.predict(np.zeros((3, 6)))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         fitted.fit(table.drop(columns="income"), table.income[:-1])
+
+
+VECTORS = "free 1 0 2\nmoney 0 2 1\nhi 0 1 3\nsee 1 1 3\nthere 2 0 0\nnow 0.5 1 1\n"
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text(VECTORS)
+    return path
+
+
+def test_texts_with_public_vectors(table, vectors, tmp_path):
+    messages = table[["message", "member"]]
+    facts = {"text": ["message"], "classes": ["False", "True"], "public_vectors": vectors, "delta": 1e-4}
+    model = dpopt.LogisticRegression(epsilon=2, insecure_seed=1, **facts).fit(messages, "member")
+    assert any(name.startswith("message:vector[") for name in model.encoded_feature_names_)
+    assert "public vectors" in model.report()
+    scores = model.decision_function(messages)
+    for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(messages, "member")):
+        assert np.array_equal(copy.decision_function(messages), scores)
+    encoded = model.encoder_.transform(messages)
+    assert np.allclose(encoded @ model.coef_.ravel(), scores)
+    model.save(tmp_path / "m.json")
+    loaded = dpopt.load(tmp_path / "m.json", public_vectors=vectors)
+    assert np.array_equal(loaded.decision_function(messages), scores)
+    with pytest.raises(ValueError, match=r"v\.txt, which are not there; give dpopt\.load\(path, public_vectors"):
+        dpopt.load(tmp_path / "m.json").predict(messages)
+    vectors.write_text(VECTORS.replace("3", "4"))
+    with pytest.raises(ValueError, match="are others"):
+        dpopt.load(tmp_path / "m.json", public_vectors=vectors)
+    encoder = dpopt.TableEncoder(text=["message"], public_vectors=vectors, ignore=["member"]).fit(messages)
+    assert pickle.loads(pickle.dumps(encoder)).transform(messages).shape == (RECORDS, 1 + 12 + 2**16 + 3)
+    with pytest.raises(TypeError, match="public_vectors"):
+        dpopt.LogisticRegression(text=["message"], public_vectors=3).fit(messages, "member")
+
+
+def test_an_encoder_of_texts_sees_one_record():
+    seen = []
+
+    def encode(text):
+        seen.append(text)
+        if "canary" in text:
+            raise ValueError(text)
+        if "wide" in text:
+            return np.zeros(7)
+        return np.array([len(text), text.count("a"), np.nan if "nan" in text else 1.0])
+
+    encoder = dpopt.TextEncoder(encode, public_texts=["a b", "c"], norm=2.0).fit(["never read"])
+    assert seen == ["", "a b", "c"] and encoder.output_columns(1) == 3
+    texts = ["a long text", "canary", "wide", "nan", None, 3, "c"]
+    found = encoder.transform(texts)
+    assert seen[3:] == [text for text in texts if isinstance(text, str)]
+    assert found.shape == (7, 3) and not found[1:6].any() and np.linalg.norm(found, axis=1).max() <= 2.0 + 1e-12
+    # the mean of the public texts is subtracted, then the norm is enforced
+    vector = np.array([11, 1, 1]) - np.array([2, 0.5, 1])
+    assert np.allclose(found[0], 2 * vector / np.linalg.norm(vector)) and np.allclose(found[6], [-1, -0.5, 0])
+    alone = np.vstack([encoder.transform([text]) for text in texts])
+    assert np.array_equal(alone, found)
+    column = pd.DataFrame({"t": texts})
+    assert np.array_equal(encoder.transform(column), found) and np.array_equal(encoder.transform(column["t"]), found)
+    with pytest.raises(ValueError, match="row 2 has no text, or encoder") as caught:
+        dpopt.TextEncoder(encode, bad_cells="error").fit([]).transform(texts)
+    assert caught.value.__context__ is None and "canary" not in str(caught.value)
+    for wrong in ({"encoder": None}, {"encoder": encode, "norm": 0.0}, {"encoder": encode, "public_texts": "one"}):
+        with pytest.raises((TypeError, ValueError)):
+            dpopt.TextEncoder(**wrong).fit([])
+    with pytest.raises(ValueError, match="one-dimensional"):
+        dpopt.TextEncoder(lambda text: "no").fit([])
+    model = make_pipeline(
+        dpopt.TextEncoder(lambda text: np.array([1.0, float("spam" in text)])),
+        dpopt.LogisticRegression(epsilon=2, delta=1e-4, row_norm=1, classes=[0, 1], insecure_seed=1),
+    )
+    texts = [["spam", "ham"][i % 2] + str(i) for i in range(1000)]
+    assert model.fit(texts, [1 - i % 2 for i in range(1000)]).score(texts, [1 - i % 2 for i in range(1000)]) > 0.95

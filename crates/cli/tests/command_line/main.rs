@@ -16,6 +16,7 @@ mod messages;
 mod paths;
 mod reading;
 mod sparse;
+mod texts;
 mod tools;
 
 use std::path::{Path, PathBuf};

@@ -8,7 +8,8 @@ use super::pairs::Factor;
 use crate::cell::{field_number, field_text, is_missing_marker, is_missing_text};
 use crate::hashing::{Fnv, FnvBuild};
 use crate::table::Field;
-use crate::text::{COUNTS, TextFeatures};
+use crate::text::{COUNTS, LENGTHS, TextFeatures};
+use crate::word_vectors::{Pooled, WordVectors};
 use dpopt_objective::records::rows::keep_largest;
 
 /// One column made ready for encoding; its features start at `offset`.
@@ -21,11 +22,48 @@ pub(super) struct FeatureBlock {
 
 #[derive(Clone, Debug)]
 pub(super) enum PreparedColumn {
-    Numeric { scale: NumericScale },
-    Categorical { slots: HashMap<Box<[u8]>, u32, FnvBuild> },
-    Hashed { salt: Fnv, bits: u32 },
-    Text { salt: Fnv, bits: u32 },
-    Sparse { to_row_norm: bool, most: usize },
+    Numeric {
+        scale: NumericScale,
+    },
+    Categorical {
+        slots: HashMap<Box<[u8]>, u32, FnvBuild>,
+    },
+    Hashed {
+        salt: Fnv,
+        bits: u32,
+    },
+    /// Without `parts` as in the first versions: counts on hats, and words and pairs of words.
+    Text {
+        salt: Fnv,
+        bits: u32,
+        parts: Option<TextParts>,
+    },
+    Sparse {
+        to_row_norm: bool,
+        most: usize,
+    },
+}
+
+/// What a text consists of: its counts, its words in slots, its vector; each with its norm among blocks of norm 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TextParts {
+    pub(super) counts: f64,
+    pub(super) words: f64,
+    pub(super) slots: u32,
+    pub(super) vectors: f64,
+    pub(super) dimension: u32,
+}
+
+impl TextParts {
+    /// Features of the counts.
+    pub(super) fn counted(&self) -> u32 {
+        if self.counts > 0.0 { COUNTS.len() as u32 } else { 0 }
+    }
+
+    /// Number of features.
+    pub(super) fn width(&self) -> u32 {
+        self.counted() + self.slots + self.dimension
+    }
 }
 
 /// Buffers of one thread.
@@ -34,6 +72,7 @@ pub(super) struct Scratch {
     pub(super) entries: Vec<(u32, f32)>,
     pub(super) bytes: Vec<u8>,
     pub(super) text: TextFeatures,
+    pub(super) pooled: Pooled,
     /// Where each column's value lies, for products with others.
     pub(super) factors: Vec<Factor>,
 }
@@ -53,6 +92,8 @@ pub(super) struct Scales<'a> {
     pub(super) each: f64,
     /// l2 norm that no row exceeds.
     pub(super) row_norm: f64,
+    /// Public vectors, where texts have some.
+    pub(super) vectors: Option<&'a WordVectors>,
 }
 
 /// A column of more levels is one of them and not centred: it would have as many entries.
@@ -138,9 +179,33 @@ impl FeatureBlock {
                 };
                 entries.push((slot, scale as f32));
             }
-            PreparedColumn::Text { salt, bits } => {
+            PreparedColumn::Text { salt, bits, parts: Some(parts) } => {
+                scratch.text.read(field_text(field, &mut scratch.bytes).unwrap_or_default());
+                let each = scale * parts.counts / (COUNTS.len() as f64).sqrt();
+                if parts.counts > 0.0 {
+                    // how long a text is lies around 0; of what most texts have none, none is 0; both move by 2
+                    let counted = scratch.text.counts.iter().zip(0..);
+                    let unit = |c: u32, unit: f64| if c < LENGTHS { 2.0 * unit - 1.0 } else { 2.0 * unit };
+                    let counted = counted.map(|(&value, c)| (self.offset + c, (unit(c, value) * each) as f32));
+                    entries.extend(counted.filter(|entry| entry.1 != 0.0));
+                }
+                let words = self.offset + parts.counted();
+                if parts.slots > 0 {
+                    scratch.text.hash(*salt, *bits, false);
+                    let each = scale * parts.words;
+                    entries.extend(scratch.text.slots.iter().map(|&(slot, w)| (words + slot, (w * each) as f32)));
+                }
+                if let (Some(vectors), true) = (scales.vectors, parts.dimension > 0) {
+                    vectors.pool(&scratch.text.tokens, &mut scratch.pooled);
+                    let each = scale * parts.vectors;
+                    let pooled = (words + parts.slots..).zip(&scratch.pooled.vector);
+                    entries.extend(pooled.filter(|(_, v)| **v != 0.0).map(|(at, v)| (at, (v * each) as f32)));
+                }
+            }
+            PreparedColumn::Text { salt, bits, parts: None } => {
                 let text = field_text(field, &mut scratch.bytes).unwrap_or_default();
-                scratch.text.read(text, *salt, *bits);
+                scratch.text.read(text);
+                scratch.text.hash(*salt, *bits, true);
                 let (knots, each) = (scales.text_knots, scale / (COUNTS.len() as f64).sqrt());
                 for (c, &unit) in scratch.text.counts.iter().enumerate() {
                     let (i, left, right) = hats(unit, knots);

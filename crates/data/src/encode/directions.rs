@@ -6,8 +6,11 @@
 
 use super::Encoder;
 use super::block::MOST_CENTRED;
-use super::form::FeatureForm;
+use super::form::{FeatureForm, TEXT_BLOCKS};
 use super::numeric::{self, hats};
+use crate::encoder_form::TextForm;
+use crate::text::COUNTS;
+use crate::word_vectors::WordVectors;
 use dpopt_objective::records::Directions;
 use std::collections::BTreeMap;
 
@@ -23,6 +26,16 @@ const CONSTANT: f64 = 0.1;
 /// The k-th wave of a column has k to the minus this of the column's variance; in a product, of the pair's.
 const SMOOTHNESS: f64 = 1.75;
 const SMOOTHNESS_OF_A_PAIR: f64 = 1.5;
+
+/// Words that a language has for this purpose: by Zipf's law word j has the share 1/(j·H) of a text, H the harmonic number.
+const WORDS: f64 = 30_000.0;
+/// Share of what texts say that counts tell; and of the rest that the vectors of words tell, did all words have one. These were chosen on texts
+/// (docs/decisions/0012).
+const COUNTED: f64 = 0.15;
+const IN_VECTORS: f64 = 0.7;
+/// Mean square of a count's feature against 1, and its variance.
+const SQUARE_OF_A_COUNT: f64 = 0.1;
+const VARIANCE_OF_A_COUNT: f64 = 0.05;
 
 /// A column's block of norm 1: its mean, and its second moments with the share of the column's variance that lies there.
 #[derive(Clone)]
@@ -60,6 +73,55 @@ impl Parts {
         let harmonic: f64 = (1..=slots).map(|j| 1.0 / j as f64).sum();
         let share = |j: usize| 1.0 / (j as f64 * harmonic);
         Self { mean: 0.0, square: 1.0, waves: (1..=slots).map(|j| (1.0, share(j), share(j))).collect() }
+    }
+
+    /// A text: its counts, its words and its vector. What vectors tell is learnt along them, the rest word by word; a word that shares its slot with
+    /// others cannot be told from them. Shares are of sum 1, what no direction has in one without a moment.
+    fn of_text(form: &TextForm, vectors: Option<&WordVectors>) -> Self {
+        let blocks = TEXT_BLOCKS as f64;
+        let harmonic = |words: f64| words.ln() + 0.5772 + 0.5 / words;
+        let told = match vectors {
+            Some(vectors) if form.vectors > 0.0 => {
+                IN_VECTORS * (harmonic(vectors.words() as f64) / harmonic(WORDS)).min(1.0)
+            }
+            _ => 0.0,
+        };
+        let counted = if form.counts > 0.0 { COUNTED } else { 0.0 };
+        let mut waves = Vec::new();
+        if form.counts > 0.0 {
+            // long texts have more of everything
+            let all: f64 = (1..=COUNTS.len()).map(|j| 1.0 / j as f64).sum();
+            let along = |j: usize| 1.0 / (j as f64 * all);
+            let moment = |j: usize| blocks * form.counts * VARIANCE_OF_A_COUNT * along(j);
+            waves.extend((1..=COUNTS.len()).map(|j| (1.0, moment(j), counted * along(j))));
+        }
+        if let (Some(vectors), true) = (vectors, told > 0.0) {
+            let along = |moment: &f64| (1.0, blocks * form.vectors * moment, (1.0 - counted) * told * moment);
+            waves.extend(vectors.moments().iter().map(along));
+        }
+        // what neither counts nor vectors tell
+        let mut missed = (1.0 - counted) * (1.0 - told);
+        if form.words() > 0.0 {
+            let slots = f64::from(1u32 << form.bits);
+            let (rest, frequent) = (missed, WORDS.min(slots));
+            // rarer words than there are slots lie in those of others
+            let crowded = (1.0 - harmonic(frequent) / harmonic(WORDS)) / frequent;
+            let mut first = 1.0f64;
+            while first <= frequent {
+                // words of nearly the same frequency together
+                let last = (1.25 * first).floor().max(first).min(frequent);
+                let words = last - first + 1.0;
+                let before = if first > 1.0 { harmonic(first - 1.0) } else { 0.0 };
+                let frequency = (harmonic(last) - before) / words / harmonic(WORDS);
+                let share = rest * frequency * frequency / (frequency + 1.0 / slots);
+                waves.push((words, blocks * form.words() * (frequency + crowded), share));
+                missed -= words * share;
+                first = last + 1.0;
+            }
+        }
+        waves.push((1.0, 0.0, missed));
+        let square = blocks * (form.counts * SQUARE_OF_A_COUNT + form.words() + form.vectors);
+        Self { mean: blocks * form.counts * (SQUARE_OF_A_COUNT - VARIANCE_OF_A_COUNT), square, waves }
     }
 
     fn of_numbers(scales: &[u32], line: Option<Line>, waves: usize, smoothness: f64) -> Self {
@@ -101,10 +163,17 @@ impl Parts {
 }
 
 impl Encoder {
-    /// What can be expected of rows before one is read; `None` where some are words or vectors as they are.
+    /// What can be expected of rows before one is read; `None` where some are vectors as they are, or texts in the first versions' form.
     pub fn directions(&self) -> Option<Directions> {
         let features = &self.spec.features;
-        if features.iter().any(|f| matches!(f.kind, FeatureForm::Sparse { .. } | FeatureForm::Text { .. })) {
+        let form = self.spec.text.as_ref().and_then(|text| self.spec.checked_text(text).ok());
+        let text = form.filter(|_| !self.needs_vectors() || self.vectors.is_some());
+        let text = text.map(|form| Parts::of_text(&form, self.vectors.as_deref()));
+        if features.iter().any(|f| match f.kind {
+            FeatureForm::Sparse { .. } => true,
+            FeatureForm::Text { .. } => text.is_none(),
+            _ => false,
+        }) {
             return None;
         }
         let centred = self.spec.centred;
@@ -117,6 +186,7 @@ impl Encoder {
             .as_ref()
             .map(|p| Parts::of_numbers(&[p.knots], None, WAVES_OF_A_PAIR, SMOOTHNESS_OF_A_PAIR));
         let alone = |at: usize| match form(at) {
+            FeatureForm::Text { .. } => text.clone().unwrap_or_else(|| numbers.clone()),
             FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),
             FeatureForm::Hashed { bits } => Parts::of_slots((1usize << bits).min(512)),
             _ => numbers.clone(),
@@ -126,8 +196,9 @@ impl Encoder {
             (FeatureForm::Numeric { .. }, Some(coarse)) => coarse.clone(),
             _ => alone(at),
         };
-        // what tells columns apart: 0 for numbers, and odd and even for levels and hashes
+        // what tells columns apart: 0 for numbers, 1 for texts, and odd and even for levels and hashes
         let kind = |at: usize| match form(at) {
+            FeatureForm::Text { .. } => 1,
             FeatureForm::Categorical { levels } => 2 * levels.len() + 2,
             FeatureForm::Hashed { bits } => 2 * *bits as usize + 1,
             _ => 0,

@@ -1,19 +1,20 @@
 //! The stored form of an encoder, and how it is checked and made ready again.
 
 use super::Encoder;
-use super::block::{FeatureBlock, PreparedColumn};
+use super::block::{FeatureBlock, PreparedColumn, TextParts};
 use super::numeric::{NumericScale, line};
 use super::pairs::PairBlock;
-use crate::encoder_form::EncoderForm;
+use crate::encoder_form::{EncoderForm, TextForm};
 use crate::error::DataError;
 use crate::hashing::Fnv;
 use crate::schema::{Bounds, EncodingOptions, Kind, MOST_LEVELS_OF_A_PAIR};
 use crate::target::{TargetReader, TargetSpec};
 use crate::text::COUNTS;
+use crate::word_vectors::MOST_DIMENSIONS;
 
 /// Version of the encoder's stored form; a change of any feature's meaning raises it. Encoders that the first version could say are
 /// stored as it says them.
-const VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=3;
 
 /// Stored form of an [`Encoder`].
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -35,6 +36,8 @@ pub(super) struct EncoderSpec {
     pub(super) features: Vec<FeatureSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pairs: Option<PairSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<TextSpec>,
     pub(super) target: Option<NamedTarget>,
 }
 
@@ -50,6 +53,33 @@ pub(super) struct PairSpec {
     pub(super) columns: Vec<(u32, u32)>,
 }
 
+/// How texts become features; before version 3, and where nothing is said: counts on hats, and words with pairs of words, half and half.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TextSpec {
+    /// Shares of the squared norm of a text; words have the rest.
+    pub(super) counts: f64,
+    pub(super) vectors: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<VectorsSpec>,
+}
+
+/// Public vectors that are needed to encode. A model does not hold them: those of the words that occurred would tell of the records, and those of all
+/// words are a large file that everybody can have.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VectorsSpec {
+    /// For messages.
+    pub(super) name: String,
+    /// [`WordVectors::fingerprint`](crate::WordVectors::fingerprint).
+    pub(super) fingerprint: String,
+    pub(super) dimension: u32,
+}
+
+/// Blocks of norm 1 that a text is worth: it says more than a number does. With more the constant of a row is too small to learn at small budgets
+/// that one class is rare.
+pub(super) const TEXT_BLOCKS: u64 = 3;
+
 fn is_zero(knots: &u32) -> bool {
     *knots == 0
 }
@@ -60,12 +90,54 @@ const TEXT_KNOTS: u32 = 8;
 impl EncoderSpec {
     /// The version that can say it.
     pub(super) fn least_version(&self) -> u32 {
-        if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() { 2 } else { 1 }
+        match self {
+            Self { text: Some(_), .. } => 3,
+            _ if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() => 2,
+            _ => 1,
+        }
     }
 
     /// Hats of a count of a text.
     pub(super) fn text_knots(&self) -> u32 {
         if self.knots == 0 { TEXT_KNOTS } else { self.knots }
+    }
+}
+
+impl TextSpec {
+    /// What a text of `bits` for its words consists of.
+    fn parts(&self, bits: u32) -> TextParts {
+        let form = TextForm { bits, counts: self.counts, vectors: self.vectors };
+        let part = |share: f64| (TEXT_BLOCKS as f64 * share).sqrt();
+        TextParts {
+            counts: part(form.counts),
+            words: part(form.words()),
+            slots: if form.words() > 0.0 { 1 << bits } else { 0 },
+            vectors: part(form.vectors),
+            dimension: self.file.as_ref().filter(|_| form.vectors > 0.0).map_or(0, |file| file.dimension),
+        }
+    }
+}
+
+impl EncoderSpec {
+    /// The form of texts, whose numbers are within their ranges.
+    pub(super) fn checked_text(&self, text: &TextSpec) -> Result<TextForm, DataError> {
+        let invalid = |reason: &str| Err(DataError::Encoder { reason: reason.into() });
+        let mut bits = self.features.iter().filter_map(|feature| match feature.kind {
+            FeatureForm::Text { bits } => Some(bits),
+            _ => None,
+        });
+        let Some(first) = bits.next() else { return invalid("it says how texts become features, and has none") };
+        if bits.any(|other| other != first) {
+            return invalid("its texts have different numbers of slots");
+        }
+        if let Some(file) = &text.file
+            && !(2..=MOST_DIMENSIONS as u32).contains(&file.dimension)
+        {
+            return invalid("its vectors have no dimension that there is");
+        }
+        let form = TextForm { bits: first, counts: text.counts, vectors: text.vectors };
+        form.check(text.file.is_some())?;
+        Ok(form)
     }
 }
 
@@ -140,7 +212,8 @@ impl TryFrom<EncoderSpec> for Encoder {
                 FeatureForm::Text { bits } => text_bits = text_bits.max(bits),
                 _ => {}
             }
-            if matches!(feature.kind, FeatureForm::Hashed { bits: 0 } | FeatureForm::Text { bits: 0 }) {
+            let no_words = spec.text.is_none() && matches!(feature.kind, FeatureForm::Text { bits: 0 });
+            if no_words || matches!(feature.kind, FeatureForm::Hashed { bits: 0 }) {
                 return Err(invalid(format!("column `{}` has 0 bits", feature.column)));
             }
         }
@@ -149,15 +222,20 @@ impl TryFrom<EncoderSpec> for Encoder {
             scale_rows: spec.scale_rows,
             max_nonzeros: spec.max_nonzeros,
             hash_bits,
-            text_bits,
+            text_bits: Some(text_bits),
         };
         options.check()?;
+        let text = match &spec.text {
+            Some(text) => Some(spec.checked_text(text)?),
+            None => None,
+        };
         let form = EncoderForm {
             knots: spec.knots,
             fine_knots: spec.fine_knots,
             centred: spec.centred,
             pair_knots: spec.pairs.as_ref().map_or(0, |p| p.knots),
             pair_share: spec.pairs.as_ref().map_or(0.0, |p| p.share),
+            text,
         };
         form.check()?;
         let target = match &spec.target {
@@ -173,6 +251,7 @@ impl TryFrom<EncoderSpec> for Encoder {
             dimension: 0,
             scale: 0.0,
             pair_scale: 0.0,
+            vectors: None,
         };
         let mut offset = u64::from(encoder.intercept());
         let mut blocks_of_norm_one = offset;
@@ -254,10 +333,16 @@ impl FeatureSpec {
                 (count + 2, 1, PreparedColumn::Categorical { slots })
             }
             FeatureForm::Hashed { bits } => ((1 << bits) + 1, 1, PreparedColumn::Hashed { salt, bits: *bits }),
-            FeatureForm::Text { bits } => {
-                let counted = COUNTS.len() as u32 * spec.text_knots();
-                (counted + (1 << bits), 2, PreparedColumn::Text { salt, bits: *bits })
-            }
+            FeatureForm::Text { bits } => match &spec.text {
+                None => {
+                    let counted = COUNTS.len() as u32 * spec.text_knots();
+                    (counted + (1 << bits), 2, PreparedColumn::Text { salt, bits: *bits, parts: None })
+                }
+                Some(text) => {
+                    let parts = text.parts(*bits);
+                    (parts.width(), TEXT_BLOCKS, PreparedColumn::Text { salt, bits: *bits, parts: Some(parts) })
+                }
+            },
             FeatureForm::Sparse { dimension } => {
                 let most = spec.max_nonzeros.map_or(usize::MAX, |s| s as usize);
                 (*dimension, 0, PreparedColumn::Sparse { to_row_norm: spec.scale_rows, most })

@@ -13,11 +13,12 @@ mod pairs;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
-use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec};
+use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec, TextSpec, VectorsSpec};
 use self::numeric::line;
 use self::pairs::PairBlock;
 use super::cell::{BadCells, bad_row};
@@ -27,6 +28,7 @@ use super::schema::{FeatureKind, Layout};
 use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
+use super::word_vectors::WordVectors;
 use dpopt_mechanism::Sensitive;
 use dpopt_objective::records::{Collector, Encoded, Examples, Rows};
 
@@ -59,6 +61,8 @@ pub struct Encoder {
     /// Norm of a column's block, and of a product of two columns.
     scale: f64,
     pair_scale: f64,
+    /// Public vectors of words, if texts need them. Not a part of the stored form.
+    vectors: Option<Arc<WordVectors>>,
 }
 
 impl Encoder {
@@ -81,7 +85,9 @@ impl Encoder {
                     }
                     FeatureKind::Categorical { levels } => FeatureForm::Categorical { levels: levels.clone() },
                     FeatureKind::Hashed { bits } => FeatureForm::Hashed { bits: *bits },
-                    FeatureKind::Text { bits } => FeatureForm::Text { bits: *bits },
+                    FeatureKind::Text { bits } => {
+                        FeatureForm::Text { bits: layout.form.text.map_or(*bits, |text| text.bits) }
+                    }
                     FeatureKind::Sparse { dimension } => FeatureForm::Sparse { dimension: *dimension },
                 };
                 Ok(FeatureSpec { column: column.clone(), kind })
@@ -97,6 +103,16 @@ impl Encoder {
             share: form.pair_share,
             columns: columns.clone(),
         });
+        let used = layout.form.text.filter(|text| text.vectors > 0.0).and(layout.vectors.as_ref());
+        let text = layout.form.text.filter(|_| layout.has_text()).map(|text| TextSpec {
+            counts: text.counts,
+            vectors: text.vectors,
+            file: used.map(|vectors| VectorsSpec {
+                name: vectors.name().into(),
+                fingerprint: vectors.fingerprint().into(),
+                dimension: vectors.dimension() as u32,
+            }),
+        });
         let mut spec = EncoderSpec {
             version: 1,
             knots: form.knots,
@@ -107,10 +123,42 @@ impl Encoder {
             max_nonzeros: layout.options.max_nonzeros,
             features,
             pairs,
+            text,
             target,
         };
         spec.version = spec.least_version();
-        Self::try_from(spec)
+        let encoder = Self::try_from(spec)?;
+        match used {
+            Some(vectors) => encoder.with_vectors(vectors.clone()),
+            None => Ok(encoder),
+        }
+    }
+
+    /// The same encoder, able to encode: with the public vectors that its texts need.
+    ///
+    /// # Errors
+    /// If it needs others, or none.
+    pub fn with_vectors(self, vectors: Arc<WordVectors>) -> Result<Self, DataError> {
+        match self.file() {
+            None => Err(DataError::VectorsNotNeeded),
+            Some(file) if file.fingerprint != vectors.fingerprint() => {
+                let given = "and those that were given are others";
+                Err(DataError::VectorsNeeded { name: super::error::one_line(&file.name), given })
+            }
+            Some(file) if file.dimension as usize != vectors.dimension() => {
+                Err(DataError::Encoder { reason: "its vectors do not have the dimension that it says".into() })
+            }
+            Some(_) => Ok(Self { vectors: Some(vectors), ..self }),
+        }
+    }
+
+    /// Whether public vectors are needed to encode.
+    pub fn needs_vectors(&self) -> bool {
+        self.file().is_some()
+    }
+
+    fn file(&self) -> Option<&VectorsSpec> {
+        self.spec.text.as_ref()?.file.as_ref()
     }
 
     /// Number of features d, the intercept among them.
@@ -151,7 +199,13 @@ impl Encoder {
                 levels.len()
             }
             FeatureForm::Categorical { .. } | FeatureForm::Hashed { .. } => 1,
-            FeatureForm::Text { bits } => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
+            FeatureForm::Text { bits } => match &self.spec.text {
+                None => 2 * COUNTS.len() + (2 * MAX_WORDS).min(1 << bits),
+                Some(text) => {
+                    let dimension = text.file.as_ref().map_or(0, |file| file.dimension as usize);
+                    COUNTS.len() + if *bits == 0 { 0 } else { MAX_WORDS.min(1 << bits) } + dimension
+                }
+            },
             FeatureForm::Sparse { dimension } => {
                 self.spec.max_nonzeros.map_or(*dimension, |s| s.min(*dimension)) as usize
             }
@@ -227,6 +281,11 @@ impl Encoder {
             }
             (FeatureForm::Categorical { levels }, _) if i as usize == levels.len() => format!("{column}=(other)"),
             (FeatureForm::Hashed { bits }, _) if i < 1 << bits => format!("{column}#{i}"),
+            (_, PreparedColumn::Text { parts: Some(parts), .. }) => match i.checked_sub(parts.counted()) {
+                None => format!("{column}:{}", COUNTS[i as usize].0),
+                Some(slot) if slot < parts.slots => format!("{column}#{slot}"),
+                Some(at) => format!("{column}:vector[{}]", at - parts.slots + 1),
+            },
             (FeatureForm::Text { .. }, _) => {
                 let knots = self.spec.text_knots();
                 let counted = COUNTS.len() as u32 * knots;
@@ -340,6 +399,10 @@ impl Encoder {
     ) -> Result<(), DataError> {
         let places: HashMap<&str, usize> =
             table.columns().iter().enumerate().map(|(at, c)| (c.name.as_str(), at)).collect();
+        if let (Some(file), None) = (self.file(), &self.vectors) {
+            let (name, given) = (super::error::one_line(&file.name), "which are not there");
+            return Err(DataError::VectorsNeeded { name, given });
+        }
         let place =
             |name: &str| places.get(name).copied().ok_or_else(|| self.absent(table, "the model's column", name));
         let positions = self.columns().map(place).collect::<Result<Vec<_>, _>>()?;
@@ -446,6 +509,7 @@ impl PassPlan<'_> {
             pair_knots: encoder.spec.pairs.as_ref().map_or(0, |p| p.knots),
             each: encoder.scale,
             row_norm: encoder.spec.row_norm,
+            vectors: encoder.vectors.as_deref(),
         };
         scratch.entries.clear();
         scratch.factors.clear();

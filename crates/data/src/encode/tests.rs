@@ -80,6 +80,85 @@ fn one_of_each_kind_with_missing_other_and_unknown_label() {
     assert!(rows.row(3).0.is_empty() && rows.row(4).0.is_empty());
 }
 
+/// Counts, words and vector of a text with their shares of its norm, by hand; and a model file without the vectors.
+#[test]
+fn a_text_with_public_vectors() {
+    use crate::{VectorsFile, WordVectors};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("v.txt");
+    std::fs::write(&path, "the 1 0 2\nof 0 2 1\ncat 0 1 3\ndog 1 1 3\n").unwrap();
+    let said = "[dpopt]\ntext_bits = 10\ncounts_share = 0.25\nvectors_share = 0.5\n[t]\ntext = true\n";
+    let mut schema = Schema::from_toml(&said.replace("vectors_share = 0.5\n", "")).unwrap();
+    schema.form.vectors_share = Some(0.5);
+    schema.vectors = Some(VectorsFile::new(&path));
+    let table = csv("t\nA cat! the cat\nnothing known\n\n");
+    let encoder = Encoder::new(&schema.resolve(table.columns(), None).unwrap()).unwrap();
+    assert_eq!((encoder.dimension(), encoder.max_nonzeros()), (1 + 12 + 1024 + 3, 1 + 12 + 512 + 3));
+    let rows = encoder.encode_features(&*table, BadCells::Error).unwrap();
+    // an intercept and a text, which is worth three columns
+    let row = named(&encoder, &rows, 0, 4.0);
+    let norm = |part: &dyn Fn(&str) -> bool| row.iter().filter(|f| part(&f.0)).map(|f| f.1 * f.1).sum::<f64>();
+    assert!((norm(&|name| name.contains("vector[")) - 3.0 * 0.5).abs() < 1e-6, "{row:?}");
+    assert!((norm(&|name| name.contains('#')) - 3.0 * 0.25).abs() < 1e-6, "{row:?}");
+    let value = |name: &str| row.iter().find(|f| f.0 == name).map_or(0.0, |f| f.1);
+    let each = (3.0 * 0.25 / 12f64).sqrt();
+    let marks = 2.0 * libm::log1p(1.0) / libm::log1p(10.0) * each;
+    assert!((value("t:exclamation marks") - marks).abs() < 1e-6, "{row:?}");
+    let words = (2.0 * libm::log1p(4.0) / libm::log1p(200.0) - 1.0) * each;
+    assert!((value("t:words") - words).abs() < 1e-6 && value("t:links") == 0.0, "{row:?}");
+    // a: 1, cat twice: 2, the: 1; square roots, together of norm 1
+    let largest = row.iter().filter(|f| f.0.contains('#')).map(|f| f.1).fold(0.0, f64::max);
+    assert!((largest - (0.5 * 3.0 * 0.25f64).sqrt()).abs() < 1e-6, "{row:?}");
+    // no word with a vector, no text at all
+    for row in 1..3 {
+        let (columns, values) = rows.row(row);
+        assert!(columns.iter().all(|c| *c < 1 + 12 + 1024));
+        assert!(values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() <= 1.0);
+    }
+    let text = serde_json::to_string(&encoder).unwrap();
+    assert!(
+        text.contains("v.txt") && !text.contains(directory.path().to_str().unwrap()) && !text.contains("cat"),
+        "{text}"
+    );
+    let stored: Encoder = serde_json::from_str(&text).unwrap();
+    let message = stored.encode_features(&*table, BadCells::Error).unwrap_err().to_string();
+    assert!(message.contains("v.txt") && message.contains("--public-vectors"), "{message}");
+    let same = std::sync::Arc::new(WordVectors::open(&path).unwrap());
+    let again = stored.clone().with_vectors(same.clone()).unwrap();
+    assert_eq!(again.encode_features(&*table, BadCells::Error).unwrap(), rows);
+    let others = WordVectors::from_bytes("v.txt", b"the 1 0 2\nof 0 2 1\ncat 0 1 3\ndog 1 1 4\n".to_vec()).unwrap();
+    let message = stored.with_vectors(std::sync::Arc::new(others)).unwrap_err().to_string();
+    assert!(message.contains("are others"), "{message}");
+    for (from, to) in
+        [("\"counts\":0.25", "\"counts\":0.75"), ("\"bits\":10", "\"bits\":23"), ("\"version\":3", "\"version\":2")]
+    {
+        assert!(text.contains(from), "{text}");
+        assert!(serde_json::from_str::<Encoder>(&text.replace(from, to)).is_err(), "{to}");
+    }
+    let plain = self::encoder("[t]\ntext = true\n", &*table, None);
+    assert!(matches!(plain.with_vectors(same), Err(DataError::VectorsNotNeeded)));
+    let schema = Schema { vectors: schema.vectors, ..Schema::from_toml("[t]\nhash = true\n").unwrap() };
+    assert!(matches!(schema.resolve(table.columns(), None), Err(DataError::VectorsWithoutText)));
+}
+
+#[test]
+fn directions_of_texts_have_shares_of_sum_one_and_moments_of_the_norm() {
+    let table = csv("t\nx\n");
+    for said in
+        ["", "counts_share = 0\n", "text_bits = 0\ncounts_share = 0.3\n", "text_bits = 22\ncounts_share = 0.9\n"]
+    {
+        let bounds = format!("[dpopt]\ncounts_share = 0.2\ncentred = true\n[t]\ntext = true\n");
+        let bounds = if said.is_empty() { bounds } else { bounds.replace("counts_share = 0.2\n", said) };
+        let directions = encoder(&bounds, &*table, None).directions().unwrap();
+        let shares = directions.missed + directions.all.iter().map(|d| d.count * d.share).sum::<f64>();
+        // what is left belongs to what columns have together, and a table of one column has nothing of that
+        assert!((shares - 0.85).abs() < 1e-9, "{said}: {shares}");
+        let moments: f64 = directions.all.iter().map(|d| d.count * d.moment).sum();
+        assert!(moments > 0.5 && moments < 1.0 + 1e-9, "{said}: {moments}");
+    }
+    assert!(encoder("[t]\ntext = true\n", &*table, None).directions().is_none());
+}
+
 #[test]
 fn encoding_one_record_does_not_depend_on_the_others() {
     let pairs = "[dpopt]\nknots = 8\nfine_knots = 32\ncentred = true\npairs = 'all'\n";
@@ -111,7 +190,8 @@ fn every_cell_of_every_column_leaves_one_factor() {
     columns.insert(0, Column { name: "v".into(), stored: Stored::Sparse(4) });
     let encoder = Encoder::new(&Schema::from_toml(bounds).unwrap().resolve(&columns, None).unwrap()).unwrap();
     assert_eq!((encoder.blocks.len(), encoder.pairs.len()), (5, 1));
-    let scales = Scales { hats: &[8], centred: true, text_knots: 8, pair_knots: 8, each: 0.5, row_norm: 1.0 };
+    let scales =
+        Scales { hats: &[8], centred: true, text_knots: 8, pair_knots: 8, each: 0.5, row_norm: 1.0, vectors: None };
     let mut scratch = Scratch::default();
     for block in &encoder.blocks {
         for field in [
@@ -222,7 +302,7 @@ fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
     assert_eq!(past_the_curator::made_up(&a.unwrap()), past_the_curator::made_up(&b.unwrap()));
     assert_eq!(serde_json::to_string(&back).unwrap(), json);
     for (from, to) in [
-        ("\"version\":1", "\"version\":3"),
+        ("\"version\":1", "\"version\":4"),
         ("\"knots\":8", "\"knots\":8,\"extra\":1"),
         ("\"knots\":8", "\"knots\":1"),
         ("\"lower\":0.1", "\"lower\":9.0"),
@@ -303,7 +383,7 @@ fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
     assert_eq!(back.encode_features(&*table, BadCells::Error).unwrap(), rows);
     for (from, to) in [
         ("\"version\":2", "\"version\":1"),
-        ("\"version\":2", "\"version\":3"),
+        ("\"version\":2", "\"version\":4"),
         ("[[0,1]]", "[[0,9]]"),
         ("[[0,1]]", "[[1,1]]"),
         ("[[0,1]]", "[[0,1],[1,0]]"),

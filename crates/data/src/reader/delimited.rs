@@ -1,12 +1,12 @@
 //! Comma- and tab-separated text: quotes on request, white space around fields dropped, ragged rows kept as they are.
 
-use super::source::{Source, Zip};
 use super::text_rows::{RowEnd, TextRows, split_fields};
 use super::{
     BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_COLUMNS, ReadOptions, Stored, TableReader, Visit, checked_names,
 };
 use crate::cell::is_missing_text;
 use crate::error::DataError;
+use crate::source::{Source, Zip};
 
 /// Longest name of a column in a header.
 const NAME_BYTES: usize = 200;

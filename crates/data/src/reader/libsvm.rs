@@ -2,10 +2,10 @@
 //!
 //! A table of two columns, `label` (a number) and `features` (a sparse vector).
 
-use super::source::{Source, Zip};
 use super::text_rows::{RowEnd, TextRows};
 use super::{BLOCK_BYTES, BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, Visit};
 use crate::error::DataError;
+use crate::source::{Source, Zip};
 
 pub(crate) struct Libsvm {
     source: Source,

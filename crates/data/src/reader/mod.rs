@@ -9,7 +9,6 @@ mod libsvm;
 mod parquet;
 mod raw;
 mod shards;
-mod source;
 mod text_rows;
 
 use std::path::Path;
@@ -20,10 +19,10 @@ pub(crate) use columns::TRUTH_AS_NUMBERS;
 pub use columns::{Cells, ColumnTable, Texts, TruthWords, truth_words};
 pub use raw::{RawTable, raw_rows};
 pub use shards::{files_of, open_all, same_table};
-use source::Source;
 
 use super::error::DataError;
 use super::table::{Block, Column, Field, Stored, TableReader, Visit};
+use crate::source::Source;
 
 /// Rows per block at most; with [`BLOCK_BYTES`] it bounds what is in memory at once.
 pub(crate) const BLOCK_ROWS: usize = 2048;

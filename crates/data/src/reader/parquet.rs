@@ -11,12 +11,12 @@ use arrow::datatypes::{DataType, Field as ArrowField, Float32Type, Float64Type, 
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::source::Source;
 use super::{
     BLOCK_ROWS, Block, Column, Field, MAX_FEATURES, ReadOptions, Stored, TableReader, UNZIPPED_BYTES, Visit,
     checked_names,
 };
 use crate::error::DataError;
+use crate::source::Source;
 
 pub(crate) struct Parquet {
     source: Source,

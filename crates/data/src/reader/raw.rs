@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::delimited::Delimited;
 use super::libsvm::Libsvm;
-use super::source::Source;
 use super::{Format, ReadOptions};
 use crate::error::DataError;
+use crate::source::Source;
 
 /// A text table in memory, unzipped, byte for byte.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! One table in several files: shards with the same columns, read one after the other.
 
-use super::source::{Source, Zip};
 use super::{Block, Column, Field, ReadOptions, TableReader, Visit, open};
 use crate::error::{DataError, name_of};
 use crate::output::{Identity, same_content, same_file};
+use crate::source::{Source, Zip};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

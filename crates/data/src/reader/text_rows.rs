@@ -6,8 +6,8 @@
 use std::io::{self, BufRead, Read};
 
 use super::ROW_BYTES;
-use super::source::{Source, Zip};
 use crate::error::DataError;
+use crate::source::{Source, Zip};
 
 /// What ends a row.
 #[derive(Clone, Copy, Debug, PartialEq)]

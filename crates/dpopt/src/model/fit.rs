@@ -77,6 +77,8 @@ pub struct Explanation {
     pub weights: usize,
     /// Forms of the encoder with their expected excess risk, the one that is taken first; none where there was no choice.
     pub forms: Vec<(EncoderForm, f64)>,
+    /// The table's columns, which forms are said of.
+    pub layout: Layout,
     /// All methods, the best prediction first.
     pub candidates: Vec<Candidate>,
     /// What the user should know.
@@ -190,7 +192,7 @@ impl Fit {
 
     /// Takes the form of the encoder with the least expected risk that the methods asked for can work with. Reads no row.
     fn choose_form(&mut self) -> Result<(), FitError> {
-        if self.options.embedding.is_some() || provisional(&self.layout)?.directions().is_none() {
+        if self.options.embedding.is_some() {
             return Ok(());
         }
         let target = self.target_kind();
@@ -200,10 +202,11 @@ impl Fit {
         let mut forms = Vec::new();
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
-        for layout in forms::possible(&said, &self.options.schema.form, tuned) {
+        for layout in forms::possible(&said, &self.options.schema, tuned) {
             let form = layout.form;
             self.layout = layout;
             if let Ok(problem) = self.problem(loss)
+                && problem.directions.is_some()
                 && let Ok(risk) = expected_risk(&problem, budget)
             {
                 forms.push((form, risk));
@@ -280,7 +283,8 @@ impl Fit {
         }
         let weights = self.weights(&problem);
         let (budget, division, forms) = (self.budget, self.division, self.forms.clone());
-        Ok(Explanation { budget, division, problem, weights, forms, candidates, warnings })
+        let layout = self.layout.clone();
+        Ok(Explanation { budget, division, problem, weights, forms, layout, candidates, warnings })
     }
 
     /// What the user should know before a run.
@@ -477,8 +481,19 @@ impl Fit {
         }
         if self.layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }))
             || !self.layout.pairs.is_empty()
+            || self.layout.form.text.is_some()
         {
-            notes.push(format!("The encoder, settled by public facts: {}.", self.layout.form));
+            let form = self.layout.in_words(&self.layout.form);
+            notes.push(format!("The encoder, settled by public facts: {form}."));
+        }
+        if let Some(vectors) = &self.layout.vectors {
+            notes.push(format!(
+                "Vectors of words from {}, which is public: {} words of {} numbers. Predictions need the same file (fingerprint {}).",
+                vectors.name(),
+                vectors.words(),
+                vectors.dimension(),
+                vectors.fingerprint()
+            ));
         }
         if !self.layout.undeclared.is_empty() {
             notes.push(format!(

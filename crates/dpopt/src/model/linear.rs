@@ -3,7 +3,7 @@
 use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
 use super::{Guarantee, probability};
 use dpopt_data::output::write_atomically;
-use dpopt_data::{BadCells, DataError, Encoder, TableReader, TargetSpec};
+use dpopt_data::{BadCells, DataError, Encoder, TableReader, TargetSpec, WordVectors};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// First field of a model file.
@@ -177,6 +178,14 @@ impl Model {
     /// How rows are encoded.
     pub fn encoder(&self) -> &Encoder {
         &self.encoder
+    }
+
+    /// The same model, able to predict: with the public vectors that its texts need.
+    ///
+    /// # Errors
+    /// If it was fitted with others, or with none.
+    pub fn with_vectors(self, vectors: Arc<WordVectors>) -> Result<Self, DataError> {
+        Ok(Self { encoder: self.encoder.with_vectors(vectors)?, ..self })
     }
 
     /// Form of an embedding model; `None` for a linear one.

@@ -22,7 +22,7 @@ from ._regressors import LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
 from ._table_fit import load
 from ._warnings import PrivacyWarning
-from .encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder
+from .encoders import HashingEncoder, PublicOneHot, PublicScaler, TableEncoder, TextEncoder
 from .ledger import Ledger
 
 
@@ -57,6 +57,7 @@ __all__ = [
     "SparseLinearRegression",
     "SparseLogisticRegression",
     "TableEncoder",
+    "TextEncoder",
     "TwoTowerClassifier",
     "TwoTowerRegressor",
     "__version__",

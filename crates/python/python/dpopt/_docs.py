@@ -25,6 +25,8 @@ PARAMETERS = """Args:
             facts: ``bounds={"age": (17, 90)}`` (or ``"bounds.toml"``, the command line's file), ``levels={"sex": ["f", "m"]}``, lists
             of names for free text, hashed categories, numbers without a public range, and columns that are not used. The table is
             then encoded and fitted as ``dpopt fit`` does it, to the same bytes (docs/python.md).
+        public_vectors: the path of a file of word vectors that are not sensitive (word2vec's or GloVe's text format, also gzipped), for the
+            columns in `text`: words that mean alike then count alike. A model needs the same file again: ``dpopt.load(path, public_vectors=…)``.
         bounds_budget: share of epsilon that finds the ranges of `numeric` columns privately.
         encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
         bad_cells: a cell of a declared table that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.

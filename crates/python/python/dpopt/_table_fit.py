@@ -24,6 +24,7 @@ from ._tables import (
     own_name,
     source,
     target_name,
+    vectors_path,
     without_rows,
 )
 from ._warnings import SEEDED, warn
@@ -187,8 +188,11 @@ class TableRoad:
 
         if not self._by_columns():
             raise AttributeError("encoder_ is there after a fit to a table with columns declared by name")
-        encoder = TableEncoder(bad_cells=self.bad_cells)  # type: ignore[attr-defined]
-        encoder._encoder = _core.ColumnEncoder.from_json(json.dumps(json.loads(self._table.to_json())["encoder"]))
+        vectors = self._table.vectors_path
+        encoder = TableEncoder(bad_cells=self.bad_cells, public_vectors=vectors)  # type: ignore[attr-defined]
+        encoder._encoder = _core.ColumnEncoder.from_json(
+            json.dumps(json.loads(self._table.to_json())["encoder"]), vectors
+        )
         encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
         encoder.n_features_in_ = len(encoder.feature_names_in_)
         return encoder
@@ -341,9 +345,9 @@ def _path(path: Any) -> Path:
     return found
 
 
-def load(path: Any) -> Any:
+def load(path: Any, public_vectors: Any = None) -> Any:
     """The fitted estimator of a model file, of `dpopt fit` or of :meth:`LogisticRegression.save`: it predicts for tables with the
-    columns of the one it was fitted to.
+    columns of the one it was fitted to. A model of texts with public vectors of words needs the same file of them again.
 
     >>> import dpopt, os, pandas, tempfile
     >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
@@ -356,9 +360,14 @@ def load(path: Any) -> Any:
     from ._classifiers import LogisticRegression
     from ._regressors import LinearRegression
 
-    model = _core.TableModel.load(str(_path(path)))
+    model = _core.TableModel.load(str(_path(path)), vectors_path(public_vectors))
     promised = json.loads(model.guarantee())
-    facts = {"epsilon": promised["epsilon"], "delta": promised["delta"], "neighbors": promised["relation"]}
+    facts: dict[str, Any] = {
+        "public_vectors": public_vectors,
+        "epsilon": promised["epsilon"],
+        "delta": promised["delta"],
+        "neighbors": promised["relation"],
+    }
     estimator: Any = LogisticRegression(**facts) if model.labels else LinearRegression(**facts)
     estimator._table = model
     weights = model.weights()

@@ -17,7 +17,7 @@ from . import _core
 from ._reading import attempt, kind, shown
 
 #: Parameters that declare columns by name; `bounds` does it too if it is a mapping or the path of a bounds file.
-NAMED = ("levels", "text", "hashed", "numeric", "ignore", "encoding")
+NAMED = ("levels", "text", "hashed", "numeric", "ignore", "encoding", "public_vectors")
 #: Kinds of columns that are lists of names, and their key in a bounds file.
 _FLAGS = {"text": "text", "hashed": "hash", "numeric": "numeric", "ignore": "ignore"}
 
@@ -117,7 +117,15 @@ def declarations(declaring: Any, target: tuple[str, Mapping[str, Any]] | None = 
     for name, facts in tables.items():
         lines.append(f"[{_quoted(name)}]")
         lines += [f"{_quoted(key)} = {_toml(value, 'a declaration')}" for key, value in facts.items()]
-    return _core.Declarations(path, "\n".join(lines) + "\n")
+    return _core.Declarations(path, "\n".join(lines) + "\n", vectors_path(getattr(declaring, "public_vectors", None)))
+
+
+def vectors_path(given: Any) -> str | None:
+    """The path of a file of public vectors, as text."""
+    found = None if given is None else attempt(lambda: os.fspath(given))
+    if given is not None and not isinstance(found, str):
+        raise TypeError(f"public_vectors is {kind(given)}; give the path of a file of word vectors")
+    return found
 
 
 def declared_in(declaring: Any) -> str | None:
@@ -344,5 +352,6 @@ __all__ = [
     "own_name",
     "source",
     "target_name",
+    "vectors_path",
     "without_rows",
 ]

@@ -21,9 +21,21 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from . import _core
-from ._reading import as_table, cells, check_names, hashable, listed_cells, shown, validated, whole
+from ._reading import (
+    as_table,
+    attempt,
+    cells,
+    check_names,
+    hashable,
+    kind,
+    listed_cells,
+    positive,
+    shown,
+    validated,
+    whole,
+)
 from ._rows import _pair, of_each
-from ._tables import columns_of, declarations, names_of, names_told, source, without_rows
+from ._tables import column, columns_of, declarations, is_table, names_of, names_told, source, without_rows
 from ._warnings import warn
 
 
@@ -130,9 +142,9 @@ class PublicOneHot(_CellEncoder):
         check_is_fitted(self)
         cells = self._cells(X, reset=False)
         rows, places, start = [], [], 0
-        for listed, column in zip(self.categories_, cells.T):
+        for listed, given in zip(self.categories_, cells.T):
             codes = {category: i for i, category in enumerate(listed)}
-            at = np.array([codes.get(value, -1) if hashable(value) else -1 for value in column], dtype=np.int64)
+            at = np.array([codes.get(value, -1) if hashable(value) else -1 for value in given], dtype=np.int64)
             known = np.flatnonzero(at >= 0)
             rows.append(known)
             places.append(at[known] + start)
@@ -211,6 +223,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         bounds: public ranges, ``{"age": (17, 90)}``; or the path of a bounds file.
         levels: public levels, ``{"sex": ["f", "m"]}``.
         text, hashed, ignore: names of columns of free text, of hashed categories, and of those that are not used.
+        public_vectors: the path of a file of word vectors that are not sensitive, for the columns in `text`.
         encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
         target: name of a column that a bounds file declares and X does not have.
         bad_cells: a cell that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
@@ -223,7 +236,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, bounds=None, levels=None, text=None, hashed=None, ignore=None, encoding=None, target=None, bad_cells="missing"
+        self, bounds=None, levels=None, text=None, hashed=None, ignore=None, encoding=None, target=None, bad_cells="missing",
+        public_vectors=None,
     ):  # fmt: skip
         self.bounds = bounds
         self.levels = levels
@@ -233,6 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.encoding = encoding
         self.target = target
         self.bad_cells = bad_cells
+        self.public_vectors = public_vectors
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Holds the declarations against the names of the columns; reads no value."""
@@ -280,4 +295,109 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-__all__ = ["HashingEncoder", "PublicOneHot", "PublicScaler", "TableEncoder"]
+class TextEncoder(TransformerMixin, BaseEstimator):
+    """Texts as the vectors that a function of one text gives: a sentence-embedding model, say, that was trained on public text.
+
+    The function is called once for every record, with its text and nothing else, so no record can change another's vector as long as the
+    function keeps nothing between calls; that, and that its weights are public, cannot be checked and is yours to promise. Vectors are
+    clipped to `norm`. What is not a finite vector of the dimension that the empty text has becomes a vector of zeros, and so does a record of
+    which the function fails (``bad_cells="error"`` tells its row, never its text).
+
+    Args:
+        encoder: a callable, str → one-dimensional array.
+        public_texts: texts that are not sensitive. The mean of their vectors is subtracted from all, so that the norm is not spent on what all
+            texts have in common; a few dozen sentences will do.
+        norm: l2 norm that no vector exceeds.
+        bad_cells: ``"missing"`` or ``"error"``.
+
+    >>> import numpy as np
+    >>> def lengths(text): return np.array([len(word) for word in (text.split() + ["", ""])[:2]], dtype=float)
+    >>> TextEncoder(lengths).fit_transform(["a fine day", "no"]).round(2).tolist()
+    [[0.24, 0.97], [1.0, 0.0]]
+    """
+
+    def __init__(self, encoder=None, public_texts=None, norm=1.0, bad_cells="missing"):
+        self.encoder = encoder
+        self.public_texts = public_texts
+        self.norm = norm
+        self.bad_cells = bad_cells
+
+    def _vector(self, text: str) -> np.ndarray | None:
+        """The function's vector of one text; its messages may quote the text, and go no further."""
+        found = attempt(lambda: np.asarray(self.encoder(text), dtype=np.float64))
+        return found if found is not None and found.ndim == 1 and np.isfinite(found).all() else None
+
+    def fit(self, X: Any, y: Any = None) -> TextEncoder:
+        """Asks the function for the empty text's vector, whose dimension is public, and for those of `public_texts`; reads no record."""
+        if not callable(self.encoder):
+            raise TypeError(f"encoder is {kind(self.encoder)}; give a callable that takes one text")
+        if not isinstance(self.bad_cells, str) or self.bad_cells not in ("missing", "error"):
+            raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')
+        self._norm = positive(self.norm, "norm")
+        empty = self._vector("")
+        if empty is None or len(empty) == 0:
+            raise ValueError(
+                'encoder("") must give a one-dimensional array of finite numbers: its length is the public dimension'
+            )
+        self.n_features_out_ = len(empty)
+        self.center_ = np.zeros(len(empty))
+        if self.public_texts is not None:
+            if isinstance(self.public_texts, str) or not all(isinstance(text, str) for text in self.public_texts):
+                raise TypeError("public_texts must be a list of texts that are not sensitive")
+            known = [self._vector(text) for text in self.public_texts]
+            if not known or any(v is None or v.shape != empty.shape for v in known):
+                raise ValueError("encoder must give a vector of the same dimension for every one of public_texts")
+            self.center_ = np.mean(known, axis=0)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """One row per text: an array of n × the encoder's dimension."""
+        check_is_fitted(self, "center_")
+        found = np.zeros((len(texts := _one_text_column(X)), self.n_features_out_))
+        for row, text in enumerate(texts):
+            vector = self._vector(text) if isinstance(text, str) else None
+            if vector is None or vector.shape != self.center_.shape:
+                if self.bad_cells == "error":
+                    raise ValueError(f"row {row + 1} has no text, or encoder gives no vector for it")
+                continue
+            vector = vector - self.center_
+            length = np.linalg.norm(vector)
+            if np.isfinite(length):
+                found[row] = vector * min(1.0, self._norm / length) if length > 0 else 0.0
+        return found
+
+    def output_columns(self, columns: int) -> int:
+        """Number of output columns: public, and known after fit."""
+        check_is_fitted(self, "center_")
+        return self.n_features_out_
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """``vector0``, ``vector1``, …"""
+        check_is_fitted(self, "center_")
+        return np.array([f"vector{i}" for i in range(self.n_features_out_)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        return tags
+
+
+def _one_text_column(X: Any) -> list[Any]:
+    """Texts of a list, a column, or a table with one column; what is no text stays what it is."""
+    if is_table(X):
+        if X.shape[1] != 1:
+            raise ValueError(f"TextEncoder takes one column of texts, and X has {X.shape[1]} columns; select one")
+        X = column(X, 0)
+    if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
+        raise TypeError(f"X is {kind(X)}; give a list of texts, or a column of them")
+    values = np.empty(len(X), dtype=object)
+    found = attempt(lambda: list(X.to_pylist() if hasattr(X, "to_pylist") else X))
+    if found is None:
+        raise TypeError(f"X is {kind(X)} and could not be read as a list of texts")
+    values[:] = found
+    if values.ndim == 1 and len(values) and isinstance(values[0], np.ndarray) and values[0].shape == (1,):
+        return [value[0] for value in values]
+    return [str(value) if isinstance(value, np.str_) else value for value in values]
+
+
+__all__ = ["HashingEncoder", "PublicOneHot", "PublicScaler", "TableEncoder", "TextEncoder"]
