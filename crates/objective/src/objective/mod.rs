@@ -11,6 +11,7 @@
 //! | [`Closures`] | two functions of a point and a record of any type |
 //! | [`Scaled`] | another one, in units in which an ellipsoid is a ball |
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
+//! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 
 mod closures;
@@ -20,6 +21,7 @@ mod facts;
 mod linear;
 mod nearest;
 mod point;
+mod row_and_square;
 mod scaled;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ pub use facts::{Fact, Facts, Warrant};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use point::{Gradient, Point};
+pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
 
 use crate::records::RecordSet;
