@@ -41,7 +41,8 @@ pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopp
 pub use centred_descent::{CentredDescent, CentredSchedule};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
 pub use descent::{
-    Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent, NoisySgd, StreamSchedule, expected_risk,
+    AdaptiveClipDescent, AdaptiveClipSchedule, Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent,
+    NoisySgd, StreamSchedule, expected_risk,
 };
 pub use dpopt_mechanism::Inverse;
 #[cfg(test)]

@@ -4,11 +4,11 @@
 use super::algorithm::{RowAccess, Traits};
 use super::options::{OptionInfo, Said, nearest, options_of, shown};
 use super::{
-    Algorithm, BiasReducedSgd, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt,
-    EmbeddingSgd, ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent, NoisyNewton, NoisySgd,
-    ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime, Regimes,
-    RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics,
-    prepare,
+    AdaptiveClipDescent, Algorithm, BiasReducedSgd, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt,
+    DpSgdHt, DpSvrgHt, EmbeddingSgd, ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent,
+    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime,
+    Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation,
+    SufficientStatistics, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
 use crate::planning::entries;
@@ -82,7 +82,8 @@ fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const LINEAR: [Registered; 25] = [
+const LINEAR: [Registered; 26] = [
+    registered::<AdaptiveClipDescent>(),
     registered::<ObjectivePerturbation>(),
     registered::<CentredDescent>(),
     registered::<NoisyGradientDescent>(),
@@ -220,8 +221,8 @@ pub fn logarithmic(method: &str) -> bool {
 }
 
 /// Names of all methods, as in `--method`.
-pub const METHODS: [&str; 25] = {
-    let mut names = [""; 25];
+pub const METHODS: [&str; 26] = {
+    let mut names = [""; 26];
     let mut i = 0;
     while i < names.len() {
         names[i] = LINEAR[i].name;
@@ -256,7 +257,9 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
             Candidate { method: method.name, plan: (method.plan)(problem, budget, own) }
         })
         .collect();
-    let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk);
+    // what one Gaussian release of everything would leave: models of fewer directions than the encoder's promise some methods less
+    let floor = problem.directions.as_ref().and_then(|_| expected_risk(problem, budget).ok()).unwrap_or(0.0);
+    let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk.max(floor));
     let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
     let octave = |c: &Candidate| octave(risk(c), best);
     let work = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| work(problem, plan.summary().gradients));

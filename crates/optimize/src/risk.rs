@@ -16,8 +16,15 @@ use crate::plan::Problem;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Directions;
 
-/// Of the variance of useful scores, what is within reach of a linear model of encoded columns.
+/// Of the variance of useful scores, what is within reach of a linear model of encoded columns; and where the loss has the scale of a
+/// declared range, which is wider than most targets vary: a standard deviation of .26 of half of the range.
 const SCORE_SHARE: f64 = 0.75;
+const SCORE_SHARE_IN_A_RANGE: f64 = 0.27;
+
+/// What directions tell is of columns that are independent. Where they are not, this share of the variance of scores lies along directions with
+/// second moments so many times smaller.
+const WEAK_SHARE: f64 = 0.1;
+const WEAKER: f64 = 30.0;
 
 /// Directions beyond this one carry no curvature worth counting.
 const MOST_DIRECTIONS: usize = 512;
@@ -40,6 +47,8 @@ pub(crate) struct RiskModel {
     missed: f64,
     /// Outputs, each with directions of its own: there may be 300,000.
     outputs: usize,
+    /// Of the variance of useful scores, what encoded columns reach.
+    score_share: f64,
     /// Typical φ''.
     pub(crate) curvature: f64,
     /// Squared distance of the minimiser from 0, per direction.
@@ -70,6 +79,10 @@ impl RiskModel {
             Loss::Sigmoid => (0.05, 2.0),
             Loss::SmoothedHinge { width } => (0.5f64.min(0.25 / width), 1.0),
         };
+        let score_share = match problem.loss {
+            Loss::Squared | Loss::Huber { .. } | Loss::Absolute => SCORE_SHARE_IN_A_RANGE,
+            _ => SCORE_SHARE,
+        };
         let r2 = problem.row_norm * problem.row_norm;
         let signal = score * score / r2;
         let moments: Vec<f64> = (1..=p).map(|j| r2 / (j as f64 * harmonic)).collect();
@@ -82,6 +95,7 @@ impl RiskModel {
             moments,
             missed: 0.0,
             outputs: problem.loss.outputs(),
+            score_share,
             curvature,
             signal,
         }
@@ -89,13 +103,18 @@ impl RiskModel {
 
     /// The same problem where rows are known to lie along `directions`.
     fn along(self, directions: &Directions) -> Self {
-        let all = &directions.all;
+        // columns that go together leave some functions of them with a small second moment
+        let parts = directions.all.iter().flat_map(|d| {
+            [(d.moment, 1.0 - WEAK_SHARE), (d.moment / WEAKER, WEAK_SHARE)]
+                .map(|(moment, share)| (d.count, moment, share * d.share))
+        });
+        let all: Vec<(f64, f64, f64)> = parts.collect();
         // of norm 1 or R: the variance of good scores is the same
-        let variance = SCORE_SHARE * self.signal * self.moments.iter().sum::<f64>();
+        let variance = self.score_share * self.signal * self.moments.iter().sum::<f64>();
         Self {
-            moments: all.iter().map(|d| d.moment).collect(),
-            counts: all.iter().map(|d| d.count).collect(),
-            signals: all.iter().map(|d| variance * d.share / d.moment).collect(),
+            moments: all.iter().map(|d| d.1).collect(),
+            counts: all.iter().map(|d| d.0).collect(),
+            signals: all.iter().map(|d| variance * d.2 / d.1).collect(),
             missed: 0.5 * self.outputs as f64 * self.curvature * variance * directions.missed,
             ..self
         }

@@ -17,8 +17,9 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{
-    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
+    AdaptiveClipDescent, AdaptiveClipSchedule, Algorithm, Inverse, NoisyNewton, ObjectivePerturbation,
+    ObjectiveSchedule, OutputPerturbation, OutputSchedule, RegularizedDescent, ReleasedPreconditioner,
+    SufficientStatistics,
 };
 use dpopt_privacy::{Neighbours, Relation};
 
@@ -113,6 +114,31 @@ fn newton(
     if reach == Reach::Unknown { audit } else { audit.gaussian().reaching(reach) }.costly()
 }
 
+/// Records of a problem in which the sizes of residuals can be told from noise; only the first is ever present.
+const MANY: usize = 1000;
+
+/// Descent with a clip norm that follows the gradients, in steps so small that the canary's residual stays 1: it is clipped at all norms.
+fn following(steps: u64) -> AdaptiveClipDescent {
+    AdaptiveClipDescent { steps: Some(steps), learning_rate: Some(1e-6), momentum: Some(0.0) }
+}
+
+/// Everything that the canary moves, each release in units in which its noise has the standard deviation that the event says: the
+/// cell of a residual of 1, and all sums over the clip norms that the histograms before them gave.
+fn followed(schedule: &AdaptiveClipSchedule, seen: &[Vec<f64>]) -> f64 {
+    let mut clip = schedule.first_clip_norm;
+    let (mut step, mut total) = (0, 0.0);
+    for release in seen {
+        if release.len() > 1 {
+            clip = schedule.clip_norm(release);
+            total += release[schedule.cell(1.0)] / schedule.sizes_multiplier.powi(2);
+        } else {
+            total -= release[0] / clip / schedule.noise_multiplier.powi(2);
+            step += 1;
+        }
+    }
+    if step == schedule.steps { total } else { f64::NAN }
+}
+
 fn descents() -> Vec<LibraryAudit> {
     let tight = (BUDGET.1, TIGHT_RUNS);
     let replaced =
@@ -161,6 +187,16 @@ fn descents() -> Vec<LibraryAudit> {
                 let along: f64 = view.seen[1..].iter().map(|g| g[0] - 2.0 * g[1] + g[2]).sum();
                 rows + along / 6f64.sqrt() / s.descent.clip_norm / s.descent.noise_multiplier.powi(2)
             },
+        )
+        .gaussian(),
+        row(
+            (
+                "adaptive-clip-descent, histograms and sums seen",
+                "canary alone, clipped in all 8 steps; its cells and its coordinate",
+            ),
+            Subject::new(following(8), problem(MANY, 1, Loss::Squared), BUDGET, alone(MANY)),
+            tight,
+            |_, s, view| followed(s, view.seen),
         )
         .gaussian(),
         single(

@@ -12,6 +12,7 @@
 //! | [`Scaled`] | another one, in units in which an ellipsoid is a ball |
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
 //! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
+//! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 
 mod closures;
@@ -23,6 +24,7 @@ mod nearest;
 mod point;
 mod row_and_square;
 mod scaled;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +37,7 @@ pub use nearest::NearestPoint;
 pub use point::{Gradient, Point};
 pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
+pub use sizes::GradientSizes;
 
 use crate::records::RecordSet;
 

@@ -4,11 +4,13 @@
 //! data do to the answer (a direction without curvature ends with noise s·C/(μn)), so s is chosen by the noise that is
 //! tolerable and T by stability. The methods differ in the batches and in the law of the noise, nothing else.
 
+mod adaptive_clip;
 mod full_batch;
 mod lazy;
 mod stochastic;
 mod streaming;
 
+pub use adaptive_clip::{AdaptiveClipDescent, AdaptiveClipSchedule};
 pub use full_batch::NoisyGradientDescent;
 pub use stochastic::NoisySgd;
 pub(crate) use stochastic::train;
@@ -203,9 +205,10 @@ pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 
 /// # Errors
 /// If the budget has no Gaussian noise.
 pub fn expected_risk(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
-    let clip_norm = default_clip_norm(problem);
+    let mu = gaussian_mu(problem, budget)?;
+    let clip_norm = adaptive_clip::expected_clip_norm(problem, mu);
     let model = RiskModel::of(problem).clipped(clip_norm, problem.lipschitz());
-    Ok(model.balanced(clip_norm / gaussian_mu(problem, budget)?, problem.row_norm))
+    Ok(model.balanced(clip_norm / mu, problem.row_norm))
 }
 
 /// Default clip norm: half of what the loss's slope bound allows; half the target range for squared loss. Of several classes a

@@ -1,0 +1,116 @@
+//! How large the gradients of another objective are: a histogram of their norms, for clip norms that follow the data (Andrew,
+//! Thakkar, McMahan, Ramaswamy 2021, with the whole distribution in place of one quantile).
+
+use super::{Gradient, Objective, Point};
+use crate::records::RecordSet;
+
+/// What a record contributes is the cell that the l2 norm of its gradient lies in: a 1 there, so a sum over records is a histogram.
+/// It is no gradient of anything; what matters is that one record moves the sum by a vector of norm 1.
+///
+/// Cell k < K − 1 holds norms up to `smallest`·`ratio`^k that are in no cell before it, the last one all others. A record without
+/// a gradient is in none.
+#[derive(Clone, Debug)]
+pub struct GradientSizes<O> {
+    objective: O,
+    smallest: f64,
+    ratio: f64,
+    cells: usize,
+}
+
+impl<O> GradientSizes<O> {
+    /// `cells` ≥ 1 cells, the first of which ends at `smallest` > 0; each of the next ends `ratio` > 1 times later.
+    pub fn new(objective: O, smallest: f64, ratio: f64, cells: usize) -> Self {
+        Self { objective, smallest, ratio, cells: cells.max(1) }
+    }
+
+    /// Number of cells. A sum has at least so many entries; any others are 0 before noise.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// The largest norm of cell k; of the last one as if it ended like the others.
+    pub fn end(&self, cell: usize) -> f64 {
+        self.smallest * self.ratio.powi(cell as i32)
+    }
+
+    /// The cell of a norm. What is no number, or beyond all cells, is in the last one.
+    pub fn cell(&self, norm: f64) -> usize {
+        (0..self.cells - 1).find(|&k| norm <= self.end(k)).unwrap_or(self.cells - 1)
+    }
+}
+
+/// Buffers of one record.
+#[derive(Default)]
+pub struct SizesScratch<S> {
+    inner: S,
+    place: [usize; 1],
+    one: [f64; 1],
+}
+
+impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
+    type Scratch = SizesScratch<O::Scratch>;
+
+    fn dimension(&self) -> usize {
+        self.objective.dimension().max(self.cells)
+    }
+
+    fn describes(&self, records: &R) -> bool {
+        self.objective.describes(records)
+    }
+
+    /// Nothing: see above.
+    fn value(&self, _: &[f64], _: &R, _: usize, _: &mut Self::Scratch) -> Result<f64, R::Error> {
+        Ok(0.0)
+    }
+
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        records: &'a R,
+        i: usize,
+        scratch: &'a mut Self::Scratch,
+    ) -> Result<Gradient<'a>, R::Error> {
+        let SizesScratch { inner, place, one } = scratch;
+        let square = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>();
+        let norm = match self.objective.gradient(x, records, i, inner)? {
+            Gradient::Zero => return Ok(Gradient::Zero),
+            Gradient::Outer { slope, row, .. } => {
+                let row: f64 = row.values().iter().map(|&v| f64::from(v).powi(2)).sum();
+                (square(slope) * row).sqrt()
+            }
+            Gradient::Entries { values, .. } => square(values).sqrt(),
+            Gradient::Dense(values) => square(values).sqrt(),
+        };
+        (place[0], one[0]) = (self.cell(norm), 1.0);
+        Ok(Gradient::Entries { places: place, values: one })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objective::Closures;
+
+    #[test]
+    fn a_record_is_in_the_one_cell_that_its_gradient_lies_in() {
+        let square = Closures::new(
+            1,
+            |x: &[f64], a: &f64| 0.5 * (x[0] - a).powi(2),
+            |x: &[f64], a: &f64, g: &mut [f64]| g[0] = x[0] - a,
+        );
+        let sizes = GradientSizes::new(square, 0.5, 2.0, 4);
+        assert_eq!(Objective::<Vec<f64>>::dimension(&sizes), 4);
+        assert_eq!((0..4).map(|k| sizes.end(k)).collect::<Vec<_>>(), [0.5, 1.0, 2.0, 4.0]);
+        let records = vec![0.5, -0.51, 1.0, 1.5, -2.0, 3.0, 1e300, f64::NAN];
+        let expected = [0, 1, 1, 2, 2, 3, 3, 3];
+        let mut scratch = Default::default();
+        for (i, cell) in expected.into_iter().enumerate() {
+            let mut sum = vec![0.0; 4];
+            let mut at: &[f64] = &[0.0; 4];
+            sizes.gradient(&mut at, &records, i, &mut scratch).unwrap().add_to(&mut sum);
+            let mut one = vec![0.0; 4];
+            one[cell] = 1.0;
+            assert_eq!(sum, one, "record {i}");
+        }
+    }
+}
