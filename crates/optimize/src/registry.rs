@@ -8,7 +8,7 @@ use super::{
     DpSgdHt, DpSvrgHt, EmbeddingSgd, ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent,
     NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime,
     Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation,
-    SufficientStatistics, prepare,
+    SufficientStatistics, expected_risk, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
 use crate::planning::entries;
