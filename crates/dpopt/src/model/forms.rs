@@ -26,19 +26,21 @@ pub(super) fn possible(said: &Layout, asked: &AskedForm, tuned: bool) -> Vec<Lay
         None => None,
     };
     let centred = true;
+    let spreads: &[bool] = if asked.spread.is_some() { &[false] } else { &[true, false] };
     let mut layouts: Vec<Layout> = Vec::new();
     for (knots, fine_knots) in ALONE {
-        for (pair_knots, pair_share) in TOGETHER {
+        for ((pair_knots, pair_share), &spread) in TOGETHER.iter().flat_map(|pairs| spreads.iter().map(|s| (*pairs, s)))
+        {
             let paired = pair_knots > 0;
             if wanted.is_some_and(|wanted| wanted != paired) {
                 continue;
             }
             let form = match paired {
-                true => asked.or(EncoderForm { knots, fine_knots, centred, pair_knots, pair_share }),
+                true => asked.or(EncoderForm { knots, fine_knots, centred, spread, pair_knots, pair_share }),
                 false => EncoderForm {
                     pair_knots: 0,
                     pair_share: 0.0,
-                    ..asked.or(EncoderForm { knots, fine_knots, centred, ..said.form })
+                    ..asked.or(EncoderForm { knots, fine_knots, centred, spread, ..said.form })
                 },
             };
             let layout = said.with_form(form);

@@ -242,6 +242,7 @@ mod tests {
             for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
                 let problem = Problem {
                     directions: None,
+                    before: None,
                     rows,
                     features,
                     nonzeros,
