@@ -25,7 +25,7 @@ mod text;
 
 pub use cell::BadCells;
 pub use cell::{bad_row, field_number, field_text, is_missing_marker};
-pub use encode::Encoder;
+pub use encode::{Encoder, Shape};
 pub use encoder_form::{AskedForm, EncoderForm, Pairs};
 pub use error::DataError;
 pub use error::listed;

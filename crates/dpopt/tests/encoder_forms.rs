@@ -81,7 +81,7 @@ fn numbers_are_spread_in_one_event_with_the_model() {
         Fit::new(table, "y", 1.0, options).unwrap()
     };
     for method in [None, Some("noisy-gradient-descent"), Some("noisy-sgd"), Some("output-perturbation")] {
-        let fitted = skewed("[dpopt]\nknots = 0\n", method, 4000).run().unwrap();
+        let fitted = skewed("[dpopt]\nknots = 0\nfine_knots = 0\n", method, 4000).run().unwrap();
         let guarantee = fitted.model.guarantee();
         assert_eq!(guarantee.stages.len(), 1);
         assert!(guarantee.certified_epsilon <= 1.0 && guarantee.recompute().faults.is_empty());
@@ -90,7 +90,7 @@ fn numbers_are_spread_in_one_event_with_the_model() {
         assert!(labels.len() > 1);
     }
     let accuracy = |said: &str| {
-        let fit = skewed(&format!("[dpopt]\nknots = 0\n{said}"), None, 4000);
+        let fit = skewed(&format!("[dpopt]\nknots = 0\nfine_knots = 0\n{said}"), None, 4000);
         let model = fit.run().unwrap().model;
         let test = b"v,y\n1,no\n2,no\n4,no\n6,no\n10,yes\n12,yes\n16,yes\n19,yes\n".to_vec();
         let table = open_bytes(test, Format::Csv, &ReadOptions::default()).unwrap();

@@ -9,6 +9,7 @@ mod directions;
 mod form;
 mod numeric;
 mod pairs;
+mod shapes;
 pub(crate) mod spread;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec};
 use self::numeric::line;
 use self::pairs::PairBlock;
+pub use self::shapes::Shape;
 use self::spread::Spread;
 use super::cell::{BadCells, bad_row};
 use super::error::{DataError, listed};

@@ -189,7 +189,8 @@ impl Fit {
         Ok(fit)
     }
 
-    /// Takes the form of the encoder with the least expected risk that the methods asked for can work with. Reads no row.
+    /// Takes the form of the encoder with the least expected risk that the methods asked for can work with, of those that spread numbers if there
+    /// are any. Reads no row.
     fn choose_form(&mut self) -> Result<(), FitError> {
         if self.options.embedding.is_some() || provisional(&self.layout)?.directions().is_none() {
             self.layout.form.spread = false;
@@ -213,7 +214,8 @@ impl Fit {
                 forms.push((form, risk));
             }
         }
-        forms.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // the risk model takes numbers to lie better in their ranges than most do: spread wherever that can be done
+        forms.sort_by(|a, b| (!a.0.spread).cmp(&!b.0.spread).then(a.1.total_cmp(&b.1)));
         let fits = |place: &usize| {
             self.layout = said.with_form(forms[*place].0);
             self.options.method.method.is_none()
@@ -564,6 +566,7 @@ impl Fit {
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
                 })
                 .collect(),
+            shapes: model.shapes(),
             assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
             warnings,
             planning_seconds,
