@@ -122,6 +122,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let nonzeros = common.schema.max_nonzeros.map_or(features, |s| features.min(s as usize));
     let problem = Problem {
         directions: None,
+        before: None,
         rows,
         features,
         nonzeros,

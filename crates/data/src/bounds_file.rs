@@ -13,7 +13,7 @@ use super::schema::{Bounds, Kind, Schema, Transform};
 use super::word_vectors::VectorsFile;
 
 const COLUMN_KEYS: &str = "lower, upper, transform, numeric, levels, hash, text, ignore";
-const OPTION_KEYS: &str = "knots, fine_knots, centred, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
+const OPTION_KEYS: &str = "knots, fine_knots, centred, spread, pairs, pair_knots, pair_share, hash_bits, text_bits, counts_share, vectors_share, \
                            public_vectors, row_norm";
 /// Name of the table that is not a column. A column of that name cannot be declared in the file.
 const OPTIONS: &str = "dpopt";
@@ -97,13 +97,8 @@ impl Schema {
                 "fine_knots" => self.form.fine_knots = Some(whole("fine_knots")?),
                 "pair_knots" => self.form.pair_knots = Some(whole("pair_knots")?),
                 "pair_share" => self.form.pair_share = Some(decimal("pair_share", value)?),
-                "centred" => {
-                    self.form.centred = Some(value.as_bool().ok_or_else(|| DataError::Option {
-                        option: "centred",
-                        given: value.to_string(),
-                        allowed: "true or false".into(),
-                    })?);
-                }
+                "centred" => self.form.centred = Some(truth("centred", value)?),
+                "spread" => self.form.spread = Some(truth("spread", value)?),
                 "pairs" => self.form.pairs = Some(pairs(value)?),
                 "hash_bits" => self.options.hash_bits = whole("hash_bits")?,
                 "text_bits" => self.options.text_bits = Some(whole("text_bits")?),
@@ -148,8 +143,10 @@ impl Schema {
                 options.insert(key.into(), Value::Integer(i64::from(given)));
             }
         }
-        if let Some(centred) = self.form.centred {
-            options.insert("centred".into(), Value::Boolean(centred));
+        for (key, given) in [("centred", self.form.centred), ("spread", self.form.spread)] {
+            if let Some(given) = given {
+                options.insert(key.into(), Value::Boolean(given));
+            }
         }
         for (key, share) in [
             ("pair_share", self.form.pair_share),
@@ -245,6 +242,14 @@ fn decimal(option: &'static str, value: &Value) -> Result<f64, DataError> {
         option,
         given: value.to_string(),
         allowed: "a number above 0".into(),
+    })
+}
+
+fn truth(option: &'static str, value: &Value) -> Result<bool, DataError> {
+    value.as_bool().ok_or_else(|| DataError::Option {
+        option,
+        given: value.to_string(),
+        allowed: "true or false".into(),
     })
 }
 

@@ -87,6 +87,7 @@ pub(crate) const MOST_TEXT_BITS: u32 = 22;
 /// | `knots` | 8 | 0, 2..=64 | hat functions per numeric column, next to its line; 0: the line alone |
 /// | `fine_knots` | 0 | 0, 3..=256 | more of them on a second scale; 0: none |
 /// | `centred` | false | | numbers (the line `2u - 1` in place of `1 - u, u`) and up to 4 levels lie around 0, and rows are scaled to norm `row_norm` |
+/// | `spread` | false | | numbers are mapped so that they lie evenly, by a private histogram of their column |
 /// | `pair_knots` | 0 | 0, 2..=16 | hat functions of a number in a product with another column; 0: no products |
 /// | `pair_share` | 0 | 0..1 | share of the squared norm of a row that products have together |
 /// | `text` | none | | how texts become features; none: as counts on hats, and words and pairs of words in slots, half and half |
@@ -98,6 +99,8 @@ pub struct EncoderForm {
     pub fine_knots: u32,
     /// Whether numbers and few levels lie around 0, and rows are scaled to their norm.
     pub centred: bool,
+    /// Whether numbers are mapped so that they lie evenly, by private histograms.
+    pub spread: bool,
     /// In products.
     pub pair_knots: u32,
     /// Of the squared norm.
@@ -109,13 +112,14 @@ pub struct EncoderForm {
 
 impl Default for EncoderForm {
     fn default() -> Self {
-        Self { knots: 8, fine_knots: 0, centred: false, pair_knots: 0, pair_share: 0.0, text: None }
+        Self { knots: 8, fine_knots: 0, centred: false, spread: false, pair_knots: 0, pair_share: 0.0, text: None }
     }
 }
 
 impl Display for EncoderForm {
     fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(out, "numbers as a {}line", if self.centred { "centred " } else { "" })?;
+        write!(out, "numbers{} as a ", if self.spread { ", spread evenly by private histograms," } else { "" })?;
+        write!(out, "{}line", if self.centred { "centred " } else { "" })?;
         for (i, knots) in self.scales().iter().enumerate() {
             write!(out, "{} {knots} hats", if i == 0 { " and" } else { ", then" })?;
         }
@@ -182,6 +186,8 @@ pub struct AskedForm {
     pub fine_knots: Option<u32>,
     /// Whether numbers and few levels lie around 0.
     pub centred: Option<bool>,
+    /// Whether numbers are mapped so that they lie evenly, by private histograms.
+    pub spread: Option<bool>,
     /// In products.
     pub pair_knots: Option<u32>,
     /// Of the squared norm.
@@ -201,6 +207,7 @@ impl AskedForm {
             knots: self.knots.unwrap_or(rest.knots),
             fine_knots: self.fine_knots.unwrap_or(rest.fine_knots),
             centred: self.centred.unwrap_or(rest.centred),
+            spread: self.spread.unwrap_or(rest.spread),
             pair_knots: self.pair_knots.unwrap_or(rest.pair_knots),
             pair_share: self.pair_share.unwrap_or(rest.pair_share),
             text: rest.text.map(|text| TextForm {

@@ -187,6 +187,7 @@ fn epoch() -> Result<(), Box<dyn std::error::Error>> {
     let examples = Sensitive::new(click_log(n, d, d, 3));
     let problem = Problem {
         directions: None,
+        before: None,
         rows: n as u64,
         features: d,
         nonzeros: NONZEROS,

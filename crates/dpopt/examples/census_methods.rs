@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (train, test) = split(&all, seed);
             let problem = Problem {
                 directions: None,
+                before: None,
                 rows: train.rows.len() as u64,
                 features: encoder.dimension(),
                 nonzeros: encoder.max_nonzeros(),

@@ -68,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let features = train.rows.columns();
     let problem = Problem {
         directions: None,
+        before: None,
         rows: train.rows.len() as u64,
         features,
         nonzeros: 3,

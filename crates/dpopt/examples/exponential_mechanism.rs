@@ -50,6 +50,7 @@ fn main() -> Fallible<()> {
 fn problem(rows: usize, features: usize, loss: Loss, relation: Relation) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: rows as u64,
         features,
         nonzeros: features,

@@ -95,6 +95,7 @@ fn table(name: &'static str, nonzeros: usize, make: impl Fn(usize, u64) -> Examp
     let train = make(n, 1);
     let problem = Problem {
         directions: None,
+        before: None,
         rows: n as u64,
         features: train.rows.columns(),
         nonzeros,

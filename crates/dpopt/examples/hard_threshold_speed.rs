@@ -62,6 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let features = 10usize.pow(exponent);
         let problem = Problem {
             directions: None,
+            before: None,
             rows: ROWS,
             features,
             nonzeros: NONZEROS,

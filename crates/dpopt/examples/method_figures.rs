@@ -116,6 +116,7 @@ fn features() -> Task {
         name: "features",
         problem: Problem {
             directions: None,
+            before: None,
             rows: cut as u64,
             features: d,
             nonzeros: 12,
@@ -163,6 +164,7 @@ fn rmse(scores: &[f64], targets: &[f32]) -> f64 {
 fn problem(encoder: &Encoder, rows: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: rows as u64,
         features: encoder.dimension(),
         nonzeros: encoder.max_nonzeros(),

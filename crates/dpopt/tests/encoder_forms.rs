@@ -1,7 +1,7 @@
 //! The plan chooses how columns become features, from public facts alone.
 
-use dpopt::data::{EncoderForm, Format, ReadOptions, Schema, open_bytes};
-use dpopt::model::{Fit, FitOptions};
+use dpopt::data::{BadCells, EncoderForm, Format, ReadOptions, Schema, open_bytes};
+use dpopt::model::{Evaluation, Fit, FitOptions};
 use dpopt::optimize::MethodOptions;
 
 /// A table of `columns` numbers and one category with a public number of rows; the rows themselves are two.
@@ -91,6 +91,49 @@ fn texts_have_forms_that_the_plan_chooses_and_that_may_be_said() {
     // little budget: nothing word by word
     let little = taken(&of_text(500, 0.2, &said, 1e-4)).unwrap().text.unwrap();
     assert_eq!(little.words(), 0.0, "{little}");
+}
+
+#[test]
+fn numbers_are_spread_in_one_event_with_the_model() {
+    let skewed = |said: &str, method: Option<&str>, rows: usize| {
+        let mut text = String::from("v,y\n");
+        for i in 0..rows {
+            // nine of ten values in the lowest fiftieth of the range, and the label turns in their midst
+            let v = if i % 10 == 0 { (i % 1000) as f64 } else { (i % 200) as f64 / 10.0 };
+            text += &format!("{v},{}\n", if v > 8.0 { "yes" } else { "no" });
+        }
+        let bounds = format!("{said}[v]\nlower = 0\nupper = 999\n[y]\nlevels = ['no', 'yes']\n");
+        let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
+        let mut options = MethodOptions::default();
+        options.method = method.map(str::to_string);
+        let schema = Schema::from_toml(&bounds).unwrap();
+        let options = FitOptions { schema, method: options, insecure_seed: Some(3), ..FitOptions::default() };
+        Fit::new(table, "y", 1.0, options).unwrap()
+    };
+    for method in [None, Some("noisy-gradient-descent"), Some("noisy-sgd"), Some("output-perturbation")] {
+        let fitted = skewed("[dpopt]\nknots = 0\nfine_knots = 0\n", method, 4000).run().unwrap();
+        let guarantee = fitted.model.guarantee();
+        assert_eq!(guarantee.stages.len(), 1);
+        assert!(guarantee.certified_epsilon <= 1.0 && guarantee.recompute().faults.is_empty());
+        let labels: Vec<String> = fitted.report.releases.iter().flatten().map(|r| r.label.to_string()).collect();
+        assert_eq!(labels[0], "histograms of numbers", "{method:?}: {labels:?}");
+        assert!(labels.len() > 1);
+    }
+    let accuracy = |said: &str| {
+        let fit = skewed(&format!("[dpopt]\nknots = 0\nfine_knots = 0\n{said}"), None, 4000);
+        let model = fit.run().unwrap().model;
+        let test = b"v,y\n1,no\n2,no\n4,no\n6,no\n10,yes\n12,yes\n16,yes\n19,yes\n".to_vec();
+        let table = open_bytes(test, Format::Csv, &ReadOptions::default()).unwrap();
+        match model.evaluate(&*table, BadCells::Error).unwrap() {
+            Some(Evaluation::Classification(found)) => found.accuracy,
+            other => panic!("{other:?}"),
+        }
+    };
+    // a line of the values tells the two halves of the crowd apart only where they are spread
+    assert_eq!(accuracy("spread = true\n"), 1.0);
+    assert!(accuracy("spread = false\n") <= 0.75);
+    // few rows: the noise would leave nothing to see
+    assert!(!taken(&skewed("[dpopt]\nspread = true\n", None, 20)).unwrap().spread);
 }
 
 #[test]

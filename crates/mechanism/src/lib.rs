@@ -65,6 +65,7 @@ pub use sums::clipped::Clipped;
 pub use sums::embedding::{SelectedRows, SelectedUpdate, TouchedRows, joint_multiplier};
 pub use sums::gaussian::Gaussian;
 pub use sums::grid_sum::GridSum;
+pub use sums::histograms::{HistogramShape, Histograms};
 pub use sums::l1_recovery::SOLVER_SHARE;
 pub use sums::local_updates::LocalUpdates;
 pub use sums::matrix::{SecondMoment, symmetric_matrix};

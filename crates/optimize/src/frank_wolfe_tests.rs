@@ -33,6 +33,7 @@ fn table(n: usize, d: usize, width: usize, seed: u64) -> Examples {
 fn facts(examples: &Examples, nonzeros: usize) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros,

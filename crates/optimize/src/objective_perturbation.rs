@@ -7,7 +7,7 @@
 use super::output_perturbation::smooth_loss;
 use super::planning::{
     SamplerError, TARGET_BOUND, accuracy, check_problem, most_rows, most_rows_assumption, noise, positive,
-    require_delta,
+    remaining_mu, require_delta,
 };
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunResult, Solution};
@@ -104,7 +104,7 @@ impl ObjectivePerturbation {
         let (main_epsilon, main_delta) = (epsilon - closing_epsilon, delta - closing_delta);
         let neighbours = problem.relation().sum_sensitivity();
         let closing_multiplier = special::gaussian_noise_multiplier(closing_epsilon, closing_delta) * neighbours;
-        let mu = special::gaussian_mu(main_epsilon, main_delta) / neighbours;
+        let mu = remaining_mu(problem, main_epsilon, main_delta) / neighbours;
         let wanted = match self.regularization {
             Some(lambda) => positive("the regularization", lambda)?,
             None => {

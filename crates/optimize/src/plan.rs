@@ -4,6 +4,7 @@
 //! hyper-parameters (its schedule) and the [`Event`] of all it will release; [`certify`] accounts that event.
 
 pub use dpopt_mechanism::NotApplicable;
+use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Linear, Warrant};
 use dpopt_objective::records::Directions;
@@ -31,12 +32,44 @@ pub struct Problem {
     /// Where rows are expected to be strong; `None`: as words and levels are. Steers plans only.
     #[serde(skip)]
     pub directions: Option<Arc<Directions>>,
+    /// What the same curator releases before the method: a part of every plan's event. `None`: nothing.
+    #[serde(skip)]
+    pub before: Option<Before>,
+}
+
+/// A release before a method's own, with Gaussian noise; the method's plan is certified together with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Before {
+    noise_multiplier: f64,
+    event: Event,
+}
+
+impl Before {
+    /// Noise of `noise_multiplier` on `dimension` sums.
+    pub fn gaussian(noise_multiplier: f64, dimension: usize) -> Self {
+        let drawn = SamplerError::rounded(dimension as f64);
+        Self { noise_multiplier, event: drawn.on(Event::gaussian(noise_multiplier)) }
+    }
+
+    /// What of `mu` it leaves to a later Gaussian release.
+    pub(crate) fn rest_of(&self, mu: f64, relation: Relation) -> f64 {
+        let own = relation.sum_sensitivity() / self.noise_multiplier;
+        (mu * mu - own * own).max(0.0).sqrt()
+    }
 }
 
 impl Problem {
-    /// The same records with `features` of the features only.
+    /// The same records with `features` of the features only, for a part of a method whose whole plan pays for what is released before.
     pub(crate) fn with_features(&self, features: usize) -> Self {
-        Self { features, nonzeros: self.nonzeros.min(features), directions: None, ..self.clone() }
+        Self { features, nonzeros: self.nonzeros.min(features), directions: None, before: None, ..self.clone() }
+    }
+
+    /// What is released in all, where the method's part is this: what is certified, and what a curator is opened for.
+    pub(crate) fn whole(&self, method: Event) -> Event {
+        match &self.before {
+            Some(before) => Event::composed(vec![before.event.clone(), method]),
+            None => method,
+        }
     }
 
     /// How neighbours differ in one unit.
@@ -193,9 +226,9 @@ pub struct Plan<S> {
     pub summary: Summary,
 }
 
-/// Accounts `event` between the problem's neighbours against `budget` (the one generic check).
+/// Accounts `event`, and what is released before it, between the problem's neighbours against `budget` (the one generic check).
 pub fn certify(event: &Event, problem: &Problem, budget: Budget) -> Result<Certificate, NotApplicable> {
-    Ok(dpopt_privacy::certify(event, problem.neighbours.within(budget))?)
+    Ok(dpopt_privacy::certify(&problem.whole(event.clone()), problem.neighbours.within(budget))?)
 }
 
 #[cfg(test)]

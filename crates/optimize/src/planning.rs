@@ -12,7 +12,13 @@ pub(crate) const TARGET_BOUND: f64 = 1.0;
 /// μ such that one Gaussian release of noise C/μ on a sum of contributions of norm C meets the budget.
 pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotApplicable> {
     require_delta(budget)?;
-    Ok(special::gaussian_mu(budget.epsilon(), budget.delta()) / problem.relation().sum_sensitivity())
+    Ok(remaining_mu(problem, budget.epsilon(), budget.delta()) / problem.relation().sum_sensitivity())
+}
+
+/// μ of Gaussian differential privacy that (ε, δ) leaves to the method, after what is released before it.
+pub(crate) fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
+    let mu = special::gaussian_mu(epsilon, delta);
+    problem.before.as_ref().map_or(mu, |before| before.rest_of(mu, problem.relation()))
 }
 
 /// Gaussian noise has no pure guarantee.
@@ -78,13 +84,13 @@ pub(crate) fn sampled_secretly() -> Assumption {
     Assumption::enforced("each record enters each batch independently and secretly: drawn by the curator")
 }
 
-/// The smallest noise whose event is certified.
+/// The smallest noise whose event is certified, together with what is released before it.
 pub(crate) fn noise(
     problem: &Problem,
     budget: Budget,
     event_of: impl Fn(f64) -> Event,
 ) -> Result<(f64, Certificate), NotApplicable> {
-    Ok(calibrate::noise(event_of, problem.neighbours.within(budget))?)
+    Ok(calibrate::noise(|noise| problem.whole(event_of(noise)), problem.neighbours.within(budget))?)
 }
 
 /// `value` if it lies in [low, high].

@@ -73,6 +73,7 @@ mod tests {
         let loss = Loss::Logistic { shift: 0.0 };
         Problem {
             directions: None,
+            before: None,
             rows: 1,
             features,
             nonzeros,

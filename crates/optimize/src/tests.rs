@@ -16,6 +16,7 @@ pub(super) const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 pub(super) fn problem(loss: Loss, relation: Relation) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: 26_048,
         features: 133,
         nonzeros: 21,
@@ -32,6 +33,7 @@ pub(super) fn budget(epsilon: f64) -> Budget {
 pub(super) fn facts(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: 20,

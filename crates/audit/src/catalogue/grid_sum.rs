@@ -6,7 +6,9 @@ use crate::draws::Draws;
 use crate::statistics::Claim;
 use crate::worst_cases::indicator;
 use crate::worst_cases::sums::SumDoor;
+use dpopt_mechanism::{Gaussian, HistogramShape, Histograms, past_the_curator};
 use dpopt_noise::{Grid, NoiseSource, Norm, Purpose, RoundedGaussian};
+use dpopt_privacy::Event;
 use dpopt_privacy::special::{gaussian_mu, gaussian_noise_multiplier};
 
 /// What leaves on the two worlds: sums without and with the record, through one door.
@@ -39,6 +41,35 @@ fn sums(
     PlantedBug::counting(text, Claim::gaussian(mu), (runs, 2_500), move |code, with, draws| {
         code.pick(&correct, &planted).release(with, draws)
     })
+}
+
+/// Noise for one count, where a record is in one cell of each of three columns on three scales.
+fn histograms() -> PlantedBug {
+    let shape = HistogramShape { columns: 3, branching: 2, scales: 3 };
+    let clip = shape.clip_norm();
+    PlantedBug::counting(
+        (
+            "21.histograms",
+            Shipped,
+            "noise of a histogram of one column on one scale on those of three columns on three (three times too little)",
+            "a record in the first cells or absent; sum of their counts",
+        ),
+        Claim::gaussian(1.0),
+        (300, 3_000),
+        move |code, with, draws| {
+            let mut histograms = Histograms::new(shape);
+            if with {
+                histograms.count([Some(0); 3]);
+            }
+            let noise = code.pick(1.0, 1.0 / clip);
+            let mechanism = Gaussian::new(noise, clip, shape.grid(), shape.dimension(), "histograms");
+            let mut curator = past_the_curator::uncharged(&Event::gaussian(noise), NoiseSource::insecure(draws.word()));
+            let released = curator.release(&mechanism, &histograms.finish());
+            released.map_or(f64::NAN, |counts| {
+                counts.get().chunks_exact(shape.counts_of_a_column()).map(|c| c[0] + c[2] + c[6]).sum()
+            })
+        },
+    )
 }
 
 fn contributions() -> Vec<PlantedBug> {
@@ -168,6 +199,7 @@ fn rounded(scale: f64, grid: Grid) -> RoundedGaussian {
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = contributions();
+    bugs.push(histograms());
     let door = SumDoor::new(1.0, 1);
     let (one, grid) = (door.clipped(&[1.0])[0], door.grid());
     let record = move |with: bool| if with { one } else { 0 };

@@ -17,6 +17,7 @@ use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: rows as u64,
         features,
         nonzeros: features,

@@ -1,4 +1,5 @@
-//! What can be expected of an encoder's rows, were columns independent, numbers in the lower middle of their ranges and levels equally frequent.
+//! What can be expected of an encoder's rows, were columns independent, numbers in the lower middle of their ranges (or spread evenly, where
+//! that is done) and levels equally frequent.
 //!
 //! Written with functions of the columns instead of weights: a function of a column that is learnt along the wave `cos kπF`, F the column's
 //! distribution, has the second moment ‖E e·√2 cos kπF‖², where e is the column's block; a product of two columns has the products of theirs, and takes part
@@ -124,14 +125,14 @@ impl Parts {
         Self { mean: blocks * form.counts * (SQUARE_OF_A_COUNT - VARIANCE_OF_A_COUNT), square, waves }
     }
 
-    fn of_numbers(scales: &[u32], line: Option<Line>, waves: usize, smoothness: f64) -> Self {
+    fn of_numbers(scales: &[u32], line: Option<Line>, spread: bool, waves: usize, smoothness: f64) -> Self {
         let before = line.map_or(0, |line| numeric::line(line == Line::Centred) as usize);
         let features = scales.iter().sum::<u32>() as usize + before;
         let mut sums = vec![vec![0.0; features]; waves + 1];
         let mut squares = 0.0;
         for point in 0..POINTS {
             let rank = (point as f64 + 0.5) / POINTS as f64;
-            let unit = place(rank);
+            let unit = if spread { rank } else { place(rank) };
             let mut block = vec![0.0; features];
             match line {
                 None => {}
@@ -176,15 +177,20 @@ impl Encoder {
         }) {
             return None;
         }
-        let centred = self.spec.centred;
-        let numbers =
-            Parts::of_numbers(&self.hats, Some(if centred { Line::Centred } else { Line::Ends }), WAVES, SMOOTHNESS);
+        let (centred, spread) = (self.spec.centred, self.spec.spread);
+        let numbers = Parts::of_numbers(
+            &self.hats,
+            Some(if centred { Line::Centred } else { Line::Ends }),
+            spread,
+            WAVES,
+            SMOOTHNESS,
+        );
         let form = |at: usize| &features[at].kind;
         let coarse = self
             .spec
             .pairs
             .as_ref()
-            .map(|p| Parts::of_numbers(&[p.knots], None, WAVES_OF_A_PAIR, SMOOTHNESS_OF_A_PAIR));
+            .map(|p| Parts::of_numbers(&[p.knots], None, spread, WAVES_OF_A_PAIR, SMOOTHNESS_OF_A_PAIR));
         let alone = |at: usize| match form(at) {
             FeatureForm::Text { .. } => text.clone().unwrap_or_else(|| numbers.clone()),
             FeatureForm::Categorical { levels } => Parts::of_levels(levels.len(), centred),

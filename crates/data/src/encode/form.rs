@@ -4,6 +4,7 @@ use super::Encoder;
 use super::block::{FeatureBlock, PreparedColumn, TextParts};
 use super::numeric::{NumericScale, line};
 use super::pairs::PairBlock;
+use super::spread::Spread;
 use crate::encoder_form::{EncoderForm, TextForm};
 use crate::error::DataError;
 use crate::hashing::Fnv;
@@ -29,6 +30,9 @@ pub(super) struct EncoderSpec {
     /// Whether numbers and few levels lie around 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) centred: bool,
+    /// Whether numbers are, or will be, mapped so that they lie evenly.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) spread: bool,
     pub(super) row_norm: f64,
     pub(super) scale_rows: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +95,7 @@ impl EncoderSpec {
     /// The version that can say it.
     pub(super) fn least_version(&self) -> u32 {
         match self {
-            Self { text: Some(_), .. } => 3,
+            Self { text: Some(_), .. } | Self { spread: true, .. } => 3,
             _ if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() => 2,
             _ => 1,
         }
@@ -160,11 +164,25 @@ pub(super) struct FeatureSpec {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum FeatureForm {
-    Numeric { lower: f64, upper: f64, log: bool },
-    Categorical { levels: Vec<String> },
-    Hashed { bits: u32 },
-    Text { bits: u32 },
-    Sparse { dimension: u32 },
+    Numeric {
+        lower: f64,
+        upper: f64,
+        log: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spread: Option<Spread>,
+    },
+    Categorical {
+        levels: Vec<String>,
+    },
+    Hashed {
+        bits: u32,
+    },
+    Text {
+        bits: u32,
+    },
+    Sparse {
+        dimension: u32,
+    },
 }
 
 impl From<Encoder> for EncoderSpec {
@@ -208,6 +226,9 @@ impl TryFrom<EncoderSpec> for Encoder {
                 return Err(invalid(format!("column `{}` is there twice", feature.column)));
             }
             match feature.kind {
+                FeatureForm::Numeric { spread: Some(_), .. } if !spec.spread => {
+                    return Err(invalid(format!("column `{}` is spread where none is", feature.column)));
+                }
                 FeatureForm::Hashed { bits } => hash_bits = hash_bits.max(bits),
                 FeatureForm::Text { bits } => text_bits = text_bits.max(bits),
                 _ => {}
@@ -233,6 +254,7 @@ impl TryFrom<EncoderSpec> for Encoder {
             knots: spec.knots,
             fine_knots: spec.fine_knots,
             centred: spec.centred,
+            spread: spec.spread,
             pair_knots: spec.pairs.as_ref().map_or(0, |p| p.knots),
             pair_share: spec.pairs.as_ref().map_or(0.0, |p| p.share),
             text,
@@ -316,12 +338,12 @@ impl FeatureSpec {
     fn prepare(&self, spec: &EncoderSpec, hats: &[u32]) -> Result<(u32, u64, PreparedColumn), DataError> {
         let salt = Fnv::salted(&self.column);
         Ok(match &self.kind {
-            FeatureForm::Numeric { lower, upper, log } => {
+            FeatureForm::Numeric { lower, upper, log, spread } => {
                 let bounds = Bounds::new(&self.column, *lower, *upper)?;
                 if *log && bounds.lower() < 0.0 {
                     return Err(DataError::declaration(&self.column, "log scale below 0", "use lower >= 0"));
                 }
-                let scale = NumericScale::new(bounds, *log);
+                let scale = NumericScale::new(bounds, *log, spread.clone());
                 (line(spec.centred) + hats.iter().sum::<u32>() + 1, 1, PreparedColumn::Numeric { scale })
             }
             FeatureForm::Categorical { levels } => {

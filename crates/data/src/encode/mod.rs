@@ -9,6 +9,8 @@ mod directions;
 mod form;
 mod numeric;
 mod pairs;
+mod shapes;
+pub(crate) mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,8 @@ use self::block::{FeatureBlock, MOST_CENTRED, PreparedColumn, Scales, Scratch};
 use self::form::{EncoderSpec, FeatureForm, FeatureSpec, NamedTarget, PairSpec, TextSpec, VectorsSpec};
 use self::numeric::line;
 use self::pairs::PairBlock;
+pub use self::shapes::Shape;
+use self::spread::Spread;
 use super::cell::{BadCells, bad_row};
 use super::error::{DataError, listed};
 use super::reader::{BLOCK_BYTES, TRUTH_AS_NUMBERS, TruthWords, truth_words};
@@ -29,7 +33,7 @@ use super::table::{Block, Column, Field, Stored, TableReader};
 use super::target::{TargetReader, TargetSpec};
 use super::text::{COUNTS, MAX_WORDS};
 use super::word_vectors::WordVectors;
-use dpopt_mechanism::Sensitive;
+use dpopt_mechanism::{HistogramShape, Sensitive};
 use dpopt_objective::records::{Collector, Encoded, Examples, Rows};
 
 /// Turns records into rows of l2 norm at most [`row_norm`](Encoder::row_norm), without looking at any other record.
@@ -78,7 +82,7 @@ impl Encoder {
             .map(|(column, kind)| {
                 let kind = match kind {
                     FeatureKind::Numeric { bounds: Some(b), log } => {
-                        FeatureForm::Numeric { lower: b.lower(), upper: b.upper(), log: *log }
+                        FeatureForm::Numeric { lower: b.lower(), upper: b.upper(), log: *log, spread: None }
                     }
                     FeatureKind::Numeric { bounds: None, .. } => {
                         return Err(DataError::Unbounded { columns: column.clone() });
@@ -118,6 +122,7 @@ impl Encoder {
             knots: form.knots,
             fine_knots: form.fine_knots,
             centred: form.centred,
+            spread: form.spread,
             row_norm: layout.options.row_norm,
             scale_rows: layout.options.scale_rows,
             max_nonzeros: layout.options.max_nonzeros,
@@ -159,6 +164,35 @@ impl Encoder {
 
     fn file(&self) -> Option<&VectorsSpec> {
         self.spec.text.as_ref()?.file.as_ref()
+    }
+
+    /// The same with every numeric column mapped so that its values lie evenly, as the released `counts` of
+    /// [`column_histograms`](super::column_histograms) say; each with noise of standard deviation `noise`.
+    pub fn spread(mut self, counts: &[f64], noise: f64) -> Result<Self, DataError> {
+        let each = spread::shape(1).dimension();
+        let numbers = self.spec.features.iter_mut().filter_map(|feature| match &mut feature.kind {
+            FeatureForm::Numeric { spread, .. } => Some(spread),
+            _ => None,
+        });
+        for (spread, counts) in numbers.zip(counts.chunks_exact(each)) {
+            *spread = Some(Spread::of(counts, noise));
+        }
+        self.spec.spread = true;
+        self.spec.version = self.spec.least_version();
+        Self::try_from(self.spec)
+    }
+
+    /// What is counted to spread the numeric columns.
+    pub fn histograms(&self) -> HistogramShape {
+        spread::shape(self.numeric().count())
+    }
+
+    /// Numeric columns by name, and the cell in which a value of each is counted.
+    pub(crate) fn numeric(&self) -> impl Iterator<Item = (&str, impl Fn(f64) -> usize + '_)> {
+        self.spec.features.iter().zip(&self.blocks).filter_map(|(feature, block)| match &block.form {
+            PreparedColumn::Numeric { scale } => Some((feature.column.as_str(), |value| scale.cell(value))),
+            _ => None,
+        })
     }
 
     /// Number of features d, the intercept among them.

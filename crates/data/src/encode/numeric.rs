@@ -1,27 +1,42 @@
 //! A number on a public range as a line and hat functions (spec 17 §1.1, docs/decisions/0003).
 
+use super::spread::{Spread, cell};
 use crate::schema::Bounds;
 
 /// From a value to [0, 1].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NumericScale {
     lower: f64,
     upper: f64,
     /// ln(1+lower) and ln(1+upper) on a logarithmic scale.
     logarithms: Option<(f64, f64)>,
+    /// Under which values lie evenly.
+    spread: Option<Spread>,
 }
 
 impl NumericScale {
     /// On a checked range; `log` needs `lower >= 0`.
-    pub(super) fn new(bounds: Bounds, log: bool) -> Self {
+    pub(super) fn new(bounds: Bounds, log: bool, spread: Option<Spread>) -> Self {
         let (lower, upper) = (bounds.lower(), bounds.upper());
         // libm and not the system's library, so that every machine encodes a record in the same way
-        Self { lower, upper, logarithms: log.then(|| (libm::log1p(lower), libm::log1p(upper))) }
+        Self { lower, upper, logarithms: log.then(|| (libm::log1p(lower), libm::log1p(upper))), spread }
+    }
+
+    /// Position of `value`, in [0, 1]: within the bounds, or among the values where they are spread.
+    #[inline]
+    pub(super) fn unit(&self, value: f64) -> f64 {
+        let plain = self.plain(value);
+        self.spread.as_ref().map_or(plain, |spread| spread.rank(plain))
+    }
+
+    /// The cell in which `value` is counted.
+    pub(super) fn cell(&self, value: f64) -> usize {
+        cell(self.plain(value))
     }
 
     /// Position of `value` within the bounds, clipped to [0, 1].
     #[inline]
-    pub(super) fn unit(&self, value: f64) -> f64 {
+    fn plain(&self, value: f64) -> f64 {
         let v = value.clamp(self.lower, self.upper);
         let u = match self.logarithms {
             Some((low, high)) => (libm::log1p(v) - low) / (high - low),
@@ -32,6 +47,7 @@ impl NumericScale {
 
     /// The value at a position: the inverse of [`unit`](Self::unit).
     pub(super) fn value(&self, unit: f64) -> f64 {
+        let unit = self.spread.as_ref().map_or(unit, |spread| spread.unit(unit));
         match self.logarithms {
             Some((low, high)) => libm::expm1(low + unit * (high - low)),
             None => self.lower + unit * (self.upper - self.lower),

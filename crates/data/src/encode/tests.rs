@@ -2,7 +2,7 @@
 
 use super::numeric::hats;
 use super::*;
-use crate::{Format, Kind, ReadOptions, Schema, open_bytes};
+use crate::{Format, Kind, ReadOptions, Schema, column_histograms, open_bytes};
 use dpopt_mechanism::past_the_curator;
 use dpopt_objective::records::keep_largest;
 
@@ -312,6 +312,49 @@ fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
         ("[\"M\",\"F\"]", "[\"M\",\"M\"]"),
         ("[\"no\",\"yes\",\"so\"]", "[\"no\"]"),
         ("\"row_norm\":1.0", "\"row_norm\":-1.0"),
+    ] {
+        assert!(json.contains(from), "{from} not in {json}");
+        assert!(serde_json::from_str::<Encoder>(&json.replacen(from, to, 1)).is_err(), "{to}");
+    }
+}
+
+#[test]
+fn a_spread_encoder_is_stored_and_encodes_by_the_shares_of_values() {
+    // nine of ten values in the lowest hundredth of the range
+    let text: String =
+        (0..1000).map(|i| format!("{}\n", if i % 10 == 0 { i } else { i % 100 } as f64 / 10.0)).collect();
+    let table = csv(&format!("v\n{text}"));
+    let encoder = encoder(
+        "[v]\nlower = 0\nupper = 1000\ntransform = 'linear'\n[dpopt]\nknots = 0\ncentred = true\n",
+        &*table,
+        None,
+    );
+    let shape = encoder.histograms();
+    assert_eq!((shape.columns, shape.dimension()), (1, 584));
+    let counts = column_histograms(&encoder, &*table, BadCells::Error).unwrap();
+    let counts: Vec<f64> =
+        past_the_curator::made_up(&counts).units().iter().map(|u| *u as f64 * shape.grid().step()).collect();
+    let plain = encoder.clone();
+    let encoder = encoder.spread(&counts, 1.0).unwrap();
+    assert_eq!(encoder.dimension(), plain.dimension());
+    let line = |encoder: &Encoder, value: &str| {
+        let rows = encoder.encode_features(&*csv(&format!("v\n{value}\n")), BadCells::Error).unwrap();
+        let row = rows.row(0);
+        row.1[1] / row.1[0]
+    };
+    // 5 is at a two-hundredth of the range, and .451 of the values are below it: with a twentieth of the plain scale .4287
+    assert!(line(&plain, "5") < -0.98 && (line(&encoder, "5") + 0.1426).abs() < 0.02, "{}", line(&encoder, "5"));
+    assert!(line(&encoder, "0") == -1.0 && line(&encoder, "1000") == 1.0);
+    let json = serde_json::to_string(&encoder).unwrap();
+    let back: Encoder = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        back.encode_features(&*table, BadCells::Error).unwrap(),
+        encoder.encode_features(&*table, BadCells::Error).unwrap()
+    );
+    for (from, to) in [
+        ("\"version\":3", "\"version\":2"),
+        ("\"spread\":true", "\"spread\":false"),
+        ("\"spread\":[[0.0,0.0]", "\"spread\":[[0.0,0.5]"),
     ] {
         assert!(json.contains(from), "{from} not in {json}");
         assert!(serde_json::from_str::<Encoder>(&json.replacen(from, to, 1)).is_err(), "{to}");

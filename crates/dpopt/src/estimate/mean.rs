@@ -257,6 +257,7 @@ impl MeanEstimate {
             by_name: self.options.method.is_some(),
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: self.coefficients(plan, &entries),
+            shapes: Vec::new(),
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),
             planning_seconds,

@@ -8,6 +8,7 @@ use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
+use super::spread::SpreadPlan;
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Report};
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{
@@ -193,9 +194,11 @@ impl Fit {
         Ok(fit)
     }
 
-    /// Takes the form of the encoder with the least expected risk that the methods asked for can work with. Reads no row.
+    /// Takes the form of the encoder with the least expected risk that the methods asked for can work with, of those that spread numbers if there
+    /// are any. Reads no row.
     fn choose_form(&mut self) -> Result<(), FitError> {
         if self.options.embedding.is_some() {
+            self.layout.form.spread = false;
             return Ok(());
         }
         let target = self.target_kind();
@@ -206,19 +209,23 @@ impl Fit {
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
         for layout in forms::possible(&said, &self.options.schema, tuned) {
-            let form = layout.form;
             self.layout = layout;
-            if let Ok(problem) = self.problem(loss)
+            self.layout.form.spread = self.spread()?.is_some();
+            let form = self.layout.form;
+            if forms.iter().all(|(other, _)| *other != form)
+                && let Ok(problem) = self.problem(loss)
                 && problem.directions.is_some()
                 && let Ok(risk) = expected_risk(&problem, budget)
             {
                 forms.push((form, risk));
             }
         }
-        forms.sort_by(|a, b| a.1.total_cmp(&b.1));
-        if let (Loss::Softmax { .. }, Some(&(_, best))) = (loss, forms.first()) {
+        // the risk model takes numbers to lie better in their ranges than most do: spread wherever that can be done
+        forms.sort_by(|a, b| (!a.0.spread).cmp(&!b.0.spread).then(a.1.total_cmp(&b.1)));
+        if let (Loss::Softmax { .. }, Some(&(least, best))) = (loss, forms.first()) {
             // with several classes all risks lie close together where noise is large, and each feature more costs time
-            let close = forms.iter().take_while(|form| form.1 <= CLOSE_RISK * best).count();
+            let alike = |form: &&(EncoderForm, f64)| form.0.spread == least.spread && form.1 <= CLOSE_RISK * best;
+            let close = forms.iter().take_while(alike).count();
             forms[..close].sort_by_key(|form| features(&said, form.0));
         }
         let fits = |place: &usize| {
@@ -233,9 +240,21 @@ impl Fit {
                 forms.drain(..place);
                 self.forms = forms;
             }
-            None => self.layout = said,
+            None => {
+                self.layout = said;
+                self.layout.form.spread = false;
+            }
         }
         Ok(())
+    }
+
+    /// How numbers are spread, if the form of the encoder asks for it.
+    fn spread(&self) -> Result<Option<SpreadPlan>, FitError> {
+        if !self.layout.form.spread {
+            return Ok(None);
+        }
+        let encoder = provisional(&self.layout)?;
+        Ok(SpreadPlan::new(&encoder, self.rows, self.options.relation, self.division.model))
     }
 
     /// The problem's public facts for a target of `loss`.
@@ -250,6 +269,7 @@ impl Fit {
             loss,
             neighbours: self.options.neighbours(),
             directions: encoder.directions().map(Arc::new),
+            before: self.spread()?.map(SpreadPlan::before),
         };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
@@ -428,12 +448,17 @@ impl Fit {
             }
         };
         let most = self.options.memory.unwrap_or(u64::MAX);
-        let examples = encoder.encode_within(&*self.table, self.options.bad_cells, most)?;
+        let spread = self.spread()?;
         let chosen = planned.plan()?;
         let summary = chosen.summary();
         let fitted = StageFacts { name: "model", rests_on: summary.rests_on().and(every_run), stream: 0 };
-        let solution = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
-            let released = match examples {
+        let (encoder, solution) = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
+            let (table, bad_cells) = (&*self.table, self.options.bad_cells);
+            let encoder = match spread {
+                Some(plan) => plan.spread(encoder, table, bad_cells, curator)?,
+                None => encoder,
+            };
+            let released = match encoder.encode_within(table, bad_cells, most)? {
                 Encoded::Memory(rows) => {
                     let rows = Sensitive::new(rows);
                     chosen.run(Run::new(&planned.problem, &rows, curator, progress)?)?
@@ -443,7 +468,7 @@ impl Fit {
                     chosen.run_spilled(Run::new(&planned.problem, &rows, curator, progress)?)?
                 }
             };
-            Ok(released.into_inner())
+            Ok((encoder, released.into_inner()))
         })?;
         let Closed { guarantee, releases, receipt } = session.close();
         let embedding = self.options.method.embedding.clone();
@@ -565,6 +590,7 @@ impl Fit {
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
                 })
                 .collect(),
+            shapes: model.shapes(),
             assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
             warnings,
             planning_seconds,

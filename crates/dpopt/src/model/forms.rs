@@ -57,6 +57,7 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool) -> Vec<Layou
         None => None,
     };
     let centred = true;
+    let spreads: &[bool] = if asked.spread.is_some() { &[false] } else { &[true, false] };
     let numbers = said.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }));
     // hats say nothing of texts; tables of levels alone have always listed them
     let alone = if said.has_text() && !numbers { &ALONE[..1] } else { &ALONE };
@@ -64,17 +65,18 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool) -> Vec<Layou
     for (&(knots, fine_knots), text) in
         alone.iter().flat_map(|one| texts(said, schema).into_iter().map(move |t| (one, t)))
     {
-        for (pair_knots, pair_share) in TOGETHER {
+        for ((pair_knots, pair_share), &spread) in TOGETHER.iter().flat_map(|pairs| spreads.iter().map(|s| (*pairs, s)))
+        {
             let paired = pair_knots > 0;
             if wanted.is_some_and(|wanted| wanted != paired) {
                 continue;
             }
             let form = match paired {
-                true => asked.or(EncoderForm { knots, fine_knots, centred, pair_knots, pair_share, text }),
+                true => asked.or(EncoderForm { knots, fine_knots, centred, spread, pair_knots, pair_share, text }),
                 false => EncoderForm {
                     pair_knots: 0,
                     pair_share: 0.0,
-                    ..asked.or(EncoderForm { knots, fine_knots, centred, text, ..said.form })
+                    ..asked.or(EncoderForm { knots, fine_knots, centred, spread, text, ..said.form })
                 },
             };
             let layout = said.with_form(form);

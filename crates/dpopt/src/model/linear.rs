@@ -3,7 +3,7 @@
 use super::metrics::{self, ClassificationMetrics, RegressionMetrics};
 use super::{Guarantee, probability};
 use dpopt_data::output::write_atomically;
-use dpopt_data::{BadCells, DataError, Encoder, TableReader, TargetSpec, WordVectors};
+use dpopt_data::{BadCells, DataError, Encoder, Shape, TableReader, TargetSpec, WordVectors};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Rows;
@@ -299,6 +299,12 @@ impl Model {
                 metrics::regression(&chosen, &truth).map(Evaluation::Regression)
             }
         })
+    }
+
+    /// What the weights say of each column and pair of columns, for drawings; of two classes that of the second. Nothing of models with
+    /// several outputs, or of embeddings.
+    pub fn shapes(&self) -> Vec<Shape> {
+        if self.embedding.is_some() { Vec::new() } else { self.encoder.shapes(&self.weights) }
     }
 
     /// The weights that say something one by one, with their places: all of a linear model, those of single features (b_j) of

@@ -123,8 +123,16 @@ impl MatrixFit {
         }
         let MatrixFacts { rows, features, nonzeros, row_norm } = self.facts;
         let (loss, models) = self.target.models(classes);
-        let problem =
-            Problem { directions: None, rows, features, nonzeros, row_norm, loss, neighbours: self.neighbours };
+        let problem = Problem {
+            directions: None,
+            before: None,
+            rows,
+            features,
+            nonzeros,
+            row_norm,
+            loss,
+            neighbours: self.neighbours,
+        };
         // not under the lock: planning runs in parallel
         let planned = Arc::new(Planned::new(problem, models, &self.division, &self.options, compare)?);
         plans().insert((classes, compare), planned.clone());

@@ -14,6 +14,7 @@ mod prepare;
 pub mod probability;
 mod scheme;
 mod search;
+mod spread;
 
 pub use crate::guarantee::{Guarantee, Recomputed, Stage};
 pub use division::{Division, StageShares};

@@ -2,6 +2,7 @@
 
 use super::Coefficient;
 use super::markup::{escape, forbidden};
+use dpopt_data::Shape;
 use dpopt_privacy::words::number;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -148,6 +149,119 @@ pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
     finish(draw, "Largest coefficients with one standard deviation of noise")
 }
 
+/// A curve, levels as points, or a map of two columns; `None` where nothing is said.
+pub(super) fn shape(shape: &Shape) -> Option<String> {
+    let reach = shape.reach();
+    if !(reach > 0.0 && reach.is_finite()) {
+        return None;
+    }
+    match shape {
+        Shape::Curve { column, points } => curve(&shortened(column), points),
+        Shape::Levels { levels, .. } => {
+            let mut rows: Vec<Coefficient> = levels
+                .iter()
+                .map(|(name, value)| Coefficient { name: name.clone(), value: *value, noise: None })
+                .collect();
+            rows.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+            coefficients(&rows[..rows.len().min(MOST_LEVELS)])
+        }
+        Shape::Map { columns, first, second, effects } => {
+            map((&shortened(&columns.0), &shortened(&columns.1)), first, second, effects)
+        }
+    }
+}
+
+/// Levels of a category that are drawn: the largest.
+const MOST_LEVELS: usize = 10;
+
+fn curve(column: &str, points: &[(f64, f64)]) -> Option<String> {
+    let last = points.len().checked_sub(1).filter(|last| *last > 0)?;
+    let reach = points.iter().map(|p| p.1.abs()).fold(0.0, f64::max) * 1.08;
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let mut chart = ChartBuilder::on(&root)
+            .margin(10)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
+            // on the encoder's scale, which values of a skewed column do not crowd
+            .build_cartesian_2d(0.0..1.0, -reach..reach)?;
+        let at = |x: f64| points[((x * last as f64).round() as usize).min(last)].0;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(RULE)
+            .light_line_style(TRANSPARENT)
+            .axis_style(MUTED)
+            .x_labels(5)
+            .y_labels(5)
+            .x_desc(column)
+            .x_label_formatter(&|x| number(at(*x)))
+            .y_label_formatter(&|y| number((y * 1e3).round() / 1e3 + 0.0))
+            .label_style((FONT, FONT_SIZE, &MUTED))
+            .axis_desc_style((FONT, FONT_SIZE, &INK))
+            .draw()?;
+        chart.draw_series(LineSeries::new(
+            points.iter().enumerate().map(|(k, p)| (k as f64 / last as f64, p.1)),
+            ACCENT.stroke_width(2),
+        ))?;
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, &format!("What {column} adds to the score"))
+}
+
+fn map(columns: (&str, &str), first: &[String], second: &[String], effects: &[Vec<f64>]) -> Option<String> {
+    const LEFT: i32 = 110;
+    const BOTTOM: i32 = 46;
+    const MOST: usize = 16;
+    let (rows, lines) = (first.len().min(MOST) as i32, second.len().min(MOST) as i32);
+    if rows == 0 || lines == 0 {
+        return None;
+    }
+    let largest = effects.iter().flatten().map(|e| e.abs()).fold(0.0, f64::max);
+    let (width, height) = ((WIDTH as i32 - LEFT - 10) / rows, (HEIGHT as i32 - BOTTOM - 10) / lines);
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let across = (FONT, FONT_SIZE, &MUTED).into_text_style(&root).pos(Pos::new(HPos::Center, VPos::Top));
+        let up = across.clone().pos(Pos::new(HPos::Right, VPos::Center));
+        let named = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Center, VPos::Bottom));
+        let cell = |i: i32, j: i32| (LEFT + i * width, HEIGHT as i32 - BOTTOM - (j + 1) * height);
+        for i in 0..rows {
+            for j in 0..lines {
+                let (x, y) = cell(i, j);
+                let effect = effects[i as usize][j as usize];
+                let colour = if effect > 0.0 { ACCENT } else { INK };
+                let style =
+                    ShapeStyle { color: colour.mix((effect.abs() / largest).min(1.0)), filled: true, stroke_width: 0 };
+                root.draw(&Rectangle::new([(x, y), (x + width - 1, y + height - 1)], style))?;
+            }
+        }
+        // as many labels as there is room for
+        let (every, each) = ((rows + 4) / 5, (lines + 7) / 8);
+        for i in (0..rows).step_by(every as usize) {
+            let (x, _) = cell(i, 0);
+            let text =
+                Text::new(short_label(&first[i as usize]), (x + width / 2, HEIGHT as i32 - BOTTOM + 4), across.clone());
+            root.draw(&text)?;
+        }
+        for j in (0..lines).step_by(each as usize) {
+            let (_, y) = cell(0, j);
+            root.draw(&Text::new(short_label(&second[j as usize]), (LEFT - 6, y + height / 2), up.clone()))?;
+        }
+        let name = format!("{} (across) and {} (up)", columns.0, columns.1);
+        root.draw(&Text::new(name, (LEFT + rows * width / 2, HEIGHT as i32 - 4), named.clone()))?;
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, &format!("What {} and {} add to the score together", columns.0, columns.1))
+}
+
+fn short_label(name: &str) -> String {
+    const LONGEST: usize = 11;
+    let name = name.replace(forbidden, "\u{fffd}");
+    if name.chars().count() <= LONGEST { name } else { name.chars().take(LONGEST - 1).chain(['…']).collect() }
+}
+
 /// At most 26 characters, none of them forbidden in XML (the drawing library escapes markup, not control characters).
 fn shortened(name: &str) -> String {
     const LONGEST: usize = 26;
@@ -177,6 +291,39 @@ mod tests {
         let name = "occupation=<script>alert(1)</script>".to_string();
         let svg = coefficients(&[Coefficient { name, value: 1.0, noise: Some(0.2) }]).unwrap();
         assert!(!svg.contains("<script") && svg.contains('…') && svg.starts_with("<svg role"));
+    }
+
+    #[test]
+    fn shapes_are_drawn_and_names_in_them_are_text() {
+        let hostile = "<script>alert(1)</script>\u{1}";
+        let curve = Shape::Curve { column: hostile.into(), points: vec![(0.0, -1.0), (1.0, 0.5), (30.0, 1.0)] };
+        let levels = Shape::Levels { column: "a".into(), levels: vec![(hostile.into(), 1.0), ("x".into(), -1.0)] };
+        let names = |n: usize| (0..n).map(|_| hostile.to_string()).collect::<Vec<_>>();
+        let effects = vec![vec![1.0, -1.0, 0.0]; 2];
+        let map = Shape::Map {
+            columns: (hostile.into(), "b".into()),
+            first: names(2),
+            second: names(3),
+            effects: effects.clone(),
+        };
+        for drawn in [shape(&curve), shape(&levels), shape(&map)] {
+            let svg = drawn.unwrap();
+            assert!(!svg.contains("<script") && !svg.contains('\u{1}') && svg.starts_with("<svg role"), "{svg}");
+        }
+        // a colour that adds and one that takes away
+        let svg = shape(&map).unwrap();
+        assert!(svg.contains("#0A0B0C") && svg.contains("#010203"));
+        let flat = Shape::Curve { column: "a".into(), points: vec![(0.0, 1.0), (1.0, 1.0)] };
+        assert_eq!(shape(&flat), None);
+        assert_eq!(
+            shape(&Shape::Map {
+                columns: ("a".into(), "b".into()),
+                first: names(0),
+                second: names(0),
+                effects: vec![]
+            }),
+            None
+        );
     }
 
     #[test]

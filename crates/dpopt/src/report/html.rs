@@ -3,6 +3,7 @@
 use super::markup::{Markup, Row};
 use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
 use crate::guarantee::Guarantee;
+use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
 use dpopt_privacy::words::{
@@ -11,6 +12,9 @@ use dpopt_privacy::words::{
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");
+/// Columns, and pairs of them, whose shapes are drawn.
+const SHAPES: usize = 8;
+const MAPS: usize = 4;
 /// Coefficients shown in the figure; the table has more.
 const FIGURE_ROWS: usize = 15;
 /// Coefficients shown in the table.
@@ -30,6 +34,7 @@ pub(super) fn page(report: &Report) -> String {
     ledger(&mut m, report);
     plan(&mut m, report);
     curves(&mut m, report);
+    shapes(&mut m, report);
     coefficients(&mut m, report);
     foundations(&mut m, report);
     reproduce(&mut m, report);
@@ -385,6 +390,46 @@ fn with_repetitions(event: &Event, steps: u64, k: u64) -> Event {
         Event::Composed { events } => Event::composed(events.iter().map(|e| with_repetitions(e, steps, k)).collect()),
         other => other.clone(),
     }
+}
+
+/// What the model says of the columns and pairs that move the score most.
+fn shapes(m: &mut Markup, report: &Report) {
+    let largest = |of_pairs: bool, most: usize| {
+        let is_pair = |shape: &&Shape| matches!(shape, Shape::Map { .. }) == of_pairs;
+        let mut found: Vec<&Shape> = report.shapes.iter().filter(is_pair).collect();
+        found.sort_by(|a, b| b.reach().total_cmp(&a.reach()));
+        found.truncate(most);
+        found
+    };
+    let drawn: Vec<(String, String)> = largest(false, SHAPES)
+        .into_iter()
+        .chain(largest(true, MAPS))
+        .filter_map(|shape| {
+            let caption = match shape {
+                Shape::Curve { column, .. } => column.clone(),
+                Shape::Levels { column, .. } => format!("{column}: its levels, the largest first"),
+                Shape::Map { columns, .. } => format!(
+                    "{} and {} together, beyond what each does alone: coloured cells add, dark ones take away",
+                    columns.0, columns.1
+                ),
+            };
+            Some((figures::shape(shape)?, caption))
+        })
+        .collect();
+    if drawn.is_empty() {
+        return;
+    }
+    m.element("h2", "What the model says of each column");
+    m.element(
+        "p",
+        "What a value adds to the score, around 0, drawn from the released weights alone: the columns and pairs of columns that move the score \
+         most. Noise added for privacy is in the pictures; where it is large, curves are rough.",
+    );
+    m.raw("<div class=\"figures\">\n");
+    for (figure, caption) in drawn {
+        m.raw("<figure>\n").raw(&figure).element("figcaption", &caption).raw("</figure>\n");
+    }
+    m.raw("</div>\n");
 }
 
 fn coefficients(m: &mut Markup, report: &Report) {

@@ -8,6 +8,7 @@ mod html;
 mod markup;
 
 use crate::guarantee::Guarantee;
+use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
 use dpopt_optimize::{Candidate, METHODS, logarithmic, octave};
@@ -54,6 +55,9 @@ pub struct Report {
     pub schedule: serde_json::Value,
     /// All released weights with their names.
     pub coefficients: Vec<Coefficient>,
+    /// What the released weights say of each column and pair of columns, where the model is a sum of those.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shapes: Vec<Shape>,
     /// What the guarantee rests on, and how each item is enforced.
     pub assumptions: Vec<String>,
     /// What the reader should know.
@@ -243,6 +247,7 @@ mod tests {
             for loss in [Loss::Logistic { shift: 0.0 }, Loss::Squared, Loss::Softmax { classes: 3 }] {
                 let problem = Problem {
                     directions: None,
+                    before: None,
                     rows,
                     features,
                     nonzeros,

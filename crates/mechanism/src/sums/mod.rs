@@ -5,6 +5,7 @@ pub(crate) mod contributions;
 pub(crate) mod embedding;
 pub(crate) mod gaussian;
 pub(crate) mod grid_sum;
+pub(crate) mod histograms;
 pub(crate) mod l1_recovery;
 pub(crate) mod local_updates;
 pub(crate) mod matrix;

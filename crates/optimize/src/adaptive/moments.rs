@@ -195,6 +195,7 @@ mod tests {
         let loss = Loss::Absolute;
         Problem {
             directions: None,
+            before: None,
             rows,
             features,
             nonzeros: features,

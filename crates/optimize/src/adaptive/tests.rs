@@ -62,6 +62,7 @@ fn table(n: usize, d: usize, seed: u64) -> Examples {
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: examples.rows.columns(),
@@ -362,6 +363,7 @@ fn adaptive_methods_are_not_chosen_for_tables_where_plain_steps_do_as_well() {
     // 5 million rows: hardly any noise; a prediction from the noise alone would promise the moon
     let problem = Problem {
         directions: None,
+        before: None,
         rows: 5_000_000,
         features: 1000,
         nonzeros: 1000,

@@ -64,6 +64,7 @@ fn a_random_split_telescopes_and_a_split_by_index_does_not() {
 fn problem() -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: 4096,
         features: 200,
         nonzeros: 4,

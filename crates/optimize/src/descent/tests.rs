@@ -28,6 +28,7 @@ fn sparse_table(n: usize, d: u32, classes: u32) -> Examples {
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: 3,
@@ -152,6 +153,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let base = Problem {
         directions: None,
+        before: None,
         rows: 50_000,
         features: 1 << 20,
         nonzeros: 40,
@@ -217,6 +219,7 @@ fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     // few rows: the rate is set by the learning time, not by stability
     let base = Problem {
         directions: None,
+        before: None,
         rows: 5000,
         features: 100,
         nonzeros: 40,

@@ -49,6 +49,7 @@ fn words(n: usize, d: u32, classes: u32) -> (Examples, Embedding) {
 fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: 3,

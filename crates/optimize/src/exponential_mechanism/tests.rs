@@ -16,6 +16,7 @@ const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 fn problem(rows: u64, features: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows,
         features,
         nonzeros: features,

@@ -115,6 +115,7 @@ impl Federated {
         let total: u64 = problem.records.iter().sum();
         let whole = Problem {
             directions: None,
+            before: None,
             rows: total,
             features: problem.features,
             nonzeros: problem.features,

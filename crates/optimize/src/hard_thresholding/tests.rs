@@ -33,6 +33,7 @@ pub(super) fn table(n: usize, d: u32, width: u32) -> Examples {
 pub(super) fn facts(examples: &Examples, nonzeros: usize) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros,

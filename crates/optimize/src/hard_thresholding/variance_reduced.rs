@@ -382,6 +382,7 @@ mod tests {
     fn problem() -> Problem {
         Problem {
             directions: None,
+            before: None,
             rows: 3000,
             features: 20,
             nonzeros: 4,

@@ -252,6 +252,7 @@ fn a_run_on_noise_alone_has_the_variance_of_an_autoregression() {
 fn problem(features: usize) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: 30_000,
         features,
         nonzeros: features.min(30),

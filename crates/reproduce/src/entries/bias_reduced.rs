@@ -46,6 +46,7 @@ struct Stopped {
 fn problem(records: u64, features: usize, nonzeros: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows: records,
         features,
         nonzeros,

@@ -57,6 +57,7 @@ fn measure(all: &Examples, encoder: &Encoder, setting: &Setting, trial: Trial) -
     let (train, test) = (all.select(&order[..cut]), all.select(&order[cut..]));
     let problem = Problem {
         directions: None,
+        before: None,
         rows: train.rows.len() as u64,
         features: encoder.dimension(),
         nonzeros: encoder.max_nonzeros(),

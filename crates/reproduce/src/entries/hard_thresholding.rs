@@ -96,6 +96,7 @@ fn ours(data: &DataSet, fold: &Fold, method: &str, epsilon: f64, seed: u64) -> R
 fn fitted(data: &DataSet, fold: &Fold, options: MethodOptions, epsilon: f64, seed: u64) -> Result<Score, Failure> {
     let problem = Problem {
         directions: None,
+        before: None,
         rows: fold.train.targets.len() as u64,
         features: fold.train.rows.columns(),
         nonzeros: data.nonzeros,

@@ -62,6 +62,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let examples = one_hot(setting.records, setting.dimension, setting.sparsity, RADIUS, 4, trial.shared_seed);
     let problem = Problem {
         directions: None,
+        before: None,
         rows: setting.records as u64,
         features: setting.dimension,
         nonzeros: setting.sparsity,

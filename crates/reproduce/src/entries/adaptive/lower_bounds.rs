@@ -45,6 +45,7 @@ fn excess<K: AdaptiveKind>(setting: &Setting, trial: Trial) -> Result<f64, Failu
     let length = sigma.iter().map(|s| s * s).sum::<f64>().sqrt();
     let problem = Problem {
         directions: None,
+        before: None,
         rows: setting.rows as u64,
         features: setting.features,
         nonzeros: setting.features,

@@ -141,6 +141,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Trace, Failure> {
     };
     let problem = Problem {
         directions: None,
+        before: None,
         rows: setting.rows as u64,
         features: setting.features,
         nonzeros: setting.features,

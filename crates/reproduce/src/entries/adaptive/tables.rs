@@ -57,6 +57,7 @@ fn measure(set: &DataSet, setting: &Setting, trial: Trial) -> Result<Score, Fail
     let fold = set.fold(trial.repeat as usize % FOLDS, FOLDS);
     let problem = Problem {
         directions: None,
+        before: None,
         rows: fold.train.rows.len() as u64,
         features: fold.train.rows.columns(),
         nonzeros: set.nonzeros,

@@ -38,6 +38,7 @@ fn squared_error(setting: &Setting, trial: Trial) -> Result<f64, Failure> {
     }
     let problem = Problem {
         directions: None,
+        before: None,
         rows: setting.rows as u64,
         features: d,
         nonzeros: d,
@@ -73,6 +74,7 @@ fn floor(features: usize, keep: u64, trial: Trial) -> Result<f64, Failure> {
     examples.targets.push(0.0);
     let problem = Problem {
         directions: None,
+        before: None,
         rows: 1,
         features,
         nonzeros: 1,
