@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch crosscheck figures audit
+.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-utility crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -110,6 +110,22 @@ bench-sparse: .venv-bench-sparse/ready ## sparse DP-SGD against Opacus and our o
 bench-torch: .venv-bench-torch/ready wheel ## a private step of a PyTorch network against Opacus, and the accuracy of both
 	.venv-bench-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 	.venv-bench-torch/bin/python benches/torch/run.py
+
+.venv-bench-utility/ready: benches/utility/requirements.txt
+	python3 -m venv .venv-bench-utility
+	.venv-bench-utility/bin/pip install --quiet -r $<
+	touch $@
+
+UTILITY := target/utility-results.jsonl
+RUN_UTILITY := .venv-bench-utility/bin/python -W ignore benches/utility/run.py --tools all --splits even --jobs 2 --quiet --out $(UTILITY)
+SHOW_UTILITY := .venv-bench-utility/bin/python benches/utility/page.py $(UTILITY)
+
+bench-utility: .venv-bench-utility/ready wheel ## accuracy on a panel of tables against DP-EBM, Opacus and diffprivlib, into docs/benchmarks.md (40 minutes; QUICK=1: three, no page; RESUME=1: keeps what an interrupted run has)
+	.venv-bench-utility/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	$(CARGO) build --release -q -p dpopt-cli
+	$(if $(RESUME),,@rm -f $(UTILITY))
+	$(RUN_UTILITY) $(if $(RESUME),--resume) $(if $(QUICK),--quick,--count 2 --regret)
+	$(SHOW_UTILITY) $(if $(QUICK),,--page docs/benchmarks.md)
 
 .venv-bench/accounting: benches/accounting/requirements.txt
 	python3 -m venv .venv-bench

@@ -1,7 +1,7 @@
 //! Records in another form, as sensitive as they were; and what is public about them.
 
 use crate::{Curator, Sensitive};
-use dpopt_objective::records::{Examples, RecordBuffer, Records, Rows, ScaledRecords};
+use dpopt_objective::records::{Examples, RecordBuffer, Records, Rows, ScaledRecords, Shear};
 use dpopt_privacy::Relation;
 
 /// What may be known of rows.
@@ -48,5 +48,15 @@ impl<R: Records> Sensitive<R> {
             out.targets.push(target);
         }
         Ok(Sensitive::new(out))
+    }
+}
+
+impl Sensitive<Examples> {
+    /// The records in other coordinates; a copy, with an entry for every feature.
+    ///
+    /// # Panics
+    /// If the map is made for another number of features (a bug of the caller, never of the data).
+    pub fn sheared(&self, shear: &Shear) -> Self {
+        Sensitive::new(shear.apply(self.expose()))
     }
 }

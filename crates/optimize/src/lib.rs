@@ -3,6 +3,7 @@
 mod adaptive;
 mod algorithm;
 mod bias_reduced;
+mod centred_descent;
 mod choices;
 mod descent;
 mod driver;
@@ -37,6 +38,7 @@ pub use adaptive::{
 };
 pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunResult, Solution, Traits, prepare};
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
+pub use centred_descent::{CentredDescent, CentredSchedule};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
 pub use descent::{
     AdaptiveClipDescent, AdaptiveClipSchedule, Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent,
@@ -65,7 +67,7 @@ pub use registry::{
     Candidate, Described, METHODS, about, candidates, catalogue, check_options, check_values, choose, first_applicable,
     has_option, named, row_access,
 };
-pub use registry::{decade, first_from_disk, logarithmic, octave};
+pub use registry::{first_from_disk, logarithmic, octave};
 pub use released_preconditioner::{PreconditionedSchedule, ReleasedPreconditioner};
 pub use restricted_lipschitz::{RegularizedDescent, RegularizedSchedule};
 pub use sparse_exponential::{LARGEST_NET, SparseExponential, SparseExponentialSchedule};

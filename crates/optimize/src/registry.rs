@@ -4,16 +4,18 @@
 use super::algorithm::{RowAccess, Traits};
 use super::options::{OptionInfo, Said, nearest, options_of, shown};
 use super::{
-    AdaptiveClipDescent, Algorithm, BiasReducedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt, DpSgdHt, DpSvrgHt,
-    EmbeddingSgd, ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent, NoisyNewton, NoisySgd,
-    ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime, Regimes,
-    RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation, SufficientStatistics,
-    expected_risk, prepare,
+    AdaptiveClipDescent, Algorithm, BiasReducedSgd, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt,
+    DpSgdHt, DpSvrgHt, EmbeddingSgd, ExponentialMechanism, FrankWolfe, MethodOptions, NoisyGradientDescent,
+    NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd, Peeling, Prepared, Regime,
+    Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential, SparseOutputPerturbation,
+    SufficientStatistics, expected_risk, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
+use crate::planning::entries;
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// One row of `explain`: a planned and certified method, or why it does not apply.
@@ -80,9 +82,10 @@ fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const LINEAR: [Registered; 25] = [
+const LINEAR: [Registered; 26] = [
     registered::<AdaptiveClipDescent>(),
     registered::<ObjectivePerturbation>(),
+    registered::<CentredDescent>(),
     registered::<NoisyGradientDescent>(),
     registered::<ReleasedPreconditioner>(),
     registered::<NoisySgd>(),
@@ -218,8 +221,8 @@ pub fn logarithmic(method: &str) -> bool {
 }
 
 /// Names of all methods, as in `--method`.
-pub const METHODS: [&str; 25] = {
-    let mut names = [""; 25];
+pub const METHODS: [&str; 26] = {
+    let mut names = [""; 26];
     let mut i = 0;
     while i < names.len() {
         names[i] = LINEAR[i].name;
@@ -232,8 +235,8 @@ pub const METHODS: [&str; 25] = {
 /// not apply last, with their reasons. Touches no record.
 ///
 /// The model behind the predictions is worth about a factor of two: methods within each factor of two of the best stay
-/// in the order of [`METHODS`], which puts one release before many, and full batches before samples; beyond 10⁹ gradients
-/// of one record a method that needs ten times fewer comes first. Where rows are so few and features so many that only an
+/// in the order of [`METHODS`], which puts one release before many, and full batches before samples; but one that takes ten times
+/// the work of the least of them, and that is more than a minute or so, comes after it. Where rows are so few and features so many that only an
 /// error that grows with ln d is of use ([`Regime::Sparse`]), methods with such an error come first: the common model of the data
 /// thinks too well of the others there. A method asked for by name comes before all others;
 /// the fixed options are its own then, and the others are planned with their defaults, for comparison.
@@ -259,12 +262,23 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk.max(floor));
     let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
     let octave = |c: &Candidate| octave(risk(c), best);
-    let decade = |c: &Candidate| c.plan.as_ref().map_or(0, |plan| decade(plan.summary().gradients));
+    let work = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| work(problem, plan.summary().gradients));
+    let mut least: BTreeMap<u32, f64> = BTreeMap::new();
+    for candidate in all.iter().filter(|c| is_certified(c)) {
+        let of_octave = least.entry(octave(candidate)).or_insert(f64::INFINITY);
+        *of_octave = of_octave.min(work(candidate));
+    }
+    let decade = |c: &Candidate| decade(work(c), least.get(&octave(c)).copied().unwrap_or(f64::INFINITY));
     let sparse = Regimes::of(problem, budget).at(problem.rows as f64) == Regime::Sparse;
     let regime = |c: &Candidate| !(sparse && c.plan.is_ok() && logarithmic(c.method));
     // stable: keeps the order of METHODS within a factor of two
     all.sort_by_key(|c| (!by_name(c.method), regime(c), octave(c), decade(c)));
     all
+}
+
+/// Whether it can be taken without being asked for.
+fn is_certified(candidate: &Candidate) -> bool {
+    candidate.plan.as_ref().is_ok_and(|plan| plan.summary().grade() == Grade::Certified)
 }
 
 /// How often `risk` is twice the `best`: 0 within a factor of two, all that predictions are good for.
@@ -275,9 +289,20 @@ pub fn octave(risk: f64, best: f64) -> u32 {
     }
 }
 
-/// Powers of ten of a method's gradients beyond 10⁹.
-pub fn decade(gradients: f64) -> u32 {
-    (gradients / 1e9).max(1.0).log10().floor() as u32
+/// Multiplications and additions of so many gradients of one record: one for each entry of a row and each output, in the score and
+/// in the sum.
+fn work(problem: &Problem, gradients: f64) -> f64 {
+    2.0 * entries(problem, gradients) * problem.loss.outputs() as f64
+}
+
+/// What nobody waits long for: five to ten seconds on one core. A method is passed over for a cheaper one from ten times that on: at
+/// 10⁷ gradients of rows with 500 entries and ten classes.
+const NO_WAIT: f64 = 1e10;
+
+/// How often a method takes ten times the `work` of the `least` that is as good, where that is more than nobody waits for.
+fn decade(work: f64, least: f64) -> u32 {
+    let decades = (work / least.max(NO_WAIT)).max(1.0).log10();
+    if decades.is_finite() { decades.floor() as u32 } else { 0 }
 }
 
 /// The method asked for by name, without the others; `None` if no name is given or no method has it.
@@ -364,4 +389,56 @@ pub fn check_options(options: &MethodOptions) -> Result<(), NotApplicable> {
         return Err(clash.unwrap_or_else(none));
     };
     LINEAR.iter().find(|method| method.name == name).map_or(Ok(()), |method| (method.accepts)(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Summary;
+    use dpopt_objective::loss::Loss;
+    use dpopt_privacy::{Neighbours, Relation};
+
+    #[test]
+    fn a_method_is_passed_over_for_ten_times_the_work_only_where_somebody_would_wait() {
+        assert_eq!([1e3, 9e10, 1.1e11, 2e12].map(|work| decade(work, 1e4)), [0, 0, 1, 2]);
+        assert_eq!([1e12, 9e12, 1.1e13].map(|work| decade(work, 1e12)), [0, 0, 1]);
+        assert_eq!(decade(f64::INFINITY, f64::INFINITY), 0);
+        let problem = Problem {
+            directions: None,
+            rows: 8000,
+            features: 500,
+            nonzeros: 500,
+            row_norm: 1.0,
+            loss: Loss::Softmax { classes: 10 },
+            neighbours: Neighbours::of_records(Relation::ZeroOut),
+        };
+        assert_eq!(decade(work(&problem, 9.9e6), 1.0), 0);
+        assert_eq!(decade(work(&problem, 1.01e7), 1.0), 1);
+    }
+
+    /// Rows such as those of pictures, of few and of many classes: a joint descent, in seconds, at every budget.
+    #[test]
+    fn several_classes_are_learnt_by_descent_on_all_rows() {
+        for (rows, features, classes) in [(1437, 65, 10), (142, 14, 3), (120, 5, 3), (16_000, 17, 26), (8000, 785, 10)]
+        {
+            for epsilon in [0.1, 0.5, 1.0, 4.0] {
+                let problem = Problem {
+                    directions: None,
+                    rows,
+                    features,
+                    nonzeros: features,
+                    row_norm: 1.0,
+                    loss: Loss::Softmax { classes },
+                    neighbours: Neighbours::of_records(Relation::ZeroOut),
+                };
+                let budget = Budget::new(epsilon, (rows as f64).powf(-1.1)).unwrap();
+                let options = MethodOptions { intercept: Some(0), ..MethodOptions::default() };
+                let plan = choose(&problem, budget, &options).unwrap();
+                let Summary { method, gradients, .. } = plan.summary();
+                assert_eq!(*method, "centred-descent", "{rows} rows, {features} features, epsilon {epsilon}");
+                // about a nanosecond each
+                assert!(work(&problem, *gradients) < 2e10, "{rows} rows: {gradients}");
+            }
+        }
+    }
 }

@@ -103,19 +103,31 @@ impl RiskModel {
 
     /// The same problem where rows are known to lie along `directions`.
     fn along(self, directions: &Directions) -> Self {
-        // columns that go together leave some functions of them with a small second moment
-        let parts = directions.all.iter().flat_map(|d| {
-            [(d.moment, 1.0 - WEAK_SHARE), (d.moment / WEAKER, WEAK_SHARE)]
-                .map(|(moment, share)| (d.count, moment, share * d.share))
-        });
-        let all: Vec<(f64, f64, f64)> = parts.collect();
+        self.in_directions(directions.all.iter().map(|d| (d.count, d.moment, d.share)), directions.missed)
+    }
+
+    /// The usual problem with columns that go together: rows of numbers as they are.
+    pub(crate) fn of_numbers(problem: &Problem) -> Self {
+        let usual = Self::usual(problem);
+        let moments = usual.moments.clone();
+        let share = 1.0 / moments.len() as f64;
+        usual.in_directions(moments.into_iter().map(|moment| (1.0, moment, share)), 0.0)
+    }
+
+    /// Rows along directions of (count, moment, share of the variance of good scores), where columns go together; and the share that none has.
+    fn in_directions(self, directions: impl Iterator<Item = (f64, f64, f64)>, missed: f64) -> Self {
+        let all: Vec<(f64, f64, f64)> = directions
+            .flat_map(|(count, moment, share)| {
+                [(moment, 1.0 - WEAK_SHARE), (moment / WEAKER, WEAK_SHARE)].map(|(m, part)| (count, m, part * share))
+            })
+            .collect();
         // of norm 1 or R: the variance of good scores is the same
         let variance = self.score_share * self.signal * self.moments.iter().sum::<f64>();
         Self {
             moments: all.iter().map(|d| d.1).collect(),
             counts: all.iter().map(|d| d.0).collect(),
             signals: all.iter().map(|d| variance * d.2 / d.1).collect(),
-            missed: 0.5 * self.outputs as f64 * self.curvature * variance * directions.missed,
+            missed: 0.5 * self.outputs as f64 * self.curvature * variance * missed,
             ..self
         }
     }
@@ -135,8 +147,10 @@ impl RiskModel {
 
     /// The same problem with gradients clipped to `clip_norm`, where the loss's own bound is `lipschitz`.
     pub(crate) fn clipped(mut self, clip_norm: f64, lipschitz: Option<f64>) -> Self {
+        // of K > 1 outputs slopes are near √(1 − 1/K) while scores are small, and not at their bound √2
+        let usual = if self.outputs > 1 { (0.5 - 0.5 / self.outputs as f64).sqrt() } else { 1.0 };
         // an unbounded slope (squared loss) is clipped for outliers only
-        let share = lipschitz.map_or(1.0, |l| (clip_norm / l).min(1.0));
+        let share = lipschitz.map_or(1.0, |l| (clip_norm / (usual * l)).min(1.0));
         self.curvature *= share;
         // what no weights say is lost to the same loss
         self.missed *= share;
@@ -188,13 +202,34 @@ impl RiskModel {
     /// noise of all steps leaves in a direction without curvature.
     pub(crate) fn learning_time(&self, time: f64, flat_noise: f64) -> f64 {
         self.excess(|m, signal| {
-            let done = (self.curvature * m * time).max(f64::MIN_POSITIVE);
-            let damped = -(-2.0 * done).exp_m1() / (2.0 * done);
-            // the mean of the last half of the iterates has had three quarters of the time, and where the iterate
-            // fluctuates (done > 1) it averages done/2 independent values
-            let bias = (-1.5 * done).exp();
-            signal * bias + flat_noise * flat_noise * damped / (0.5 * done).max(1.0)
+            let (bias, variance) = self.learnt(m, time, flat_noise);
+            signal * bias + variance
         })
+    }
+
+    /// Share of the squared signal that is not learnt yet along a direction of second moment m, and variance of the noise there.
+    fn learnt(&self, m: f64, time: f64, flat_noise: f64) -> (f64, f64) {
+        let done = (self.curvature * m * time).max(f64::MIN_POSITIVE);
+        let damped = -(-2.0 * done).exp_m1() / (2.0 * done);
+        // the mean of the last half of the iterates has had three quarters of the time, and where the iterate
+        // fluctuates (done > 1) it averages done/2 independent values
+        ((-1.5 * done).exp(), flat_noise * flat_noise * damped / (0.5 * done).max(1.0))
+    }
+
+    /// What to multiply the answer of [`learning_time`](Self::learning_time) with so that the excess is least, at most 1; and that excess.
+    pub(crate) fn scaled_learning_time(&self, time: f64, flat_noise: f64) -> (f64, f64) {
+        // along each direction c·(1 − bias) of the signal and c² of the noise: a parabola in c, known from three of its values
+        let at = |scale: f64| {
+            self.excess(|m, signal| {
+                let (bias, variance) = self.learnt(m, time, flat_noise);
+                signal * (1.0 - scale * (1.0 - bias.sqrt())).powi(2) + scale * scale * variance
+            })
+        };
+        let (none, half, whole) = (at(0.0), at(0.5), at(1.0));
+        let curvature = 2.0 * (none - 2.0 * half + whole);
+        let scale =
+            if curvature > 0.0 { ((3.0 * none - 4.0 * half + whole) / (2.0 * curvature)).clamp(0.0, 1.0) } else { 1.0 };
+        (scale, at(scale))
     }
 
     /// T steps θ ← θ − (gradient + λθ + noise)/(n·bound·m + λ + damping), then the mean of the last half.

@@ -7,7 +7,7 @@ use super::{LibraryAudit, Reach};
 use crate::attack::likelihood;
 use crate::worst_cases::Logistic;
 use crate::worst_cases::methods::{
-    Subject, View, alone, coordinate, crowd, descent, gradient, newton_log_ratio, problem, sgd,
+    Subject, View, alone, centred, coordinate, crowd, descent, gradient, newton_log_ratio, problem, sgd,
 };
 use crate::worst_cases::sums::canaries;
 use dpopt_mechanism::{Sensitive, past_the_curator};
@@ -175,6 +175,18 @@ fn descents() -> Vec<LibraryAudit> {
             softmax,
             tight,
             |_, _, view| view.seen.iter().map(|g| g[0] - 2.0 * g[1] + g[2]).sum::<f64>(),
+        )
+        .gaussian(),
+        row(
+            ("centred-descent", "record alone, sum of rows and 4 gradient sums seen; log-likelihood ratio"),
+            Subject::new(centred(4), problem(40, 1, softmax), BUDGET, alone(40)),
+            tight,
+            |_, s, view| {
+                // the record's row and a quarter of its squared norm; its gradient is along (1, −2, 1), against the class
+                let rows = (view.seen[0][0] + 0.25 * view.seen[0][1]) / (1.0625 * s.mean_multiplier.powi(2));
+                let along: f64 = view.seen[1..].iter().map(|g| g[0] - 2.0 * g[1] + g[2]).sum();
+                rows + along / 6f64.sqrt() / s.descent.clip_norm / s.descent.noise_multiplier.powi(2)
+            },
         )
         .gaussian(),
         row(

@@ -8,7 +8,9 @@ use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Records, Rows, SpilledExamples};
 use dpopt_optimize::plan::{Plan, Problem};
-use dpopt_optimize::{Algorithm, Average, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run};
+use dpopt_optimize::{
+    Algorithm, Average, CentredDescent, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run,
+};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 /// Public facts of a problem with rows of norm 1 under zero-out.
@@ -161,6 +163,11 @@ pub(crate) fn descent(steps: u64) -> NoisyGradientDescent {
         ..DescentOptions::default()
     };
     NoisyGradientDescent { descent }
+}
+
+/// The same around a released mean; the only feature is the constant one.
+pub(crate) fn centred(steps: u64) -> CentredDescent {
+    CentredDescent { intercept: Some(0), descent: descent(steps).descent, ..CentredDescent::default() }
 }
 
 /// The same on Poisson batches of probability `q`; `lazy`: the noise of untouched weights is drawn when it is needed, and

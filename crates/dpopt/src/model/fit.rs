@@ -27,6 +27,9 @@ use dpopt_privacy::{Budget, Relation, Shown, Terms};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Of several classes, forms of the encoder whose expected risks differ by less are equally good, and the smallest is taken.
+const CLOSE_RISK: f64 = 1.05;
+
 /// More weights than this (512 MiB of them) are refused before anything is read.
 const MOST_WEIGHTS: usize = 1 << 26;
 
@@ -213,6 +216,11 @@ impl Fit {
             }
         }
         forms.sort_by(|a, b| a.1.total_cmp(&b.1));
+        if let (Loss::Softmax { .. }, Some(&(_, best))) = (loss, forms.first()) {
+            // with several classes all risks lie close together where noise is large, and each feature more costs time
+            let close = forms.iter().take_while(|form| form.1 <= CLOSE_RISK * best).count();
+            forms[..close].sort_by_key(|form| features(&said, form.0));
+        }
         let fits = |place: &usize| {
             self.layout = said.with_form(forms[*place].0);
             self.options.method.method.is_none()
@@ -571,6 +579,11 @@ struct Charged {
     scheme: Scheme,
     planning: Duration,
     session: Session,
+}
+
+/// Number of features of a form.
+fn features(layout: &Layout, form: EncoderForm) -> usize {
+    provisional(&layout.with_form(form)).map_or(usize::MAX, |encoder| encoder.dimension())
 }
 
 /// Which feature is the intercept.

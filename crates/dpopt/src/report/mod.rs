@@ -10,7 +10,7 @@ mod markup;
 use crate::guarantee::Guarantee;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
-use dpopt_optimize::{Candidate, METHODS, decade, logarithmic, octave};
+use dpopt_optimize::{Candidate, METHODS, logarithmic, octave};
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
 
@@ -94,11 +94,12 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
         return format!("its predicted error is the smallest of the {} methods that apply", applicable.len());
     }
     let who = format!("{}, {}", best.0.method, number(smallest));
-    let rank = |(c, (risk, gradients)): &(&CandidateRow, (f64, f64))| {
-        let place = METHODS.iter().position(|m| *m == c.method).unwrap_or(METHODS.len());
-        (octave(*risk, smallest), decade(*gradients), place)
-    };
-    if octave(own.1.0, smallest) == 0 && applicable.iter().map(rank).min() == Some(rank(&own)) {
+    let place = |c: &CandidateRow| METHODS.iter().position(|m| *m == c.method).unwrap_or(METHODS.len());
+    let as_good: Vec<_> = applicable.iter().filter(|(_, (risk, _))| octave(*risk, smallest) == 0).collect();
+    let fewest = as_good.iter().map(|(_, (_, gradients))| *gradients).fold(f64::INFINITY, f64::min);
+    // what stands before it is passed over only for ten times the gradients
+    let first = as_good.iter().all(|(c, (_, gradients))| place(c) >= place(own.0) || *gradients >= 10.0 * fewest);
+    if octave(own.1.0, smallest) == 0 && first {
         return format!(
             "its predicted error is within a factor of two of the smallest ({who}), which is as far as predictions go, and it comes first in \
              the standing order of methods: one release before many, full batches before samples, fewer gradients"

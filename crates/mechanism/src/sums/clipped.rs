@@ -343,6 +343,11 @@ impl Point for Dense<'_> {
         self.x.score(line, width, row)
     }
 
+    #[inline]
+    fn scores(&mut self, scores: &mut [f64], width: usize, row: Row<'_>) {
+        self.x.scores(scores, width, row);
+    }
+
     fn whole<'a>(&'a mut self, _: usize, _: &'a mut Vec<f64>) -> &'a [f64] {
         self.x
     }

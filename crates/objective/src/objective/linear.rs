@@ -130,9 +130,7 @@ impl<R: Records> Objective<R> for Linear {
         let Some(target) = self.usable(row, target) else { return Ok(Gradient::Zero) };
         scores.resize(self.loss.outputs(), 0.0);
         slope.resize(self.loss.outputs(), 0.0);
-        for (out, score) in scores.iter_mut().enumerate() {
-            *score = x.score(out, self.features, row);
-        }
+        x.scores(scores, self.features, row);
         self.loss.slope(scores, target, slope);
         if slope.iter().any(|c| !c.is_finite()) {
             return Ok(Gradient::Zero); // never an error, which would be an output

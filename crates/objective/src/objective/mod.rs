@@ -11,6 +11,7 @@
 //! | [`Closures`] | two functions of a point and a record of any type |
 //! | [`Scaled`] | another one, in units in which an ellipsoid is a ball |
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
+//! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
 //! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 
@@ -21,6 +22,7 @@ mod facts;
 mod linear;
 mod nearest;
 mod point;
+mod row_and_square;
 mod scaled;
 mod sizes;
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use facts::{Fact, Facts, Warrant};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use point::{Gradient, Point};
+pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
 pub use sizes::GradientSizes;
 

@@ -14,6 +14,14 @@ pub trait Point {
         each.map(|(&j, &x)| f64::from(x) * self.read(line * width + j as usize)).sum()
     }
 
+    /// The scores of the first lines, as many as `scores` has room for: each what [`score`](Self::score) says of it, bit for bit.
+    #[inline]
+    fn scores(&mut self, scores: &mut [f64], width: usize, row: Row<'_>) {
+        for (line, score) in scores.iter_mut().enumerate() {
+            *score = self.score(line, width, row);
+        }
+    }
+
     /// All of its `dimension` coordinates, in `buffer` if they don't lie side by side anyway.
     fn whole<'a>(&'a mut self, dimension: usize, buffer: &'a mut Vec<f64>) -> &'a [f64] {
         buffer.clear();
@@ -34,8 +42,51 @@ impl Point for &[f64] {
         row.columns().iter().zip(row.values()).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum()
     }
 
+    /// Four lines at a time: a sum waits for each of its additions, four sums wait together.
+    #[inline]
+    fn scores(&mut self, scores: &mut [f64], width: usize, row: Row<'_>) {
+        let mut lines = self.chunks_exact(width.max(1));
+        let mut fours = scores.chunks_exact_mut(4);
+        for four in &mut fours {
+            let (Some(a), Some(b), Some(c), Some(d)) = (lines.next(), lines.next(), lines.next(), lines.next()) else {
+                return;
+            };
+            let mut sums = [0.0; 4];
+            for (&j, &x) in row.columns().iter().zip(row.values()) {
+                let (j, x) = (j as usize, f64::from(x));
+                sums[0] += x * a[j];
+                sums[1] += x * b[j];
+                sums[2] += x * c[j];
+                sums[3] += x * d[j];
+            }
+            four.copy_from_slice(&sums);
+        }
+        for (score, line) in fours.into_remainder().iter_mut().zip(lines) {
+            *score = row.columns().iter().zip(row.values()).map(|(&j, &x)| f64::from(x) * line[j as usize]).sum();
+        }
+    }
+
     fn whole<'a>(&'a mut self, _: usize, _: &'a mut Vec<f64>) -> &'a [f64] {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_of_several_lines_are_those_of_each() {
+        let columns: Vec<u32> = (0..40).filter(|j| j % 3 != 1).collect();
+        let values: Vec<f32> = columns.iter().map(|&j| (j as f32 * 0.37).sin()).collect();
+        let row = Row::new(&columns, &values).unwrap();
+        let weights: Vec<f64> = (0..11 * 40).map(|at| f64::from(at).cos() * 10.0).collect();
+        for lines in 0..=11 {
+            let (mut scores, mut point) = (vec![9.0; lines], &weights[..]);
+            point.scores(&mut scores, 40, row);
+            let each: Vec<f64> = (0..lines).map(|line| point.score(line, 40, row)).collect();
+            assert_eq!(scores, each);
+        }
     }
 }
 

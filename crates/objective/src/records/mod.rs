@@ -6,6 +6,7 @@ mod bounding;
 mod directions;
 pub mod rows;
 mod scaled;
+mod sheared;
 mod spill;
 
 pub use below_counts::{BelowCounts, quantile_grid};
@@ -13,4 +14,5 @@ pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
 pub use directions::{Direction, Directions};
 pub use rows::{Examples, Row, Rows, keep_largest};
 pub use scaled::ScaledRecords;
+pub use sheared::Shear;
 pub use spill::{Collector, Encoded, ReadError, Record, RecordBuffer, RecordSet, Records, SpilledExamples};

@@ -20,7 +20,8 @@ pub struct NoisyGradientDescent {
 impl Algorithm for NoisyGradientDescent {
     type Schedule = DescentSchedule;
     const NAME: &'static str = "noisy-gradient-descent";
-    const ABOUT: &'static str = "releases noisy sums of clipped gradients over all rows, step by step; best for several classes and wide sparse data";
+    const ABOUT: &'static str =
+        "releases noisy sums of clipped gradients over all rows, step by step; for any loss, and wide sparse data";
     const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
@@ -50,6 +51,6 @@ impl Algorithm for NoisyGradientDescent {
         let solution = descend(&mut driver, schedule, problem, progress, Self::NAME, |weights| {
             gradients.release(examples, curator, weights)
         })?;
-        Ok(curator.answer(solution))
+        Ok(curator.answer(schedule.scaled(solution)))
     }
 }

@@ -48,15 +48,15 @@ static RATE_SCHEDULE: Setting<RateSchedule> = Setting::choice(
 /// Options that every noisy descent has. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
 pub struct DescentOptions {
-    /// T ≥ 1. Default: from the learning time, at most 400.
+    /// T ≥ 1. Default: from the learning time, at most 400; at most 80 for several classes.
     pub steps: Option<u64>,
     /// η > 0 on the *mean* loss, the largest of all steps. Default: at most 1/(φ''·R²), less if the learning time asks for it.
     pub learning_rate: Option<f64>,
     /// How the rate falls during the run. Default: not at all.
     pub rate_schedule: RateSchedule,
-    /// C > 0: l2 bound on a record's gradient. Default: half of the loss's own bound R·sup|φ'|.
+    /// C > 0: l2 bound on a record's gradient. Default: half of the loss's own bound R·sup|φ'|; a quarter for several classes.
     pub clip_norm: Option<f64>,
-    /// β in [0, 1). Default 0.95.
+    /// β in [0, 1). Default 0.95; 0.9 for several classes.
     pub momentum: Option<f64>,
     /// Weight decay λ ≥ 0 in units of the sum of losses. Default 0.
     pub regularization: Option<f64>,
@@ -170,6 +170,8 @@ pub struct DescentSchedule {
     pub regularization: f64,
     /// What is returned.
     pub average: Average,
+    /// What that is multiplied with: the order of scores stays, and they become no surer than their noise allows.
+    pub answer_scale: f64,
     /// log2 of the grid step.
     pub grid_exponent: i32,
     /// When the noise of coordinates that a batch does not touch is drawn: `lazily`, or `at each step` and why.
@@ -188,12 +190,15 @@ pub(crate) fn tolerable_noise(loss: Loss) -> f64 {
 
 /// The same for a problem whose rows' directions are known: where bias and the noise of gradients clipped to `clip_norm` balance.
 pub(crate) fn balanced_noise(problem: &Problem, clip_norm: f64, mu: f64) -> f64 {
-    match &problem.directions {
-        None => tolerable_noise(problem.loss),
-        Some(_) => {
-            let model = RiskModel::of(problem).clipped(clip_norm, problem.lipschitz());
-            model.tolerable_noise(clip_norm / mu, problem.row_norm)
-        }
+    let balanced = |model: RiskModel| {
+        model.clipped(clip_norm, problem.lipschitz()).tolerable_noise(clip_norm / mu, problem.row_norm)
+    };
+    match (&problem.directions, problem.loss) {
+        // of several classes only the order of scores counts: what the noise may be does not depend on the encoder
+        (_, loss @ Loss::Softmax { .. }) => tolerable_noise(loss),
+        (Some(_), _) => balanced(RiskModel::of(problem)),
+        (None, Loss::Squared) => balanced(RiskModel::of_numbers(problem)),
+        (None, loss) => tolerable_noise(loss),
     }
 }
 
@@ -208,9 +213,22 @@ pub fn expected_risk(problem: &Problem, budget: Budget) -> Result<f64, NotApplic
     Ok(model.balanced(clip_norm / mu, problem.row_norm))
 }
 
-/// Default clip norm: half of what the loss's slope bound allows; half the target range for squared loss.
+/// Default clip norm: half of what the loss's slope bound allows; half the target range for squared loss. Of several classes a
+/// quarter: there slopes are near √(1 − 1/K) and not √2 for as long as scores are small, and what only shortens the gradients of all
+/// records shortens the noise as much.
 pub(crate) fn default_clip_norm(problem: &Problem) -> f64 {
-    0.5 * problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0)
+    let share = if matches!(problem.loss, Loss::Softmax { .. }) { 0.25 } else { 0.5 };
+    share * problem.row_norm * problem.loss.facts().lipschitz.unwrap_or(1.0)
+}
+
+/// The largest rate on the mean loss. Softmax of K classes has a curvature of 1/K where scores are small, and clipped records have
+/// less of it: 3K times what is stable at its worst (½, between two classes). On generated tables rates twice as large still were.
+fn largest_rate(problem: &Problem) -> Result<f64, NotApplicable> {
+    let stable = asked_or_stable_rate(None, problem)?;
+    Ok(match problem.loss {
+        Loss::Softmax { classes } => 3.0 * f64::from(classes) * stable,
+        _ => stable,
+    })
 }
 
 /// Everything but the noise.
@@ -222,6 +240,8 @@ pub(crate) struct Recipe {
     pub(crate) clip_norm: f64,
     pub(crate) regularization: f64,
     pub(crate) average: Average,
+    /// Whether the answer is scaled to the size that the data can tell.
+    pub(crate) scaled: bool,
     /// ηT/(1−β) at which full-batch noise is just tolerable, and the rate beyond which descent is unstable.
     pub(crate) tolerable_time: f64,
     pub(crate) largest_rate: f64,
@@ -232,21 +252,27 @@ impl DescentOptions {
     pub(crate) fn recipe(&self, problem: &Problem, budget: Budget) -> Result<Recipe, NotApplicable> {
         check_problem(problem)?;
         require_delta(budget)?;
-        let momentum = in_range("momentum", self.momentum.unwrap_or(0.95), 0.0, 0.999)?;
+        let several = matches!(problem.loss, Loss::Softmax { .. });
+        let momentum = self.momentum.unwrap_or(if several { 0.9 } else { 0.95 });
+        let momentum = in_range("momentum", momentum, 0.0, 0.999)?;
         let clip_norm = positive("the clip norm", self.clip_norm.unwrap_or_else(|| default_clip_norm(problem)))?;
         let regularization = in_range("the regularization", self.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let n = problem.rows as f64;
         let mu = gaussian_mu(problem, budget)?;
         // κ is in units of a score; weights of rows of norm R are 1/R times that
         let time = balanced_noise(problem, clip_norm, mu) / problem.row_norm * mu * n / clip_norm;
-        let largest = asked_or_stable_rate(self.learning_rate, problem)?;
+        let largest = match self.learning_rate {
+            Some(rate) => asked_or_stable_rate(Some(rate), problem)?,
+            None => largest_rate(problem)?,
+        };
         let schedule = self.rate_schedule;
         // a falling rate takes longer for the same learning time
         let wanted = (time * (1.0 - momentum) / (largest * schedule.mean(STAGES))).ceil();
         let steps = match asked_steps(self.steps)? {
             Some(steps) => steps,
             // in a steep direction momentum swings, and a swing shrinks by √β a step: 10/(1−β) steps leave e⁻⁵ of it; beyond 400
-            // only time is lost
+            // only time is lost. A swing of scores does not change which class is first
+            None if several => (wanted as u64).max((6.0 / (1.0 - momentum)).ceil() as u64).min(80),
             None => (wanted as u64).max((10.0 / (1.0 - momentum)).ceil() as u64).min(400),
         };
         let learning_rate = match self.learning_rate {
@@ -264,6 +290,8 @@ impl DescentOptions {
             clip_norm,
             regularization,
             average: self.average,
+            // who chose a rate gets the steps as they are
+            scaled: several && self.learning_rate.is_none(),
             tolerable_time: time,
             largest_rate: largest,
         })
@@ -308,6 +336,11 @@ impl Recipe {
         // noise of the mechanism, and of the choice of the batch, on the mean gradient
         let choice = self.clip_norm * ((1.0 - q) / (q * n) / dimension as f64).sqrt();
         let flat_noise = time * (noise_std / (q * n)).hypot(choice) * spread;
+        let model = RiskModel::of(problem).clipped(self.clip_norm, problem.lipschitz());
+        let (answer_scale, predicted_excess_risk) = match self.scaled {
+            true => model.scaled_learning_time(time, flat_noise),
+            false => (1.0, model.learning_time(time, flat_noise)),
+        };
         Ok(Plan {
             summary: Summary {
                 method: releases.method,
@@ -315,15 +348,16 @@ impl Recipe {
                 noise_multiplier,
                 steps: self.steps,
                 gradients: q * n * steps,
-                weight_noise: Some(time * noise_std / (q * n) * spread),
-                predicted_excess_risk: RiskModel::of(problem)
-                    .clipped(self.clip_norm, problem.lipschitz())
-                    .learning_time(time, flat_noise),
+                weight_noise: Some(answer_scale * time * noise_std / (q * n) * spread),
+                predicted_excess_risk,
                 certificate,
                 assumptions: std::iter::once(clipped()).chain(releases.assumptions).collect(),
                 warnings: Vec::new(),
             },
-            schedule: self.schedule(problem, (noise_multiplier, noise_std), q, releases.noise_drawn),
+            schedule: DescentSchedule {
+                answer_scale,
+                ..self.schedule(problem, (noise_multiplier, noise_std), q, releases.noise_drawn)
+            },
         })
     }
 
@@ -348,6 +382,7 @@ impl Recipe {
             sampling_probability: q,
             regularization: self.regularization,
             average: self.average,
+            answer_scale: 1.0,
             grid_exponent: grid.exponent(),
             noise_drawn,
         }
@@ -379,6 +414,12 @@ impl DescentSchedule {
     /// The noise of its sums of so many weights.
     pub(crate) fn noise(&self, weights: usize, label: &'static str) -> Gaussian {
         Gaussian::new(self.noise_multiplier, self.clip_norm, Grid::new(self.grid_exponent), weights, label)
+    }
+
+    /// The answer in its scale: post-processing by a public number.
+    pub(crate) fn scaled(&self, mut solution: Solution) -> Solution {
+        solution.weights.iter_mut().for_each(|w| *w *= self.answer_scale);
+        solution
     }
 
     /// The first step whose iterate is averaged.

@@ -11,7 +11,7 @@ use crate::options::common::SAMPLING_PROBABILITY;
 use crate::oracle::NoisySum;
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::planning::{in_range, sampled_secretly};
-use crate::{Algorithm, Run, RunError, RunResult, Solution};
+use crate::{Algorithm, Run, RunError, RunResult};
 use dpopt_mechanism::{Clipped, Released, SamplerError};
 use dpopt_noise::Grid;
 use dpopt_objective::objective::Objective;
@@ -74,7 +74,7 @@ impl Algorithm for NoisySgd {
         let schedule = &plan.schedule;
         let objective = problem.objective().with_loss(schedule.loss);
         let weights = train(schedule, NoisySgd::NAME, objective, Run { problem, examples, curator, progress })?;
-        Ok(weights.map(Solution::from))
+        Ok(weights.map(|weights| schedule.scaled(weights.into())))
     }
 }
 

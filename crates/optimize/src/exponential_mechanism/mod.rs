@@ -13,7 +13,7 @@ mod tests;
 pub use schedule::ChainSchedule;
 
 use super::output_perturbation::{check_shape, smooth_loss};
-use super::planning::{TARGET_BOUND, check_problem, positive, require_delta};
+use super::planning::{TARGET_BOUND, check_problem, entries, positive, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
@@ -64,8 +64,12 @@ pub struct GibbsSchedule {
     pub mechanism: GibbsDraw,
 }
 
-/// Plans of more evaluations of a record's loss are not made unless λ is given: about half a minute on one core.
+/// Plans of more evaluations of a record's loss are not made unless λ is given: about half a minute on one core, for rows of few
+/// entries and one output.
 pub const MAX_EVALUATIONS: f64 = 1e9;
+
+/// Nor are plans of more multiplications, of entries of rows with weights of each output.
+const MAX_PRODUCTS: f64 = 3e10;
 
 impl ExponentialMechanism {
     /// The loss of the potential: convex with a bounded slope; corners are allowed.
@@ -135,7 +139,11 @@ impl Algorithm for ExponentialMechanism {
             // around where the noise of a score is 1 in a direction without curvature, by factors of √2
             None => {
                 let base = facts.difference_lipschitz() * problem.row_norm / all.mu;
-                let affordable = |draw: &GibbsDraw| draws as f64 * gradients(draw) <= MAX_EVALUATIONS;
+                let affordable = |draw: &GibbsDraw| {
+                    let evaluations = draws as f64 * gradients(draw);
+                    let products = entries(problem, evaluations) * loss.outputs() as f64;
+                    evaluations <= MAX_EVALUATIONS && products <= MAX_PRODUCTS
+                };
                 let risk_of = |draw: &GibbsDraw| predicted(draw.chain().regularization);
                 (-40..=40)
                     .filter_map(|k| facts.draw(base * 2f64.powf(0.5 * f64::from(k))).filter(affordable))

@@ -68,8 +68,8 @@ class PrivateLinear(TableRoad, PrivateEstimator):
     def _request(self, rows: int, facts: Bounding, relation: str, known: int | None) -> Request:
         """What the compiled library plans from, for a known number of classes or one that is found."""
         options = self._options(facts)
-        if facts.intercept and "max_features" in options:
-            # the last encoded feature: always kept, not counted
+        if facts.intercept:
+            # the last encoded feature: always kept, not counted, and what rows are centred along
             options["intercept"] = facts.width - 1
         delta = None if self.delta is None else float(self.delta)
         asked = {
