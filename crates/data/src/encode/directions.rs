@@ -30,8 +30,8 @@ const SMOOTHNESS_OF_A_PAIR: f64 = 1.5;
 
 /// Words that a language has for this purpose: by Zipf's law word j has the share 1/(j·H) of a text, H the harmonic number.
 const WORDS: f64 = 30_000.0;
-/// Share of what texts say that counts tell; and of the rest that the vectors of words tell, did all words have one. These were chosen on texts
-/// (docs/decisions/0012).
+/// Share of what texts say that counts tell; and of the rest that the vectors of words tell, did all words have one; those of few words come
+/// from little text, and tell less than the share of words that they have. These were chosen on texts (docs/decisions/0012).
 const COUNTED: f64 = 0.15;
 const IN_VECTORS: f64 = 0.7;
 /// Mean square of a count's feature against 1, and its variance.
@@ -83,7 +83,7 @@ impl Parts {
         let harmonic = |words: f64| words.ln() + 0.5772 + 0.5 / words;
         let told = match vectors {
             Some(vectors) if form.vectors > 0.0 => {
-                IN_VECTORS * (harmonic(vectors.words() as f64) / harmonic(WORDS)).min(1.0)
+                IN_VECTORS * (harmonic(vectors.words() as f64) / harmonic(WORDS)).min(1.0).powi(3)
             }
             _ => 0.0,
         };
