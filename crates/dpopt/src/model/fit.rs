@@ -250,7 +250,8 @@ impl Fit {
 
     /// How numbers are spread, if the form of the encoder asks for it.
     fn spread(&self) -> Result<Option<SpreadPlan>, FitError> {
-        if !self.layout.form.spread {
+        let asked = self.options.schema.form.spread.is_some();
+        if !self.layout.form.spread || !asked && forms::parts_of_one_thing(&self.layout) {
             return Ok(None);
         }
         let encoder = provisional(&self.layout)?;
