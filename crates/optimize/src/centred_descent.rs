@@ -8,7 +8,7 @@
 
 use super::descent::{DescentOptions, DescentSchedule, Releases, descend};
 use super::oracle::NoisySum;
-use super::planning::{SamplerError, in_range};
+use super::planning::{MOST_DENSE_FEATURES, SamplerError, in_range};
 use super::{Algorithm, Run, RunResult, Solution};
 use crate::options::Said;
 use crate::plan::{NotApplicable, Plan, Problem};
@@ -55,8 +55,6 @@ pub struct CentredSchedule {
 
 /// Entries of a centred copy of the rows that are still made: 512 MiB with their columns.
 const MOST_ENTRIES: f64 = (1u64 << 26) as f64;
-/// Features that are still taken for dense where nothing bounds the entries of a row: more are words.
-const MOST_FEATURES: usize = 2048;
 /// Weight of a row's squared norm over R beside the row: costs 3 % of the mean's noise.
 const SQUARE_WEIGHT: f64 = 0.25;
 /// Standard deviations of its noise that a mean has to be large to be taken off.
@@ -157,7 +155,7 @@ impl Algorithm for CentredDescent {
             ));
         };
         let (d, entries) = (problem.features, problem.rows as f64 * problem.features as f64);
-        if entries > MOST_ENTRIES || d > MOST_FEATURES || d > 2 * problem.nonzeros {
+        if entries > MOST_ENTRIES || d > MOST_DENSE_FEATURES || d > 2 * problem.nonzeros {
             return Err(NotApplicable::Problem(
                 "centred rows have no zeros, and so many would take much memory and time; take noisy-gradient-descent"
                     .into(),

@@ -52,6 +52,7 @@ fn needed(method: &str) -> MethodOptions {
     if method == EMBEDDING {
         options.embedding = Some(Embedding { dimension: 2, towers: None, seed: 0 });
     }
+    options.intercept = (method == "centred-descent").then_some(0);
     let limiting = has_option(method, "max_features") && method != "frank-wolfe";
     options
         .with_if("max_features", limiting.then_some(4))
@@ -336,8 +337,9 @@ fn every_plan_says_what_its_privacy_rests_on_and_is_certified() {
     let wide = Problem { features: 100_000, nonzeros: 5, ..small(Relation::ZeroOut) };
     let tiny = Problem { rows: 500, features: 3, nonzeros: 1, ..small(Relation::ZeroOut) };
     let squared = Problem { loss: Loss::Squared, ..small(Relation::ZeroOut) };
+    let several = Problem { loss: Loss::Softmax { classes: 3 }, ..small(Relation::ZeroOut) };
     let guessed = small(Relation::AddOrRemove);
-    let problems = [small(Relation::ZeroOut), guessed, squared, wide, tiny];
+    let problems = [small(Relation::ZeroOut), guessed, squared, several, wide, tiny];
     let certified = |problem: &Problem, budget: Budget, options: &MethodOptions| {
         let plan = named(problem, budget, options).unwrap().plan.ok()?;
         let Summary { method, assumptions, .. } = plan.summary();

@@ -52,6 +52,19 @@ pub(crate) fn entries(problem: &Problem, rows: f64) -> f64 {
     rows * likely_nonzeros(problem) as f64
 }
 
+/// Features beyond which rows whose entries nothing bounds are taken for words, and not for dense ones.
+pub(crate) const MOST_DENSE_FEATURES: usize = 2048;
+
+/// Products of entries with weights in so many gradients or values of one record, from public facts.
+pub(crate) fn products(problem: &Problem, evaluations: f64) -> f64 {
+    let entries = if problem.features <= MOST_DENSE_FEATURES {
+        evaluations * problem.nonzeros.min(problem.features) as f64
+    } else {
+        entries(problem, evaluations)
+    };
+    entries * problem.loss.outputs() as f64
+}
+
 /// The steps that somebody asked for.
 pub(crate) fn asked_steps(steps: Option<u64>) -> Result<Option<u64>, NotApplicable> {
     if steps == Some(0) { Err(NotApplicable::Option("steps is 0; give at least 1".into())) } else { Ok(steps) }

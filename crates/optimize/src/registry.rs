@@ -11,7 +11,7 @@ use super::{
     SufficientStatistics, expected_risk, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
-use crate::planning::entries;
+use crate::planning::products;
 use dpopt_privacy::Budget;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -292,7 +292,7 @@ pub fn octave(risk: f64, best: f64) -> u32 {
 /// Multiplications and additions of so many gradients of one record: one for each entry of a row and each output, in the score and
 /// in the sum.
 fn work(problem: &Problem, gradients: f64) -> f64 {
-    2.0 * entries(problem, gradients) * problem.loss.outputs() as f64
+    2.0 * products(problem, gradients)
 }
 
 /// What nobody waits long for: five to ten seconds on one core. A method is passed over for a cheaper one from ten times that on: at

@@ -13,7 +13,7 @@ mod tests;
 pub use schedule::ChainSchedule;
 
 use super::output_perturbation::{check_shape, smooth_loss};
-use super::planning::{TARGET_BOUND, check_problem, entries, positive, require_delta};
+use super::planning::{TARGET_BOUND, check_problem, positive, products, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
@@ -141,8 +141,7 @@ impl Algorithm for ExponentialMechanism {
                 let base = facts.difference_lipschitz() * problem.row_norm / all.mu;
                 let affordable = |draw: &GibbsDraw| {
                     let evaluations = draws as f64 * gradients(draw);
-                    let products = entries(problem, evaluations) * loss.outputs() as f64;
-                    evaluations <= MAX_EVALUATIONS && products <= MAX_PRODUCTS
+                    evaluations <= MAX_EVALUATIONS && products(problem, evaluations) <= MAX_PRODUCTS
                 };
                 let risk_of = |draw: &GibbsDraw| predicted(draw.chain().regularization);
                 (-40..=40)
