@@ -56,7 +56,9 @@ def main() -> None:
             train, test = split(len(texts), seed)
             for epsilon in (0.1, 0.5, 1.0, 4.0):
                 for way, X in ways.items():
-                    fitted = dpopt.LogisticRegression(epsilon=epsilon, row_norm=1.0, classes=[0, 1]).fit(X[train], y[train])
+                    fitted = dpopt.LogisticRegression(epsilon=epsilon, row_norm=1.0, classes=[0, 1]).fit(
+                        X[train], y[train]
+                    )
                     accuracy = fitted.score(X[test], y[test])
                     auc = roc_auc_score(y[test], fitted.decision_function(X[test]))
                     print(f"{given.task}\t{seed}\t{epsilon:g}\t{way}\t{accuracy:.4f}\t{auc:.4f}", file=out, flush=True)

@@ -142,12 +142,12 @@ fn a_text_with_public_vectors() {
 }
 
 #[test]
-fn directions_of_texts_have_shares_of_sum_one_and_moments_of_the_norm() {
+fn directions_of_texts_have_all_shares_and_moments_of_the_norm() {
     let table = csv("t\nx\n");
     for said in
         ["", "counts_share = 0\n", "text_bits = 0\ncounts_share = 0.3\n", "text_bits = 22\ncounts_share = 0.9\n"]
     {
-        let bounds = format!("[dpopt]\ncounts_share = 0.2\ncentred = true\n[t]\ntext = true\n");
+        let bounds = "[dpopt]\ncounts_share = 0.2\ncentred = true\n[t]\ntext = true\n".to_string();
         let bounds = if said.is_empty() { bounds } else { bounds.replace("counts_share = 0.2\n", said) };
         let directions = encoder(&bounds, &*table, None).directions().unwrap();
         let shares = directions.missed + directions.all.iter().map(|d| d.count * d.share).sum::<f64>();
