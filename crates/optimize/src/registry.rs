@@ -405,6 +405,7 @@ mod tests {
         assert_eq!(decade(f64::INFINITY, f64::INFINITY), 0);
         let problem = Problem {
             directions: None,
+            before: None,
             rows: 8000,
             features: 500,
             nonzeros: 500,
@@ -424,6 +425,7 @@ mod tests {
             for epsilon in [0.1, 0.5, 1.0, 4.0] {
                 let problem = Problem {
                     directions: None,
+                    before: None,
                     rows,
                     features,
                     nonzeros: features,

@@ -12,6 +12,7 @@ use dpopt_privacy::{Neighbours, Relation, special};
 fn problem(rows: u64, features: usize, classes: u32) -> Problem {
     Problem {
         directions: None,
+        before: None,
         rows,
         features,
         nonzeros: features,
