@@ -377,7 +377,8 @@ fn automatic_choice_follows_the_ranking() {
     // where a full pass is dear, samples come before full batches
     let place = |rows: u64, method: &str| {
         let problem = Problem { rows, ..problem(Loss::Softmax { classes: 4 }, Relation::ZeroOut) };
-        let options = MethodOptions::default().with("steps", 400);
+        // a learning time at which the choice of the batch does not matter
+        let options = MethodOptions::default().with("steps", 400).with("learning_rate", 2.0).with("momentum", 0.95);
         candidates(&problem, budget(1.0), &options).iter().position(|c| c.method == method)
     };
     assert!(place(100_000, "noisy-gradient-descent") < place(100_000, "noisy-sgd"));
