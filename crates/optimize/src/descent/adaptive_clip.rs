@@ -96,18 +96,16 @@ impl Looks {
         (self.cells as f64 * self.halvings.len() as f64 / self.share).sqrt() / mu
     }
 
-    /// Those that tell the sizes of residuals from noise; `None` where there are too few rows or steps.
-    fn of(rows: u64, mu: f64, steps: u64) -> Option<Self> {
-        let fits =
-            |looks: &Self| looks.spread(mu) <= WELL_COUNTED * rows as f64 && looks.halvings[0] <= steps.max(1).ilog2();
-        LOOKS.into_iter().find(fits)
+    /// Those that tell the sizes of residuals from noise; `None` where there are too few rows.
+    fn of(rows: u64, mu: f64) -> Option<Self> {
+        LOOKS.into_iter().find(|looks| looks.spread(mu) <= WELL_COUNTED * rows as f64)
     }
 }
 
 /// The clip norm that gradients have once a model is learnt: what encoders are compared by.
 pub(super) fn expected_clip_norm(problem: &Problem, mu: f64) -> f64 {
     let first = default_clip_norm(problem);
-    match Looks::of(problem.rows, mu, STEPS_OF_DEFAULT) {
+    match Looks::of(problem.rows, mu) {
         Some(_) if problem.loss.facts().lipschitz.is_none() => first.min(EXPECTED_CLIP * problem.row_norm),
         _ => first,
     }
@@ -151,14 +149,17 @@ impl Algorithm for AdaptiveClipDescent {
         let recipe = self.descent(expected).recipe(problem, budget)?;
         let (steps, weights) = (recipe.steps, problem.weights());
         let mu = gaussian_mu(problem, budget)?;
-        let choice = Looks::of(problem.rows, mu, steps);
+        let choice = Looks::of(problem.rows, mu);
         let Some(Looks { halvings, share, cells, ratio }) = choice else {
             let least = LOOKS[LOOKS.len() - 1].spread(mu) / WELL_COUNTED;
             return Err(NotApplicable::Problem(format!(
-                "the sizes of residuals can't be told from noise: it takes {least:.0} rows at this budget, and 8 steps or more"
+                "the sizes of residuals can't be told from noise: it takes {least:.0} rows at this budget"
             )));
         };
-        let looks = halvings.len() as u64;
+        // of a short run some fall together
+        let mut places: Vec<u64> = halvings.iter().map(|k| steps >> k).collect();
+        places.dedup();
+        let looks = places.len() as u64;
         let (sizes_of, sum_of) =
             (move |t: f64| t * (looks as f64 / share).sqrt(), move |t: f64| t * (steps as f64 / (1.0 - share)).sqrt());
         let draws = steps as f64 * weights as f64 + looks as f64 * weights.max(cells) as f64;
@@ -176,7 +177,7 @@ impl Algorithm for AdaptiveClipDescent {
             learning_rate: recipe.learning_rate,
             momentum: recipe.momentum,
             first_clip_norm: first,
-            looks: halvings.iter().map(|k| steps >> k).collect(),
+            looks: places,
             cells,
             smallest: FIRST_END * problem.row_norm,
             ratio,
