@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 class LinearOptions(TypedDict, total=False):
     """Options of methods that use all features."""
 
+    steps: int | None
+    learning_rate: float | None
+    momentum: float | None
     regularization: float | None
     shift: float | None
     clip_norm: float | None
-    steps: int | None
-    learning_rate: float | None
     rate_schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] | None
-    momentum: float | None
     sampling_probability: float | None
     correlation: Literal["blt", "banded", "tree", "independent"] | None
     draws: int | None
@@ -39,11 +39,11 @@ class LinearOptions(TypedDict, total=False):
 class SparseOptions(TypedDict, total=False):
     """Options of methods that keep few features."""
 
-    regularization: float | None
-    clip_norm: float | None
     steps: int | None
     learning_rate: float | None
     momentum: float | None
+    regularization: float | None
+    clip_norm: float | None
     sampling_probability: float | None
     initial_features: int | None
     refit_share: float | None
@@ -58,12 +58,12 @@ class SparseOptions(TypedDict, total=False):
 class EmbeddingOptions(TypedDict, total=False):
     """Options of embedding models."""
 
-    regularization: float | None
-    clip_norm: float | None
     steps: int | None
     learning_rate: float | None
-    rate_schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] | None
     momentum: float | None
+    regularization: float | None
+    clip_norm: float | None
+    rate_schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] | None
     sampling_probability: float | None
     public_moments: ArrayLike | None
     box_radius: float | None
