@@ -44,7 +44,7 @@ fn sums(
 }
 
 /// Noise for one count, where a record is in one cell of each of three columns on three scales.
-fn histograms() -> PlantedBug {
+pub(super) fn histograms() -> PlantedBug {
     let shape = HistogramShape { columns: 3, branching: 2, scales: 3 };
     let clip = shape.clip_norm();
     PlantedBug::counting(
@@ -199,7 +199,6 @@ fn rounded(scale: f64, grid: Grid) -> RoundedGaussian {
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     let mut bugs = contributions();
-    bugs.push(histograms());
     let door = SumDoor::new(1.0, 1);
     let (one, grid) = (door.clipped(&[1.0])[0], door.grid());
     let record = move |with: bool| if with { one } else { 0 };

@@ -162,6 +162,8 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(ledger::bugs());
     bugs.extend(floating::bugs());
     bugs.extend(embeddings::bugs());
+    // a row's seed is its place: new ones come last
+    bugs.push(grid_sum::histograms());
     bugs
 }
 
