@@ -370,6 +370,12 @@ def table_encoder(record):
     return observed(lambda: (made.fit_transform(frame).shape, made.get_feature_names_out().tolist()))
 
 
+def text_encoder(record):
+    frame, _ = columns(record, "regression")
+    made = dpopt.TextEncoder(lambda text: np.array([len(text), 1.0]))
+    return observed(lambda: made.fit_transform(list(frame["text"])).shape)
+
+
 def cases():
     """Every (name, function from a record to what is observed)."""
     for name, case in fits():
@@ -384,6 +390,7 @@ def cases():
                 lambda record, given=(kind, relation, task, options): named(*given, record),
             )
     yield "TableEncoder", table_encoder
+    yield "TextEncoder", text_encoder
     for task in ("three classes", "regression"):
         yield f"PrivateSearchCV {task}", lambda record, task=task: search(record, task)
     for name, relation in itertools.product(MECHANISMS, RELATIONS):

@@ -225,12 +225,16 @@ def example(kind):
     given = {k: v for k, v in given.items() if k in known}
     if kind is dpopt.PublicOneHot:
         given = {"categories": [0, 1]}
+    if kind is dpopt.TextEncoder:
+        given = {"encoder": lambda text: np.array([len(text), 1.0])}
     if kind is dpopt.TableEncoder:
         given = {"bounds": {"a": (-1, 1), "b": (-1, 1)}}
     return kind(**given)
 
 
 def good_table(kind):
+    if kind is dpopt.TextEncoder:
+        return [str(x) for x in X[:, 0]]
     return frame(X, ["a", "b"]) if kind is dpopt.TableEncoder else X
 
 

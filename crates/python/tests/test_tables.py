@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import warnings
 from pathlib import Path
@@ -487,8 +488,10 @@ def outcome(frame, **more):
             fitted = model(**more).fit(frame, "income")
         except Exception as error:
             return type(error).__name__, str(error)
+    # where a hat of a spread column stands follows from a noisy histogram
+    names = [re.sub("@.*", "@", name) for name in fitted.encoded_feature_names_]
     return (
-        fitted.coef_.shape, fitted.classes_.tolist(), fitted.encoded_feature_names_.tolist(), str(fitted.plan_),
+        fitted.coef_.shape, fitted.classes_.tolist(), names, str(fitted.plan_),
         str(fitted.privacy_), [str(w.message) for w in caught if "fitted" not in str(w.message)], fitted.predict(frame).shape,
     )  # fmt: skip
 

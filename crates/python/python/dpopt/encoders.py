@@ -344,8 +344,9 @@ class TextEncoder(TransformerMixin, BaseEstimator):
         if self.public_texts is not None:
             if isinstance(self.public_texts, str) or not all(isinstance(text, str) for text in self.public_texts):
                 raise TypeError("public_texts must be a list of texts that are not sensitive")
-            known = [self._vector(text) for text in self.public_texts]
-            if not known or any(v is None or v.shape != empty.shape for v in known):
+            vectors = [self._vector(text) for text in self.public_texts]
+            known = [vector for vector in vectors if vector is not None and vector.shape == empty.shape]
+            if not known or len(known) < len(vectors):
                 raise ValueError("encoder must give a vector of the same dimension for every one of public_texts")
             self.center_ = np.mean(known, axis=0)
         return self
