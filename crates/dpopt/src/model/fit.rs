@@ -208,9 +208,11 @@ impl Fit {
         let mut forms = Vec::new();
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
+        // settled here: ranges that are found privately later change nothing of it
+        let apart = self.options.schema.form.spread.is_none() && forms::parts_of_one_thing(&said);
         for layout in forms::possible(&said, &self.options.schema, tuned) {
             self.layout = layout;
-            self.layout.form.spread = self.spread()?.is_some();
+            self.layout.form.spread = !apart && self.spread()?.is_some();
             let form = self.layout.form;
             if forms.iter().all(|(other, _)| *other != form)
                 && let Ok(problem) = self.problem(loss)
@@ -250,8 +252,7 @@ impl Fit {
 
     /// How numbers are spread, if the form of the encoder asks for it.
     fn spread(&self) -> Result<Option<SpreadPlan>, FitError> {
-        let asked = self.options.schema.form.spread.is_some();
-        if !self.layout.form.spread || !asked && forms::parts_of_one_thing(&self.layout) {
+        if !self.layout.form.spread {
             return Ok(None);
         }
         let encoder = provisional(&self.layout)?;
