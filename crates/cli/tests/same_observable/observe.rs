@@ -120,6 +120,8 @@ fn json(value: &serde_json::Value) -> String {
                 // a ledger's clock and chain differ between any two runs
                 .map(|(key, item)| match key.as_str() {
                     "time" | "id" | "previous" | "digest" | "check" => format!("{key}:…"),
+                    // how many knots stretch a column follows from its noisy histogram: a released answer, paid for
+                    "spread" if item.as_array().is_some_and(|knots| knots.iter().all(is_knot)) => "spread:…".into(),
                     _ => format!("{key}:{}", json(item)),
                 })
                 .collect();
@@ -128,6 +130,14 @@ fn json(value: &serde_json::Value) -> String {
         other => other.to_string(),
     }
 }
+
+/// A released knot: two numbers.
+fn is_knot(item: &serde_json::Value) -> bool {
+    item.as_array().is_some_and(|pair| pair.len() == 2 && pair.iter().all(serde_json::Value::is_number))
+}
+
+/// The part of the report that draws released weights: which columns have any to draw is the released answer.
+const SHAPES: &str = "<h2>What the model says of each column</h2>";
 
 /// An HTML report without pictures and numbers; lines sorted, since some tables are in the order of released values.
 fn page(html: &str) -> String {
@@ -139,6 +149,10 @@ fn page(html: &str) -> String {
         rest = rest[start..].find("</svg>").map_or("", |end| &rest[start + end + 6..]);
     }
     kept.push_str(rest);
+    if let Some(start) = kept.find(SHAPES) {
+        let end = kept[start..].find("</div>").expect("the figures end") + start;
+        kept.replace_range(start..end + "</div>".len(), "");
+    }
     let text = without_numbers(&without_hashes(&kept));
     let mut lines: Vec<&str> = text.split_inclusive('>').collect();
     lines.sort_unstable();
@@ -235,6 +249,7 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
         ("a label", file(r#"{"weights":[1.5,-2e-7],"labels":["no","perhaps"],"ok":true}"#)),
         ("a key", file(r#"{"weights":[1.5,-2e-7],"labels":["no","yes"],"ok":true,"rows":3}"#)),
         ("null", file(r#"{"weights":[1.5,null],"labels":["no","yes"],"ok":true}"#)),
+        ("a column spread", file(r#"{"weights":[1.5,-2e-7],"labels":["no","yes"],"ok":true,"spread":[[0,0],[1,1]]}"#)),
     ];
     let mut missed: Vec<String> = planted
         .iter()
@@ -244,6 +259,13 @@ pub(crate) fn notices_planted_differences() -> Vec<String> {
     let other_numbers = file(r#"{"weights":[-7,0.25],"labels":["no","yes"],"ok":true}"#);
     if difference(&seen, &other_numbers).is_some() {
         missed.push("other values of the same shape are no difference".into());
+    }
+    let knots = |knots: &str| file(&format!(r#"{{"spread":{knots}}}"#));
+    if difference(&knots("[[0,0],[1,1]]"), &knots("[[0,0],[0.5,0.2],[1,1]]")).is_some() {
+        missed.push("another number of released knots is no difference".into());
+    }
+    if difference(&knots("[[0,0],[1,1]]"), &knots("[[0,0],[1,null]]")).is_none() {
+        missed.push("planted and not noticed: a knot that is none".into());
     }
     let canaries = [
         ("zqxcanary7731977", true),
