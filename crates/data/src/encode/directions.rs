@@ -34,8 +34,9 @@ const WORDS: f64 = 30_000.0;
 /// from little text, and tell less than the share of words that they have. These were chosen on texts (docs/decisions/0012).
 const COUNTED: f64 = 0.15;
 /// Good scores of texts vary this many times as much as those of other columns: classes of texts lie further apart, and a rare one is found only if scores may
-/// be large.
-const TELLING: f64 = 3.0;
+/// be large. Of texts with public vectors: what these tell lies in few directions, and less is needed.
+const TELLING: f64 = 8.0;
+const TELLING_WITH_VECTORS: f64 = 5.0;
 const IN_VECTORS: f64 = 0.7;
 /// Mean square of a count's feature against 1, and its variance.
 const SQUARE_OF_A_COUNT: f64 = 0.1;
@@ -80,7 +81,7 @@ impl Parts {
     }
 
     /// A text: its counts, its words and its vector. What vectors tell is learnt along them, the rest word by word; a word that shares its slot with
-    /// others cannot be told from them. Shares are of sum [`TELLING`], what no direction has in one without a moment.
+    /// others cannot be told from them. Shares are of sum [`TELLING`] (or [`TELLING_WITH_VECTORS`]), what no direction has in one without a moment.
     fn of_text(form: &TextForm, vectors: Option<&WordVectors>) -> Self {
         let blocks = TEXT_BLOCKS as f64;
         let harmonic = |words: f64| words.ln() + 0.5772 + 0.5 / words;
@@ -124,7 +125,8 @@ impl Parts {
             }
         }
         waves.push((1.0, 0.0, missed));
-        waves.iter_mut().for_each(|wave| wave.2 *= TELLING);
+        let telling = if told > 0.0 { TELLING_WITH_VECTORS } else { TELLING };
+        waves.iter_mut().for_each(|wave| wave.2 *= telling);
         let square = blocks * (form.counts * SQUARE_OF_A_COUNT + form.words() + form.vectors);
         Self { mean: blocks * form.counts * (SQUARE_OF_A_COUNT - VARIANCE_OF_A_COUNT), square, waves }
     }

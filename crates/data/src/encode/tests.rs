@@ -162,7 +162,7 @@ fn directions_of_texts_have_all_shares_and_moments_of_the_norm() {
         let directions = encoder(&bounds, &*table, None).directions().unwrap();
         let shares = directions.missed + directions.all.iter().map(|d| d.count * d.share).sum::<f64>();
         // what is left belongs to what columns have together, and a table of one column has nothing of that
-        assert!((shares - 0.1 - 3.0 * 0.75).abs() < 1e-9, "{said}: {shares}");
+        assert!((shares - 0.1 - 8.0 * 0.75).abs() < 1e-9, "{said}: {shares}");
         let moments: f64 = directions.all.iter().map(|d| d.count * d.moment).sum();
         assert!(moments > 0.5 && moments < 1.0 + 1e-9, "{said}: {moments}");
     }
