@@ -117,6 +117,10 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return self._with_tags(super().__sklearn_tags__())
 
+    def _released_by(self, session: Any, privacy: Any) -> None:
+        """The fit was one run of a search, whose promise is the model's."""
+        self.privacy_ = privacy
+
     # --- charge, report -----------------------------------------------------------------------------------------
 
     def _charging(self) -> Any:
