@@ -28,6 +28,7 @@ from ._tables import (
     names_by_position,
     names_of,
     names_told,
+    numbers_of,
     one_column,
     own_name,
     rows_at,
@@ -97,8 +98,10 @@ class TableRoad:
         values = validated(self, X, reset=reset, sparse=False)
         if reset:
             named = getattr(self, "feature_names_in_", None)
-            self._positions = [f"x{j}" for j in range(values.shape[1])] if named is None else list(named)
-        return NumberTable(values, self._positions)  # type: ignore[arg-type]
+            self._positions = (
+                names_by_position(X, values.shape[1]) if named is not None else names_by_position(None, values.shape[1])
+            )
+        return numbers_of(values, self._positions)  # type: ignore[arg-type]
 
     def _names_alone(self, X: Any) -> Any:
         """The table without its rows: names and types of its columns."""
@@ -197,7 +200,8 @@ class TableRoad:
         self._checked_table()
         X, y = _apart(X, required(y, self))
         self._positions = None
-        own, y = own_name(y), one_column(y)
+        own = own_name(y)
+        y = self._targets(y) if by_position(self) else one_column(y)  # type: ignore[attr-defined]
         X = self._framed(X, reset=True)
         names = names_of(X)
         same_length(X, y)
@@ -264,8 +268,9 @@ class TableRoad:
         encoder._encoder = _core.ColumnEncoder.from_json(
             json.dumps(json.loads(self._table.to_json())["encoder"]), vectors
         )
-        encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
-        encoder.n_features_in_ = len(encoder.feature_names_in_)
+        encoder.n_features_in_ = len(self._table.columns)
+        if self._positions is None or hasattr(self, "feature_names_in_"):
+            encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
         encoder._positions = self._positions
         return encoder
 
@@ -317,7 +322,7 @@ class ClassesOfTable(TableRoad):
         elif y is None:
             raise ValueError('classes="public" are those that occur, and nothing is read here; give classes=[...]')
         else:
-            found = distinct(labels(y))[0]
+            found = self._declared(labels(y))[0]  # type: ignore[attr-defined]
         values = [v for v in found.tolist() if not (isinstance(given, str) and str(v).strip() in _MISSING)]
         if len(values) < 2:
             raise ValueError(
@@ -403,7 +408,7 @@ class NumbersOfTable(TableRoad):
 
 def _has_all(X: Any, names: list[str]) -> bool:
     """Whether `X` is a table with all these columns, wherever they stand."""
-    return is_table(X) and set(names) <= set(names_of(X))
+    return is_table(X) and set(names) <= set(names_by_position(X, 0))
 
 
 def _rows_of(X: Any) -> int:

@@ -51,10 +51,16 @@ class NumberTable:
         self.values, self.columns, self.shape = values, list(names), values.shape
 
 
+def numbers_of(values: np.ndarray, names: Sequence[str]) -> NumberTable:
+    """A matrix as a table: an infinite number is its bound, as in every matrix, where it would be missing in a table."""
+    return NumberTable(np.nan_to_num(values, nan=np.nan) if np.isinf(values).any() else values, names)
+
+
 def names_by_position(X: Any, columns: int) -> list[str]:
     """The names of a data frame where they are text, and x0, x1, … of a matrix."""
     given = list(getattr(X, "column_names", None) or getattr(X, "columns", [])) if is_table(X) else []
-    return given if given and all(isinstance(name, str) for name in given) else [f"x{j}" for j in range(columns)]
+    distinct = all(isinstance(name, str) for name in given) and len({name.strip() for name in given}) == len(given)
+    return given if given and distinct else [f"x{j}" for j in range(columns)]
 
 
 def declared_for(declaring: Any, names: Sequence[str]) -> Any:
@@ -62,6 +68,12 @@ def declared_for(declaring: Any, names: Sequence[str]) -> Any:
     if not by_position(declaring):
         return declaring
     lower, upper = (of_each(b, len(names), "bounds").tolist() for b in _pair(declaring.bounds))
+    for at, (low, high) in enumerate(zip(lower, upper)):
+        # by its place: names of a table that was read without its header are a record
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(
+                f"bounds must be finite with lower < upper for every feature, and those of feature {at} are not"
+            )
     facts = {name: getattr(declaring, name, None) for name in (*NAMED, "row_norm")}
     return SimpleNamespace(**{**facts, "bounds": dict(zip(names, zip(lower, upper)))})
 
@@ -401,6 +413,7 @@ __all__ = [
     "names_by_position",
     "names_of",
     "names_told",
+    "numbers_of",
     "one_column",
     "own_name",
     "rows_at",

@@ -36,13 +36,13 @@ from ._reading import (
 )
 from ._rows import _pair, of_each
 from ._tables import (
-    NumberTable,
     column,
     columns_of,
     declarations,
     is_table,
     names_of,
     names_told,
+    numbers_of,
     source,
     without_rows,
 )
@@ -289,7 +289,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if self._positions is not None and not is_table(X):
             # that of a model of a matrix
-            X = NumberTable(validated(self, X, reset=False, sparse=False), self._positions)
+            X = numbers_of(validated(self, X, reset=False, sparse=False), self._positions)
         columns = columns_of(X, self._encoder.columns)
         table = _core.Table.for_encoder(source(X), columns, self._encoder)
         values, places, offsets, width = self._encoder.encode(table, self.bad_cells)

@@ -198,6 +198,7 @@ def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
     elif output is not None:
         raise ValueError("output is for models of three or more classes; of two the shapes are those of the second")
     # of two classes the estimator's second one; a number in the units of y
+    unit = "score" if labels else "prediction"
     factor = estimator._sign if len(labels) == 2 else 1.0 if labels else (model.range[1] - model.range[0]) / 2
     shapes = []
     for one in found[place]:
@@ -211,7 +212,9 @@ def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
             at, effects = [p[0] for p in pairs], np.array([p[1] for p in pairs], dtype=float)
         effects = effects * factor
         reach = float(np.ptp(effects)) if effects.size else 0.0
-        shapes.append({"kind": form, "columns": list(columns), "at": at, "effects": effects, "reach": reach})
+        shapes.append(
+            {"kind": form, "columns": list(columns), "at": at, "effects": effects, "reach": reach, "unit": unit}
+        )
     return sorted(shapes, key=lambda s: -s["reach"])
 
 
@@ -307,9 +310,9 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
         ax.plot(place, effects)
         # on the encoder's scale, which values of a skewed column do not crowd
         ax.xaxis.set_major_formatter(
-            FuncFormatter(lambda x, _: f"{np.interp(x, place, values):.3g}" if 0 <= x <= 1 else "")
+            FuncFormatter(lambda x, _: _plain(np.interp(x, place, values)) if 0 <= x <= 1 else "")
         )
-        ax.set(xlabel=shape["columns"][0], ylabel="added to the score", title=shape["columns"][0])
+        ax.set(xlabel=shape["columns"][0], ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
     elif shape["kind"] == "levels":
         largest = np.argsort(-np.abs(effects), kind="stable")[:_MOST_LEVELS]
         names, place = [_short(at[i]) for i in largest], np.arange(len(largest))[::-1]
@@ -317,7 +320,7 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
         ax.plot(effects[largest], place, "o")
         ax.set_yticks(place, names)
         ax.set_ylim(-0.5, len(largest) - 0.5)
-        ax.set(xlabel="added to the score", title=shape["columns"][0])
+        ax.set(xlabel=f"added to the {shape['unit']}", title=shape["columns"][0])
     else:
         reach = np.abs(effects).max() or 1.0
         picture = ax.imshow(effects.T, origin="lower", aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach)
@@ -329,6 +332,10 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
         first, second = shape["columns"]
         ax.set(xlabel=first, ylabel=second, title=f"{first} and {second}")
     return ax
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def _short(name: str) -> str:
