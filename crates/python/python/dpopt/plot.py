@@ -300,8 +300,6 @@ _MOST_LEVELS, _MOST_NAMES = 12, 8
 
 
 def _draw(ax: Any, shape: dict[str, Any]) -> Any:
-    from matplotlib.ticker import FuncFormatter
-
     effects, at = shape["effects"], shape["at"]
     if shape["kind"] == "curve":
         values = np.array(at, dtype=float)
@@ -309,9 +307,8 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
         ax.axhline(0, color="gray", linewidth=0.8)
         ax.plot(place, effects)
         # on the encoder's scale, which values of a skewed column do not crowd
-        ax.xaxis.set_major_formatter(
-            FuncFormatter(lambda x, _: _plain(np.interp(x, place, values)) if 0 <= x <= 1 else "")
-        )
+        ticks = np.linspace(0, 1, 5)
+        ax.set_xticks(ticks, [_plain(value) for value in np.interp(ticks, place, values)])
         ax.set(xlabel=shape["columns"][0], ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
     elif shape["kind"] == "levels":
         largest = np.argsort(-np.abs(effects), kind="stable")[:_MOST_LEVELS]
