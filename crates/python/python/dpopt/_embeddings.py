@@ -98,7 +98,7 @@ class TowerMixin(EmbeddingMixin):
         if all(isinstance(side, (list, tuple)) and side and all(isinstance(n, str) for n in side) for side in given):
             sides = [list(side) for side in given]
         elif by_position(self):
-            sides = [[names[j] for j in np.flatnonzero(chosen)] for chosen in self._sides(len(names))]
+            sides = [[names[j] for j in np.flatnonzero(chosen).tolist()] for chosen in self._sides(len(names))]
         else:
             raise ValueError(
                 "columns are declared by name, so user_features and item_features must be lists of names of columns"

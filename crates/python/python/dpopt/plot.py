@@ -253,7 +253,7 @@ def shape(estimator: Any, columns: Any, *, output: Any = None, ax: Any = None) -
     >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
     >>> model = dpopt.LogisticRegression(epsilon=2, delta=1e-6, bounds={"age": (18, 80)}, classes=["no", "yes"]).fit(table, "member")
     >>> ax = shape(model, "age")
-    >>> ax.get_xlabel(), bool(ax.lines[0].get_ydata()[-1] > 0)
+    >>> ax.get_xlabel(), bool(ax.lines[1].get_ydata()[-1] > 0)
     ('age', True)
     """
     given = columns if isinstance(columns, str) else tuple(columns) if isinstance(columns, (list, tuple)) else None
@@ -312,10 +312,10 @@ def _draw(ax: Any, shape: dict[str, Any]) -> Any:
         ax.set(xlabel=shape["columns"][0], ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
     elif shape["kind"] == "levels":
         largest = np.argsort(-np.abs(effects), kind="stable")[:_MOST_LEVELS]
-        names, place = [_short(at[i]) for i in largest], np.arange(len(largest))[::-1]
+        names, rows = [_short(at[i]) for i in largest], np.arange(len(largest))[::-1]
         ax.axvline(0, color="gray", linewidth=0.8)
-        ax.plot(effects[largest], place, "o")
-        ax.set_yticks(place, names)
+        ax.plot(effects[largest], rows, "o")
+        ax.set_yticks(rows, names)
         ax.set_ylim(-0.5, len(largest) - 0.5)
         ax.set(xlabel=f"added to the {shape['unit']}", title=shape["columns"][0])
     else:
