@@ -5,6 +5,7 @@ use crate::errors::{invalid, refused};
 use crate::rows::Rows;
 use crate::session::{Charging, session_error};
 use crate::words::in_python;
+use dpopt::data::EncoderForm;
 use dpopt::loss::Loss;
 use dpopt::model::{self, FitError, MatrixFacts, Planned, Target};
 use dpopt::noise::NoiseSource;
@@ -75,8 +76,9 @@ fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
     }))
 }
 
-/// A plan in the words of Python: every candidate, the chosen one or why there is none, and for how many models.
-pub(crate) fn described(planned: &Planned) -> PyResult<String> {
+/// A plan in the words of Python: every candidate, the chosen one or why there is none, for how many models, and the forms of the
+/// encoder that were compared.
+pub(crate) fn described(planned: &Planned, forms: &[(EncoderForm, String, f64)]) -> PyResult<String> {
     let mut candidates = Vec::new();
     for candidate in &planned.candidates {
         candidates.push(match &candidate.plan {
@@ -85,7 +87,15 @@ pub(crate) fn described(planned: &Planned) -> PyResult<String> {
         });
     }
     let plan = planned.plan();
+    let mut encoders = Vec::new();
+    for (form, words, risk) in forms {
+        let mut row = serde_json::to_value(form).map_err(invalid)?;
+        row["words"] = value!(words);
+        row["excess_risk"] = value!(risk);
+        encoders.push(row);
+    }
     json(&value!({
+        "encoders": encoders,
         "candidates": candidates,
         "method": plan.as_ref().ok().map(|plan| plan.summary().method),
         "refusal": plan.err().map(|why| in_python(&none_applies(&why))),
@@ -123,7 +133,7 @@ impl Fit {
     fn plan(&self, py: Python<'_>, classes: usize, compare: bool) -> PyResult<String> {
         py.detach(|| {
             let planned = if compare { self.inner.explain(classes) } else { self.inner.planned(classes) };
-            described(&*planned.map_err(fit_error)?)
+            described(&*planned.map_err(fit_error)?, &[])
         })
     }
 
@@ -183,7 +193,7 @@ impl FitRun {
             noise.push(solution.noise.clone().unwrap_or_else(same).to_pyarray(py));
         }
         let (guarantee, releases) = (json(&fitted.guarantee)?, json(&fitted.releases)?);
-        Ok((weights, noise, described(&fitted.planned)?, guarantee, releases, fitted.planning.as_secs_f64()))
+        Ok((weights, noise, described(&fitted.planned, &[])?, guarantee, releases, fitted.planning.as_secs_f64()))
     }
 }
 

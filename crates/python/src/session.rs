@@ -4,6 +4,7 @@ use crate::accounting::{certify_error, event, json, of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::named_accountant;
 use dpopt::mechanism::Curator;
+use dpopt::model::Guarantee;
 use dpopt::objective::Warrant;
 use dpopt::privacy::ledger::{Quote, Receipt};
 use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, certify};
@@ -90,6 +91,12 @@ impl Session {
     pub(crate) fn enter(&self, certificate: &Certificate) -> PyResult<Entered> {
         let stage = StageFacts { name: &self.stage, rests_on: Warrant::Public, stream: 0 };
         self.locked().enter(stage, certificate).map_err(session_error)
+    }
+
+    /// What was promised so far, and the proof of its charge, if there is one.
+    pub(crate) fn promised(&self) -> (Guarantee, Option<Receipt>) {
+        let session = self.locked();
+        (session.guarantee().clone(), session.receipt().cloned())
     }
 
     /// Notes that a release rested on this too.

@@ -3,12 +3,14 @@
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::{described, fit_error};
-use crate::session::Charging;
+use crate::session::{Charging, Session};
 use crate::words::{in_python, report_in_python};
 use dpopt::data::{
-    BadCells, Cells, ColumnTable, Encoder, Kind, Schema, TableReader, Texts, TruthWords, VectorsFile, WordVectors,
+    BadCells, Cells, ColumnTable, Encoder, EncoderForm, Kind, Schema, TableReader, Texts, TruthWords, VectorsFile,
+    WordVectors,
 };
-use dpopt::model::{self, FitOptions, Model, Predictions, StageShares};
+use dpopt::loss::Loss;
+use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::report::{Outcome, Report};
 use numpy::ndarray::Array2;
@@ -208,6 +210,14 @@ impl Declarations {
         })
     }
 
+    /// The range that is declared for a numeric column, if there is one.
+    fn range(&self, column: &str) -> Option<(f64, f64)> {
+        match self.schema.get(column) {
+            Some(Kind::Numeric { bounds: Some(bounds), .. }) => Some((bounds.lower(), bounds.upper())),
+            _ => None,
+        }
+    }
+
     /// The levels that are declared for a column, if some are.
     fn levels(&self, column: &str) -> Option<Vec<String>> {
         match self.schema.get(column) {
@@ -313,6 +323,18 @@ struct Request {
     command: String,
     declared_in: Option<String>,
     ledger: Option<String>,
+    /// In place of the logistic or the squared one.
+    loss: Option<Loss>,
+    embedding: Option<EmbeddingAsked>,
+}
+
+/// An embedding model by the names of columns.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmbeddingAsked {
+    dimension: usize,
+    seed: u64,
+    towers: Option<(Vec<String>, Vec<String>)>,
 }
 
 /// A fit to a table, planned from public facts: to be explained, and run once.
@@ -356,7 +378,13 @@ impl TableFit {
             schema: declarations.schema.clone(),
             shares: StageShares { bounds: r.bounds_budget, ..StageShares::default() },
             method: r.options,
+            embedding: r.embedding.map(|asked| EmbeddingRequest {
+                dimension: asked.dimension,
+                towers: asked.towers,
+                seed: asked.seed,
+            }),
             regression: r.regression,
+            loss: r.loss,
             rows: r.rows,
             bad_cells: bad_cells(&r.bad_cells)?,
             insecure_seed: seed,
@@ -386,20 +414,43 @@ impl TableFit {
     fn plan(&self, py: Python<'_>, classes: usize) -> PyResult<(String, u64, usize)> {
         py.detach(|| {
             let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            shown(&fit.as_ref().ok_or_else(over)?.planned(classes).map_err(fit_error)?)
+            let fit = fit.as_ref().ok_or_else(over)?;
+            shown(&fit.planned(classes).map_err(fit_error)?, &fit.forms())
         })
+    }
+
+    /// What every stage of the run is certified for, in order: its event as JSON. Reads no row.
+    fn stages(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| {
+            let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let stages = fit.as_ref().ok_or_else(over)?.stages().map_err(fit_error)?;
+            stages.iter().map(|stage| stage.event().to_json().map_err(invalid)).collect()
+        })
+    }
+
+    /// Whether the labels are to be found privately.
+    fn finds_labels(&self) -> PyResult<bool> {
+        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(fit.as_ref().ok_or_else(over)?.finds_labels())
     }
 
     /// Charges, prepares, plans, runs.
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Fitted<'py>> {
         let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+        let forms = fit.forms();
         let fitted = py.detach(|| fit.run()).map_err(fit_error)?;
         let model::Fitted { model, report, planned } = fitted;
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
         let releases = json(&report.releases)?;
         let html = py.detach(|| report_in_python(&in_words(report, self.ledger.clone()).html()));
         let vectors = self.vectors.clone().filter(|_| model.encoder().needs_vectors());
-        Ok((TableModel { inner: Arc::new(model), vectors }, shown(&planned)?, releases, noise.to_pyarray(py), html))
+        Ok((
+            TableModel { inner: Arc::new(model), vectors },
+            shown(&planned, &forms)?,
+            releases,
+            noise.to_pyarray(py),
+            html,
+        ))
     }
 }
 
@@ -407,8 +458,8 @@ fn over() -> PyErr {
     refused("this fit has run; make another")
 }
 
-fn shown(planned: &model::Planned) -> PyResult<(String, u64, usize)> {
-    Ok((described(planned)?, planned.problem.rows, planned.problem.features))
+fn shown(planned: &model::Planned, forms: &[(EncoderForm, String, f64)]) -> PyResult<(String, u64, usize)> {
+    Ok((described(planned, forms)?, planned.problem.rows, planned.problem.features))
 }
 
 /// The report in the words of Python.
@@ -455,6 +506,12 @@ impl TableModel {
     fn load(py: Python<'_>, path: &str, public_vectors: Option<&str>) -> PyResult<Self> {
         let model = py.detach(|| Model::load(path)).map_err(invalid)?;
         Self::with(py, model, public_vectors)
+    }
+
+    /// The model of a run that a private search paid for, with the promise of the search in place of the run's.
+    fn found_by(&self, session: &Session) -> Self {
+        let (guarantee, receipt) = session.promised();
+        Self { inner: Arc::new(self.inner.promising(guarantee, receipt)), vectors: self.vectors.clone() }
     }
 
     /// Where the public vectors are that it was fitted or loaded with.
@@ -514,6 +571,21 @@ impl TableModel {
         let weights = self.inner.weights().to_vec();
         let matrix = Array2::from_shape_vec((weights.len() / features.max(1), features), weights);
         Ok(Some(matrix.map_err(invalid)?.to_pyarray(py)))
+    }
+
+    /// All released weights one after the other, of an embedding model too.
+    fn parameters<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.inner.weights().to_pyarray(py)
+    }
+
+    /// The form of an embedding model as JSON; of a linear one None.
+    fn embedding(&self) -> PyResult<Option<String>> {
+        self.inner.embedding().map(json).transpose()
+    }
+
+    /// What the weights of each output say of columns and pairs of them, as JSON; nothing of an embedding model.
+    fn shapes(&self) -> PyResult<String> {
+        json(&self.inner.shapes_of_outputs())
     }
 
     /// What it promises, as JSON.

@@ -1,7 +1,7 @@
 //! The library's messages in the words of Python: keywords where the command line has flags. The one place where that is done.
 
 /// What only makes sense on a command line, and what to do in Python. Longer texts first.
-const PHRASES: [(&str, &str); 19] = [
+const PHRASES: [(&str, &str); 20] = [
     (
         "--bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES (spend a tenth of the budget \
          on private bounds), --public-data FILE (a table that is not sensitive)",
@@ -38,6 +38,10 @@ const PHRASES: [(&str, &str); 19] = [
     ("--bounds-budget 0.1", "bounds_budget=0.1"),
     ("bounds file: [", "bounds: ["),
     ("has a header but no rows", "has no rows"),
+    (
+        "declare two, or use the logistic loss, which takes any number",
+        "declare two, use LogisticRegression, or encode the table first: make_pipeline(TableEncoder(...), ...)",
+    ),
     ("declare the labels in the schema", "give classes=[...], which costs nothing"),
 ];
 

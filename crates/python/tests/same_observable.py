@@ -275,6 +275,16 @@ NAMED = {
 }
 
 
+#: What some estimators are told besides.
+SIDES = {"user_features": ["number", "levels"], "item_features": ["hash"]}
+STEPS = {"steps": 4, "sampling_probability": 0.5, "embedding_dim": 2}
+MORE = {
+    dpopt.TwoTowerClassifier: {**SIDES, **STEPS},
+    dpopt.TwoTowerRegressor: {**SIDES, **STEPS},
+    dpopt.EmbeddingClassifier: STEPS,
+}
+
+
 def named(kind, relation, task, options, record):
     """A fit to columns declared by name."""
     frame, y = columns(record, task)
@@ -286,7 +296,7 @@ def named(kind, relation, task, options, record):
         facts["target_bounds"] = (-1.5, 1.5)
     else:
         facts["classes"] = [0, 1] if task == "two classes" else [0, 1, 2]
-    return observed(lambda: of_model(kind(**{**facts, **options}).fit(frame, y), frame))
+    return observed(lambda: of_model(kind(**{**facts, **options, **MORE.get(kind, {})}).fit(frame, y), frame))
 
 
 def search(record, task):
@@ -301,6 +311,34 @@ def search(record, task):
         grid = {"regularization": [1.0, 50.0]}
     model = select.PrivateSearchCV(inner, grid, epsilon=8.0, delta=1e-5, expected_runs=2, insecure_seed=4)
     return observed(lambda: of_model(model.fit(X, y), X))
+
+
+def search_of_columns(record, task):
+    """A search over a table with columns declared by name, a private range among them."""
+    frame, y = columns(record, task)
+    facts = {"levels": {"levels": ["f", "m"]}, "numeric": ["number"], "bounds_budget": 0.5, "ignore": ["text", "hash"]}
+    settled = {"knots": 2, "fine_knots": 0, "pairs": "none", "spread": False}
+    if task == "regression":
+        inner = dpopt.Ridge(**facts, target_bounds=(-1.5, 1.5), method="objective-perturbation", encoding=settled)
+    else:
+        inner = dpopt.LogisticRegression(**facts, classes=[0, 1, 2], method="objective-perturbation", encoding=settled)
+    model = select.PrivateSearchCV(
+        inner, {"row_norm": [0.5]}, epsilon=200.0, delta=1e-5, expected_runs=1, insecure_seed=4
+    )
+    return observed(lambda: of_model(model.fit(frame, y), frame))
+
+
+def encoded(kind, relation, task, form, record):
+    """A fit to a matrix whose columns are encoded as a table's are."""
+    given = {
+        "epsilon": 5.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 3, "neighbors": relation, "encoding": {"knots": 4},
+        "n_rows": ROWS if relation == "add-or-remove" else None, "method": "objective-perturbation",
+    }  # fmt: skip
+    if task == "regression":
+        given["target_bounds"] = (-1.5, 1.5)
+    else:
+        given["classes"] = [0, 1] if task == "two classes" else [0, 1, 2]
+    return fit(lambda: kind(**given), form, task, record)
 
 
 def release(name, relation, record):
@@ -383,16 +421,35 @@ def cases():
     for task, relation, (how, options) in itertools.product(
         ("two classes", "three classes", "regression"), RELATIONS, NAMED.items()
     ):
-        kinds = [dpopt.Ridge, dpopt.LinearRegression] if task == "regression" else [dpopt.LogisticRegression]
+        kinds = {
+            "regression": [dpopt.Ridge, dpopt.LinearRegression, dpopt.TwoTowerRegressor],
+            "two classes": [
+                dpopt.LogisticRegression,
+                dpopt.LinearSVC,
+                dpopt.EmbeddingClassifier,
+                dpopt.TwoTowerClassifier,
+            ],
+            "three classes": [dpopt.LogisticRegression, dpopt.EmbeddingClassifier],
+        }[task]
+        if (relation, how) != ("zero-out", "declared"):
+            kinds = kinds[: 2 if task == "regression" else 1]
         for kind in kinds if "classes" not in options or task != "regression" else []:
             yield (
                 f"columns {kind.__name__} {relation} {task}, {how}",
                 lambda record, given=(kind, relation, task, options): named(*given, record),
             )
+    for task, relation in itertools.product(("two classes", "three classes", "regression"), RELATIONS):
+        kind = dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression
+        for form in ("dense", "float32", "pandas", "lists", "objects") if relation == "zero-out" else ("dense",):
+            yield (
+                f"encoded {kind.__name__} {relation} {form} {task}",
+                lambda record, given=(kind, relation, task, form): encoded(*given, record),
+            )
     yield "TableEncoder", table_encoder
     yield "TextEncoder", text_encoder
     for task in ("three classes", "regression"):
         yield f"PrivateSearchCV {task}", lambda record, task=task: search(record, task)
+        yield f"PrivateSearchCV {task}, columns", lambda record, task=task: search_of_columns(record, task)
     for name, relation in itertools.product(MECHANISMS, RELATIONS):
         yield f"{name} {relation}", lambda record, name=name, relation=relation: release(name, relation, record)
     for loss, q in itertools.product(("logistic", "squared"), (0.5, 1.0)):

@@ -285,6 +285,11 @@ NAMED = [
 ]
 
 
+def searched(facts, bad_cells):
+    inner = dpopt.LogisticRegression(classes=[0, 1], method="objective-perturbation", bad_cells=bad_cells, **facts)
+    return dpopt.select.PrivateSearchCV(inner, [{}], epsilon=5.0, delta=1e-5, expected_runs=1)
+
+
 @pytest.mark.parametrize("facts", NAMED)
 @pytest.mark.parametrize("bad_cells", ["error", "missing"])
 def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells):
@@ -295,6 +300,7 @@ def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells)
         for y in ([0, 1], ["x", TEXT], np.array([NUMBER, 1.0])):
             found = leaks(lambda: made(dpopt.LogisticRegression, classes=[0, 1]).fit(given(), y), results=False)
             found += leaks(lambda: made(dpopt.LinearRegression, target_bounds=(0, 1)).fit(given(), y), results=False)
+            found += leaks(lambda: searched(facts, bad_cells).fit(given(), y), results=False)
             assert not found, (poison, found)
     good = frame(np.tile([[0.5, 1.0], [1.0, 2.0]], (100, 1)), ["a", "b"])
     for poison, given in POISONS.items():
@@ -323,6 +329,27 @@ def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells)
             given = {**facts, "classes": [0, 1], parameter: POISONS[poison]()}
             found = leaks(lambda: dpopt.LogisticRegression(**given).fit(good, [0, 1] * 100), results=False)
             assert not found, (parameter, poison, found)
+
+
+def test_encoded_matrices_and_searches_of_tables_keep_a_record_to_themselves():
+    good = np.tile([[0.5, 1.0], [1.0, 2.0]], (100, 1))
+    encoded = {"bounds": (0, 2), "encoding": {"knots": 4, "fine_knots": 0, "pairs": "none", "spread": False}}
+    made = lambda: dpopt.LogisticRegression(
+        epsilon=5.0, delta=1e-6, method="objective-perturbation", classes=[0, 1], **encoded
+    )
+    fitted = made().fit(good, [0, 1] * 100)
+    by_name = searched({"bounds": {"a": (0, 2), "b": (0, 2)}}, "missing").fit(frame(good, ["a", "b"]), [0, 1] * 100)
+    for poison, given in POISONS.items():
+        found = leaks(lambda: made().fit(given(), [0, 1]), results=False)
+        found += leaks(lambda: made().fit(good, given()), results=False)
+        found += leaks(lambda: made().explain(given(), y=given()), results=False)
+        for model in (fitted, by_name):
+            found += leaks(lambda: model.predict(given()), results=False)
+            found += leaks(lambda: model.score(given(), given()))
+        found += leaks(lambda: by_name.explain(given(), y=given()), results=False)
+        if found:
+            found = (poison, found)
+        assert not found, found
 
 
 @pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])

@@ -48,6 +48,71 @@ def test_plots_draw_what_they_are_given(models):
     plt.close("all")
 
 
+@pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+def test_shapes_are_what_a_model_adds_for_each_value(data, tmp_path):
+    from dpopt import plot
+
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame(
+        {"u": rng.uniform(0, 1, 4000), "v": rng.uniform(0, 1, 4000), "k": rng.choice(["a", "b"], 4000)}
+    )
+    facts = {
+        "delta": 1e-6,
+        "epsilon": 50.0,
+        "bounds": {"u": (0, 1), "v": (0, 1)},
+        "levels": {"k": ["a", "b"]},
+        "method": "objective-perturbation",
+        # what is drawn of noise has no bound: the answer of one seed
+        "insecure_seed": 7,
+    }
+    form = {"knots": 4, "fine_knots": 0, "spread": False, "pairs": [["u", "v"]], "pair_knots": 4, "pair_share": 0.3}
+    together = 4 * (table.u - 0.5) * (table.v - 0.5)
+    label = lambda score: np.where(score > 0, "up", "down")
+    # sorted, "down" is first; the model file has it second
+    models = [
+        dpopt.LogisticRegression(**facts, encoding=form, classes=order).fit(
+            table, label(table.u - 0.5 + 0.4 * (table.k == "b") - 0.2)
+        )
+        for order in (["up", "down"], ["down", "up"])
+    ]
+    for model in models:
+        ax = plot.shape(model, "u")
+        values = ax.lines[1].get_ydata()
+        assert ax.get_xlabel() == "u" and values[-1] > 1 and values[0] < -1 and abs(values.mean()) < 1e-9
+        levels = plot.shape(model, "k")
+        drawn = dict(zip([t.get_text() for t in levels.get_yticklabels()], levels.lines[1].get_xdata()))
+        assert drawn["b"] > 0.5 and drawn["a"] < -0.5
+    number = dpopt.LinearRegression(**facts, encoding=form, target_bounds=(-3, 3)).fit(table, together)
+    image = plot.shape(number, ("v", "u")).images[0].get_array()
+    # what two columns do together, and neither alone: the corners agree or contradict each other
+    assert image.shape == (4, 4) and image[0, 0] > 0.1 < image[-1, -1] and image[0, -1] < -0.1 > image[-1, 0]
+    assert abs(image.mean(axis=0)).max() < 1e-9 and number.score(table, together) > 0.5
+    number.save(tmp_path / "model.json")
+    again = plot.shape(dpopt.load(tmp_path / "model.json"), ("u", "v")).images[0].get_array()
+    assert np.array_equal(again, image)
+    axes = plot.shapes(number)
+    assert [ax.get_title() for ax in axes][-1] == "u and v" and len(axes) == 4
+    given = plt.subplots(1, 3)[1]
+    assert len(plot.shapes(number, columns=["u", ("u", "v")], axes=given)) == 2 and not given[2].get_visible()
+    three = dpopt.LogisticRegression(**facts, classes=["c", "b", "a"], encoding=form).fit(
+        table, np.array(["a", "b", "c"])[np.digitize(table.u, [0.3, 0.6])]
+    )
+    ends = {c: plot.shape(three, "u", output=c).lines[1].get_ydata()[[0, -1]] for c in "ac"}
+    assert ends["a"][0] > ends["a"][1] and ends["c"][0] < ends["c"][1]
+    for call, error, message in (
+        (lambda: plot.shape(number, "w"), ValueError, "shapes of k, u, v, and of 1 pairs"),
+        (lambda: plot.shapes(number, axes=given[:1]), ValueError, "4 shapes to draw on 1 axes"),
+        (lambda: plot.shapes(three), ValueError, "3 classes, each with its own shapes"),
+        (lambda: plot.shapes(number, output="a"), ValueError, "output is for models of three or more"),
+        (lambda: plot.shapes(table), TypeError, "give a fitted estimator"),
+        (lambda: plot.shapes(dpopt.LinearRegression().fit(*data)), ValueError, "give encoding={} beside bounds"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    plt.close("all")
+
+
 def test_intervals_cover_the_noise():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (500, 2))

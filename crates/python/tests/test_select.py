@@ -1,5 +1,6 @@
 """Private search: accounting, secrecy of the losers, refusals."""
 
+import json
 import warnings
 
 import dpopt
@@ -106,3 +107,161 @@ def test_pipelines_of_public_encoders_and_regression():
     fitted = PrivateSearchCV(pipe, {"ridge__alpha": [1.0, 5.0]}, epsilon=9.0, delta=1e-5, expected_runs=2).fit(X, y)
     assert fitted.predict(X[:3]).shape == (3,)
     assert 6.0 < fitted.best_estimator_[-1].privacy_.epsilon <= 9.0
+
+
+PEOPLE = {"bounds": {"age": (17, 90), "gain": (0, 99999)}, "levels": {"sex": ["f", "m"]}}
+#: Settled, so that planning is quick.
+PLAIN = {"fine_knots": 0, "pairs": "none", "knots": 4}
+
+
+@pytest.fixture(scope="module")
+def people():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    age = rng.integers(17, 90, 3000)
+    facts = {"age": age, "gain": rng.lognormal(5, 2, 3000).clip(0, 99999), "sex": rng.choice(["f", "m"], 3000)}
+    return pandas.DataFrame({**facts, "income": np.where(age > 50, "high", "low")})
+
+
+def named_search(grid, *, inner=dpopt.LogisticRegression, **kwargs):
+    facts = {
+        **PEOPLE,
+        "method": "objective-perturbation",
+        **({} if "target_bounds" in kwargs else {"classes": ["low", "high"]}),
+    }
+    own = {
+        name: kwargs.pop(name)
+        for name in list(kwargs)
+        if name in inner().get_params() and name not in ("epsilon", "budget")
+    }
+    return PrivateSearchCV(
+        inner(**{**facts, **own}), grid, **{"epsilon": 6.0, "delta": 1e-5, "expected_runs": 2, **kwargs}
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_search_takes_tables_with_named_columns(people, library, tmp_path):
+    if library != "pandas":
+        module = pytest.importorskip(library)
+        given = module.DataFrame(people.to_dict("list")) if library == "polars" else module.Table.from_pandas(people)
+    else:
+        given = people
+    search = named_search({"encoding": [PLAIN, {**PLAIN, "knots": 8}], "row_norm": [1.0]})
+    fitted = search.fit(given, "income")
+    assert fitted.score(given, "income") > 0.9 and 0.5 < fitted.best_score_ < 1.5
+    assert fitted.predict(given).tolist() == fitted.best_estimator_.predict(given).tolist()
+    assert fitted.plan_ == search.explain(given, y="income") and fitted.privacy_.epsilon <= 6.0
+    # the file promises what the search costs, not what the winner's own fit does
+    fitted.best_estimator_.save(tmp_path / "model.json")
+    stored = json.loads((tmp_path / "model.json").read_text())["guarantee"]
+    assert [stage["name"] for stage in stored["stages"]] == ["private search"]
+    assert stored["certified_epsilon"] == fitted.privacy_.epsilon > fitted.plan_.run_epsilon
+    with pytest.raises(ValueError, match="found by a search"):
+        fitted.best_estimator_.report()
+
+
+def test_a_search_pays_for_all_that_its_runs_release(people, monkeypatch):
+    """Histograms that spread numbers and ranges that are found privately are a part of what the search is certified for."""
+    X, y = people.drop(columns="income"), people.income
+    seen = []
+    fit = dpopt.LogisticRegression._fit
+
+    def watched(self, *given):
+        fit(self, *given)
+        # this run is certified for the budget that the search allows it, all stages together, and has released no more than that
+        assert self.epsilon == plan.run_epsilon and self.delta == plan.run_delta
+        assert self.privacy_.epsilon <= plan.run_epsilon and self.privacy_.delta <= plan.run_delta
+        again = accounting.epsilon(accounting.ComposedDpEvent([self.privacy_.event]), plan.run_delta)
+        assert float(again) <= plan.run_epsilon
+        seen.append((self.privacy_.stages, [release["label"] for stage in self.privacy_.ledger for release in stage]))
+
+    for facts, names, labels in (
+        ({"encoding": {**PLAIN, "spread": True}}, ["model"], {"histograms of numbers"}),
+        ({"bounds": {"gain": (0, 99999)}, "numeric": ["age"], "bounds_budget": 0.3, "encoding": {**PLAIN, "spread": True}}, ["bounds", "model"], {"histograms of numbers"}),
+    ):  # fmt: skip
+        search = named_search([{"encoding": PLAIN}], **facts)
+        plan = search.explain(X, y=y)
+        with monkeypatch.context() as patched:
+            patched.setattr(dpopt.LogisticRegression, "_fit", watched)
+            search.fit(X, y)
+        for stages, released in seen:
+            assert [stage["name"] for stage in stages] == names and labels <= set(released)
+        # and the event of the search is made from theirs: the same curve, priced again from the released events
+        law = _core.plan_search(
+            np.inf, 2.0, 6.0, 1e-5, "zero-out", lambda e, d: [accounting.ComposedDpEvent([accounting.from_dict(s["event"]) for s in seen[0][0]]).to_json()]
+        )  # fmt: skip
+        assert seen and json.loads(law)["epsilon"] <= 6.0
+        seen.clear()
+
+
+def test_a_run_that_releases_something_else_is_refused(people, monkeypatch):
+    def cheaper(self, *given):
+        self.epsilon *= 2
+        return fit(self, *given)
+
+    fit = dpopt.LogisticRegression._fit
+    monkeypatch.setattr(dpopt.LogisticRegression, "_fit", cheaper)
+    with pytest.raises(dpopt.PrivacyError, match="something else than what the search was charged for"):
+        named_search([{"encoding": PLAIN}]).fit(people, "income")
+
+
+def test_a_run_without_a_model_is_an_outcome_like_others(people, monkeypatch):
+    """A private range that is not found ends its run, and the search only if that run is the one that is chosen."""
+    fit = dpopt.LogisticRegression._fit
+
+    def failing(self, *given):
+        if self.row_norm == 0.5:
+            raise dpopt.PrivacyError("no range could be found for `age`")
+        fit(self, *given)
+
+    monkeypatch.setattr(dpopt.LogisticRegression, "_fit", failing)
+    ledger = dpopt.Ledger(6.0, 1e-5)
+    with pytest.raises(
+        dpopt.PrivacyError, match="the run that was chosen found no model: no range could be found for `age`"
+    ):
+        named_search({"row_norm": [0.5]}, encoding=PLAIN, budget=ledger).fit(people, "income")
+    assert ledger.remaining == (0.0, 0.0)
+    # none of five runs with a model has probability e^-2.5, and the seed is fixed
+    both = named_search(
+        {"row_norm": [0.5, 1.0]},
+        encoding=PLAIN,
+        epsilon=60.0,
+        expected_runs=5,
+        distribution="poisson",
+        insecure_seed=3,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpopt.PrivacyWarning)
+        assert both.fit(people, "income").best_params_ == {"row_norm": 1.0}
+
+
+def test_pipelines_of_table_encoders_and_matrices_with_an_encoding(people):
+    pipe = make_pipeline(
+        dpopt.TableEncoder(**PEOPLE), dpopt.LinearSVC(row_norm=1, fit_intercept=False, classes=["low", "high"], method="objective-perturbation")
+    )  # fmt: skip
+    grid = {"tableencoder__encoding": [{"knots": 4}]}
+    fitted = PrivateSearchCV(pipe, grid, epsilon=8.0, delta=1e-5, expected_runs=1).fit(people, "income")
+    assert fitted.score(people.drop(columns="income"), people.income) > 0.8
+    assert fitted.plan_ == PrivateSearchCV(pipe, grid, epsilon=8.0, delta=1e-5, expected_runs=1).explain(
+        people, y="income"
+    )
+    matrix = people[["age", "gain"]].to_numpy(dtype=float)
+    search = named_search({"encoding": [None, PLAIN]}, bounds=([17, 0], [90, 99999]), levels=None)
+    assert search.fit(matrix, people.income).score(matrix, people.income) > 0.9
+    number = named_search([{"encoding": PLAIN}], inner=dpopt.Ridge, target_bounds=(17, 90))
+    assert number.fit(people[["gain", "sex"]].assign(age=people.age), people.age.astype(object)).best_score_ > 0.7
+
+
+def test_refusals_for_tables(people):
+    with pytest.raises(ValueError, match="declare the classes .* could find too few"):
+        named_search([{"encoding": PLAIN}], classes=None).fit(people, "income")
+    with pytest.raises(ValueError, match='end the search; use "missing"'):
+        named_search([{"encoding": PLAIN}], bad_cells="error").fit(people, "income")
+    with pytest.raises(ValueError, match="for all, or for none"):
+        named_search([{}, {"bounds": (0, 1), "levels": None}]).fit(people, "income")
+    with pytest.raises(ValueError, match="n_rows is set by the search"):
+        named_search([{"encoding": PLAIN}], n_rows=3000).fit(people, "income")
+    with pytest.raises(TypeError, match="explain\\(X\\) takes the table"):
+        named_search([{"encoding": PLAIN}]).explain(3000, 3)
+    with pytest.raises(TypeError, match="columns are declared by name, and X is a sequence"):
+        named_search([{"encoding": PLAIN}]).fit(people[["age", "gain"]].to_numpy(), people.income)

@@ -328,6 +328,12 @@ def test_explain_takes_its_shape_from_the_table(table):
     for wrong in ({}, {"n_rows": 3}, {"X": np.zeros((3, 2)), "n_features": 2}):
         with pytest.raises(TypeError, match="n_rows and n_features|leave out n_features"):
             matrix.explain(**wrong)
+    # the form of the encoder, as the command line's explain has it
+    forms = plan.encoders
+    assert plan.encoder is forms[0] and {"knots", "spread", "pair_knots", "words", "excess_risk"} <= set(forms[0])
+    assert f"encoder: {forms[0]['words']}" in str(plan).splitlines() and forms[0]["words"] in plan._repr_html_()
+    assert f"{len(forms) - 8} more in plan.encoders" in str(plan) and len(forms) > 8
+    assert expected.encoders == [] and expected.encoder is None and "encoder" not in str(expected)
     printed = str(expected).splitlines()
     refused = [c["method"] for c in expected.candidates if c.get("not_applicable")]
     assert len(printed) == 2 + len(expected.candidates) - len(refused)
@@ -389,23 +395,58 @@ def test_messages_are_in_the_words_of_python(table, facts, message):
     assert "--" not in str(caught.value)
 
 
-def test_other_estimators_and_arrays_are_refused_with_the_way_out(table):
-    X, y = table[["age"]], table.income
-    for kind, more in (
-        (dpopt.LinearSVC, {}),
-        (dpopt.EmbeddingClassifier, {}),
-        (dpopt.SGDClassifier, {"loss": "hinge"}),
-    ):
-        with pytest.raises(ValueError, match="TableEncoder|loss='log_loss'"):
-            kind(bounds={"age": (17, 90)}, classes=CLASSES, **more).fit(X, y)
+def test_every_estimator_takes_tables_and_says_what_it_cannot(table, tmp_path):
+    X, y = table[["age", "sex"]], (table.age > 50).map({False: "young", True: "old"})
+    facts = {"bounds": {"age": (17, 90)}, "levels": {"sex": ["f", "m"]}, "epsilon": 20.0, "delta": 1e-6}
+    two = {**facts, "classes": ["young", "old"]}
+    steps = {"steps": 60, "sampling_probability": 0.2}
+    towers = {"user_features": ["age"], "item_features": ["sex"]}
+    fitted = [
+        (dpopt.LinearSVC(**two), {"name": "smoothed-hinge", "width": 0.5}),
+        (dpopt.SGDClassifier(loss="hinge", **two, **steps), {"name": "hinge"}),
+        (dpopt.EmbeddingClassifier(embedding_dim=3, **two, **steps), {"name": "logistic", "shift": 0.0}),
+        (dpopt.TwoTowerClassifier(embedding_dim=3, **towers, **two, **steps), {"name": "logistic", "shift": 0.0}),
+    ]
+    number = {**facts, "target_bounds": (0.0, 100.0), **steps}
+    fitted += [
+        (dpopt.SGDRegressor(loss="huber", threshold=0.25, **number), {"name": "huber", "threshold": 0.25}),
+        (dpopt.SGDRegressor(loss="absolute_error", **number), {"name": "absolute"}),
+        (dpopt.TwoTowerRegressor(embedding_dim=3, **towers, **number), {"name": "squared"}),
+    ]
+    for at, (estimator, loss) in enumerate(fitted):
+        target = y if hasattr(estimator, "classes") else table.age
+        estimator.fit(X, target)
+        assert {**loss, **estimator._fitted_loss} == estimator._fitted_loss
+        assert estimator.score(X, target) > (0.9 if hasattr(estimator, "classes") else 0.6), type(estimator)
+        assert 0 < estimator.privacy_.epsilon <= 20.0
+        estimator.save(tmp_path / f"{at}.json")
+        again = dpopt.load(tmp_path / f"{at}.json")
+        assert type(again) is type(estimator) and np.array_equal(again.predict(X), estimator.predict(X))
+        if hasattr(estimator, "user_vectors"):
+            # what it is made of, in the order of the sorted classes
+            scores = (estimator.user_vectors(X) * estimator.item_vectors(X)).sum(axis=1) * abs(estimator._score_scale)
+            scores += estimator.encoder_.transform(X) @ np.ravel(estimator.coef_) + estimator.intercept_
+            whole = estimator.decision_function(X) if hasattr(estimator, "classes") else estimator.predict(X)
+            assert np.allclose(
+                np.clip(scores, 0, 100) if not hasattr(estimator, "classes") else scores, whole, atol=1e-4
+            )
+    vectors = fitted[2][0]
+    assert np.allclose(
+        (vectors.encoder_.transform(X) @ vectors.embeddings_) @ vectors.output_[0],
+        vectors.decision_function(X),
+        atol=1e-5,
+    )
+    # what a model file has no place for
+    with pytest.raises(ValueError, match="tells two classes apart, and `income` has 3; .*TableEncoder"):
+        dpopt.LinearSVC(**facts, classes=["a", "b", "c"]).fit(X, table.income)
+    with pytest.raises(ValueError, match="labels that are not declared; declare two"):
+        dpopt.LinearSVC(**facts).fit(X, y)
+    with pytest.raises(ValueError, match="user_features and item_features must be lists of names"):
+        dpopt.TwoTowerRegressor(**facts, target_bounds=(0, 1)).fit(X, table.age)
     with pytest.raises(TypeError, match="columns are declared by name, and X is a sequence"):
         dpopt.LogisticRegression(bounds={"age": (17, 90)}, classes=CLASSES).fit(X.to_numpy(), y)
-    sgd = dpopt.SGDClassifier(
-        bounds={"age": (17, 90)}, classes=CLASSES, epsilon=5.0, steps=40, sampling_probability=0.2
-    )
-    assert sgd.fit(X, y).plan_.method == "noisy-sgd"
     sparse = dpopt.SparseLogisticRegression(max_features=3, epsilon=8.0, bounds={"age": (17, 90)}, classes=CLASSES)
-    assert 1 <= sparse.fit(X, y).get_support().sum() <= 4
+    assert 1 <= sparse.fit(X[["age"]], table.income).get_support().sum() <= 4
 
 
 def test_ways_out_are_told(table):

@@ -25,7 +25,7 @@ use dpopt_optimize::{
     Candidate, METHODS, RowAccess, Run, RunError, check_options, expected_risk, first_from_disk, named, row_access,
 };
 use dpopt_privacy::ledger::Quote;
-use dpopt_privacy::{Budget, Relation, Shown, Terms};
+use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -191,6 +191,7 @@ impl Fit {
         let account = None;
         let mut fit =
             Self { table, target, options, rows, layout, forms, budget, division, unbounded, warnings, account };
+        fit.one_model()?;
         fit.choose_form()?;
         Ok(fit)
     }
@@ -336,13 +337,28 @@ impl Fit {
 
     /// What is predicted, as far as the public declarations settle it.
     fn target_kind(&self) -> Target {
+        let number = Target::Number(self.options.loss.unwrap_or(Loss::Squared));
         let known = match &self.layout.target {
-            Some((_, TargetRule::Number { .. })) => return Target::Number(Loss::Squared),
+            Some((_, TargetRule::Number { .. })) => return number,
             Some((_, TargetRule::Classes { levels })) => Some(levels.len()),
-            _ if self.options.regression => return Target::Number(Loss::Squared),
+            _ if self.options.regression => return number,
             _ => None,
         };
-        Target::Classes { loss: ClassLoss::Logistic, known }
+        Target::Classes { loss: self.options.loss.map_or(ClassLoss::Logistic, ClassLoss::OneAgainstRest), known }
+    }
+
+    /// A loss of one score tells two classes apart: a model file holds one model, and not one for every class against the rest.
+    fn one_model(&self) -> Result<(), FitError> {
+        match self.target_kind() {
+            Target::Classes { loss: ClassLoss::OneAgainstRest(_), known } if known != Some(2) => {
+                Err(FitError::Option(format!(
+                    "this loss tells two classes apart, and `{}` has {}; declare two, or use the logistic loss, which takes any number",
+                    self.target,
+                    known.map_or("labels that are not declared".into(), |classes| format!("{classes}")),
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Plans every method. Reads no row. With an undeclared target the number of classes is `assumed_classes`.
@@ -370,6 +386,26 @@ impl Fit {
     /// What is promised, and between which tables.
     pub fn terms(&self) -> Terms {
         self.options.neighbours().within(self.budget)
+    }
+
+    /// The forms of the encoder that were compared, in words, with their expected excess risk: the one that is taken first. None where
+    /// there was no choice.
+    pub fn forms(&self) -> Vec<(EncoderForm, String, f64)> {
+        self.forms.iter().map(|(form, risk)| (*form, self.layout.in_words(form), *risk)).collect()
+    }
+
+    /// What every stage of the run is certified for, in order: what a ledger would be charged. Reads no row.
+    ///
+    /// # Errors
+    /// If nothing can be planned.
+    pub fn stages(&self) -> Result<Vec<Certificate>, FitError> {
+        // other methods beside a named one are of no interest here
+        Ok(self.scheme(false)?.parts().into_iter().cloned().collect())
+    }
+
+    /// Whether the labels are to be found privately.
+    pub fn finds_labels(&self) -> bool {
+        self.target_kind().finds_labels()
     }
 
     /// Columns that nothing declares and that are taken as categories.
@@ -409,14 +445,14 @@ impl Fit {
     pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
         let charge = self.prepare()?;
         let charged = charge.session.is_charged();
-        let outcome = self.stages(charge, progress);
+        let outcome = self.released(charge, progress);
         if charged { outcome.map_err(|e| FitError::Spent(Box::new(e))) } else { outcome }
     }
 
     /// What the ledger would do with this run, if there is a ledger; or why the run cannot be planned, or would be refused.
     /// Charges nothing and reads nothing.
     pub fn quote(&self) -> Result<Option<Quote>, FitError> {
-        let scheme = self.scheme()?;
+        let scheme = self.scheme(true)?;
         Ok(self.opening()?.quote(&scheme.parts())?)
     }
 
@@ -429,21 +465,21 @@ impl Fit {
         }
     }
 
-    /// All that can be planned before the first record is read.
-    fn scheme(&self) -> Result<Scheme, FitError> {
+    /// All that can be planned before the first record is read; beside a method asked for by name the others only to `compare`.
+    fn scheme(&self, compare: bool) -> Result<Scheme, FitError> {
         let neighbours = self.options.neighbours();
         let bounds = self
             .division
             .bounds
             .map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, neighbours.within(b)))
             .transpose()?;
-        Scheme::new(self.target_kind(), &self.division, neighbours, bounds, |classes| self.plan(classes))
+        Scheme::new(self.target_kind(), &self.division, neighbours, bounds, |classes| self.plan(classes, compare))
     }
 
     /// Plans, and charges the ledger: the last that happens before records are read.
     fn prepare(&self) -> Result<Charged, FitError> {
         let started = Instant::now();
-        let scheme = self.scheme()?;
+        let scheme = self.scheme(true)?;
         let planning = started.elapsed();
         // would otherwise be noticed after the charge
         self.check_rows()?;
@@ -453,7 +489,7 @@ impl Fit {
     }
 
     /// Everything that reads records.
-    fn stages(&mut self, charged: Charged, progress: &dyn Progress) -> Result<Fitted, FitError> {
+    fn released(&mut self, charged: Charged, progress: &dyn Progress) -> Result<Fitted, FitError> {
         let Charged { scheme, mut planning, mut session } = charged;
         let early = scheme.early();
         let Scheme { labels, bounds, .. } = scheme;
@@ -489,7 +525,7 @@ impl Fit {
             Some(planned) => planned,
             None => {
                 let started = Instant::now();
-                let planned = self.plan(self.target_kind().classes())?;
+                let planned = self.plan(self.target_kind().classes(), true)?;
                 planning += started.elapsed();
                 planned
             }
@@ -549,17 +585,17 @@ impl Fit {
     /// If the model would be too large, or the budget cannot be shared.
     pub fn planned(&self, classes: usize) -> Result<Planned, FitError> {
         let target = self.target_kind();
-        self.plan_for(if target.finds_labels() { classes } else { target.classes() })
+        self.plan_for(if target.finds_labels() { classes } else { target.classes() }, true)
     }
 
-    fn plan_for(&self, classes: usize) -> Result<Planned, FitError> {
+    fn plan_for(&self, classes: usize, compare: bool) -> Result<Planned, FitError> {
         let (loss, models) = self.target_kind().models(classes);
-        Planned::new(self.problem(loss)?, models, &self.division, &self.options.method, true)
+        Planned::new(self.problem(loss)?, models, &self.division, &self.options.method, compare)
     }
 
     /// What runs with `classes` classes; refused if nothing does.
-    fn plan(&self, classes: usize) -> Result<Arc<Planned>, FitError> {
-        let planned = self.plan_for(classes)?;
+    fn plan(&self, classes: usize, compare: bool) -> Result<Arc<Planned>, FitError> {
+        let planned = self.plan_for(classes, compare)?;
         let plan = planned.plan()?;
         if self.options.memory.is_some() && !plan.runs_from_disk() {
             return Err(RunError::InMemory { method: plan.summary().method }.into());

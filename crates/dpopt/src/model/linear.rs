@@ -165,6 +165,11 @@ impl Model {
         &self.guarantee
     }
 
+    /// The same model, released by a run of which this one was a part: the promise is that of the whole.
+    pub fn promising(&self, guarantee: Guarantee, receipt: Option<Receipt>) -> Self {
+        Self { guarantee, receipt, ..self.clone() }
+    }
+
     /// Which charge of which ledger paid for it, if one did.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.receipt.as_ref()
@@ -305,6 +310,14 @@ impl Model {
     /// several outputs, or of embeddings.
     pub fn shapes(&self) -> Vec<Shape> {
         if self.embedding.is_some() { Vec::new() } else { self.encoder.shapes(&self.weights) }
+    }
+
+    /// [`shapes`](Self::shapes) of the weights of each output, in order; of an embedding model none.
+    pub fn shapes_of_outputs(&self) -> Vec<Vec<Shape>> {
+        match self.embedding {
+            Some(_) => Vec::new(),
+            None => self.weights.chunks_exact(self.encoder.dimension()).map(|one| self.encoder.shapes(one)).collect(),
+        }
     }
 
     /// The weights that say something one by one, with their places: all of a linear model, those of single features (b_j) of

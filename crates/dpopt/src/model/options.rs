@@ -4,6 +4,7 @@ use super::division::StageShares;
 use super::embedding::EmbeddingRequest;
 use crate::session::LedgerFile;
 use dpopt_data::{BadCells, Schema};
+use dpopt_objective::loss::Loss;
 use dpopt_optimize::MethodOptions;
 use dpopt_privacy::{Neighbours, Relation};
 
@@ -18,6 +19,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `method` | auto | method and hyper-parameters |
 /// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
+/// | `loss` | logistic, or squared | of one score; of two classes where labels are predicted |
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
 /// | `ledger` | none | a budget kept across runs |
 /// | `bad_cells` | error | what to do with cells that cannot be read |
@@ -39,6 +41,8 @@ pub struct FitOptions {
     pub embedding: Option<EmbeddingRequest>,
     /// The target is a number. Classes otherwise, unless the schema declares a range.
     pub regression: bool,
+    /// A loss of one score in place of the logistic or the squared one. Of classes it tells two apart, which have to be declared.
+    pub loss: Option<Loss>,
     /// Public number of rows.
     pub rows: Option<u64>,
     /// A budget kept in a file.

@@ -238,6 +238,11 @@ impl Session {
         &self.releases
     }
 
+    /// The proof of the charge, if the account gives one.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
+    }
+
     /// What was promised so far.
     pub fn guarantee(&self) -> &Guarantee {
         &self.guarantee

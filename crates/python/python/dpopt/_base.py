@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core, accounting
 from ._reading import kind, number, shown, whole
 from ._repeats import warn_if_repeated
+from ._tables import by_position
 from ._warnings import refuse_seed, warn, warn_if_searched
 from .ledger import Ledger
 
@@ -102,7 +103,8 @@ class PrivateEstimator(BaseEstimator):
             warn_if_repeated(self.n_features_in_, getattr(self, "feature_names_in_", None), float(self.epsilon), delta)
 
     def _with_tags(self, tags: Any) -> Any:
-        tags.input_tags.sparse = True
+        # encoded columns would fill the zeros
+        tags.input_tags.sparse = not by_position(self)
         # a missing or infinite number is no error: an error would tell that there is one
         tags.input_tags.allow_nan = True
         poor = self.epsilon < GENEROUS_EPSILON
@@ -116,6 +118,10 @@ class PrivateEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return self._with_tags(super().__sklearn_tags__())
+
+    def _released_by(self, session: Any, privacy: Any) -> None:
+        """The fit was one run of a search, whose promise is the model's."""
+        self.privacy_ = privacy
 
     # --- charge, report -----------------------------------------------------------------------------------------
 

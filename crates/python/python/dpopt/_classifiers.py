@@ -173,8 +173,6 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
     (True, True)
     """
 
-    _takes_tables = True
-
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
@@ -207,7 +205,8 @@ class LinearSVC(PrivateLinearClassifier):
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
         accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
-        insecure_seed=None, **options: Unpack[LinearOptions],
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -234,8 +233,6 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
     >>> model.plan_.method, model.plan_.schedule["steps"]
     ('noisy-sgd', 50)
     """
-
-    _takes_tables = True
 
     def __init__(
         self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, max_nonzeros=None, classes=None,

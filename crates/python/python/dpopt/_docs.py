@@ -28,7 +28,8 @@ PARAMETERS = """Args:
         public_vectors: the path of a file of word vectors that are not sensitive (word2vec's or GloVe's text format, also gzipped), for the
             columns in `text`: words that mean alike then count alike. A model needs the same file again: ``dpopt.load(path, public_vectors=…)``.
         bounds_budget: share of epsilon that finds the ranges of `numeric` columns privately.
-        encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``.
+        encoding: constants of the encoder as under ``[dpopt]`` in a bounds file, for example ``{"knots": 12}``. Beside
+            ``bounds=(lower, upper)`` it has the columns of a matrix encoded as a table's numeric columns are; ``{}`` leaves all to the plan.
         bad_cells: a cell of a declared table that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
         fit_intercept, intercept_scaling: whether there is a constant, and its size next to a row of norm 1.
         n_rows: public number of rows, or a public guess of it under add-or-remove.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ._options import EMBEDDING_OPTIONS, keep, with_options
 from ._reading import whole
 from ._regressors import PrivateLinearRegressor
 from ._rows import Bounding
+from ._tables import by_position
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,8 +35,18 @@ class EmbeddingMixin:
         }
 
     def _options(self, facts: Bounding | None) -> dict[str, Any]:
-        assert facts is not None  # tables with declared columns are fitted by linear models
+        assert facts is not None  # tables have options of their own
         return {**super()._options(facts), "embedding": self._model(facts)}  # type: ignore[misc]
+
+    def _table_options(self) -> dict[str, Any]:
+        return super()._options(None)  # type: ignore[misc]
+
+    def _table_embedding(self, names: Sequence[str]) -> dict[str, Any]:
+        return {
+            "dimension": whole(self.embedding_dim, "embedding_dim"),  # type: ignore[attr-defined]
+            "seed": whole(self.embedding_seed, "embedding_seed"),  # type: ignore[attr-defined]
+            "towers": None,
+        }  # fmt: skip
 
     def _tables(self, facts: Bounding, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """Per feature of X its numbers, in the units of X, and what every row has besides."""
@@ -81,15 +93,52 @@ class TowerMixin(EmbeddingMixin):
         spread = noise[0].reshape(facts.width, k + 1)[: len(facts.scale), k]
         self.coef_noise_std_ = (spread * facts.scale * reading.scale)[None, :]
 
+    def _table_embedding(self, names: Sequence[str]) -> dict[str, Any]:
+        given = (self.user_features, self.item_features)  # type: ignore[attr-defined]
+        if all(isinstance(side, (list, tuple)) and side and all(isinstance(n, str) for n in side) for side in given):
+            sides = [list(side) for side in given]
+        elif by_position(self):
+            sides = [[names[j] for j in np.flatnonzero(chosen).tolist()] for chosen in self._sides(len(names))]
+        else:
+            raise ValueError(
+                "columns are declared by name, so user_features and item_features must be lists of names of columns"
+            )
+        return {**super()._table_embedding(names), "towers": sides}
+
+    def _embedded(self, form: dict[str, Any]) -> None:
+        k, width = form["dimension"], len(self.encoded_feature_names_)  # type: ignore[attr-defined]
+        table = self._table.parameters().reshape(width, k + 1)  # type: ignore[attr-defined]
+        chosen = []
+        for side in ("users", "items"):
+            mask = np.zeros(width, dtype=bool)
+            for first, end in form["towers"][side]:
+                mask[first:end] = True
+            chosen.append(mask)
+        self._users, self._items = chosen
+        # of classes that are sorted the other way round than in the model file, all scores change their sign
+        sign = getattr(self, "_sign", 1.0)
+        self._user_constant, self._item_constant = np.zeros(k), np.zeros(k)
+        self.embeddings_ = table[:, :k] * np.where(self._items, sign, 1.0)[:, None]
+        scale, shift = sign, 0.0
+        if not self._table.labels:  # type: ignore[attr-defined]
+            lower, upper = self._table.range  # type: ignore[attr-defined]
+            scale, shift = (upper - lower) / 2, (lower + upper) / 2
+        self._score_scale = scale
+        self.coef_, self.intercept_ = table[None, :, k] * scale, np.array([shift])
+        self.coef_noise_std_ = np.full((1, width), np.nan)
+
+    def _encoded(self, X: Any) -> Any:
+        return self.encoder_.transform(X) if self._by_columns() else self._check_X(X)  # type: ignore[attr-defined]
+
     def user_vectors(self, X: Any) -> np.ndarray:
         """The user's vector of each row (rows × embedding_dim)."""
-        X = self._check_X(X)  # type: ignore[attr-defined]
+        X = self._encoded(X)
         with np.errstate(all="ignore"):
             return X[:, self._users] @ self.embeddings_[self._users] + self._user_constant
 
     def item_vectors(self, X: Any) -> np.ndarray:
         """The item's vector of each row (rows × embedding_dim)."""
-        X = self._check_X(X)  # type: ignore[attr-defined]
+        X = self._encoded(X)
         with np.errstate(all="ignore"):
             return X[:, self._items] @ self.embeddings_[self._items] + self._item_constant
 
@@ -127,7 +176,8 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
     def __init__(
         self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, bounds=None,
         row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
-        fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, **options: Unpack[EmbeddingOptions],
+        fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -139,8 +189,17 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
         self.embeddings_, self._constant = self._tables(facts, weights[0], k)
         self.output_ = weights[0][facts.width * k :].reshape(-1, k)
 
+    def _embedded(self, form: dict[str, Any]) -> None:
+        k, width = form["dimension"], len(self.encoded_feature_names_)
+        weights = self._table.parameters()
+        self.embeddings_ = weights[: width * k].reshape(width, k)
+        output = weights[width * k :].reshape(-1, k)
+        self.output_ = output * self._sign if len(output) == 1 else output[self._places]
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: one per row for two classes (positive means the second class), one per row and class for more."""
+        if self._by_columns():
+            return self._table_scores(X)
         X = self._check_X(X)
         with np.errstate(all="ignore"):
             scores = (X @ self.embeddings_ + self._constant) @ self.output_.T
@@ -157,7 +216,7 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
 
     {parameters}
         user_features, item_features: which columns of X say who and what: a slice, indices or a mask; by default the first
-            and the second half.
+            and the second half. Of a table with named columns two lists of names.
         embedding_dim: numbers per feature.
         embedding_seed: public seed of the values that embeddings start at.
 
@@ -179,7 +238,8 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
         bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        insecure_seed=None, **options: Unpack[EmbeddingOptions],
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
 
@@ -203,6 +263,8 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """One score per row; positive means the second class."""
+        if self._by_columns():
+            return self._table_scores(X)
         with np.errstate(all="ignore"):
             return self._product(X) + self._check_X(X) @ self.coef_[0] + self.intercept_[0]
 
@@ -219,7 +281,7 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
 
     {parameters}
         user_features, item_features: which columns of X say who and what: a slice, indices or a mask; by default the first
-            and the second half.
+            and the second half. Of a table with named columns two lists of names.
         embedding_dim: numbers per feature.
         embedding_seed: public seed of the values that embeddings start at.
 
@@ -230,12 +292,15 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
         bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
-        insecure_seed=None, **options: Unpack[EmbeddingOptions],
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
 
     def predict(self, X: Any) -> np.ndarray:
-        """The score of each row, in the units of y."""
+        """The score of each row, in the units of y; of a table with named columns within the target's range."""
+        if self._by_columns():
+            return self._table_numbers(X)
         with np.errstate(all="ignore"):
             return self._product(X) + self._check_X(X) @ self.coef_ + self.intercept_
 

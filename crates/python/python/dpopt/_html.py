@@ -72,4 +72,7 @@ def plan_table(plan: Any) -> str:
         if plan.refused
         else ""
     )
+    forms = [(form["words"], form["excess_risk"]) for form in plan.encoders]
+    if forms:
+        more += table(["form of the encoder", "expected excess risk"], forms, "", 0)
     return table(head, rows, caption, marked) + more

@@ -100,7 +100,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         """
         n_classes = whole(n_classes, "n_classes")
         if self._by_name():
-            return self._explain_table(X, y, n_classes)
+            return self._explain_table(X, y, n_classes, n_features, n_rows)
         relation = self._check_common()
         rows, columns, counted = shape_of(X, n_features, n_rows)
         if counted:
@@ -133,7 +133,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         if self._by_name():
             self._fit_table(X, y)
             return
-        for of_a_table in ("_table", "_table_report", "encoded_feature_names_"):
+        for of_a_table in ("_table", "_table_report", "_positions", "encoded_feature_names_"):
             self.__dict__.pop(of_a_table, None)
         relation = self._before_fit()
         y = self._targets(required(y, self))

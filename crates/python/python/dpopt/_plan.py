@@ -13,6 +13,10 @@ from . import _core, accounting
 VOID = " — VOID: the noise was seeded"
 
 
+#: Forms of the encoder that a printed plan shows.
+SHOWN_FORMS = 8
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a fit would do, from public facts only: every candidate method, the best prediction first.
@@ -23,6 +27,8 @@ class Plan:
         n_rows, n_features, epsilon, delta, relation: what was planned for (the budget of one model).
         models: how many models are fitted, one for each class where each class is fitted against the rest.
         refusal: why there is no chosen method.
+        encoders: forms of the encoder that were compared where it encodes a table, each with its constants (``knots``, ``pair_knots``,
+            …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
     """
 
     method: str | None
@@ -34,6 +40,12 @@ class Plan:
     relation: str
     models: int = 1
     refusal: str | None = None
+    encoders: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def encoder(self) -> dict[str, Any] | None:
+        """The form of the encoder that is taken, where there was a choice."""
+        return self.encoders[0] if self.encoders else None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -87,6 +99,18 @@ class Plan:
             lines.append(f"  {len(refused)} of {len(self.candidates)} do not apply (plan.refused says why): {names}")
             if self.refusal is not None:
                 lines.append(f"  {self.refusal}")
+        if self.encoder is not None:
+            lines += ["", f"encoder: {self.encoder['words']}"]
+        if len(self.encoders) > 1:
+            lines.append("forms of it that were compared, and their expected excess risk:")
+            best = self.encoders[:SHOWN_FORMS]
+            width = max(len(form["words"]) for form in best)
+            lines += [
+                f"{' ' if i else '*'} {form['words']:<{width}} {form['excess_risk']:>9.3g}"
+                for i, form in enumerate(best)
+            ]
+            if len(self.encoders) > len(best):
+                lines.append(f"  {len(self.encoders) - len(best)} more in plan.encoders")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -118,8 +118,6 @@ class LinearRegression(PrivateLinearRegressor):
     True
     """
 
-    _takes_tables = True
-
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
@@ -151,8 +149,6 @@ class Ridge(PrivateLinearRegressor):
     >>> bool(model.score(X, y) > 0.7)
     True
     """
-
-    _takes_tables = True
 
     def __init__(
         self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
@@ -186,8 +182,6 @@ class SGDRegressor(PrivateLinearRegressor):
     >>> model.plan_.method
     'noisy-sgd'
     """
-
-    _takes_tables = True
 
     def __init__(
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,

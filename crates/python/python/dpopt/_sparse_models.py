@@ -60,8 +60,6 @@ class SparseLogisticRegression(_Support, ProbabilityMixin, PrivateLinearClassifi
     [7, 11]
     """
 
-    _takes_tables = True
-
     def __init__(
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
@@ -91,8 +89,6 @@ class SparseLinearRegression(_Support, PrivateLinearRegressor):
     >>> model.get_support(indices=True).tolist()
     [3, 20]
     """
-
-    _takes_tables = True
 
     def __init__(
         self, max_features=10, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,

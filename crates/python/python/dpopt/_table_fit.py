@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
+from ._base import shape_of
 from ._plan import Plan, Privacy
-from ._reading import attempt, distinct, kind, labels, number, required, same_length, shown
+from ._reading import attempt, distinct, kind, labels, number, required, same_length, shown, validated
 from ._tables import (
+    NumberTable,
     by_name,
+    by_position,
     cells,
     columns_of,
     declarations,
+    declared_for,
     declared_in,
+    is_table,
+    names_by_position,
     names_of,
     names_told,
+    numbers_of,
     one_column,
     own_name,
+    rows_at,
     source,
     target_name,
     vectors_path,
@@ -37,23 +47,35 @@ _TO_VALUE: dict[str, Any] = {"i": int, "u": int, "f": float, "b": lambda text: {
 class TableRoad:
     """Fits, predictions and model files of estimators whose columns are declared by name."""
 
-    #: Whether the estimator's loss is one that the command line fits.
-    _takes_tables = False
     #: The compiled model of a fit to a table.
     _table: Any = None
+    #: The names that stand for the columns of a matrix, where that is what was fitted.
+    _positions: list[str] | None = None
 
     # --- what each kind of estimator says -----------------------------------------------------------------------
 
-    def _check_table_loss(self) -> None:
-        """Refuses a loss that the command line does not fit."""
+    def _table_loss(self) -> dict[str, Any] | None:
+        """The loss of one score, None for the command line's: logistic (softmax), or squared."""
         raise NotImplementedError
+
+    def _table_embedding(self, names: Sequence[str]) -> dict[str, Any] | None:
+        """The form of an embedding model; None for a linear one."""
+        return None
+
+    def _table_options(self) -> dict[str, Any]:
+        """The method and what is said of its options, for encoded rows."""
+        return self._options(None)  # type: ignore[attr-defined]
 
     def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
         """Whether a number is predicted, and what is declared of it."""
         raise NotImplementedError
 
-    def _learned(self, y: Any, weights: np.ndarray, noise: np.ndarray) -> None:
-        """Released weights as attributes."""
+    def _learned(self, y: Any) -> None:
+        """What is known of the target, as attributes."""
+        raise NotImplementedError
+
+    def _weighed(self, weights: np.ndarray, noise: np.ndarray) -> None:
+        """Released weights of a linear model (outputs × encoded features) as attributes."""
         raise NotImplementedError
 
     # --- fit ----------------------------------------------------------------------------------------------------
@@ -64,14 +86,35 @@ class TableRoad:
     def _by_columns(self) -> bool:
         return self._table is not None
 
-    def _checked_table(self) -> None:
-        name = type(self).__name__
-        if not self._takes_tables:
-            raise ValueError(
-                f"{name} fits rows of numbers, and columns declared by name are for LogisticRegression, LinearRegression, Ridge, "
-                f"SGDClassifier, SGDRegressor and sparse models; encode the table first: make_pipeline(TableEncoder(...), {name}(...))"
+    def _framed(self, X: Any, reset: bool) -> Any:
+        """The table to read: a matrix whose columns are declared by position becomes one of numbers."""
+        if not (by_position(self) if reset else self._positions is not None and not _has_all(X, self._positions)):
+            return X
+        if sp.issparse(X):
+            raise TypeError(
+                "X is a sparse matrix, and encoding makes every column a line and hats, which fills its zeros; give a dense array "
+                "(.toarray()), or leave encoding out: bounds alone keep zeros"
             )
-        self._check_table_loss()
+        values = validated(self, X, reset=reset, sparse=False)
+        if reset:
+            named = getattr(self, "feature_names_in_", None)
+            self._positions = (
+                names_by_position(X, values.shape[1]) if named is not None else names_by_position(None, values.shape[1])
+            )
+        return numbers_of(values, self._positions)  # type: ignore[arg-type]
+
+    def _names_alone(self, X: Any) -> Any:
+        """The table without its rows: names and types of its columns."""
+        if not by_position(self):
+            names_of(X)
+            return without_rows(X)
+        if sp.issparse(X):
+            return self._framed(X, reset=True)
+        columns = shape_of(X, None, None)[1]
+        return NumberTable(np.empty((0, columns)), names_by_position(X, columns))
+
+    def _checked_table(self) -> None:
+        how = "the columns are encoded" if by_position(self) else "columns are declared by name"
         for parameter, default, why in (
             ("max_nonzeros", None, "the encoder's own bound on non-zeros holds"),
             ("fit_intercept", True, "the encoder has an intercept"),
@@ -84,9 +127,7 @@ class TableRoad:
         ):
             given = getattr(self, parameter)
             if isinstance(given, np.ndarray) or given != default:
-                raise ValueError(
-                    f"{parameter} is {shown(given)}, and columns are declared by name: {why}; leave it out"
-                )
+                raise ValueError(f"{parameter} is {shown(given)}, and {how}: {why}; leave it out")
 
     def _table_fit(
         self, X: Any, y: Any, own: str | None, rows: int | None, relation: str, charge: Any, seed: int | None
@@ -95,7 +136,8 @@ class TableRoad:
         names = names_of(X)
         regression, facts = self._target_facts(y)
         name = target_name(self, own, names, regression)
-        declared = declarations(self, (name, facts))
+        loss = self._table_loss()
+        declared = declarations(declared_for(self, names), (name, facts))
         if declared.kind(name) == ("levels" if regression else "numeric"):
             other = "levels; use a classifier" if regression else "numbers; use a regressor"
             raise ValueError(f"the target {shown(name)} is declared with {other}")
@@ -113,7 +155,7 @@ class TableRoad:
         request = {
             "target": name, "regression": regression, "relation": relation, "epsilon": float(self.epsilon),  # type: ignore[attr-defined]
             "delta": None if self.delta is None else float(self.delta),  # type: ignore[attr-defined]
-            "options": self._options(None), "rows": rows,  # type: ignore[attr-defined]
+            "options": self._table_options(), "rows": rows, "loss": loss, "embedding": self._table_embedding(names),
             "bounds_budget": None if share is None else number(share, "bounds_budget"),
             "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
             "declared_in": declared_in(self), "ledger": None if budget is None else repr(budget),
@@ -124,43 +166,53 @@ class TableRoad:
         plan, rows, features = json.loads(described[0]), described[1], described[2]
         return Plan(
             plan["method"], plan["candidates"], rows, features, plan["epsilon"], plan["delta"], relation, plan["models"],
-            plan["refusal"],
+            plan["refusal"], plan["encoders"],
         )  # fmt: skip
 
-    def _explain_table(self, X: Any, y: Any, classes: int) -> Plan:
+    def _planned_table(self, X: Any, y: Any, rows: int, relation: str) -> Any:
+        """The compiled fit to so many rows of a table like `X`, of which names and types are looked at alone."""
+        self._checked_table()
+        X, y = _apart(X, y)
+        target = None if y is None else rows_at(one_column(y), np.arange(0))
+        return self._table_fit(self._names_alone(X), target, own_name(y), rows, relation, None, None)
+
+    def _explain_table(self, X: Any, y: Any, classes: int, n_features: Any, n_rows: Any) -> Plan:
         """Plans from names, dtypes and the number of rows."""
         relation = self._check_common()  # type: ignore[attr-defined]
-        self._checked_table()
         if X is None or isinstance(X, (int, float, np.number)):
-            raise TypeError(
-                "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows; "
-                "where there is none (PrivateSearchCV), encode it first: TableEncoder"
-            )
-        X, y = _apart(X, y)
-        names_of(X)
-        rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
-        target = None if y is None else one_column(y)[:0]
-        fit = self._table_fit(without_rows(X), target, own_name(y), rows, relation, None, None)
-        return self._plan_of(fit.plan(classes), relation)
+            if not by_position(self):
+                raise TypeError(
+                    "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows"
+                )
+            rows, columns, _ = shape_of(X, n_features, n_rows)
+            X = NumberTable(np.empty((0, columns)), names_by_position(None, columns))
+        else:
+            if n_features is not None or n_rows is not None:
+                shape_of(X, n_features, n_rows)
+            table, y = _apart(X, y)
+            counted = shape_of(table, None, None)[0] if by_position(self) else _rows_of(table)
+            rows = self._public_rows(counted, relation)  # type: ignore[attr-defined]
+            X = table
+        return self._plan_of(self._planned_table(X, y, rows, relation).plan(classes), relation)
 
     def _fit_table(self, X: Any, y: Any) -> None:
         relation = self._before_fit()  # type: ignore[attr-defined]
         self._checked_table()
         X, y = _apart(X, required(y, self))
-        names, own, y = names_of(X), own_name(y), one_column(y)
+        self._positions = None
+        own = own_name(y)
+        y = self._targets(y) if by_position(self) else one_column(y)  # type: ignore[attr-defined]
+        X = self._framed(X, reset=True)
+        names = names_of(X)
         same_length(X, y)
         rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
         # under add-or-remove what was given stands in for the number of rows, which is protected
         said = rows if self.n_rows is not None else None  # type: ignore[attr-defined]
         fit = self._table_fit(X, y, own, said, relation, self._charging(), self._insecure_seed())  # type: ignore[attr-defined]
-        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        if self._positions is None:
+            self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         self._warn_budget(rows, self._delta(rows))  # type: ignore[attr-defined]
-        undeclared = fit.undeclared()
-        if undeclared:
-            warn(
-                f"nothing declares the columns {names_told(undeclared, names, self)}: they are taken as categories and hashed, as "
-                "their dtypes say; declare them with bounds, levels, text or hashed, or list them in ignore"
-            )
+        self._warn_undeclared(fit, names)
         model, described, releases, noise, html = fit.run()
         self._table, self._table_report = model, html
         self._settle(y, noise)
@@ -168,17 +220,40 @@ class TableRoad:
         self.noise_std_ = self.plan_.noise_std
         self.privacy_ = Privacy.of(model.guarantee(), releases)
 
+    def _warn_undeclared(self, fit: Any, names: list[str]) -> None:
+        undeclared = fit.undeclared()
+        if undeclared:
+            warn(
+                f"nothing declares the columns {names_told(undeclared, names, self)}: they are taken as categories and hashed, as "
+                "their dtypes say; declare them with bounds, levels, text or hashed, or list them in ignore"
+            )
+
+    def _released_by(self, session: Any, privacy: Any) -> None:
+        super()._released_by(session, privacy)  # type: ignore[misc]
+        if self._table is not None:
+            # the file promises what the search costs; the report of the run would state the run alone
+            self._table, self._table_report = self._table.found_by(session), ""
+
+    def _declared_range(self, y: Any, names: list[str]) -> tuple[float, float] | None:
+        """The range that a bounds file declares for the target of a table with these columns."""
+        declared = declarations(declared_for(self, names))
+        found: tuple[float, float] | None = declared.range(target_name(self, own_name(y), names, True))
+        return found
+
     def _settle(self, y: Any, noise: np.ndarray) -> None:
         """Attributes of a model: its own, and those of its target."""
-        weights = self._table.weights()
-        if weights is None:
-            raise ValueError("this is a model of embeddings, which the command line predicts with: dpopt predict")
         self.encoded_feature_names_ = np.array(self._table.feature_names(), dtype=object)
         self._fitted_loss = json.loads(self._table.loss())
-        self._learned(y, weights, noise.reshape(weights.shape))
+        self._learned(y)
+        weights = self._table.weights()
+        if weights is None:
+            self._embedded(json.loads(self._table.embedding()))  # type: ignore[attr-defined]
+        else:
+            self._weighed(weights, noise.reshape(weights.shape))
 
     def _table_of(self, X: Any) -> Any:
         check_is_fitted(self)
+        X = self._framed(X, reset=False)
         return _core.Table.for_model(source(X), columns_of(X, self._table.columns), self._table)
 
     @property
@@ -193,8 +268,10 @@ class TableRoad:
         encoder._encoder = _core.ColumnEncoder.from_json(
             json.dumps(json.loads(self._table.to_json())["encoder"]), vectors
         )
-        encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
-        encoder.n_features_in_ = len(encoder.feature_names_in_)
+        encoder.n_features_in_ = len(self._table.columns)
+        if self._positions is None or hasattr(self, "feature_names_in_"):
+            encoder.feature_names_in_ = np.array(self._table.columns, dtype=object)
+        encoder._positions = self._positions
         return encoder
 
     # --- files --------------------------------------------------------------------------------------------------
@@ -214,6 +291,10 @@ class TableRoad:
         html = getattr(self, "_table_report", None)
         if html is None:
             raise ValueError("this model was loaded, and its report was written when it was fitted")
+        if not html:
+            raise ValueError(
+                "this model was found by a search, and the report of its fit would state what the fit alone cost"
+            )
         if named:
             raise ValueError("the report of a table names its target itself; leave out source and target")
         if path is not None:
@@ -225,11 +306,10 @@ class ClassesOfTable(TableRoad):
     """Labels and predictions of classifiers of tables. Classes are sorted, as scikit-learn has them; the model file keeps the order in
     which they were declared."""
 
-    def _check_table_loss(self) -> None:
-        if self._class_loss() not in ("logistic", {"one-against-rest": {"name": "logistic", "shift": 0.0}}):  # type: ignore[attr-defined]
-            raise ValueError(
-                "columns are declared by name, and only the logistic loss is fitted there; use loss='log_loss'"
-            )
+    def _table_loss(self) -> dict[str, Any] | None:
+        loss = self._class_loss()  # type: ignore[attr-defined]
+        one = None if loss == "logistic" else loss["one-against-rest"]
+        return None if one == {"name": "logistic", "shift": 0.0} else one
 
     def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
         given = self.classes  # type: ignore[attr-defined]
@@ -242,7 +322,7 @@ class ClassesOfTable(TableRoad):
         elif y is None:
             raise ValueError('classes="public" are those that occur, and nothing is read here; give classes=[...]')
         else:
-            found = distinct(labels(y))[0]
+            found = self._declared(labels(y))[0]  # type: ignore[attr-defined]
         values = [v for v in found.tolist() if not (isinstance(given, str) and str(v).strip() in _MISSING)]
         if len(values) < 2:
             raise ValueError(
@@ -250,7 +330,7 @@ class ClassesOfTable(TableRoad):
             )
         return False, {"levels": values}
 
-    def _learned(self, y: Any, weights: np.ndarray, noise: np.ndarray) -> None:
+    def _learned(self, y: Any) -> None:
         texts = self._table.labels
         found = self._values(texts, y)
         in_order = attempt(lambda: sorted(range(len(found)), key=lambda i: found[i]))
@@ -262,8 +342,10 @@ class ClassesOfTable(TableRoad):
         plain = attempt(lambda: np.asarray(values.tolist()))
         same = plain is not None and plain.ndim == 1 and plain.tolist() == values.tolist()
         self.classes_ = plain if same else values
-        if len(texts) == 2:
-            self._sign = 1.0 if order == [0, 1] else -1.0
+        self._sign = 1.0 if len(texts) > 2 or order == [0, 1] else -1.0
+
+    def _weighed(self, weights: np.ndarray, noise: np.ndarray) -> None:
+        if len(self.classes_) == 2:
             self.coef_, self.coef_noise_std_ = self._sign * weights, noise
         else:
             self.coef_, self.coef_noise_std_ = weights[self._places], noise[self._places]
@@ -301,9 +383,9 @@ class ClassesOfTable(TableRoad):
 class NumbersOfTable(TableRoad):
     """Targets and predictions of regressors of tables."""
 
-    def _check_table_loss(self) -> None:
-        if self._loss()["name"] != "squared":  # type: ignore[attr-defined]
-            raise ValueError("columns are declared by name, and only the squared loss is fitted there")
+    def _table_loss(self) -> dict[str, Any] | None:
+        loss = self._loss()  # type: ignore[attr-defined]
+        return None if loss["name"] == "squared" else loss
 
     def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
         if self.target_bounds is None:  # type: ignore[attr-defined]
@@ -311,7 +393,10 @@ class NumbersOfTable(TableRoad):
         lower, upper = self._target_range()  # type: ignore[attr-defined]
         return True, {"lower": lower, "upper": upper}
 
-    def _learned(self, y: Any, weights: np.ndarray, noise: np.ndarray) -> None:
+    def _learned(self, y: Any) -> None:
+        """A range is in the model file."""
+
+    def _weighed(self, weights: np.ndarray, noise: np.ndarray) -> None:
         lower, upper = self._table.range
         half = (upper - lower) / 2
         self.coef_, self.coef_noise_std_ = weights * half, noise * half
@@ -319,6 +404,16 @@ class NumbersOfTable(TableRoad):
 
     def _table_numbers(self, X: Any) -> np.ndarray:
         return self._table.predict(self._table_of(X), self.bad_cells).ravel()  # type: ignore[attr-defined]
+
+
+def _has_all(X: Any, names: list[str]) -> bool:
+    """Whether `X` is a table with all these columns, wherever they stand."""
+    return is_table(X) and set(names) <= set(names_by_position(X, 0))
+
+
+def _rows_of(X: Any) -> int:
+    names_of(X)
+    return int(X.shape[0])
 
 
 def _apart(X: Any, y: Any) -> tuple[Any, Any]:
@@ -357,9 +452,6 @@ def load(path: Any, public_vectors: Any = None) -> Any:
     >>> dpopt.load(path).predict(pandas.DataFrame({"age": [19, 70]})).tolist()
     ['no', 'yes']
     """
-    from ._classifiers import LogisticRegression
-    from ._regressors import LinearRegression
-
     model = _core.TableModel.load(str(_path(path)), vectors_path(public_vectors))
     promised = json.loads(model.guarantee())
     facts: dict[str, Any] = {
@@ -368,18 +460,48 @@ def load(path: Any, public_vectors: Any = None) -> Any:
         "delta": promised["delta"],
         "neighbors": promised["relation"],
     }
-    estimator: Any = LogisticRegression(**facts) if model.labels else LinearRegression(**facts)
+    estimator: Any = _estimator_of(model, facts)
     estimator._table = model
     weights = model.weights()
     estimator._settle(None, np.full((0 if weights is None else weights.size,), np.nan))
     if not model.labels:
         estimator._flat()
     estimator.n_features_in_ = len(model.columns)
-    estimator.feature_names_in_ = np.array(model.columns, dtype=object)
+    if model.columns == names_by_position(None, len(model.columns)):
+        # of a matrix, or of a table whose columns are called as a matrix's are
+        estimator._positions = model.columns
+    else:
+        estimator.feature_names_in_ = np.array(model.columns, dtype=object)
     estimator.privacy_ = Privacy.of(model.guarantee(), "[]")
     if promised["insecure_seed"]:
         warn(SEEDED)
     return estimator
+
+
+def _estimator_of(model: Any, facts: dict[str, Any]) -> Any:
+    """An estimator that predicts as `model` does, by its loss and form."""
+    from . import _classifiers, _embeddings, _regressors
+
+    embedding, loss = model.embedding(), json.loads(model.loss())
+    if embedding is not None:
+        form = json.loads(embedding)
+        size = {"embedding_dim": form["dimension"], "embedding_seed": form["seed"]}
+        if form.get("towers") is None:
+            if not model.labels:
+                raise ValueError(
+                    "this is a sum of embeddings for a number, which the command line predicts with: dpopt predict"
+                )
+            return _embeddings.EmbeddingClassifier(**size, **facts)
+        towers = _embeddings.TwoTowerClassifier if model.labels else _embeddings.TwoTowerRegressor
+        return towers(**size, **facts)
+    if loss["name"] == "smoothed-hinge":
+        return _classifiers.LinearSVC(smoothing=loss["width"], **facts)
+    if loss["name"] == "hinge":
+        return _classifiers.SGDClassifier(loss="hinge", **facts)
+    if loss["name"] in ("huber", "absolute"):
+        name = "huber" if loss["name"] == "huber" else "absolute_error"
+        return _regressors.SGDRegressor(loss=name, threshold=loss.get("threshold", 0.5), **facts)
+    return _classifiers.LogisticRegression(**facts) if model.labels else _regressors.LinearRegression(**facts)
 
 
 __all__ = ["ClassesOfTable", "NumbersOfTable", "TableRoad", "load"]

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._reading import attempt, kind, shown
+from ._rows import _pair, of_each
 
 #: Parameters that declare columns by name; `bounds` does it too if it is a mapping or the path of a bounds file.
 NAMED = ("levels", "text", "hashed", "numeric", "ignore", "encoding", "public_vectors")
@@ -28,6 +30,52 @@ def by_name(declaring: Any) -> bool:
     if isinstance(bounds, (str, os.PathLike, Mapping)):
         return True
     return any(getattr(declaring, name, None) is not None for name in (*NAMED, "bounds_budget"))
+
+
+def by_position(declaring: Any) -> bool:
+    """Whether an estimator's parameters declare the columns of a matrix, which are encoded as a table's numeric columns are."""
+    bounds = getattr(declaring, "bounds", None)
+    named = bounds is None or isinstance(bounds, (str, os.PathLike, Mapping))
+    return not named and getattr(declaring, "encoding", None) is not None
+
+
+class NumberTable:
+    """A matrix as a table of numeric columns.
+
+    Args:
+        values: rows × columns, floats.
+        names: of its columns.
+    """
+
+    def __init__(self, values: np.ndarray, names: Sequence[str]) -> None:
+        self.values, self.columns, self.shape = values, list(names), values.shape
+
+
+def numbers_of(values: np.ndarray, names: Sequence[str]) -> NumberTable:
+    """A matrix as a table: an infinite number is its bound, as in every matrix, where it would be missing in a table."""
+    return NumberTable(np.nan_to_num(values, nan=np.nan) if np.isinf(values).any() else values, names)
+
+
+def names_by_position(X: Any, columns: int) -> list[str]:
+    """The names of a data frame where they are text, and x0, x1, … of a matrix."""
+    given = list(getattr(X, "column_names", None) or getattr(X, "columns", [])) if is_table(X) else []
+    distinct = all(isinstance(name, str) for name in given) and len({name.strip() for name in given}) == len(given)
+    return given if given and distinct else [f"x{j}" for j in range(columns)]
+
+
+def declared_for(declaring: Any, names: Sequence[str]) -> Any:
+    """What an estimator declares, by name: bounds by position become those of the columns."""
+    if not by_position(declaring):
+        return declaring
+    lower, upper = (of_each(b, len(names), "bounds").tolist() for b in _pair(declaring.bounds))
+    for at, (low, high) in enumerate(zip(lower, upper)):
+        # by its place: names of a table that was read without its header are a record
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(
+                f"bounds must be finite with lower < upper for every feature, and those of feature {at} are not"
+            )
+    facts = {name: getattr(declaring, name, None) for name in (*NAMED, "row_norm")}
+    return SimpleNamespace(**{**facts, "bounds": dict(zip(names, zip(lower, upper)))})
 
 
 # --- declarations ---------------------------------------------------------------------------------------------------
@@ -150,7 +198,7 @@ def _is_pandas(X: Any) -> bool:
 
 def is_table(X: Any) -> bool:
     """Whether `X` is a table with named columns."""
-    if _is_pandas(X):
+    if _is_pandas(X) or isinstance(X, NumberTable):
         return True
     return _module(X) in ("polars", "pyarrow") and hasattr(X, "shape") and hasattr(X, "columns")
 
@@ -180,6 +228,8 @@ def names_told(wanted: Sequence[str], names: Sequence[str], declaring: Any) -> s
 
 def column(X: Any, j: int) -> Any:
     """Column `j` of a table."""
+    if isinstance(X, NumberTable):
+        return X.values[:, j]
     if _is_pandas(X):
         return X.iloc[:, j]
     return X.column(j) if _module(X) == "pyarrow" else X[:, j]
@@ -187,6 +237,8 @@ def column(X: Any, j: int) -> Any:
 
 def without_rows(X: Any) -> Any:
     """The table's columns without its rows."""
+    if isinstance(X, NumberTable):
+        return NumberTable(X.values[:0], X.columns)
     return X.iloc[:0] if _is_pandas(X) else X.slice(0, 0)
 
 
@@ -292,6 +344,15 @@ def cells(values: Any) -> Any:
     return _of_array(found)
 
 
+def rows_at(X: Any, at: np.ndarray) -> Any:
+    """Some rows of a table or a matrix, or some entries of a column, as the same kind of thing."""
+    if hasattr(X, "iloc"):
+        return X.iloc[at]
+    if _module(X) == "pyarrow":
+        return X.take(at)
+    return [X[i] for i in at] if isinstance(X, (list, tuple)) else X[at]
+
+
 def columns_of(X: Any, only: Iterable[str] | None = None) -> list[tuple[str, Any]]:
     """A table's columns by name, all or those that are wanted."""
     wanted = None if only is None else {name.strip() for name in only}
@@ -314,7 +375,7 @@ def one_column(y: Any) -> Any:
 
 def source(X: Any) -> str:
     """How a report calls the table."""
-    return f"a table of {_module(X)}"
+    return "a matrix" if isinstance(X, NumberTable) else f"a table of {_module(X)}"
 
 
 def own_name(y: Any) -> str | None:
@@ -340,16 +401,22 @@ def target_name(declaring: Any, own: str | None, names: Sequence[str], regressio
 
 __all__ = [
     "NAMED",
+    "NumberTable",
     "by_name",
+    "by_position",
     "cells",
     "columns_of",
     "declarations",
+    "declared_for",
     "declared_in",
     "is_table",
+    "names_by_position",
     "names_of",
     "names_told",
+    "numbers_of",
     "one_column",
     "own_name",
+    "rows_at",
     "source",
     "target_name",
     "vectors_path",

@@ -35,7 +35,17 @@ from ._reading import (
     whole,
 )
 from ._rows import _pair, of_each
-from ._tables import column, columns_of, declarations, is_table, names_of, names_told, source, without_rows
+from ._tables import (
+    column,
+    columns_of,
+    declarations,
+    is_table,
+    names_of,
+    names_told,
+    numbers_of,
+    source,
+    without_rows,
+)
 from ._warnings import warn
 
 
@@ -235,6 +245,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ((2, 16), ['sex=f', 'sex=m', 'sex=(other)', 'sex=(missing)'])
     """
 
+    #: Names that stand for the columns of a matrix, where the model that has this encoder was fitted to one.
+    _positions: list[str] | None = None
+
     def __init__(
         self, bounds=None, levels=None, text=None, hashed=None, ignore=None, encoding=None, target=None, bad_cells="missing",
         public_vectors=None,
@@ -274,6 +287,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> sp.csr_matrix:
         """A CSR matrix of float32 with one column per encoded feature, the intercept first."""
         check_is_fitted(self)
+        if self._positions is not None and not is_table(X):
+            # that of a model of a matrix
+            X = numbers_of(validated(self, X, reset=False, sparse=False), self._positions)
         columns = columns_of(X, self._encoder.columns)
         table = _core.Table.for_encoder(source(X), columns, self._encoder)
         values, places, offsets, width = self._encoder.encode(table, self.bad_cells)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from . import accounting
 from ._reading import array, kind, number, whole
@@ -172,4 +174,176 @@ def coefficient_intervals(
     return ax
 
 
-__all__ = ["accuracy_against_epsilon", "coefficient_intervals", "epsilon_over_steps", "privacy_curve"]
+def _shapes_of(estimator: Any, output: Any) -> list[dict[str, Any]]:
+    """What the released weights of one output say of columns and pairs of them: kind, columns, points, and reach."""
+    model = getattr(estimator, "_table", None)
+    if model is None:
+        if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
+            raise TypeError(f"estimator is {kind(estimator)}; give a fitted estimator, or what dpopt.load gives")
+        check_is_fitted(estimator)
+        raise ValueError(
+            "shapes are of models whose columns are encoded: declare them by name, or give encoding={} beside bounds=(lower, upper); "
+            "coefficient_intervals draws those of a plain matrix"
+        )
+    found = json.loads(model.shapes())
+    if not found:
+        raise ValueError("an embedding model is not a sum of functions of its columns, so there are no shapes to draw")
+    labels = [*model.labels]
+    place = 0
+    if len(found) > 1:
+        known = list(getattr(estimator, "classes_", []))
+        if output is None or output not in known:
+            raise ValueError(f"there are {len(known)} classes, each with its own shapes; give output=, one of classes_")
+        place = int(estimator._places[known.index(output)])
+    elif output is not None:
+        raise ValueError("output is for models of three or more classes; of two the shapes are those of the second")
+    # of two classes the estimator's second one; a number in the units of y
+    unit = "score" if labels else "prediction"
+    factor = estimator._sign if len(labels) == 2 else 1.0 if labels else (model.range[1] - model.range[0]) / 2
+    shapes = []
+    for one in found[place]:
+        ((form, held),) = one.items()
+        columns = held["columns"] if form == "map" else [held["column"]]
+        if form == "map":
+            effects = np.array(held["effects"], dtype=float)
+            at: Any = (held["first"], held["second"])
+        else:
+            pairs = held["points"] if form == "curve" else held["levels"]
+            at, effects = [p[0] for p in pairs], np.array([p[1] for p in pairs], dtype=float)
+        effects = effects * factor
+        reach = float(np.ptp(effects)) if effects.size else 0.0
+        shapes.append(
+            {"kind": form, "columns": list(columns), "at": at, "effects": effects, "reach": reach, "unit": unit}
+        )
+    return sorted(shapes, key=lambda s: -s["reach"])
+
+
+def _wanted(shapes: list[dict[str, Any]], columns: Any, most: Any, most_pairs: Any) -> list[dict[str, Any]]:
+    known = sorted({name for s in shapes for name in s["columns"]})
+    if columns is None:
+        alone = [s for s in shapes if s["kind"] != "map" and s["reach"] > 0]
+        pairs = [s for s in shapes if s["kind"] == "map" and s["reach"] > 0]
+        return alone[: whole(most, "most")] + pairs[: whole(most_pairs, "most_pairs")]
+    chosen = []
+    for wanted in [columns] if isinstance(columns, str) else list(columns):
+        names = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, (list, tuple)) else []
+        fits = [s for s in shapes if sorted(s["columns"]) == sorted(str(n) for n in names)]
+        if not fits:
+            raise ValueError(
+                f"columns has an entry without a shape; the model has shapes of {', '.join(known[:12])}"
+                f"{' and others' if len(known) > 12 else ''}, and of {sum(s['kind'] == 'map' for s in shapes)} pairs of them"
+            )
+        chosen += fits
+    return chosen
+
+
+def shape(estimator: Any, columns: Any, *, output: Any = None, ax: Any = None) -> Any:
+    """What a model says of one column, or of two together: a curve, levels, or a map.
+
+    Drawn from released weights alone, so it costs nothing; noise that was added for privacy is in the picture. A curve is drawn on the
+    encoder's scale (a spread column has its values where they lie evenly), around 0, and a map of two columns has what they say
+    together beyond what each says alone. Effects are in the units of the score (for classes) or of y, to the scaling of the whole row.
+
+    Args:
+        estimator: a fitted estimator whose columns are encoded, or what :func:`dpopt.load` gives.
+        columns: a column's name, or a pair of names.
+        output: of three or more classes, the class.
+
+    >>> import dpopt, pandas
+    >>> table = pandas.DataFrame({"age": [20, 60] * 500, "member": ["no", "yes"] * 500})
+    >>> model = dpopt.LogisticRegression(epsilon=2, delta=1e-6, bounds={"age": (18, 80)}, classes=["no", "yes"]).fit(table, "member")
+    >>> ax = shape(model, "age")
+    >>> ax.get_xlabel(), bool(ax.lines[1].get_ydata()[-1] > 0)
+    ('age', True)
+    """
+    given = columns if isinstance(columns, str) else tuple(columns) if isinstance(columns, (list, tuple)) else None
+    if given is None:
+        raise TypeError(f"columns is {kind(columns)}; give a column's name, or a pair of names")
+    (found, *_) = _wanted(_shapes_of(estimator, output), [given], 1, 1)
+    return _draw(_axes(ax), found)
+
+
+def shapes(
+    estimator: Any, *, columns: Any = None, output: Any = None, most: int = 8, most_pairs: int = 4, axes: Any = None
+) -> Any:
+    """What a model says of each column and of pairs of them, the ones that move the score most first: the axes of one figure.
+
+    Args:
+        estimator: a fitted estimator whose columns are encoded, or what :func:`dpopt.load` gives.
+        columns: names, and pairs of names, of those to draw; by default the `most` columns and `most_pairs` pairs with the largest reach.
+        output: of three or more classes, the class.
+        axes: matplotlib axes to draw on, at least as many; those that are left over are hidden.
+
+    Each one as :func:`shape` draws it. Returns an array of axes.
+    """
+    found = _wanted(_shapes_of(estimator, output), columns, most, most_pairs)
+    if not found:
+        raise ValueError("there is nothing to draw: no column has a declared range or levels, or all weights are 0")
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        across = min(3, len(found))
+        down = -(-len(found) // across)
+        axes = plt.subplots(down, across, figsize=(4.2 * across, 3.2 * down), layout="constrained", squeeze=False)[1]
+    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(axes) < len(found):
+        raise ValueError(f"there are {len(found)} shapes to draw on {len(axes)} axes; give more, or name columns")
+    for ax, one in zip(axes, found):
+        _draw(ax, one)
+    for ax in axes[len(found) :]:
+        ax.set_visible(False)
+    return axes[: len(found)]
+
+
+#: Levels of a category that are drawn, the largest; cells of a map that have a name each.
+_MOST_LEVELS, _MOST_NAMES = 12, 8
+
+
+def _draw(ax: Any, shape: dict[str, Any]) -> Any:
+    effects, at = shape["effects"], shape["at"]
+    if shape["kind"] == "curve":
+        values = np.array(at, dtype=float)
+        place = np.linspace(0, 1, len(values))
+        ax.axhline(0, color="gray", linewidth=0.8)
+        ax.plot(place, effects)
+        # on the encoder's scale, which values of a skewed column do not crowd
+        ticks = np.linspace(0, 1, 5)
+        ax.set_xticks(ticks, [_plain(value) for value in np.interp(ticks, place, values)])
+        ax.set(xlabel=shape["columns"][0], ylabel=f"added to the {shape['unit']}", title=shape["columns"][0])
+    elif shape["kind"] == "levels":
+        largest = np.argsort(-np.abs(effects), kind="stable")[:_MOST_LEVELS]
+        names, rows = [_short(at[i]) for i in largest], np.arange(len(largest))[::-1]
+        ax.axvline(0, color="gray", linewidth=0.8)
+        ax.plot(effects[largest], rows, "o")
+        ax.set_yticks(rows, names)
+        ax.set_ylim(-0.5, len(largest) - 0.5)
+        ax.set(xlabel=f"added to the {shape['unit']}", title=shape["columns"][0])
+    else:
+        reach = np.abs(effects).max() or 1.0
+        picture = ax.imshow(effects.T, origin="lower", aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach)
+        ax.figure.colorbar(picture, ax=ax, label="beyond each alone")
+        for axis, names in ((ax.xaxis, at[0]), (ax.yaxis, at[1])):
+            step = -(-len(names) // _MOST_NAMES)
+            axis.set_ticks(range(0, len(names), step), [_short(name) for name in names[::step]])
+        ax.tick_params(axis="x", rotation=45)
+        first, second = shape["columns"]
+        ax.set(xlabel=first, ylabel=second, title=f"{first} and {second}")
+    return ax
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 16 else name[:15] + "…"
+
+
+__all__ = [
+    "accuracy_against_epsilon",
+    "coefficient_intervals",
+    "epsilon_over_steps",
+    "privacy_curve",
+    "shape",
+    "shapes",
+]

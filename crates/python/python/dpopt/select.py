@@ -8,6 +8,7 @@ Talwar 2019; Papernot and Steinke 2022).
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import PrivateEstimator
+from ._base import PrivateEstimator, shape_of
 from ._options import keep
 from ._plan import Privacy
 from ._reading import (
@@ -43,10 +44,12 @@ from ._reading import (
 )
 from ._repeats import counted_as_one, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
+from ._table_fit import _apart
+from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, rows_at, without_rows
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
-_PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder)
+_PUBLIC_ENCODERS = (encoders.PublicScaler, encoders.PublicOneHot, encoders.HashingEncoder, encoders.TableEncoder)
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
@@ -59,6 +62,23 @@ def _matches(truth: np.ndarray, guess: np.ndarray) -> np.ndarray:
     return (codes(truth, classes) == codes(guess, classes)).astype(np.float64)
 
 
+#: Why labels that nobody declared are refused.
+_UNDECLARED = (
+    "declare the classes of the estimator: classes=[...], or classes='public'. A run that had to find them privately could find too "
+    "few, and what its fit is planned for would be known after that only"
+)
+
+
+def _together(events: Sequence[accounting.DpEvent]) -> accounting.DpEvent:
+    """All stages of one fit as one event."""
+    first, *others = events
+    if not others:
+        return first
+    if all(other == first for other in others):
+        return accounting.SelfComposedDpEvent(first, len(events))
+    return accounting.ComposedDpEvent(list(events))
+
+
 def one_each(score: Callable[[], Any], records: int) -> np.ndarray:
     """One score in [0, 1] per record; what is not finite counts as 0. The message of a failing score goes nowhere."""
     found = attempt(lambda: np.asarray(score(), dtype=np.float64))
@@ -69,6 +89,24 @@ def one_each(score: Callable[[], Any], records: int) -> np.ndarray:
     return np.clip(np.where(np.isfinite(found), found, 0.0), 0.0, 1.0)
 
 
+def _numbers(y: Any) -> np.ndarray:
+    """A column of a table as numbers, whatever it holds; what is no number is missing."""
+    found = attempt(lambda: target(y))
+    if found is not None:
+        return found
+
+    def one(value: Any) -> float:
+        number = attempt(lambda: float(value))
+        return float("nan") if number is None else number
+
+    return np.array([one(value) for value in labels(y).tolist()])
+
+
+def _steps(estimator: Any) -> list[Any]:
+    """What stands before the private estimator."""
+    return [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
+
+
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Chooses hyper-parameters and trains, all within one (epsilon, delta).
 
@@ -76,13 +114,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     the K runs draws a candidate, fits it on the training part within (ε₁, δ₁), and scores it on the validation part (mean of
     per-record scores in [0, 1], with Gaussian noise that costs (ε₁, δ₁)). A record is in one part only, so a run costs the
     larger of the two, not their sum. ε₁ is the largest for which the certified cost of the whole search fits; see
-    :meth:`explain`. K, the losing scores and the candidates' order are never shown. The time of the search depends on K:
+    :meth:`explain`. What is paid for is all that a run releases: histograms that spread numbers and ranges that are found
+    privately (`bounds_budget`) too; a run that finds no model counts as one with score 0. K, the losing scores and the candidates' order are never shown. The time of the search depends on K:
     whoever can measure it learns about K, which the guarantee assumes secret.
 
     The winner is the model that was trained in its run; it is not fitted again on all rows (that would be a new release).
 
     Args:
-        estimator: an estimator of dpopt, or a Pipeline of encoders of dpopt and one.
+        estimator: an estimator of dpopt, or a Pipeline of encoders of dpopt and one. Where its columns are declared by name (or a
+            :class:`dpopt.TableEncoder` declares them), X is a table of pandas, Polars or Arrow.
         param_candidates: a dict for a grid, or a list of dicts: public candidates of hyper-parameters.
         epsilon, delta: what the whole search may spend. Default δ: 1/n^1.1, at most 0.01.
         expected_runs: E[K], the mean number of runs, at least 1.
@@ -150,25 +190,94 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             "steps may read the records without noise"
         )
 
-    def _scores(self, inner: PrivateEstimator) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    def _scores(self, inner: PrivateEstimator, y: Any, X: Any) -> Callable[[Any, Any, Any], np.ndarray]:
+        """One score per record, from a model, rows and targets; `X` and `y` of a table that the estimator reads itself, else None."""
         scoring = self.scoring or ("accuracy" if is_classifier(inner) else "absolute_error")
+        read = (lambda y: y) if X is None else labels if is_classifier(inner) else _numbers
         if callable(scoring):
-            return scoring
+            return lambda model, X, y: scoring(read(y), model.predict(X))
+        if scoring == "accuracy" and X is not None:
+            return lambda model, X, y: self._inner(model)[0]._table_hits(X, y)
         if scoring == "accuracy":
-            return _matches
+            return lambda model, X, y: _matches(y, model.predict(X))
         if scoring == "absolute_error":
-            if inner.target_bounds is None:
+            ends = inner.target_bounds
+            if ends is None and X is not None:
+                ends = inner._declared_range(y, names_of(X))
+            if ends is None:
                 raise ValueError("scoring='absolute_error' needs target_bounds of the estimator, the public range of y")
-            lower, upper = inner.target_bounds
-            return lambda truth, guess: 1.0 - np.abs(np.clip(truth, lower, upper) - guess) / (upper - lower)
+            lower, upper = ends
+            return lambda model, X, y: 1.0 - np.abs(np.clip(read(y), lower, upper) - model.predict(X)) / (upper - lower)
         raise ValueError(f"scoring is {shown(scoring)}; choose accuracy, absolute_error or give a function")
 
-    def _columns(self, estimator: Any, n_features: int) -> int:
-        """Columns that the private estimator inside will see: public, from the encoders' parameters."""
-        for _, step in estimator.steps[:-1] if isinstance(estimator, Pipeline) else ():
-            if isinstance(step, (encoders.PublicOneHot, encoders.HashingEncoder)):
+    def _columns(self, estimator: Any, X: Any, n_features: int) -> int:
+        """Columns that the private estimator inside will see: public, from the encoders' parameters and the names of columns."""
+        for step in _steps(estimator):
+            if isinstance(step, encoders.TableEncoder):
+                n_features = clone(step).fit(without_rows(X)).output_columns(n_features)
+            elif isinstance(step, (encoders.PublicOneHot, encoders.HashingEncoder)):
                 n_features = step.output_columns(n_features)
         return n_features
+
+    def _takes_table(self, estimator: Any) -> bool:
+        """Whether columns are declared by name."""
+        inner = self._inner(estimator)[0]
+        direct = by_name(inner) and not by_position(inner)
+        return direct or any(isinstance(step, encoders.TableEncoder) for step in _steps(estimator))
+
+    def _trials(self, candidates: list[dict[str, Any]], facts: Mapping[str, Any]) -> tuple[list[Any], bool]:
+        """The estimator of every candidate, and whether they take a table with named columns."""
+        trials = [clone(self.estimator).set_params(**{**facts, **candidate}) for candidate in candidates]
+        tables = {self._takes_table(trial) for trial in trials}
+        if len(tables) > 1:
+            raise ValueError(
+                "some candidates declare columns by name and some do not; declare them for all, or for none"
+            )
+        for trial in trials:
+            for part in (self._inner(trial)[0], *_steps(trial)):
+                if tables == {True} and getattr(part, "bad_cells", "missing") == "error":
+                    raise ValueError(
+                        'bad_cells="error" would tell of a cell in a part of the rows that was drawn at random, and end the search; use '
+                        '"missing", and dpopt check before'
+                    )
+        return trials, tables == {True}
+
+    def _planner(
+        self, trials: list[Any], prefix: str, relation: str, X: Any, y: Any, rows: int, features: int, classes: int
+    ):
+        """A function of (ε₁, δ₁): what every stage of each candidate's fit to `rows` rows is certified for. Looks at names and types."""
+        columns = [self._columns(trial, X, features) for trial in trials]
+
+        def stages(trial: Any, width: int, epsilon: float, delta: float) -> list[accounting.DpEvent]:
+            budget = {f"{prefix}epsilon": epsilon, f"{prefix}delta": delta, f"{prefix}neighbors": relation}
+            inner = self._inner(clone(trial).set_params(**budget, **{f"{prefix}budget": None}))[0]
+            if by_name(inner):
+                given = X if X is not None else NumberTable(np.empty((0, width)), names_by_position(None, width))
+                fit = inner._planned_table(given, y, rows, relation)
+                if fit.finds_labels():
+                    raise ValueError(_UNDECLARED)
+                return [accounting.from_dict(json.loads(event)) for event in fit.stages()]
+            plan = inner.explain(rows, width, *([classes] if is_classifier(inner) else []))
+            return [plan.event] * plan.models
+
+        def all_stages(epsilon: float, delta: float) -> list[list[accounting.DpEvent]]:
+            return [stages(trial, width, epsilon, delta) for trial, width in zip(trials, columns)]
+
+        return all_stages
+
+    def _search_plan(self, planner: Callable[..., Any], relation: str, law: str, n_rows: int) -> SearchPlan:
+        def train(epsilon: float, run_delta: float) -> list[accounting.DpEvent]:
+            # every candidate is planned before anything is read: no run can fail because of the data
+            return [_together(events) for events in planner(epsilon, run_delta)]
+
+        delta = number(self.delta, "delta") if self.delta is not None else _core.default_delta(n_rows)
+        return plan_search(
+            train, distribution=law, expected_runs=number(self.expected_runs, "expected_runs"), epsilon=number(self.epsilon, "epsilon"),
+            delta=delta, relation=relation,
+        )  # fmt: skip
+
+    def _of_training(self, n_rows: int) -> int:
+        return n_rows - max(1, int(round(n_rows * self.test_size)))
 
     def _checked(self) -> tuple[PrivateEstimator, str, str, list[dict[str, Any]], str]:
         """The estimator inside, its prefix, the relation, the candidates and the law of K; all parameters checked."""
@@ -186,8 +295,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"test_size is {self.test_size}; give a share between 0 and 1")
         if not (number(self.expected_runs, "expected_runs") >= 1 and math.isfinite(self.expected_runs)):
             raise ValueError(f"expected_runs is {self.expected_runs}; give a finite number, at least 1")
-        if is_classifier(inner) and inner.classes is None:
-            raise ValueError("declare the classes of the estimator: classes=[...], or classes='public'")
+        if is_classifier(inner) and inner.classes is None and not by_name(inner):
+            raise ValueError(_UNDECLARED)
+        if getattr(inner, "n_rows", None) is not None:
+            raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
         candidates = self._candidates()
         fixed = {
             f"{prefix}{name}"
@@ -203,33 +314,43 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"distribution is {shown(law)}; choose one of auto, {', '.join(SHAPES)}")
         return inner, prefix, relation, candidates, law
 
-    def explain(self, n_rows: int, n_features: int, n_classes: int = 2) -> SearchPlan:
+    def explain(
+        self,
+        X: Any = None,
+        n_features: int | None = None,
+        n_classes: int = 2,
+        *,
+        n_rows: int | None = None,
+        y: Any = None,
+    ) -> SearchPlan:
         """What the search would do and what it costs, before any data are read.
 
         Args:
-            n_rows, n_features: public size of the table (columns before the encoders).
+            X: the table, of which only the shape (and names and dtypes of columns that are declared by name) is looked at; or the public
+                number of records.
+            n_features: number of columns (before the encoders), if no table is given.
             n_classes: for classifiers.
+            n_rows: public number of records, if no table is given.
+            y: the target of a table with named columns, of which only the name is looked at.
         """
-        inner, prefix, relation, candidates, law = self._checked()
-        delta = number(self.delta, "delta") if self.delta is not None else _core.default_delta(n_rows)
-        n_training = n_rows - max(1, int(round(n_rows * self.test_size)))
-
-        def train(epsilon: float, run_delta: float) -> list[accounting.DpEvent]:
-            # every candidate is planned before anything is read: no run can fail because of the data
-            events = []
-            for candidate in candidates:
-                budget = {f"{prefix}epsilon": epsilon, f"{prefix}delta": run_delta, f"{prefix}neighbors": relation}
-                trained = clone(self.estimator).set_params(**{**budget, f"{prefix}budget": None}, **candidate)
-                trial, columns = self._inner(trained)[0], self._columns(trained, n_features)
-                plan = trial.explain(n_training, columns, *([n_classes] if is_classifier(trial) else []))
-                one = plan.event
-                events.append(one if plan.models == 1 else accounting.SelfComposedDpEvent(one, plan.models))
-            return events
-
-        return plan_search(
-            train, distribution=law, expected_runs=number(self.expected_runs, "expected_runs"), epsilon=number(self.epsilon, "epsilon"), delta=delta,
-            relation=relation,
-        )  # fmt: skip
+        _, prefix, relation, candidates, law = self._checked()
+        trials, tabular = self._trials(candidates, {})
+        if tabular:
+            if X is None or isinstance(X, (int, float, np.number)):
+                raise TypeError(
+                    "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows"
+                )
+            X, y = _apart(X, y)
+            names_of(X)
+            rows, columns = int(X.shape[0]), int(X.shape[1])
+            X = without_rows(X)
+        else:
+            rows, columns, _ = shape_of(X, n_features, n_rows)
+            X = None
+        planner = self._planner(
+            trials, prefix, relation, X, y, self._of_training(rows), columns, whole(n_classes, "n_classes")
+        )
+        return self._search_plan(planner, relation, law, rows)
 
     def _listed(self, X: Any) -> np.ndarray:
         """A list of rows as an array: of cells for a pipeline's encoders, or of numbers."""
@@ -240,25 +361,43 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> PrivateSearchCV:
         """Runs the search and releases its winner within (epsilon, delta)."""
         inner, prefix, relation, candidates, law = self._checked()
-        scores = self._scores(inner)
-        X = as_table(X)
-        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else self._listed(X)
+        trials, tabular = self._trials(candidates, {})
+        if tabular:
+            X, y = _apart(X, required(y, self))
+            names_of(X)
+            y = one_column(y)
+        else:
+            X = as_table(X)
+            X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else self._listed(X)
         if len(X.shape) < 1 or X.shape[0] < 4:
             raise ValueError("X has less than 4 rows; give at least 4, and a target for each")
-        n = X.shape[0]
-        y = labels(required(y, self)) if is_classifier(inner) else target(required(y, self))
+        n, width = X.shape[0], X.shape[1] if len(X.shape) == 2 else 1
+        direct = tabular and by_name(inner)
+        if not direct:
+            y = labels(required(y, self)) if is_classifier(inner) else target(required(y, self))
         same_length(X, y)
         # labels that were declared public are the same in every run, whatever the split
         public = {}
-        if is_classifier(inner):
-            public = {f"{prefix}classes": distinct(y)[0] if isinstance(inner.classes, str) else inner.classes}
-        plan = self.explain(n, X.shape[1] if X.ndim == 2 else 1, len(next(iter(public.values()), [])))
+        if is_classifier(inner) and inner.classes is not None:
+            found = distinct(labels(y))[0] if isinstance(inner.classes, str) else inner.classes
+            public = {f"{prefix}classes": found}
+        scores = self._scores(inner, y if direct else None, X if direct else None)
+        trials, _ = self._trials(candidates, public)
+        names = without_rows(X) if tabular else None
+        planner = self._planner(
+            trials, prefix, relation, names, y, self._of_training(n), width, len(next(iter(public.values()), []))
+        )
+        plan = self._search_plan(planner, relation, law, n)
+        planned = [[event.to_json() for event in events] for events in planner(plan.run_epsilon, plan.run_delta)]
+        if direct:
+            first = self._inner(trials[0])[0]
+            first._warn_undeclared(first._planned_table(names, y, self._of_training(n), relation), names_of(X))
         own = {
             f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
             f"{prefix}budget": None, f"{prefix}accountant": "auto", **public,
         }  # fmt: skip
         if self.budget is None and self.insecure_seed is None:
-            warn_if_repeated(X.shape[1] if X.ndim == 2 else 1, None, number(self.epsilon, "epsilon"), plan.delta)
+            warn_if_repeated(width, None, number(self.epsilon, "epsilon"), plan.delta)
         refuse_seed(self.insecure_seed, charged=False)
 
         def seed(k: int) -> int | None:
@@ -274,8 +413,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_validation = max(1, int(round(n * self.test_size)))
         order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
         training, validation = order[: n - n_validation], order[n - n_validation :]
-        take = (lambda at: X.iloc[at]) if hasattr(X, "iloc") else (lambda at: X[at])
-        X_train, X_validation = take(training), take(validation)
+        X_train, X_validation = rows_at(X, training), rows_at(X, validation)
+        y_train, y_validation = rows_at(y, training), rows_at(y, validation)
         price = (plan.score_event.to_json(), plan.run_epsilon, plan.run_delta, relation)
         models, drawn, scored = [], [], []
 
@@ -283,11 +422,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
             model = clone(self.estimator).set_params(**own, **candidates[at])
             model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
+            each = np.zeros(n_validation)
             with warnings.catch_warnings(), counted_as_one():
                 # warnings of single runs stay inside: they would tell how many there were
                 warnings.simplefilter("ignore")
-                model.fit(X_train, y[training])
-                each = one_each(lambda: scores(y[validation], model.predict(X_validation)), n_validation)
+                try:
+                    model.fit(X_train, y_train)
+                except ValueError as error:
+                    # an answer of this run, as a model is: it leaves only if it is the one that is chosen
+                    model = error
+                else:
+                    fitted = self._inner(model)[0]
+                    if [accounting.from_dict(stage["event"]).to_json() for stage in fitted.privacy_.stages] != planned[
+                        at
+                    ]:
+                        raise _core.PrivacyError("a run released something else than what the search was charged for")
+                    each = one_each(lambda: scores(model, X_validation, y_validation), n_validation)
             # a run is paid for by the search
             scoring = _core.Session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k))
             noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, scoring)
@@ -297,36 +447,38 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return scored[-1], _core.random_below(2**62, 1, seed(13 + 4 * k))[0]
 
         best = _core.select_best(SHAPES[law], number(self.expected_runs, "expected_runs"), one_run, session)
+        if isinstance(models[best], ValueError):
+            raise _core.PrivacyError(f"the run that was chosen found no model: {models[best]}")
         self.plan_ = plan
         self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
         self.best_score_ = scored[best] / n_validation
         self.privacy_ = Privacy.of_session(session)
         # the winner was released by the search: its guarantee is the search's, not that of one run
-        self._inner(self.best_estimator_)[0].privacy_ = self.privacy_
+        self._inner(self.best_estimator_)[0]._released_by(session, self.privacy_)
         return self
+
+    def _given(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return X if self._takes_table(self.best_estimator_) else as_table(X)
 
     @available_if(_delegates("predict"))
     def predict(self, X: Any) -> np.ndarray:
         """The winner's predictions."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(as_table(X))
+        return self.best_estimator_.predict(self._given(X))
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """The winner's probabilities."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_proba(as_table(X))
+        return self.best_estimator_.predict_proba(self._given(X))
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
         """The winner's scores."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(as_table(X))
+        return self.best_estimator_.decision_function(self._given(X))
 
     def score(self, X: Any, y: Any) -> float:
         """The winner's score on other data; exact, so not private with respect to these."""
-        check_is_fitted(self)
-        return self.best_estimator_.score(as_table(X), y)
+        return self.best_estimator_.score(self._given(X), y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
