@@ -179,7 +179,12 @@ impl Encoder {
         }
         self.spec.spread = true;
         self.spec.version = self.spec.least_version();
-        Self::try_from(self.spec)
+        self.again()
+    }
+
+    /// Made ready again after a change of its stored form, with the public vectors that it has.
+    fn again(self) -> Result<Self, DataError> {
+        Ok(Self { vectors: self.vectors, ..Self::try_from(self.spec)? })
     }
 
     /// What is counted to spread the numeric columns.
