@@ -164,6 +164,7 @@ impl Schema {
             None => None,
             Some(Pairs::None) => Some(Value::String("none".into())),
             Some(Pairs::All) => Some(Value::String("all".into())),
+            Some(Pairs::Private) => Some(Value::String("private".into())),
             Some(Pairs::Listed(named)) => {
                 let pair = |(a, b): &(String, String)| Value::Array(vec![a.clone().into(), b.clone().into()]);
                 Some(Value::Array(named.iter().map(pair).collect()))
@@ -218,7 +219,7 @@ fn unknown_key(table: &str, key: &str, known: &'static str) -> DataError {
     }
 }
 
-/// `"all"`, `"none"`, or pairs of names.
+/// `"all"`, `"none"`, `"private"`, or pairs of names.
 fn pairs(value: &Value) -> Result<Pairs, DataError> {
     let pair = |pair: &Value| match pair.as_array()?.as_slice() {
         [Value::String(a), Value::String(b)] => Some((a.clone(), b.clone())),
@@ -227,13 +228,14 @@ fn pairs(value: &Value) -> Result<Pairs, DataError> {
     let read = match value {
         Value::String(word) if word == "all" => Some(Pairs::All),
         Value::String(word) if word == "none" => Some(Pairs::None),
+        Value::String(word) if word == "private" => Some(Pairs::Private),
         Value::Array(named) => named.iter().map(pair).collect::<Option<_>>().map(Pairs::Listed),
         _ => None,
     };
     read.ok_or_else(|| DataError::Option {
         option: "pairs",
         given: "something else".into(),
-        allowed: "\"all\", \"none\" or pairs of names: [[\"age\", \"sex\"]]".into(),
+        allowed: "\"all\", \"none\", \"private\" or pairs of names: [[\"age\", \"sex\"]]".into(),
     })
 }
 

@@ -90,6 +90,7 @@ pub(crate) const MOST_TEXT_BITS: u32 = 22;
 /// | `spread` | false | | numbers are mapped so that they lie evenly, by a private histogram of their column |
 /// | `pair_knots` | 0 | 0, 2..=16 | hat functions of a number in a product with another column; 0: no products |
 /// | `pair_share` | 0 | 0..1 | share of the squared norm of a row that products have together |
+/// | `private_pairs` | false | | which pairs have products, and how the share is divided among them, is found by a first private model |
 /// | `text` | none | | how texts become features; none: as counts on hats, and words and pairs of words in slots, half and half |
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct EncoderForm {
@@ -105,6 +106,8 @@ pub struct EncoderForm {
     pub pair_knots: u32,
     /// Of the squared norm.
     pub pair_share: f64,
+    /// Whether a first private model says which pairs have products, and how much of the norm each has.
+    pub private_pairs: bool,
     /// Of texts; none as in the first versions.
     #[serde(flatten)]
     pub text: Option<TextForm>,
@@ -112,7 +115,16 @@ pub struct EncoderForm {
 
 impl Default for EncoderForm {
     fn default() -> Self {
-        Self { knots: 8, fine_knots: 0, centred: false, spread: false, pair_knots: 0, pair_share: 0.0, text: None }
+        Self {
+            knots: 8,
+            fine_knots: 0,
+            centred: false,
+            spread: false,
+            pair_knots: 0,
+            pair_share: 0.0,
+            private_pairs: false,
+            text: None,
+        }
     }
 }
 
@@ -125,7 +137,8 @@ impl Display for EncoderForm {
         }
         if self.pair_knots > 0 {
             let (knots, share) = (self.pair_knots, Shown(100.0 * self.pair_share));
-            write!(out, "; products of pairs of columns on grids of {knots}, with {share} % of the norm")?;
+            let which = if self.private_pairs { ", those that a first private model finds to matter," } else { "" };
+            write!(out, "; products of pairs of columns{which} on grids of {knots}, with {share} % of the norm")?;
         }
         if let Some(text) = &self.text {
             write!(out, "; {text}")?;
@@ -173,6 +186,8 @@ pub enum Pairs {
     None,
     /// Each with each, where both are numbers or have declared levels.
     All,
+    /// Of all, those that a first private model finds to matter.
+    Private,
     /// These, by name.
     Listed(Vec<(String, String)>),
 }
@@ -210,6 +225,7 @@ impl AskedForm {
             spread: self.spread.unwrap_or(rest.spread),
             pair_knots: self.pair_knots.unwrap_or(rest.pair_knots),
             pair_share: self.pair_share.unwrap_or(rest.pair_share),
+            private_pairs: self.pairs.as_ref().map_or(rest.private_pairs, |pairs| *pairs == Pairs::Private),
             text: rest.text.map(|text| TextForm {
                 counts: self.counts_share.unwrap_or(text.counts),
                 vectors: self.vectors_share.unwrap_or(text.vectors),

@@ -344,7 +344,7 @@ impl Schema {
         }
         let products = match &self.form.pairs {
             None | Some(Pairs::None) => Vec::new(),
-            Some(Pairs::All) => layout.products(),
+            Some(Pairs::All | Pairs::Private) => layout.products(),
             Some(Pairs::Listed(named)) => {
                 named.iter().map(|(a, b)| layout.product(a, b)).collect::<Result<Vec<_>, _>>()?
             }
@@ -363,9 +363,7 @@ impl Schema {
         let text = (has_text && said).then_some(text);
         layout.form = self.form.or(EncoderForm { pair_knots: 8, pair_share: 0.5, text, ..EncoderForm::default() });
         layout.pairs = products;
-        if layout.pairs.is_empty() {
-            (layout.form.pair_knots, layout.form.pair_share) = (0, 0.0);
-        }
+        layout.form = layout.form_of_pairs(layout.form);
         layout.form.check()?;
         if let Some(text) = &layout.form.text {
             text.check(layout.vectors.is_some())?;
@@ -451,6 +449,15 @@ impl FeatureKind {
             _ => false,
         }
     }
+
+    /// Its features in a product with another column, with `knots` for a number; 0 if it has none.
+    fn width_in_pairs(&self, knots: u32) -> u64 {
+        match self {
+            Self::Numeric { .. } => u64::from(knots),
+            Self::Categorical { levels } if self.has_products() => levels.len() as u64 + 1,
+            _ => 0,
+        }
+    }
 }
 
 /// A column of more levels takes part in no product.
@@ -514,16 +521,11 @@ impl Layout {
 
     /// How many features products of all these pairs have, with `knots` for a number.
     pub fn product_features(&self, knots: u32) -> u64 {
-        let width = |kind: &FeatureKind| match kind {
-            FeatureKind::Numeric { .. } => u64::from(knots),
-            FeatureKind::Categorical { levels } if kind.has_products() => levels.len() as u64 + 1,
-            _ => 0,
-        };
         // Σ_{i<j} w_i·w_j
         let (sum, squares) = self
             .features
             .iter()
-            .map(|(_, kind)| width(kind))
+            .map(|(_, kind)| kind.width_in_pairs(knots))
             .fold((0u64, 0u64), |(sum, squares), w| (sum.saturating_add(w), squares.saturating_add(w * w)));
         sum.saturating_mul(sum).saturating_sub(squares) / 2
     }
@@ -553,8 +555,17 @@ impl Layout {
             _ if self.pairs.is_empty() => self.products(),
             _ => self.pairs.clone(),
         };
-        let form = if pairs.is_empty() { EncoderForm { pair_knots: 0, pair_share: 0.0, ..form } } else { form };
-        Self { form, pairs, ..self.clone() }
+        let layout = Self { pairs, ..self.clone() };
+        Self { form: layout.form_of_pairs(form), ..layout }
+    }
+
+    /// Without products where there are no pairs.
+    fn form_of_pairs(&self, form: EncoderForm) -> EncoderForm {
+        if self.pairs.is_empty() {
+            EncoderForm { pair_knots: 0, pair_share: 0.0, private_pairs: false, ..form }
+        } else {
+            form
+        }
     }
 
     /// Whether a column is text.

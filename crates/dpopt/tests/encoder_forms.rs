@@ -33,8 +33,8 @@ fn few_rows_get_few_features_and_many_rows_get_products() {
     // more rows or more budget never make the model coarser
     let sizes = |n: u64, epsilon: f64| fit(6, n, epsilon, "", None).explain(2).unwrap().problem.features;
     assert!(sizes(200, 0.1) <= sizes(20_000, 0.1) && sizes(20_000, 0.1) <= sizes(1_000_000, 0.1));
-    // seventeen columns that could have products: none by itself
-    assert_eq!(taken(&fit(16, 1_000_000, 1.0, "", None)).unwrap().pair_knots, 0);
+    // seventeen columns that could have products: some of them, found by a first model
+    assert!(taken(&fit(16, 1_000_000, 1.0, "", None)).unwrap().private_pairs);
 }
 
 #[test]
@@ -151,4 +151,62 @@ fn products_that_would_be_huge_are_made_only_if_they_are_asked_for() {
     };
     assert_eq!(with(""), 1 + 2 * 402);
     assert_eq!(with("[dpopt]\npairs = 'all'\n"), 1 + 2 * 402 + 401 * 401);
+}
+
+/// Nine numbers of which two act only together.
+fn together(said: &str, rows: usize, epsilon: f64, seed: Option<u64>) -> Fit {
+    let names: Vec<String> = (0..9).map(|c| format!("x{c}")).collect();
+    let mut text = format!("{},y\n", names.join(","));
+    let mut state = 88_172_645_463_325_252u64;
+    for _ in 0..rows {
+        let mut cells = Vec::new();
+        for _ in 0..9 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            cells.push((state >> 11) as f64 / (1u64 << 53) as f64);
+        }
+        let label = if (cells[2] > 0.5) == (cells[6] > 0.5) { "yes" } else { "no" };
+        text += &format!("{},{label}\n", cells.iter().map(f64::to_string).collect::<Vec<_>>().join(","));
+    }
+    let declared: String = names.iter().map(|n| format!("[{n}]\nlower = 0\nupper = 1\n")).collect();
+    let schema = Schema::from_toml(&format!("{said}{declared}[y]\nlevels = ['no', 'yes']\n")).unwrap();
+    let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
+    let options = FitOptions { schema, delta: Some(1e-6), insecure_seed: seed, ..FitOptions::default() };
+    Fit::new(table, "y", epsilon, options).unwrap()
+}
+
+#[test]
+fn pairs_are_found_by_a_first_model_in_one_event_with_the_second() {
+    let said = "[dpopt]\npairs = 'private'\npair_knots = 4\npair_share = 0.5\nknots = 0\nfine_knots = 0\n";
+    let fitted = together(said, 6000, 1.0, Some(5)).run().unwrap();
+    let guarantee = fitted.model.guarantee();
+    assert_eq!(guarantee.stages.len(), 1);
+    assert!(guarantee.certified_epsilon <= 1.0 && guarantee.recompute().faults.is_empty());
+    // histograms, what a first model releases, what the second does
+    let releases: Vec<String> = fitted.report.releases.iter().flatten().map(|r| r.label.to_string()).collect();
+    assert!(releases[0] == "histograms of numbers" && releases.len() > 2, "{releases:?}");
+    let alone = together(
+        &said.replace("private", "none").replace("pair_knots = 4\npair_share = 0.5\n", ""),
+        6000,
+        1.0,
+        Some(5),
+    );
+    assert!(alone.run().unwrap().report.releases.iter().flatten().count() < releases.len());
+    // the pair is found, and most others are left out
+    let model = serde_json::to_string(fitted.model.encoder()).unwrap();
+    let pairs = model.split("\"columns\":[[").nth(1).unwrap().split("]]").next().unwrap();
+    assert!(pairs.contains("2,6") && pairs.split("],[").count() < 18, "{pairs}");
+    assert!(fitted.report.facts.features < fitted.planned.problem.features);
+}
+
+#[test]
+fn a_first_model_is_planned_from_public_facts_where_there_are_many_pairs_and_many_rows() {
+    let many = taken(&fit(18, 1_000_000, 1.0, "", None)).unwrap();
+    assert!(many.private_pairs && many.pair_knots > 0, "{many}");
+    assert!(!taken(&fit(18, 2_000, 0.5, "", None)).unwrap().private_pairs);
+    // few pairs: all of them, unless it is said
+    assert!(!taken(&fit(8, 1_000_000, 1.0, "", None)).unwrap().private_pairs);
+    // more than thirty-two columns
+    assert_eq!(taken(&fit(33, 1_000_000, 1.0, "", None)).unwrap().pair_knots, 0);
 }

@@ -8,7 +8,7 @@ use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Linear, Warrant};
 use dpopt_objective::records::Directions;
-use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, special};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -37,24 +37,31 @@ pub struct Problem {
     pub before: Option<Before>,
 }
 
-/// A release before a method's own, with Gaussian noise; the method's plan is certified together with it.
+/// What is released before a method's own; the method's plan is certified together with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Before {
-    noise_multiplier: f64,
+    /// μ of Gaussian differential privacy that it is taken to cost when noise is planned. What it does cost is the event's.
+    mu: f64,
     event: Event,
 }
 
 impl Before {
     /// Noise of `noise_multiplier` on `dimension` sums.
-    pub fn gaussian(noise_multiplier: f64, dimension: usize) -> Self {
+    pub fn gaussian(noise_multiplier: f64, dimension: usize, relation: Relation) -> Self {
         let drawn = SamplerError::rounded(dimension as f64);
-        Self { noise_multiplier, event: drawn.on(Event::gaussian(noise_multiplier)) }
+        let event = drawn.on(Event::gaussian(noise_multiplier));
+        Self { mu: relation.sum_sensitivity() / noise_multiplier, event }
+    }
+
+    /// All that `certificate` covers: a whole run of another plan, with what was released before that.
+    pub fn run(certificate: &Certificate) -> Self {
+        let budget = certificate.budget();
+        Self { mu: special::gaussian_mu(budget.epsilon(), budget.delta()), event: certificate.event().clone() }
     }
 
     /// What of `mu` it leaves to a later Gaussian release.
-    pub(crate) fn rest_of(&self, mu: f64, relation: Relation) -> f64 {
-        let own = relation.sum_sensitivity() / self.noise_multiplier;
-        (mu * mu - own * own).max(0.0).sqrt()
+    pub(crate) fn rest_of(&self, mu: f64) -> f64 {
+        (mu * mu - self.mu * self.mu).max(0.0).sqrt()
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotA
 /// μ of Gaussian differential privacy that (ε, δ) leaves to the method, after what is released before it.
 pub(crate) fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
     let mu = special::gaussian_mu(epsilon, delta);
-    problem.before.as_ref().map_or(mu, |before| before.rest_of(mu, problem.relation()))
+    problem.before.as_ref().map_or(mu, |before| before.rest_of(mu))
 }
 
 /// Gaussian noise has no pure guarantee.

@@ -170,6 +170,29 @@ impl Parts {
 impl Encoder {
     /// What can be expected of rows before one is read; `None` where some are vectors as they are, or texts in the first versions' form.
     pub fn directions(&self) -> Option<Directions> {
+        self.expected(vec![(self.pairs.len() as f64, 1.0, 1.0)])
+    }
+
+    /// The same for its pairs after [`weigh_pairs`](Self::weigh_pairs): by Zipf's law the j-th of them has a part of 1/j of what two columns do together, and of the
+    /// products' norm.
+    pub fn directions_after_weighing(&self) -> Option<Directions> {
+        let mut ranks = Vec::new();
+        let all = self.pairs.len();
+        let mean = (1..=all).map(|rank| 1.0 / rank as f64).sum::<f64>() / all.max(1) as f64;
+        let mut first = 1;
+        while first <= all {
+            // ranks of nearly the same part together
+            let last = (first + first / 4).min(all);
+            let count = (last - first + 1) as f64;
+            let part = (first..=last).map(|rank| 1.0 / rank as f64).sum::<f64>() / count / mean;
+            ranks.push((count, part, part));
+            first = last + 1;
+        }
+        self.expected(ranks)
+    }
+
+    /// What can be expected where so many of the pairs have so much of the mean share of what two columns do together, and of the mean squared norm.
+    fn expected(&self, ranks: Vec<(f64, f64, f64)>) -> Option<Directions> {
         let features = &self.spec.features;
         let form = self.spec.text.as_ref().and_then(|text| self.spec.checked_text(text).ok());
         let text = form.filter(|_| !self.needs_vectors() || self.vectors.is_some());
@@ -262,7 +285,10 @@ impl Encoder {
         for (count, first, second) in kinds.into_values() {
             for &(m, left, a) in &together(first).waves {
                 for &(n, right, b) in &together(second).waves {
-                    found.push(count * m * n, of_pair * left * right, share * a * b);
+                    for &(of_rank, part, norm) in &ranks {
+                        let count = count * of_rank / self.pairs.len() as f64;
+                        found.push(count * m * n, of_pair * norm * left * right, share * part * a * b);
+                    }
                 }
             }
         }

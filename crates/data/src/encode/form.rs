@@ -15,7 +15,7 @@ use crate::word_vectors::MOST_DIMENSIONS;
 
 /// Version of the encoder's stored form; a change of any feature's meaning raises it. Encoders that the first version could say are
 /// stored as it says them.
-const VERSIONS: std::ops::RangeInclusive<u32> = 1..=3;
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
 
 /// Stored form of an [`Encoder`].
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -55,6 +55,9 @@ pub(super) struct PairSpec {
     pub(super) share: f64,
     /// Which columns, by their places among the features.
     pub(super) columns: Vec<(u32, u32)>,
+    /// How the share is divided among them; in equal parts where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) weights: Option<Vec<f64>>,
 }
 
 /// How texts become features; before version 3, and where nothing is said: counts on hats, and words with pairs of words, half and half.
@@ -95,6 +98,7 @@ impl EncoderSpec {
     /// The version that can say it.
     pub(super) fn least_version(&self) -> u32 {
         match self {
+            Self { pairs: Some(PairSpec { weights: Some(_), .. }), .. } => 4,
             Self { text: Some(_), .. } | Self { spread: true, .. } => 3,
             _ if self.knots == 0 || self.fine_knots > 0 || self.centred || self.pairs.is_some() => 2,
             _ => 1,
@@ -257,6 +261,7 @@ impl TryFrom<EncoderSpec> for Encoder {
             spread: spec.spread,
             pair_knots: spec.pairs.as_ref().map_or(0, |p| p.knots),
             pair_share: spec.pairs.as_ref().map_or(0.0, |p| p.share),
+            private_pairs: false,
             text,
         };
         form.check()?;
@@ -302,6 +307,7 @@ impl TryFrom<EncoderSpec> for Encoder {
                 first: first as usize,
                 second: second as usize,
                 widths: (left, right),
+                factor: 1.0,
             };
             offset += pair.width();
             if offset > u64::from(u32::MAX) {
@@ -316,6 +322,15 @@ impl TryFrom<EncoderSpec> for Encoder {
         encoder.dimension = offset as u32;
         encoder.scale = encoder.spec.row_norm * ((1.0 - share) / blocks_of_norm_one.max(1) as f64).sqrt();
         encoder.pair_scale = encoder.spec.row_norm * (share / pairs.len().max(1) as f64).sqrt();
+        if let Some(weights) = encoder.spec.pairs.as_ref().and_then(|p| p.weights.as_ref()) {
+            let sum: f64 = weights.iter().sum();
+            if weights.len() != pairs.len() || !(sum.is_finite() && weights.iter().all(|weight| *weight > 0.0)) {
+                return Err(invalid("its pairs' weights are not one positive number for each".into()));
+            }
+            for (pair, weight) in pairs.iter_mut().zip(weights) {
+                pair.factor = (weight / sum * weights.len() as f64).sqrt();
+            }
+        }
         encoder.pairs = pairs;
         Ok(encoder)
     }

@@ -106,6 +106,7 @@ impl Encoder {
             knots: form.pair_knots,
             share: form.pair_share,
             columns: columns.clone(),
+            weights: None,
         });
         let used = layout.form.text.filter(|text| text.vectors > 0.0).and(layout.vectors.as_ref());
         let text = layout.form.text.filter(|_| layout.has_text()).map(|text| TextSpec {
@@ -187,6 +188,25 @@ impl Encoder {
         Ok(Self { vectors: self.vectors, ..Self::try_from(self.spec)? })
     }
 
+    /// The same with products of those of its pairs of which released `weights` (outputs × features) say something, and more of the products' norm
+    /// for those of which they say more. Has no more features than before.
+    ///
+    /// # Errors
+    /// If it has no pairs.
+    pub fn weigh_pairs(mut self, weights: &[f64]) -> Result<Self, DataError> {
+        let strengths = self.strengths_of_pairs(weights);
+        let Some(spec) = self.spec.pairs.as_mut() else {
+            return Err(DataError::Encoder { reason: "it has no pairs to weigh".into() });
+        };
+        if let Some(weights) = pairs::weights(&strengths) {
+            let kept = |at: &usize| weights[*at] > 0.0;
+            spec.columns = (0..weights.len()).filter(kept).map(|at| spec.columns[at]).collect();
+            spec.weights = Some(weights.into_iter().filter(|weight| *weight > 0.0).collect());
+        }
+        self.spec.version = self.spec.least_version();
+        self.again()
+    }
+
     /// What is counted to spread the numeric columns.
     pub fn histograms(&self) -> HistogramShape {
         spread::shape(self.numeric().count())
@@ -213,6 +233,12 @@ impl Encoder {
     /// Feature columns in order.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.spec.features.iter().map(|f| f.column.as_str())
+    }
+
+    /// Names of the columns that have products, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let name = |at: usize| self.spec.features[at].column.as_str();
+        self.pairs.iter().map(move |pair| (name(pair.first), name(pair.second)))
     }
 
     /// Name and form of the target.

@@ -134,6 +134,25 @@ impl Encoder {
     }
 }
 
+impl Encoder {
+    /// Of each pair, the variance of what `weights` (outputs × features) add to the scores for it beyond what its columns do alone.
+    pub(super) fn strengths_of_pairs(&self, weights: &[f64]) -> Vec<f64> {
+        let mut strengths = vec![0.0; self.pairs.len()];
+        for output in weights.chunks_exact(self.dimension()) {
+            let variance = |shape| match shape {
+                Shape::Map { effects, .. } => {
+                    let cells = effects.iter().map(Vec::len).sum::<usize>().max(1);
+                    Some(effects.iter().flatten().map(|e| e * e).sum::<f64>() / cells as f64)
+                }
+                _ => None,
+            };
+            let found = self.shapes(output).into_iter().filter_map(variance);
+            strengths.iter_mut().zip(found).for_each(|(all, one)| *all += one);
+        }
+        strengths
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -135,6 +135,16 @@ fn a_text_with_public_vectors() {
         assert!(text.contains(from), "{text}");
         assert!(serde_json::from_str::<Encoder>(&text.replace(from, to)).is_err(), "{to}");
     }
+    // a column of numbers that is spread beside it: the vectors stay
+    let numbers = csv("t,v\nthe cat,1\n");
+    let mut both =
+        Schema::from_toml(&format!("{}[v]\nlower = 0\nupper = 2\n", said.replace("vectors_share = 0.5\n", "")))
+            .unwrap();
+    both.vectors = schema.vectors.clone();
+    let both = Encoder::new(&both.resolve(numbers.columns(), None).unwrap()).unwrap();
+    let counts = vec![0.0; both.histograms().dimension()];
+    let spread = both.spread(&counts, 1.0).unwrap();
+    assert!(spread.encode_features(&*numbers, BadCells::Error).is_ok());
     let plain = self::encoder("[t]\ntext = true\n", &*table, None);
     assert!(matches!(plain.with_vectors(same), Err(DataError::VectorsNotNeeded)));
     let schema = Schema { vectors: schema.vectors, ..Schema::from_toml("[t]\nhash = true\n").unwrap() };
@@ -302,7 +312,7 @@ fn json_round_trip_encodes_identically_and_refuses_what_it_does_not_know() {
     assert_eq!(past_the_curator::made_up(&a.unwrap()), past_the_curator::made_up(&b.unwrap()));
     assert_eq!(serde_json::to_string(&back).unwrap(), json);
     for (from, to) in [
-        ("\"version\":1", "\"version\":4"),
+        ("\"version\":1", "\"version\":5"),
         ("\"knots\":8", "\"knots\":8,\"extra\":1"),
         ("\"knots\":8", "\"knots\":1"),
         ("\"lower\":0.1", "\"lower\":9.0"),
@@ -359,6 +369,73 @@ fn a_spread_encoder_is_stored_and_encodes_by_the_shares_of_values() {
         assert!(json.contains(from), "{from} not in {json}");
         assert!(serde_json::from_str::<Encoder>(&json.replacen(from, to, 1)).is_err(), "{to}");
     }
+}
+
+#[test]
+fn weighed_pairs_share_the_norm_by_what_weights_say_of_them() {
+    let names: Vec<String> = (0..6).map(|c| format!("x{c}")).collect();
+    let table = csv(&format!("{}\n1,1,0,2,1,0\n", names.join(",")));
+    let declared: String = names.iter().map(|n| format!("[{n}]\nlower = 0\nupper = 2\n")).collect();
+    let said = "[dpopt]\nknots = 0\ncentred = true\npairs = 'private'\npair_knots = 2\npair_share = 0.5\n";
+    let encoder = encoder(&format!("{said}{declared}"), &*table, None);
+    assert_eq!(encoder.dimension(), 1 + 6 * 2 + 15 * 4);
+    // two outputs, each of which finds a pair: a difference of differences, the second twice as strong; the other pairs little
+    let mut weights = vec![0.0; 2 * encoder.dimension()];
+    let dimension = encoder.dimension();
+    for (output, first, second, size) in [(0, "x0", "x3", 1.0), (1, "x2", "x4", 2.0)] {
+        for at in 0..dimension {
+            let name = encoder.feature_name(at).unwrap();
+            if let Some((a, b)) = name.split_once(" & ")
+                && a.starts_with(first)
+                && b.starts_with(second)
+            {
+                weights[output * dimension + at] = if a.ends_with("@2") == b.ends_with("@2") { size } else { -size };
+            } else if name.contains(" & ") {
+                // what one column does alone is no strength of a pair
+                weights[output * dimension + at] = if name.contains("@2 &") { 5.0 } else { 0.0 };
+            }
+        }
+    }
+    let before = encoder.directions().unwrap();
+    let weighed = encoder.clone().weigh_pairs(&weights).unwrap();
+    assert_eq!(weighed.dimension(), 1 + 6 * 2 + 2 * 4);
+    let rows = weighed.encode_features(&*csv("x0,x1,x2,x3,x4,x5\n0,0,0,0,0,0\n"), BadCells::Error).unwrap();
+    let row = named(&weighed, &rows, 0, 1.0);
+    let square = |name: &str| row.iter().find(|f| f.0 == name).map_or(0.0, |f| f.1 * f.1);
+    // strengths 1 and 4 of fifteen, mean 1/3: 3.1 to 12.1, of a half of the norm
+    let (small, large) = (square("x0@0 & x3@0"), square("x2@0 & x4@0"));
+    assert!((large / small - 12.1 / 3.1).abs() < 1e-4 && (small + large - 0.5).abs() < 1e-4, "{row:?}");
+    let whole: f64 = row.iter().map(|f| f.1 * f.1).sum();
+    assert!((whole - 1.0).abs() < 1e-5);
+    let json = serde_json::to_string(&weighed).unwrap();
+    let back: Encoder = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        back.encode_features(&*table, BadCells::Error).unwrap(),
+        weighed.encode_features(&*table, BadCells::Error).unwrap()
+    );
+    let weight = json.split("\"weights\":[").nth(1).unwrap().split(',').next().unwrap().to_string();
+    for (from, to) in [
+        ("\"version\":4".to_string(), "\"version\":3".to_string()),
+        (format!("\"weights\":[{weight},"), "\"weights\":[0.0,".into()),
+        (format!("\"weights\":[{weight},"), "\"weights\":[".into()),
+        (format!("\"weights\":[{weight},"), "\"weights\":[1e308,1e308,".into()),
+    ] {
+        assert!(json.contains(&from), "{from} not in {json}");
+        assert!(serde_json::from_str::<Encoder>(&json.replacen(&from, &to, 1)).is_err(), "{to}");
+    }
+    // nothing stands out: all stay as they are
+    let same = encoder.clone().weigh_pairs(&vec![0.0; 2 * dimension]).unwrap();
+    assert_eq!(serde_json::to_string(&same).unwrap(), serde_json::to_string(&encoder).unwrap());
+    let plain = self::encoder(&declared, &*table, None);
+    assert!(plain.clone().weigh_pairs(&vec![0.0; plain.dimension()]).is_err());
+    // what can be expected afterwards: the same norm and variance, more of either in the same place
+    let after = encoder.directions_after_weighing().unwrap();
+    let sum = |found: &dpopt_objective::records::Directions, of: &dyn Fn(f64, f64) -> f64| {
+        found.all.iter().map(|d| d.count * of(d.moment, d.share)).sum::<f64>()
+    };
+    assert!((sum(&before, &|m, _| m) - sum(&after, &|m, _| m)).abs() < 1e-9);
+    assert!((sum(&before, &|_, s| s) - sum(&after, &|_, s| s)).abs() < 1e-9);
+    assert!(sum(&after, &|m, s| m * s) > sum(&before, &|m, s| m * s) + 1e-6);
 }
 
 #[test]
@@ -426,7 +503,7 @@ fn centred_rows_have_their_norm_and_products_are_of_both_columns() {
     assert_eq!(back.encode_features(&*table, BadCells::Error).unwrap(), rows);
     for (from, to) in [
         ("\"version\":2", "\"version\":1"),
-        ("\"version\":2", "\"version\":4"),
+        ("\"version\":2", "\"version\":5"),
         ("[[0,1]]", "[[0,9]]"),
         ("[[0,1]]", "[[1,1]]"),
         ("[[0,1]]", "[[0,1],[1,0]]"),

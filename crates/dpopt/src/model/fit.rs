@@ -4,6 +4,7 @@ use super::describe::{general_assumptions, warnings};
 use super::division::Division;
 use super::error::{FitError, same_count};
 use super::forms;
+use super::interactions::{PairChoice, as_costly};
 use super::linear::Model;
 use super::options::FitOptions;
 use super::prepare;
@@ -19,7 +20,7 @@ use dpopt_mechanism::{PrivateBounds, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::Encoded;
-use dpopt_optimize::plan::{Assumption, Problem};
+use dpopt_optimize::plan::{Assumption, Before, Problem};
 use dpopt_optimize::{
     Candidate, METHODS, RowAccess, Run, RunError, check_options, expected_risk, first_from_disk, named, row_access,
 };
@@ -209,13 +210,14 @@ impl Fit {
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
         // settled here: ranges that are found privately later change nothing of it
+        let first_model = self.options.memory.is_none() && budget.delta() > 0.0;
         let apart = self.options.schema.form.spread.is_none() && forms::parts_of_one_thing(&said);
-        for layout in forms::possible(&said, &self.options.schema, tuned) {
+        for layout in forms::possible(&said, &self.options.schema, tuned, first_model) {
             self.layout = layout;
             self.layout.form.spread = !apart && self.spread()?.is_some();
             let form = self.layout.form;
             if forms.iter().all(|(other, _)| *other != form)
-                && let Ok(problem) = self.problem(loss)
+                && let Ok(problem) = self.compared(loss, budget)
                 && problem.directions.is_some()
                 && let Ok(risk) = expected_risk(&problem, budget)
             {
@@ -261,6 +263,44 @@ impl Fit {
 
     /// The problem's public facts for a target of `loss`.
     fn problem(&self, loss: Loss) -> Result<Problem, FitError> {
+        let first = self.pair_choice(loss)?.map(|first| first.before());
+        let before = match first {
+            Some(first) => Some(first),
+            None => self.before_all()?,
+        };
+        self.problem_after(loss, before)
+    }
+
+    /// The same for comparing forms: what a first model costs is told, and none is planned.
+    fn compared(&self, loss: Loss, budget: Budget) -> Result<Problem, FitError> {
+        let before = match self.layout.form.private_pairs {
+            false => self.before_all()?,
+            true => as_costly(budget, self.options.relation),
+        };
+        self.problem_after(loss, before)
+    }
+
+    /// What is released of the numbers before any model.
+    fn before_all(&self) -> Result<Option<Before>, FitError> {
+        Ok(self.spread()?.map(|plan| plan.before(self.options.relation)))
+    }
+
+    /// How pairs of columns are chosen, if the form of the encoder asks for it.
+    fn pair_choice(&self, loss: Loss) -> Result<Option<PairChoice>, FitError> {
+        if !self.layout.form.private_pairs {
+            return Ok(None);
+        }
+        if self.options.memory.is_some() {
+            return Err(FitError::Option(
+                "pairs are found privately with all rows in memory; leave out --memory, or name the pairs".into(),
+            ));
+        }
+        let problem = self.problem_after(loss, self.before_all()?)?;
+        let problem = Problem { directions: provisional(&self.layout)?.directions().map(Arc::new), ..problem };
+        Ok(Some(PairChoice::new(problem, self.division.model, self.options.method.intercept)?))
+    }
+
+    fn problem_after(&self, loss: Loss, before: Option<Before>) -> Result<Problem, FitError> {
         let encoder = provisional(&self.layout)?;
         let features = encoder.dimension();
         let problem = Problem {
@@ -270,8 +310,13 @@ impl Fit {
             row_norm: encoder.row_norm(),
             loss,
             neighbours: self.options.neighbours(),
-            directions: encoder.directions().map(Arc::new),
-            before: self.spread()?.map(SpreadPlan::before),
+            directions: if self.layout.form.private_pairs {
+                encoder.directions_after_weighing()
+            } else {
+                encoder.directions()
+            }
+            .map(Arc::new),
+            before,
         };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
@@ -451,23 +496,36 @@ impl Fit {
         };
         let most = self.options.memory.unwrap_or(u64::MAX);
         let spread = self.spread()?;
+        let first = self.pair_choice(planned.problem.loss)?;
+        let first_rests_on = Assumption::weakest(first.as_ref().map_or(&[], PairChoice::assumptions));
         let chosen = planned.plan()?;
         let summary = chosen.summary();
-        let fitted = StageFacts { name: "model", rests_on: summary.rests_on().and(every_run), stream: 0 };
+        let fitted =
+            StageFacts { name: "model", rests_on: summary.rests_on().and(first_rests_on).and(every_run), stream: 0 };
         let (encoder, solution) = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
             let (table, bad_cells) = (&*self.table, self.options.bad_cells);
             let encoder = match spread {
                 Some(plan) => plan.spread(encoder, table, bad_cells, curator)?,
                 None => encoder,
             };
+            let encoder = match &first {
+                Some(first) => {
+                    let examples = encoder.encode_public(table, bad_cells)?;
+                    first.weigh(encoder, examples, curator, progress)?
+                }
+                None => encoder,
+            };
+            // chosen pairs may have fewer features than was planned for, never more
+            let (features, nonzeros) = (encoder.dimension(), encoder.max_nonzeros());
+            let problem = Problem { features, nonzeros, ..planned.problem.clone() };
             let released = match encoder.encode_within(table, bad_cells, most)? {
                 Encoded::Memory(rows) => {
                     let rows = Sensitive::new(rows);
-                    chosen.run(Run::new(&planned.problem, &rows, curator, progress)?)?
+                    chosen.run(Run::new(&problem, &rows, curator, progress)?)?
                 }
                 Encoded::Disk(rows) => {
                     let rows = Sensitive::new(rows);
-                    chosen.run_spilled(Run::new(&planned.problem, &rows, curator, progress)?)?
+                    chosen.run_spilled(Run::new(&problem, &rows, curator, progress)?)?
                 }
             };
             Ok((encoder, released.into_inner()))
@@ -476,6 +534,10 @@ impl Fit {
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
+        if first.is_some() {
+            let pairs: Vec<String> = model.encoder().pairs().map(|(a, b)| format!("{a} and {b}")).collect();
+            notes.push(format!("Pairs of columns with products, found by a first private model: {}.", listed(&pairs)));
+        }
         let report =
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
         Ok(Fitted { model, report, planned })
@@ -573,7 +635,7 @@ impl Fit {
             facts: DataFacts {
                 source: self.table.name(),
                 rows: self.rows,
-                features: planned.problem.features,
+                features: model.encoder().dimension(),
                 target: self.target.clone(),
                 task,
                 preparation: notes,

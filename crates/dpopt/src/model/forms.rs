@@ -2,8 +2,12 @@
 
 use dpopt_data::{EncoderForm, FeatureKind, Layout, Pairs, Schema, TextForm};
 
-/// Products of more pairs than this (of sixteen columns) are made only if they are asked for: each has up to four entries of a row.
+/// Products of more pairs than this (of sixteen columns) are made only if they are asked for, or if a first private model says which: each has up to
+/// four entries of a row.
 const MOST_PAIRS: u64 = 120;
+
+/// And of more than this (of thirty-two columns) only if they are asked for.
+const MOST_PRIVATE_PAIRS: u64 = 496;
 
 /// And more features than this only if they are asked for, whatever the number of classes turns out to be.
 const MOST_FEATURES: u64 = 1 << 16;
@@ -62,14 +66,17 @@ fn texts(said: &Layout, schema: &Schema) -> Vec<Option<TextForm>> {
 
 /// The columns in every form that agrees with what is said. Where a method is named, or an option of
 /// one set (`tuned`), products are made only if they are asked for too: they repeat what columns say alone, and with a tiny λ a solver takes
-/// minutes to tell them apart.
-pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool) -> Vec<Layout> {
+/// minutes to tell them apart. Whether a first model can be fitted for a choice among them, `first_model` says.
+pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool, first_model: bool) -> Vec<Layout> {
     let asked = &schema.form;
+    let pairs = said.count_products();
+    let private = pairs > MOST_PAIRS;
+    let most = if first_model { MOST_PRIVATE_PAIRS } else { MOST_PAIRS };
     let wanted = match asked.pairs {
         Some(Pairs::None) => Some(false),
         Some(_) => Some(true),
         None if tuned => Some(false),
-        None if said.count_products() > MOST_PAIRS => Some(false),
+        None if pairs > most => Some(false),
         None if said.product_features(8) > MOST_FEATURES => Some(false),
         None => None,
     };
@@ -89,7 +96,16 @@ pub(super) fn possible(said: &Layout, schema: &Schema, tuned: bool) -> Vec<Layou
                 continue;
             }
             let form = match paired {
-                true => asked.or(EncoderForm { knots, fine_knots, centred, spread, pair_knots, pair_share, text }),
+                true => asked.or(EncoderForm {
+                    knots,
+                    fine_knots,
+                    centred,
+                    spread,
+                    pair_knots,
+                    pair_share,
+                    private_pairs: private,
+                    text,
+                }),
                 false => EncoderForm {
                     pair_knots: 0,
                     pair_share: 0.0,

@@ -6,6 +6,7 @@ mod embedding;
 mod error;
 mod fit;
 mod forms;
+mod interactions;
 mod linear;
 mod matrix;
 pub mod metrics;

@@ -40,8 +40,8 @@ impl SpreadPlan {
     }
 
     /// What plans are certified together with.
-    pub(super) fn before(self) -> Before {
-        Before::gaussian(self.noise_multiplier, self.shape.dimension())
+    pub(super) fn before(self, relation: Relation) -> Before {
+        Before::gaussian(self.noise_multiplier, self.shape.dimension(), relation)
     }
 
     /// Counts the table's numbers, releases the counts, and spreads the encoder's columns by them.
