@@ -20,6 +20,8 @@ use serde::Serialize;
 pub const LARGEST_NET: f64 = 1e7;
 /// Most losses that are evaluated.
 const MOST_EVALUATIONS: f64 = 1e11;
+/// The same where nobody chose the spacing: some twelve seconds of processor time. A published net of more is made coarser.
+const USUAL_EVALUATIONS: f64 = 1e9;
 
 /// Options of the sparse exponential mechanism. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +30,8 @@ pub struct SparseExponential {
     pub radius: Option<f64>,
     /// k ≥ 1: most non-zeros of a point. Default: ⌊D²/τ²⌋ with the published τ.
     pub support: Option<usize>,
-    /// Distance between values of a coordinate, > 0. Default: 2τ/√k, so that rounding costs at most L·τ.
+    /// Distance between values of a coordinate, > 0. Default: 2τ/√k, so that rounding costs at most L·τ; more where the net would have
+    /// more than 10⁹/n points.
     pub spacing: Option<f64>,
 }
 
@@ -114,6 +117,12 @@ fn net(dimension: usize, support: usize, spacing: f64, radius: f64) -> Vec<Vec<(
     points
 }
 
+/// Most positive values of a coordinate whose net has at most `most` points; at least one.
+fn values_for(dimension: usize, support: usize, most: f64) -> f64 {
+    let fits = |values: &u32| net_size(dimension, support, 2.0 * f64::from(*values)) <= most;
+    f64::from((2u32..=1 << 20).take_while(fits).last().unwrap_or(1))
+}
+
 impl Algorithm for SparseExponential {
     type Schedule = SparseExponentialSchedule;
     const NAME: &'static str = "sparse-exponential";
@@ -139,9 +148,15 @@ impl Algorithm for SparseExponential {
         let loss_range = lipschitz * radius;
         let sparsity = problem.nonzeros.clamp(1, dimension) as f64;
         let tau = truncation(2.0 * loss_range, lipschitz, sparsity, budget.epsilon(), n, dimension as f64);
-        let published = ((radius / tau).powi(2).floor().min(dimension as f64) as usize).max(1);
-        let support = self.support.unwrap_or(published).clamp(1, dimension);
+        let most = ((radius / tau).powi(2).floor().min(dimension as f64) as usize).max(1);
+        let support = self.support.unwrap_or(most).clamp(1, dimension);
         let spacing = positive("the spacing", self.spacing.unwrap_or(2.0 * tau / (support as f64).sqrt()))?.min(radius);
+        let published = net_size(dimension, support, 2.0 * values_within(radius, spacing));
+        let usual = USUAL_EVALUATIONS / n;
+        let enumerated = published <= LARGEST_NET && published * n <= MOST_EVALUATIONS;
+        let coarser = self.spacing.is_none() && published > usual && enumerated;
+        // the last value lies on the ball's surface
+        let spacing = if coarser { radius / values_for(dimension, support, usual) } else { spacing };
         let points = net_size(dimension, support, 2.0 * values_within(radius, spacing));
         if points > LARGEST_NET || points * n > MOST_EVALUATIONS {
             return Err(NotApplicable::Problem(format!(
@@ -239,6 +254,28 @@ mod tests {
             let values = 2.0 * (1.0f64 / spacing).floor();
             assert!(net(d, k, spacing, 1.0).len() as f64 <= net_size(d, k, values));
         }
+    }
+
+    /// 4,000 rows of 4 features: the published net has 2.8 million points, and took minutes.
+    #[test]
+    fn a_net_that_would_take_minutes_is_made_coarser_by_public_numbers() {
+        let problem =
+            |rows| Problem { rows, features: 4, nonzeros: 4, ..facts(&table(3, 20, 1, 3, 3.0, LOGISTIC), LOGISTIC) };
+        let schedule = |rows, options: &SparseExponential| {
+            options.plan(&problem(rows), Budget::new(1.0, 1e-6).unwrap()).unwrap().schedule
+        };
+        let (small, large) =
+            (schedule(300, &SparseExponential::default()), schedule(4000, &SparseExponential::default()));
+        let published = |s: &SparseExponentialSchedule| 2.0 * s.truncation / (s.support as f64).sqrt();
+        assert_eq!(small.spacing, published(&small));
+        assert!(large.spacing > published(&large) && large.spacing < large.radius / 4.0, "{large:?}");
+        assert!(large.net * 4000.0 <= USUAL_EVALUATIONS, "{large:?}");
+        // of all coarser ones the finest
+        let values = (large.radius / large.spacing).round();
+        assert!(net_size(4, large.support, 2.0 * (values + 1.0)) * 4000.0 > USUAL_EVALUATIONS);
+        // who says a spacing gets it
+        let asked = SparseExponential { spacing: Some(0.2), ..SparseExponential::default() };
+        assert_eq!(schedule(4000, &asked).spacing, 0.2);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod adaptive;
 mod comparisons;
 mod correlated;
+mod descents;
 mod embeddings;
 mod floating;
 mod frank_wolfe;
@@ -164,6 +165,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(embeddings::bugs());
     // a row's seed is its place: new ones come last
     bugs.push(grid_sum::histograms());
+    bugs.extend(descents::bugs());
     bugs
 }
 

@@ -7,7 +7,8 @@ use super::{LibraryAudit, Reach};
 use crate::attack::likelihood;
 use crate::worst_cases::Logistic;
 use crate::worst_cases::methods::{
-    Subject, View, alone, centred, coordinate, crowd, descent, gradient, newton_log_ratio, problem, sgd,
+    Subject, View, alone, centred, coordinate, crowd, descent, followed, following, gradient, newton_log_ratio,
+    problem, sgd,
 };
 use crate::worst_cases::sums::canaries;
 use dpopt_mechanism::{Sensitive, past_the_curator};
@@ -17,9 +18,8 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{
-    AdaptiveClipDescent, AdaptiveClipSchedule, Algorithm, Inverse, NoisyNewton, ObjectivePerturbation,
-    ObjectiveSchedule, OutputPerturbation, OutputSchedule, RegularizedDescent, ReleasedPreconditioner,
-    SufficientStatistics,
+    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
+    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
 };
 use dpopt_privacy::{Neighbours, Relation};
 
@@ -116,28 +116,6 @@ fn newton(
 
 /// Records of a problem in which the sizes of residuals can be told from noise; only the first is ever present.
 const MANY: usize = 1000;
-
-/// Descent with a clip norm that follows the gradients, in steps so small that the canary's residual stays 1: it is clipped at all norms.
-fn following(steps: u64) -> AdaptiveClipDescent {
-    AdaptiveClipDescent { steps: Some(steps), learning_rate: Some(1e-6), momentum: Some(0.0) }
-}
-
-/// Everything that the canary moves, each release in units in which its noise has the standard deviation that the event says: the
-/// cell of a residual of 1, and all sums over the clip norms that the histograms before them gave.
-fn followed(schedule: &AdaptiveClipSchedule, seen: &[Vec<f64>]) -> f64 {
-    let mut clip = schedule.first_clip_norm;
-    let (mut step, mut total) = (0, 0.0);
-    for release in seen {
-        if release.len() > 1 {
-            clip = schedule.clip_norm(release);
-            total += release[schedule.cell(1.0)] / schedule.sizes_multiplier.powi(2);
-        } else {
-            total -= release[0] / clip / schedule.noise_multiplier.powi(2);
-            step += 1;
-        }
-    }
-    if step == schedule.steps { total } else { f64::NAN }
-}
 
 fn descents() -> Vec<LibraryAudit> {
     let tight = (BUDGET.1, TIGHT_RUNS);

@@ -9,7 +9,8 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Examples, Records, Rows, SpilledExamples};
 use dpopt_optimize::plan::{Plan, Problem};
 use dpopt_optimize::{
-    Algorithm, Average, CentredDescent, DescentOptions, NewtonSchedule, NoisyGradientDescent, NoisySgd, Run,
+    AdaptiveClipDescent, AdaptiveClipSchedule, Algorithm, Average, CentredDescent, DescentOptions, NewtonSchedule,
+    NoisyGradientDescent, NoisySgd, Run,
 };
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
@@ -91,6 +92,11 @@ impl<A: Algorithm> Subject<A> {
     /// The data of one world.
     pub(crate) fn world(&self, with: bool) -> &Examples {
         past_the_curator::made_up(&self.worlds[usize::from(with)])
+    }
+
+    /// The same as a method sees it.
+    pub(crate) fn sensitive(&self, with: bool) -> &Sensitive<Examples> {
+        &self.worlds[usize::from(with)]
     }
 
     /// One run on one world, reduced to a number; NaN if it is refused.
@@ -175,6 +181,28 @@ pub(crate) fn centred(steps: u64) -> CentredDescent {
 /// the answer is the only release.
 pub(crate) fn sgd(steps: u64, q: f64, lazy: bool) -> NoisySgd {
     NoisySgd { sampling_probability: Some(q), lazy: Some(lazy), descent: descent(steps).descent }
+}
+
+/// Descent with a clip norm that follows the gradients, in steps so small that the canary's residual stays 1: it is clipped at all norms.
+pub(crate) fn following(steps: u64) -> AdaptiveClipDescent {
+    AdaptiveClipDescent { steps: Some(steps), learning_rate: Some(1e-6), momentum: Some(0.0) }
+}
+
+/// Everything that the canary moves, each release in units in which its noise has the standard deviation that the event says: the
+/// cell of a residual of 1, and all sums over the clip norms that the histograms before them gave.
+pub(crate) fn followed(schedule: &AdaptiveClipSchedule, seen: &[Vec<f64>]) -> f64 {
+    let mut clip = schedule.first_clip_norm;
+    let (mut step, mut total) = (0, 0.0);
+    for release in seen {
+        if release.len() > 1 {
+            clip = schedule.clip_norm(release);
+            total += release[schedule.cell(1.0)] / schedule.sizes_multiplier.powi(2);
+        } else {
+            total -= release[0] / clip / schedule.noise_multiplier.powi(2);
+            step += 1;
+        }
+    }
+    if step == schedule.steps { total } else { f64::NAN }
 }
 
 /// The canary's coordinate of all noisy gradient sums, in units of C; larger with the canary.

@@ -41,6 +41,25 @@ fn made(directory: &Path) {
     write(directory.join("other.txt"), VECTORS.replace('3', "4")).unwrap();
 }
 
+/// Numbers are spread by a release of their own, after which texts must still become the file's vectors.
+#[test]
+fn numbers_are_spread_beside_texts_with_vectors() {
+    let d = tempfile::tempdir().unwrap();
+    made(d.path());
+    let table = std::fs::read_to_string(d.path().join("t.csv")).unwrap();
+    let beside =
+        |(i, line): (usize, &str)| format!("{line},{}\n", if i == 0 { "size".into() } else { (i % 7).to_string() });
+    write(d.path().join("t.csv"), table.lines().enumerate().map(beside).collect::<String>()).unwrap();
+    write(d.path().join("b.toml"), "[dpopt]\nspread = true\n[size]\nlower = 0\nupper = 6\n").unwrap();
+    let fit = [&FIT[..], &["v.txt", "--bounds", "b.toml", "-o", "m.json", "--insecure-seed", "1"]].concat();
+    succeed(d.path(), &fit);
+    let model = std::fs::read_to_string(d.path().join("m.json")).unwrap();
+    assert!(model.contains("fingerprint") && model.contains("\"spread\""), "{model}");
+    let evaluated = succeed(d.path(), &["evaluate", "m.json", "t.csv", "--public-vectors", "v.txt", "--json"]);
+    let evaluated: serde_json::Value = serde_json::from_str(&evaluated).unwrap();
+    assert!(evaluated["accuracy"].as_f64().unwrap() > 0.95, "{evaluated}");
+}
+
 #[test]
 fn a_model_of_texts_needs_the_vectors_that_it_was_fitted_with() {
     let d = tempfile::tempdir().unwrap();

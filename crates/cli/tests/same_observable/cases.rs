@@ -19,7 +19,12 @@ pub(crate) struct Case {
     /// Two files instead of one.
     pub(crate) shards: bool,
     pub(crate) bounds: String,
+    /// What `v.txt` holds: public vectors of words. Empty: there is no such file.
+    pub(crate) vectors: &'static str,
 }
+
+/// Of the words that usual records hold, and one of a text that they do not.
+const VECTORS: &str = "red 1 0 2\nblue 0 2 1\ngreen 1 1 3\nyellow 2 0 0\n";
 
 /// An option (or some together) and what has to be so that it makes sense.
 struct Choice {
@@ -153,6 +158,7 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
         }
     }
     cases.extend(many_rows(full));
+    cases.extend(public_vectors(full));
     cases.retain(|c| only.iter().all(|word| c.name.contains(word)));
     cases
 }
@@ -278,6 +284,7 @@ fn fit(
         header: option.header,
         shards: option.shards,
         bounds: bounds(task, option),
+        vectors: "",
     })
 }
 
@@ -316,6 +323,7 @@ fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) 
         header: option.header,
         shards: option.shards,
         bounds: String::new(),
+        vectors: "",
     })
 }
 
@@ -341,6 +349,34 @@ fn many_rows(full: bool) -> Vec<Case> {
                 let own = ["--method".to_string(), method.to_string()];
                 let made = fit(method, &own, "zero-out", task, &option, 0, false);
                 cases.extend(made.map(|case| Case { name: format!("many rows: {}", case.name), rows, others, ..case }));
+            }
+        }
+    }
+    cases
+}
+
+/// A column of texts that become other people's public vectors.
+fn public_vectors(full: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let stop = Choice { name: "public vectors", flags: &["--public-vectors", "v.txt"], ..PLAIN };
+    let missing = Choice {
+        name: "public vectors, missing",
+        flags: &["--public-vectors", "v.txt", "--bad-cells", "missing"],
+        unreadable: true,
+        report: true,
+        ..PLAIN
+    };
+    for (r, relation) in RELATIONS.iter().enumerate() {
+        for (t, task) in [Task::Binary, Task::Classes, Task::Regression].into_iter().enumerate() {
+            for option in [&stop, &missing] {
+                if full || t == r {
+                    let made = fit("auto", &[], relation, task, option, t, full);
+                    cases.extend(made.map(|case| Case {
+                        bounds: case.bounds.replace("levels = ['red', 'blue', 'green']", "text = true"),
+                        vectors: VECTORS,
+                        ..case
+                    }));
+                }
             }
         }
     }

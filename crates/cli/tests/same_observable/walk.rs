@@ -45,6 +45,10 @@ fn write(directory: &Path, case: &Case, record: Record) -> Vec<&'static str> {
         std::fs::write(directory.join("b.toml"), &case.bounds).expect("written");
         names.push("b.toml");
     }
+    if !case.vectors.is_empty() {
+        std::fs::write(directory.join("v.txt"), case.vectors).expect("written");
+        names.push("v.txt");
+    }
     names
 }
 

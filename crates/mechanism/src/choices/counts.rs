@@ -12,7 +12,7 @@ use dpopt_privacy::{Event, Relation};
 
 /// Integers that one record changes by a bounded amount.
 pub struct Counts {
-    values: Vec<i64>,
+    pub(super) values: Vec<i64>,
     sensitivity: f64,
 }
 

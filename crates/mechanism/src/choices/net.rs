@@ -18,24 +18,68 @@ pub fn net_scores(
     points: &[Vec<(u32, f64)>],
 ) -> Sensitive<Counts> {
     let (examples, unit) = (examples.expose(), range / NET_UNITS as f64);
+    let rows = examples.rows.len();
+    let mut columns: Vec<Vec<(usize, f64)>> = vec![Vec::new(); examples.rows.columns()];
+    for i in 0..rows {
+        let (places, values) = examples.rows.row(i);
+        places.iter().zip(values).for_each(|(&j, &x)| columns[j as usize].push((i, f64::from(x))));
+    }
+    // where a record has a target that can be used, and its loss at 0: the same for all points
+    let targets: Vec<Option<(f64, f64)>> = examples
+        .targets
+        .iter()
+        .map(|&y| loss.usable_target(f64::from(y), target_bound).map(|y| (y, loss.scalar_value(0.0, y))))
+        .collect();
     let scores = points
         .par_iter()
-        .map(|point| {
-            let mut total = 0i64;
-            for i in 0..examples.rows.len() {
-                let Some(target) = loss.usable_target(f64::from(examples.targets[i]), target_bound) else { continue };
-                let (columns, values) = examples.rows.row(i);
-                let score: f64 = point
-                    .iter()
-                    .filter_map(|&(j, w)| columns.binary_search(&j).ok().map(|at| w * f64::from(values[at])))
-                    .sum();
-                let gain = (loss.scalar_value(0.0, target) - loss.scalar_value(score, target)) / unit;
-                if gain.is_finite() {
-                    total += (gain as i64).clamp(-(NET_UNITS as i64), NET_UNITS as i64);
+        .map_init(
+            || vec![0.0; rows],
+            |scores, point| {
+                scores.fill(0.0);
+                for (column, w) in point.iter().filter_map(|&(j, w)| Some((columns.get(j as usize)?, w))) {
+                    column.iter().for_each(|&(i, x)| scores[i] += w * x);
                 }
-            }
-            total
-        })
+                let gain = |score: f64, (target, at_zero): (f64, f64)| {
+                    let gain = (at_zero - loss.scalar_value(score, target)) / unit;
+                    if gain.is_finite() { (gain as i64).clamp(-(NET_UNITS as i64), NET_UNITS as i64) } else { 0 }
+                };
+                let of = |(score, target): (&f64, &Option<(f64, f64)>)| target.map_or(0, |target| gain(*score, target));
+                scores.iter().zip(&targets).map(of).sum::<i64>()
+            },
+        )
         .collect();
     Counts::declared(scores, NET_UNITS as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpopt_objective::records::Rows;
+
+    const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
+
+    fn scores(rows: &[(&[(u32, f32)], f32)], range: f64, points: &[Vec<(u32, f64)>]) -> Vec<i64> {
+        let mut examples = Examples { rows: Rows::new(3), targets: Vec::new() };
+        for (entries, target) in rows {
+            examples.rows.push_clipped(&mut entries.to_vec(), 10.0);
+            examples.targets.push(*target);
+        }
+        net_scores(&Sensitive::new(examples), (LOGISTIC, 1.0), range, points).expose().values.clone()
+    }
+
+    #[test]
+    fn a_point_is_as_good_as_the_records_gains_each_cut_to_whole_units() {
+        let points = vec![vec![], vec![(0, 2.0)], vec![(0, -1.0), (2, 0.5)], vec![(7, 1.0)]];
+        let records: [(&[(u32, f32)], f32); 4] =
+            [(&[(0, 0.5), (2, 0.25)], 1.0), (&[(2, 0.75)], -1.0), (&[], 1.0), (&[(0, 1.0)], f32::NAN)];
+        let unit = 1.0 / NET_UNITS as f64;
+        let gain =
+            |score: f64, y: f64| ((LOGISTIC.scalar_value(0.0, y) - LOGISTIC.scalar_value(score, y)) / unit) as i64;
+        // the third record has a score of 0 everywhere, the fourth no target
+        let expected = [0, gain(1.0, 1.0), gain(-0.375, 1.0) + gain(0.375, -1.0), 0];
+        assert_eq!(scores(&records, 1.0, &points), expected);
+        // of a range of a quarter a record moves no score by more than all of its units
+        let cut = scores(&records[..1], 0.25, &points);
+        assert_eq!(cut[1], NET_UNITS as i64);
+    }
 }

@@ -8,7 +8,8 @@ use crate::records::RecordSet;
 /// It is no gradient of anything; what matters is that one record moves the sum by a vector of norm 1.
 ///
 /// Cell k < K − 1 holds norms up to `smallest`·`ratio`^k that are in no cell before it, the last one all others. A record without
-/// a gradient is in none.
+/// a gradient, or whose gradient is 0, is in none: the record that contributes nothing is a row of zeros, and were it in the first
+/// cell, another one in its place would move two cells and not one.
 #[derive(Clone, Debug)]
 pub struct GradientSizes<O> {
     objective: O,
@@ -76,11 +77,18 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
             Gradient::Zero => return Ok(Gradient::Zero),
             Gradient::Outer { slope, row, .. } => {
                 let row: f64 = row.values().iter().map(|&v| f64::from(v).powi(2)).sum();
+                // whatever the slope is, which may be no number
+                if row == 0.0 {
+                    return Ok(Gradient::Zero);
+                }
                 (square(slope) * row).sqrt()
             }
             Gradient::Entries { values, .. } => square(values).sqrt(),
             Gradient::Dense(values) => square(values).sqrt(),
         };
+        if norm == 0.0 {
+            return Ok(Gradient::Zero);
+        }
         (place[0], one[0]) = (self.cell(norm), 1.0);
         Ok(Gradient::Entries { places: place, values: one })
     }
@@ -89,7 +97,34 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::Closures;
+    use crate::loss::Loss;
+    use crate::objective::{Closures, Linear};
+    use crate::records::{Examples, Rows};
+
+    fn histogram<R: RecordSet, O: Objective<R>>(sizes: &GradientSizes<O>, records: &R, i: usize) -> Vec<f64>
+    where
+        R::Error: std::fmt::Debug,
+    {
+        let mut sum = vec![0.0; sizes.dimension()];
+        let point = sum.clone();
+        sizes.gradient(&mut &point[..], records, i, &mut Default::default()).unwrap().add_to(&mut sum);
+        sum
+    }
+
+    /// Under zero-out the neighbour's record is the row of zeros with target 0: what another one in its place moves has norm 1.
+    #[test]
+    fn the_row_that_contributes_nothing_is_in_no_cell() {
+        for loss in [Loss::Squared, Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }] {
+            let mut rows = Rows::new(2);
+            rows.push_zero();
+            rows.push_clipped(&mut [(0, 0.5), (1, 0.5)], 1.0);
+            let records = Examples { rows, targets: vec![0.0, 1.0] };
+            let sizes = GradientSizes::new(Linear::new(loss, 2, 1.0), 0.02, 2.0, 9);
+            let nothing = histogram(&sizes, &records, 0);
+            assert!(nothing.iter().all(|count| *count == 0.0), "{loss:?}: {nothing:?}");
+            assert_eq!(histogram(&sizes, &records, 1).iter().sum::<f64>(), 1.0, "{loss:?}");
+        }
+    }
 
     #[test]
     fn a_record_is_in_the_one_cell_that_its_gradient_lies_in() {
@@ -103,14 +138,11 @@ mod tests {
         assert_eq!((0..4).map(|k| sizes.end(k)).collect::<Vec<_>>(), [0.5, 1.0, 2.0, 4.0]);
         let records = vec![0.5, -0.51, 1.0, 1.5, -2.0, 3.0, 1e300, f64::NAN];
         let expected = [0, 1, 1, 2, 2, 3, 3, 3];
-        let mut scratch = Default::default();
         for (i, cell) in expected.into_iter().enumerate() {
-            let mut sum = vec![0.0; 4];
-            let mut at: &[f64] = &[0.0; 4];
-            sizes.gradient(&mut at, &records, i, &mut scratch).unwrap().add_to(&mut sum);
             let mut one = vec![0.0; 4];
             one[cell] = 1.0;
-            assert_eq!(sum, one, "record {i}");
+            assert_eq!(histogram(&sizes, &records, i), one, "record {i}");
         }
+        assert_eq!(histogram(&sizes, &vec![0.0], 0), [0.0; 4]);
     }
 }
