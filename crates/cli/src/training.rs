@@ -130,6 +130,7 @@ impl Common {
             method: self.method()?,
             embedding: self.embedding()?,
             regression: self.task == Some(Task::Regression),
+            loss: None,
             rows: self.rows,
             ledger,
             bad_cells: self.reading.bad_cells(),
