@@ -101,12 +101,16 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
     let place = |c: &CandidateRow| METHODS.iter().position(|m| *m == c.method).unwrap_or(METHODS.len());
     let as_good: Vec<_> = applicable.iter().filter(|(_, (risk, _))| octave(*risk, smallest) == 0).collect();
     let fewest = as_good.iter().map(|(_, (_, gradients))| *gradients).fold(f64::INFINITY, f64::min);
-    // what stands before it is passed over only for ten times the gradients
-    let first = as_good.iter().all(|(c, (_, gradients))| place(c) >= place(own.0) || *gradients >= 10.0 * fewest);
+    // what stands before it is passed over only for ten times the gradients, and objective perturbation of squared loss for any descent
+    let later = |c: &CandidateRow| candidates.iter().position(|other| std::ptr::eq(other, c)) > Some(chosen);
+    let passed_over = |c: &CandidateRow| c.method == "objective-perturbation" && later(c);
+    let first = (as_good.iter())
+        .all(|(c, (_, gradients))| place(c) >= place(own.0) || *gradients >= 10.0 * fewest || passed_over(c));
     if octave(own.1.0, smallest) == 0 && first {
         return format!(
             "its predicted error is within a factor of two of the smallest ({who}), which is as far as predictions go, and it comes first in \
-             the standing order of methods: one release before many, full batches before samples, fewer gradients"
+             the standing order of methods: one release before many (for squared loss, descents first), full batches before samples, fewer \
+             gradients"
         );
     }
     if logarithmic(&own.0.method) {
