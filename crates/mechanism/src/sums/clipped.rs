@@ -543,4 +543,42 @@ mod tests {
         let sum = clipped.sum(&Sensitive::new(vec![1.5, -4.0, 8.0]), &[9.0, 0.25]);
         assert_eq!(sum.expose().units(), [11 << 19, 3 << 18]); // 5.5 and 0.75 in steps of 2^-20
     }
+
+    #[test]
+    fn a_unit_moves_the_sum_by_the_clip_norm_however_many_rows_it_has() {
+        use dpopt_objective::loss::Loss;
+        use dpopt_objective::objective::{Linear, OfUnits};
+        use dpopt_objective::records::{Examples, Rows, Units};
+        // unit 1 has most rows, all alike and far from their targets; its rows with other units' in between
+        let table = |present: bool| {
+            let (mut rows, mut targets, mut owners) = (Rows::new(3), Vec::new(), Vec::new());
+            for j in 0..400u32 {
+                let mut row = if j % 4 == 0 { vec![(0, 1.0)] } else { vec![(1, 0.6), (2, 0.8)] };
+                let owner = if j % 4 == 0 { 0 } else { 1 };
+                if present || owner == 0 {
+                    rows.push_clipped(&mut row, 1.0);
+                    targets.push(if owner == 0 { 0.1 } else { 1.0 });
+                    owners.push(owner);
+                }
+            }
+            Units::new(Examples { rows, targets }, &owners, 2).unwrap()
+        };
+        let clip_norm = 0.5;
+        let clipped =
+            Clipped::new(OfUnits::new(Linear::new(Loss::Squared, 3, 1.0)), clip_norm, Grid::new(-30)).unwrap();
+        let weights = [0.0, -2.0, -2.0];
+        let sum = |present| clipped.sum(&Sensitive::new(table(present)), &weights).expose().units().to_vec();
+        let (with, without) = (sum(true), sum(false));
+        let moved =
+            with.iter().zip(&without).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>().sqrt() * 2f64.powi(-30);
+        assert!(moved <= clip_norm && moved > 0.999 * clip_norm, "{moved}");
+        // row by row the same person moves it by three hundred clip norms
+        let by_row = Clipped::new(Linear::new(Loss::Squared, 3, 1.0), clip_norm, Grid::new(-30)).unwrap();
+        let row_sum =
+            |present| by_row.sum(&Sensitive::new(table(present).rows().clone()), &weights).expose().units().to_vec();
+        let (with, without) = (row_sum(true), row_sum(false));
+        let moved =
+            with.iter().zip(&without).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>().sqrt() * 2f64.powi(-30);
+        assert!((moved / clip_norm - 300.0).abs() < 1.0, "{moved}");
+    }
 }

@@ -13,6 +13,7 @@
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
 //! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
 //! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
+//! | [`OfUnits`] | the mean of another one over the rows of a unit |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 
 mod closures;
@@ -21,6 +22,7 @@ mod embedded;
 mod facts;
 mod linear;
 mod nearest;
+mod of_units;
 mod point;
 mod row_and_square;
 mod scaled;
@@ -34,6 +36,7 @@ pub use embedded::Embedded;
 pub use facts::{Fact, Facts, Warrant};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
+pub use of_units::OfUnits;
 pub use point::{Gradient, Point};
 pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;

@@ -123,3 +123,34 @@ fn rows_whose_columns_do_not_increase_are_no_rows() {
     let row = Row::new(&[1, 5], &[1.0, 2.0]).unwrap();
     assert!(row.fits(6) && !row.fits(5));
 }
+
+#[test]
+fn the_gradient_of_a_unit_is_the_mean_of_its_rows() {
+    for loss in [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }] {
+        let rows = table(loss, 6);
+        let owners = [3, 0, 0, 3, 1, 3, 3, 0, 3, 3, 3, 5];
+        let units = crate::records::Units::new(rows.clone(), &owners, 7).unwrap();
+        let of_rows = Linear::new(loss, 6, 1.5);
+        let of_units = OfUnits::new(of_rows.clone());
+        let x = point(6 * loss.outputs());
+        assert!(misses(&of_units, &units, &x) < 1e-7);
+        let mut scratch = super::of_units::UnitScratch::default();
+        for unit in 0..7 {
+            let mut mean = vec![0.0; x.len()];
+            let mine: Vec<usize> = (0..12).filter(|j| owners[*j] == unit as u32).collect();
+            for &row in &mine {
+                let mut scratch = Default::default();
+                let Ok(one) = of_rows.gradient(&mut &x[..], &rows, row, &mut scratch);
+                one.add_to(&mut mean);
+            }
+            mean.iter_mut().for_each(|g| *g /= mine.len().max(1) as f64);
+            let mut given = vec![0.0; x.len()];
+            let Ok(gradient) = of_units.gradient(&mut &x[..], &units, unit, &mut scratch);
+            assert_eq!(matches!(gradient, Gradient::Zero), mine.is_empty());
+            gradient.add_to(&mut given);
+            assert!(mean.iter().zip(&given).all(|(m, g)| (m - g).abs() < 1e-12), "{unit}");
+        }
+        assert_eq!(Objective::<crate::records::Units<Examples>>::facts(&of_units), of_rows.known());
+        assert!(of_units.describes(&units));
+    }
+}

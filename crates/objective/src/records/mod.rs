@@ -8,6 +8,7 @@ pub mod rows;
 mod scaled;
 mod sheared;
 mod spill;
+mod units;
 
 pub use below_counts::{BelowCounts, quantile_grid};
 pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
@@ -16,3 +17,4 @@ pub use rows::{Examples, Row, Rows, keep_largest};
 pub use scaled::ScaledRecords;
 pub use sheared::Shear;
 pub use spill::{Collector, Encoded, ReadError, Record, RecordBuffer, RecordSet, Records, SpilledExamples};
+pub use units::{Units, UnitsError};
