@@ -131,7 +131,7 @@ fn the_gradient_of_a_unit_is_the_mean_of_its_rows() {
         let owners = [3, 0, 0, 3, 1, 3, 3, 0, 3, 3, 3, 5];
         let units = crate::records::Units::new(rows.clone(), &owners, 7).unwrap();
         let of_rows = Linear::new(loss, 6, 1.5);
-        let of_units = OfUnits::new(of_rows.clone());
+        let of_units = OfUnits::new(of_rows);
         let x = point(6 * loss.outputs());
         assert!(misses(&of_units, &units, &x) < 1e-7);
         let mut scratch = super::of_units::UnitScratch::default();
