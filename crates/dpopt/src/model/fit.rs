@@ -211,7 +211,8 @@ impl Fit {
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
         // settled here: ranges that are found privately later change nothing of it
-        let first_model = self.options.memory.is_none() && budget.delta() > 0.0;
+        let first_model =
+            self.options.memory.is_none() && budget.delta() > 0.0 && forms::first_model_is_cheap(&said, self.rows);
         let apart = self.options.schema.form.spread.is_none() && forms::parts_of_one_thing(&said);
         for layout in forms::possible(&said, &self.options.schema, tuned, first_model) {
             self.layout = layout;

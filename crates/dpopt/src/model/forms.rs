@@ -9,6 +9,16 @@ const MOST_PAIRS: u64 = 120;
 /// And of more than this (of thirty-two columns) only if they are asked for.
 const MOST_PRIVATE_PAIRS: u64 = 496;
 
+/// Rows with more entries in all than this, of products of all pairs, are too many for two models that go over them again and again: half a minute on
+/// one core for squared loss.
+const MOST_PAIRED_ENTRIES: u64 = 30_000_000;
+
+/// Whether a first model can be fitted for a choice among the pairs of `said`'s columns.
+pub(super) fn first_model_is_cheap(said: &Layout, rows: u64) -> bool {
+    // a product of two numbers has four entries
+    rows.saturating_mul(said.count_products()).saturating_mul(4) <= MOST_PAIRED_ENTRIES
+}
+
 /// And more features than this only if they are asked for, whatever the number of classes turns out to be.
 const MOST_FEATURES: u64 = 1 << 16;
 
