@@ -202,7 +202,7 @@ fn pairs_are_found_by_a_first_model_in_one_event_with_the_second() {
 
 #[test]
 fn a_first_model_is_planned_from_public_facts_where_there_are_many_pairs_and_many_rows() {
-    let many = taken(&fit(18, 40_000, 1.0, "", None)).unwrap();
+    let many = taken(&fit(18, 40_000, 4.0, "", None)).unwrap();
     assert!(many.private_pairs && many.pair_knots > 0, "{many}");
     assert!(!taken(&fit(18, 2_000, 0.5, "", None)).unwrap().private_pairs);
     // few pairs: all of them, unless it is said
