@@ -155,6 +155,16 @@ fn products_that_would_be_huge_are_made_only_if_they_are_asked_for() {
 
 /// Nine numbers of which two act only together.
 fn together(said: &str, rows: usize, epsilon: f64, seed: Option<u64>) -> Fit {
+    together_by(MethodOptions::default(), said, rows, epsilon, seed).unwrap()
+}
+
+fn together_by(
+    method: MethodOptions,
+    said: &str,
+    rows: usize,
+    epsilon: f64,
+    seed: Option<u64>,
+) -> Result<Fit, dpopt::model::FitError> {
     let names: Vec<String> = (0..9).map(|c| format!("x{c}")).collect();
     let mut text = format!("{},y\n", names.join(","));
     let mut state = 88_172_645_463_325_252u64;
@@ -172,8 +182,22 @@ fn together(said: &str, rows: usize, epsilon: f64, seed: Option<u64>) -> Fit {
     let declared: String = names.iter().map(|n| format!("[{n}]\nlower = 0\nupper = 1\n")).collect();
     let schema = Schema::from_toml(&format!("{said}{declared}[y]\nlevels = ['no', 'yes']\n")).unwrap();
     let table = open_bytes(text.into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
-    let options = FitOptions { schema, delta: Some(1e-6), insecure_seed: seed, ..FitOptions::default() };
-    Fit::new(table, "y", epsilon, options).unwrap()
+    let options = FitOptions { schema, delta: Some(1e-6), insecure_seed: seed, method, ..FitOptions::default() };
+    Fit::new(table, "y", epsilon, options)
+}
+
+#[test]
+fn methods_run_on_fewer_pairs_than_they_were_planned_for() {
+    let said = "[dpopt]\npairs = 'private'\npair_knots = 2\npair_share = 0.5\nknots = 0\nfine_knots = 0\n";
+    // a release that has a dimension of its own, sums, a stream, norms that follow, a polytope
+    for method in ["noisy-newton", "objective-perturbation", "dp-ftrl", "pagan", "frank-wolfe"] {
+        let mut options = MethodOptions::default();
+        options.method = Some(method.into());
+        let fit = together_by(options, said, 500, 20.0, Some(1)).unwrap();
+        let fitted = fit.run().unwrap_or_else(|why| panic!("{method}: {why}"));
+        assert!(fitted.model.guarantee().certified_epsilon <= 20.0, "{method}");
+        assert!(fitted.model.encoder().dimension() < fitted.planned.problem.features, "{method}");
+    }
 }
 
 #[test]

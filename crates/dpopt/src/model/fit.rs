@@ -19,14 +19,15 @@ use dpopt_mechanism::progress::{Progress, Silent};
 use dpopt_mechanism::{PrivateBounds, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
-use dpopt_objective::records::Encoded;
+use dpopt_objective::records::{Encoded, Examples};
 use dpopt_optimize::plan::{Assumption, Before, Problem};
 use dpopt_optimize::{
-    Candidate, METHODS, RowAccess, Run, RunError, check_options, expected_risk, first_from_disk, named, row_access,
+    Candidate, METHODS, RowAccess, Run, RunError, Solution, check_options, expected_risk, first_from_disk, named,
+    row_access,
 };
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Of several classes, forms of the encoder whose expected risks differ by less are equally good, and the smallest is taken.
@@ -68,6 +69,8 @@ pub struct Fit {
     warnings: Vec<String>,
     /// The caller's own, in place of a ledger file.
     account: Option<Arc<dyn Account>>,
+    /// The first model that was planned last, and what it was planned for: it takes a second.
+    first_model: Mutex<Option<(Problem, Arc<PairChoice>)>>,
 }
 
 /// What would be done, from public facts only.
@@ -188,9 +191,21 @@ impl Fit {
         let warnings = warnings(&options, &layout, rows, budget);
         let forms = Vec::new();
         let (target, table) = (target.to_string(), table);
-        let account = None;
-        let mut fit =
-            Self { table, target, options, rows, layout, forms, budget, division, unbounded, warnings, account };
+        let (account, first_model) = (None, Mutex::default());
+        let mut fit = Self {
+            table,
+            target,
+            options,
+            rows,
+            layout,
+            forms,
+            budget,
+            division,
+            unbounded,
+            warnings,
+            account,
+            first_model,
+        };
         fit.one_model()?;
         fit.choose_form()?;
         Ok(fit)
@@ -288,7 +303,7 @@ impl Fit {
     }
 
     /// How pairs of columns are chosen, if the form of the encoder asks for it.
-    fn pair_choice(&self, loss: Loss) -> Result<Option<PairChoice>, FitError> {
+    fn pair_choice(&self, loss: Loss) -> Result<Option<Arc<PairChoice>>, FitError> {
         if !self.layout.form.private_pairs {
             return Ok(None);
         }
@@ -299,7 +314,13 @@ impl Fit {
         }
         let problem = self.problem_after(loss, self.before_all()?)?;
         let problem = Problem { directions: provisional(&self.layout)?.directions().map(Arc::new), ..problem };
-        Ok(Some(PairChoice::new(problem, self.division.model, self.options.method.intercept)?))
+        let mut last = self.first_model.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, planned)) = last.as_ref().filter(|(of, _)| *of == problem) {
+            return Ok(Some(planned.clone()));
+        }
+        let planned = Arc::new(PairChoice::new(problem.clone(), self.division.model, self.options.method.intercept)?);
+        *last = Some((problem, planned.clone()));
+        Ok(Some(planned))
     }
 
     fn problem_after(&self, loss: Loss, before: Option<Before>) -> Result<Problem, FitError> {
@@ -534,7 +555,7 @@ impl Fit {
         let most = self.options.memory.unwrap_or(u64::MAX);
         let spread = self.spread()?;
         let first = self.pair_choice(planned.problem.loss)?;
-        let first_rests_on = Assumption::weakest(first.as_ref().map_or(&[], PairChoice::assumptions));
+        let first_rests_on = Assumption::weakest(first.as_ref().map_or(&[], |first| first.assumptions()));
         let chosen = planned.plan()?;
         let summary = chosen.summary();
         let fitted =
@@ -552,20 +573,21 @@ impl Fit {
                 }
                 None => encoder,
             };
-            // chosen pairs may have fewer features than was planned for, never more
-            let (features, nonzeros) = (encoder.dimension(), encoder.max_nonzeros());
-            let problem = Problem { features, nonzeros, ..planned.problem.clone() };
+            let features = planned.problem.features;
             let released = match encoder.encode_within(table, bad_cells, most)? {
-                Encoded::Memory(rows) => {
-                    let rows = Sensitive::new(rows);
-                    chosen.run(Run::new(&problem, &rows, curator, progress)?)?
+                Encoded::Memory(Examples { rows, targets }) => {
+                    // pairs that were found may have fewer features than was planned for, never more
+                    let rows = Sensitive::new(Examples { rows: rows.widened(features), targets });
+                    chosen.run(Run::new(&planned.problem, &rows, curator, progress)?)?
                 }
                 Encoded::Disk(rows) => {
                     let rows = Sensitive::new(rows);
-                    chosen.run_spilled(Run::new(&problem, &rows, curator, progress)?)?
+                    chosen.run_spilled(Run::new(&planned.problem, &rows, curator, progress)?)?
                 }
             };
-            Ok((encoder, released.into_inner()))
+            let solution = released.into_inner();
+            let solution = if first.is_some() { narrowed(solution, features, encoder.dimension()) } else { solution };
+            Ok((encoder, solution))
         })?;
         let Closed { guarantee, releases, receipt } = session.close();
         let embedding = self.options.method.embedding.clone();
@@ -699,6 +721,12 @@ impl Fit {
             receipt: model.receipt().cloned(),
         })
     }
+}
+
+/// Of each output's `features` weights the first `kept`: no row had anything in the others.
+fn narrowed(solution: Solution, features: usize, kept: usize) -> Solution {
+    let first = |all: Vec<f64>| all.chunks(features).flat_map(|output| output[..kept].iter().copied()).collect();
+    Solution { weights: first(solution.weights), noise: solution.noise.map(first) }
 }
 
 /// A scheme that the ledger, if there is one, holds.

@@ -197,6 +197,15 @@ impl Rows {
         self.norm_bound = self.norm_bound.max(other.norm_bound);
     }
 
+    /// The same rows with more columns, in which nothing is: for a plan that was made for so many before it was known how many there would be.
+    ///
+    /// # Panics
+    /// If there are more columns already.
+    pub fn widened(self, columns: usize) -> Self {
+        assert!(columns >= self.columns, "rows are not narrowed");
+        Self { columns, ..self }
+    }
+
     /// The rows at the given positions, in that order.
     pub fn select(&self, positions: &[usize]) -> Rows {
         let mut chosen = Rows::new(self.columns);
