@@ -225,6 +225,18 @@ fn pairs_are_found_by_a_first_model_in_one_event_with_the_second() {
 }
 
 #[test]
+fn embedding_models_are_refused_a_private_choice_before_anything_is_read() {
+    let table = open_bytes(b"a,b,c,y\n1,1,0,no\n0,1,1,yes\n".to_vec(), Format::Csv, &ReadOptions::default()).unwrap();
+    let declared: String = ["a", "b", "c"].iter().map(|n| format!("[{n}]\nlower = 0\nupper = 1\n")).collect();
+    let schema =
+        Schema::from_toml(&format!("[dpopt]\npairs = 'private'\n{declared}[y]\nlevels = ['no', 'yes']\n")).unwrap();
+    let embedding = Some(dpopt::model::EmbeddingRequest { dimension: 2, towers: None, seed: 1 });
+    let options = FitOptions { schema, embedding, rows: Some(1000), delta: Some(1e-6), ..FitOptions::default() };
+    let fit = Fit::new(table, "y", 1.0, options).unwrap();
+    assert!(fit.quote().unwrap_err().to_string().contains("for linear models"));
+}
+
+#[test]
 fn a_first_model_is_planned_from_public_facts_where_there_are_many_pairs_and_many_rows() {
     let many = taken(&fit(18, 40_000, 4.0, "", None)).unwrap();
     assert!(many.private_pairs && many.pair_knots > 0, "{many}");

@@ -307,6 +307,11 @@ impl Fit {
         if !self.layout.form.private_pairs {
             return Ok(None);
         }
+        if self.options.embedding.is_some() {
+            return Err(FitError::Option(
+                "pairs are found privately for linear models; for an embedding model name the pairs, or say \"all\" or \"none\"".into(),
+            ));
+        }
         if self.options.memory.is_some() {
             return Err(FitError::Option(
                 "pairs are found privately with all rows in memory; leave out --memory, or name the pairs".into(),

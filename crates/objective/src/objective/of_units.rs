@@ -112,21 +112,7 @@ impl<R: RecordSet, O: Objective<R>> Objective<Units<R>> for OfUnits<O> {
         for &row in rows {
             let mut of_row = std::mem::take(&mut scratch.of_row);
             match self.of_rows.gradient(x, records.rows(), row as usize, &mut of_row) {
-                Ok(Gradient::Zero) => {}
-                Ok(Gradient::Outer { width, row, .. }) if !row.fits(width) => {}
-                Ok(Gradient::Outer { slope, width, row }) => {
-                    for (line, c) in slope.iter().enumerate() {
-                        for (&j, &value) in row.columns().iter().zip(row.values()) {
-                            scratch.add(line * width + j as usize, c * f64::from(value));
-                        }
-                    }
-                }
-                Ok(Gradient::Entries { places, values }) => {
-                    places.iter().zip(values.iter()).for_each(|(&at, &value)| scratch.add(at, value));
-                }
-                Ok(Gradient::Dense(values)) => {
-                    values.iter().enumerate().for_each(|(at, &value)| scratch.add(at, value))
-                }
+                Ok(gradient) => gradient.for_each(|at, value| scratch.add(at, value)),
                 Err(unreadable) => failed = Some(unreadable),
             }
             scratch.of_row = of_row;

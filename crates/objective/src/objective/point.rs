@@ -119,11 +119,15 @@ pub enum Gradient<'a> {
 impl Gradient<'_> {
     /// Adds all entries to a vector.
     pub fn add_to(&self, sum: &mut [f64]) {
-        let mut add = |at: usize, value: f64| {
+        self.for_each(|at, value| {
             if let Some(entry) = sum.get_mut(at).filter(|_| value.is_finite()) {
                 *entry += value;
             }
-        };
+        });
+    }
+
+    /// Places and values of all entries, as they are put: some may not be finite or lie outside the dimension, and equal places add up.
+    pub(super) fn for_each(&self, mut add: impl FnMut(usize, f64)) {
         match self {
             Self::Zero => {}
             Self::Outer { width, row, .. } if !row.fits(*width) => {}
