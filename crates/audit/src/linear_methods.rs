@@ -25,7 +25,17 @@ fn budget(epsilon: f64) -> Budget {
 
 fn problem(rows: u64, features: usize, relation: Relation) -> Problem {
     let neighbours = Neighbours::of_records(relation);
-    Problem { directions: None, before: None, rows, features, nonzeros: 20, row_norm: 1.0, loss: LOGISTIC, neighbours }
+    Problem {
+        directions: None,
+        before: None,
+        record: Default::default(),
+        rows,
+        features,
+        nonzeros: 20,
+        row_norm: 1.0,
+        loss: LOGISTIC,
+        neighbours,
+    }
 }
 
 /// `rest` records (x, y) = (1, −1), and one record (1, 1) if `with`: the rest pushes the slope of the one towards 1.

@@ -74,8 +74,7 @@ fn examine(run: &RunFlags, found: &mut Findings) {
             .problems
             .push("--insecure-seed and --ledger do not go together: predictable noise keeps no promise".into());
     }
-    let ledger =
-        found.keep(run.budget_file.open(common.epsilon, common.delta, common.relation.of_rows(), true)).flatten();
+    let ledger = found.keep(run.budget_file.open(common.epsilon, common.delta, common.neighbours(), true)).flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {
         let output = crate::spending::Outputs { answer: path, report: None };

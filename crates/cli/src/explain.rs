@@ -8,8 +8,9 @@ use crate::usage;
 use clap::Args;
 use dpopt::data::{EncoderForm, MAX_FEATURES};
 use dpopt::loss::embedding::Embedding;
+use dpopt::model::UnitOptions;
 use dpopt::optimize::{Regime, Regimes, candidates, check_options};
-use dpopt::plan::Problem;
+use dpopt::plan::{Problem, RecordOf};
 use dpopt::report::{CandidateRow, Outcome, number, probability};
 use dpopt::session::default_delta;
 use dpopt_privacy::{Budget, Shown};
@@ -105,7 +106,14 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let features = usize::try_from(given).ok().filter(|d| (1..=MAX_FEATURES).contains(&(*d as u64)));
     let features =
         features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
-    let delta = common.delta.unwrap_or_else(|| default_delta(rows));
+    let (units, record) = match common.unit.options() {
+        None => (rows, RecordOf::Row),
+        Some(UnitOptions { units: Some(units), most_rows, .. }) if units >= 2 => {
+            (units, RecordOf::Unit { rows, most: most_rows })
+        }
+        Some(_) => return Err(usage("give --units N (at least 2), or a table to count")),
+    };
+    let delta = common.delta.unwrap_or_else(|| default_delta(units));
     let budget = Budget::new(common.epsilon, delta).map_err(usage)?;
     let classes = match common.schema.classes.len() {
         0 => arguments.class_count,
@@ -123,12 +131,13 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
-        rows,
+        record,
+        rows: units,
         features,
         nonzeros,
         row_norm: 1.0,
         loss,
-        neighbours: common.relation.of_rows(),
+        neighbours: common.neighbours(),
     };
     let mut method = common.method()?;
     method.embedding = match common.embedding()? {
@@ -160,8 +169,11 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
 fn shown(e: &Explained, read: &str) -> String {
     let p = &e.problem;
     let mut out = format!(
-        "{} rows, {} features, {} weights, {}; epsilon {}, delta {}\n",
-        p.rows,
+        "{}, {} features, {} weights, {}; epsilon {}, delta {}\n",
+        match p.record {
+            RecordOf::Unit { rows, .. } => format!("{rows} rows of {} units", p.rows),
+            RecordOf::Row | RecordOf::UnitsRow { .. } => format!("{} rows", p.rows),
+        },
         p.features,
         e.weights,
         p.relation(),

@@ -57,7 +57,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let run = &arguments.run;
     let common = &run.common;
     run.paths().check()?;
-    let ledger = run.budget_file.open(common.epsilon, common.delta, common.relation.of_rows(), arguments.quiet)?;
+    let ledger = run.budget_file.open(common.epsilon, common.delta, common.neighbours(), arguments.quiet)?;
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
     outputs.check()?;
     let fit = common.fit(&run.data, ledger, run.insecure_seed)?;
@@ -76,8 +76,12 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
     let report = &fitted.report;
     let g = &report.guarantee;
     let mut out = format!(
-        "{}: {}, {} rows, {} features\n",
-        report.facts.target, report.facts.task, report.facts.rows, report.facts.features
+        "{}: {}, {} rows{}, {} features\n",
+        report.facts.target,
+        report.facts.task,
+        report.facts.rows,
+        report.facts.units.map_or(String::new(), |units| format!(" of {units} {}", g.protected())),
+        report.facts.features
     );
     if let Some(CandidateRow { method, outcome: Outcome::Planned(p) }) = report.candidates.get(report.chosen) {
         out.push_str(&format!(

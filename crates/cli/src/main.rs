@@ -20,6 +20,7 @@ mod relation;
 mod spending;
 mod split;
 mod training;
+mod unit;
 mod verify;
 
 use clap::{Parser, Subcommand};

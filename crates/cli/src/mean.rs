@@ -9,7 +9,7 @@ use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
 use dpopt::report::{number, probability};
-use dpopt_privacy::{Budget, Shown};
+use dpopt_privacy::{Budget, Neighbours, Shown};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -77,7 +77,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         outputs.check()?;
     }
     let budget_file = &arguments.budget_file;
-    let ledger = budget_file.open(arguments.epsilon, arguments.delta, arguments.relation.of_rows(), arguments.quiet)?;
+    let ledger = budget_file.open(
+        arguments.epsilon,
+        arguments.delta,
+        Neighbours::of_records(arguments.relation.into()),
+        arguments.quiet,
+    )?;
     let options = MeanOptions {
         delta: arguments.delta,
         norm: Some(arguments.norm),

@@ -1,7 +1,7 @@
 //! `--relation` on the command line.
 
 use clap::ValueEnum;
-use dpopt_privacy::{Neighbours, Relation};
+use dpopt_privacy::Relation;
 
 /// Which tables are neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
@@ -22,12 +22,5 @@ impl From<RelationFlag> for Relation {
             RelationFlag::ReplaceOne => Self::ReplaceOne,
             RelationFlag::AddOrRemove => Self::AddOrRemove,
         }
-    }
-}
-
-impl RelationFlag {
-    /// Of tables: their unit is a row.
-    pub(crate) fn of_rows(self) -> Neighbours {
-        Neighbours::of_records(self.into())
     }
 }

@@ -7,13 +7,14 @@ use crate::flags::{GUARANTEE, SchemaFlags, TableFlags};
 use crate::output::Failure;
 use crate::relation::RelationFlag;
 use crate::spending::{command_line, failed};
+use crate::unit::UnitFlags;
 use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::data::{Schema, files_of, same_table};
 use dpopt::model::{EmbeddingRequest, Fit, FitOptions, StageShares};
 use dpopt::optimize::MethodOptions;
 use dpopt::session::LedgerFile;
-use dpopt_privacy::Budget;
+use dpopt_privacy::{Budget, Neighbours};
 use form::ModelFlags;
 use hyperparameters::Tuning;
 pub(crate) use hyperparameters::{argument, flag};
@@ -39,6 +40,8 @@ pub(crate) struct Common {
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
     #[arg(long, help_heading = GUARANTEE)]
     pub(crate) rows: Option<u64>,
+    #[command(flatten)]
+    pub(crate) unit: UnitFlags,
     /// Method; auto takes the best prediction. `dpopt help methods` lists them, `dpopt help METHOD` shows the options of one
     #[arg(long, default_value = "auto")]
     method: String,
@@ -59,6 +62,11 @@ pub(crate) enum Task {
 }
 
 impl Common {
+    /// Which tables are neighbours.
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        self.unit.neighbours(self.relation)
+    }
+
     /// The embedding model that was asked for, if one was.
     pub(crate) fn embedding(&self) -> Result<Option<EmbeddingRequest>, Failure> {
         self.form.request()
@@ -125,6 +133,7 @@ impl Common {
         let options = FitOptions {
             delta: self.delta,
             relation: self.relation.into(),
+            unit: self.unit.options(),
             schema,
             shares: StageShares { bounds: self.schema.bounds_budget, ..StageShares::default() },
             method: self.method()?,

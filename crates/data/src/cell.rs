@@ -30,15 +30,18 @@ impl BadCells {
 
     /// `error`, or nothing where such a cell counts as missing.
     pub fn check(self, error: DataError) -> Result<(), DataError> {
-        match self {
-            Self::Error => Err(error),
-            Self::Missing => Ok(()),
+        match (self, error) {
+            (Self::Missing, _) | (_, DataError::LeftOut) => Ok(()),
+            (Self::Error, error) => Err(error),
         }
     }
 }
 
-/// Why row `r` of a block can't be read as a whole, if so: it is to contribute nothing, but stays a row.
+/// Why row `r` of a block can't be read as a whole, or is not to be, if so: it is to contribute nothing, but stays a row.
 pub fn bad_row(block: &dyn Block, r: usize, width: usize) -> Option<DataError> {
+    if block.is_left_out(r) {
+        return Some(DataError::LeftOut);
+    }
     let row = block.first_row() + r as u64 + 1;
     if let Some(reason) = block.fault(r) {
         return Some(DataError::BadRow { row, reason });

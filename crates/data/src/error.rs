@@ -167,6 +167,14 @@ pub enum DataError {
         /// Fields in the row.
         found: usize,
     },
+    /// A row that is to count nowhere: no error, whatever it holds.
+    #[error("the row is left out")]
+    LeftOut,
+    /// A table has more units than can be numbered.
+    #[error(
+        "the table has more than 4294967295 units; name a column whose values are persons, or whatever is to be protected as a whole"
+    )]
+    TooManyUnits,
     /// A quote is opened and never closed, in a table whose fields may hold line breaks.
     #[error(
         "row {row} opens a quote that the file never closes; close it, pass --no-quoting if quotes are plain text, or leave out \

@@ -15,6 +15,7 @@ mod inspect;
 mod labels;
 mod nearest;
 pub mod output;
+mod owners;
 mod public_table;
 mod quantile_counts;
 mod reader;
@@ -34,6 +35,7 @@ pub use error::listed;
 pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
+pub use owners::RowOwners;
 pub use quantile_counts::quantile_counts;
 pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,

@@ -63,6 +63,10 @@ pub trait Block: Send + Sync {
     fn fault(&self, _row: usize) -> Option<&'static str> {
         None
     }
+    /// True if the record is to count nowhere, whatever it holds: no error of it is told.
+    fn is_left_out(&self, _row: usize) -> bool {
+        false
+    }
     /// The cell; [`Field::Missing`] when the row is ragged or can't be read.
     fn field(&self, row: usize, column: usize) -> Field<'_>;
 }

@@ -117,6 +117,7 @@ fn features() -> Task {
         problem: Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows: cut as u64,
             features: d,
             nonzeros: 12,
@@ -165,6 +166,7 @@ fn problem(encoder: &Encoder, rows: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: rows as u64,
         features: encoder.dimension(),
         nonzeros: encoder.max_nonzeros(),

@@ -15,6 +15,9 @@ use thiserror::Error;
 pub struct Guarantee {
     /// Who is protected.
     pub unit: Unit,
+    /// The column whose values are the units, where rows of one value are one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_column: Option<String>,
     /// Which data sets are neighbours.
     pub relation: Relation,
     /// ε that the user allowed.
@@ -93,6 +96,7 @@ impl Guarantee {
         let Terms { budget, neighbours: Neighbours { unit, relation } } = terms;
         Self {
             unit,
+            unit_column: None,
             relation,
             epsilon: budget.epsilon(),
             delta: budget.delta(),
@@ -134,6 +138,11 @@ impl Guarantee {
         }
         self.certified_epsilon = self.epsilon_of_first(self.stages.len());
         Ok(self)
+    }
+
+    /// Who is protected: `row`, or the column whose values are the units.
+    pub fn protected(&self) -> &str {
+        self.unit_column.as_deref().unwrap_or(protected(self.unit))
     }
 
     /// Which data sets are neighbours.
@@ -220,7 +229,7 @@ impl Guarantee {
 impl Display for Guarantee {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (allowed, certified) = (Shown(self.epsilon), six_digits_up(self.certified_epsilon));
-        let (delta, unit) = (probability_up(self.delta), protected(self.unit));
+        let (delta, unit) = (probability_up(self.delta), self.protected());
         write!(f, "epsilon {allowed} (certified {certified}), delta {delta}, per {unit}, {}", self.relation)
     }
 }

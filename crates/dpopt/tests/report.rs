@@ -23,6 +23,7 @@ fn sample(hostile: &str) -> Report {
         software: "0.1.0".into(),
         command: format!("dpopt fit census.csv --target income --epsilon 1 --note '{hostile}'"),
         facts: DataFacts {
+            units: None,
             source: format!("census{hostile}.csv"),
             rows: 30_000,
             features: 133,

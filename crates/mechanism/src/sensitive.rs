@@ -23,6 +23,11 @@ impl<T> Sensitive<T> {
         &self.0
     }
 
+    /// The same, for a value that nobody needs afterwards.
+    pub(crate) fn into_exposed(self) -> T {
+        self.0
+    }
+
     /// The same, to change a value that stays [`Sensitive`].
     pub(crate) fn expose_mut(&mut self) -> &mut T {
         &mut self.0

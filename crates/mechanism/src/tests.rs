@@ -463,7 +463,7 @@ fn how_many_records_there_are_is_shown_where_the_certificate_s_neighbours_agree_
         let terms = Neighbours::of_records(relation).within(Budget::new(1.0, 1e-6).unwrap());
         let certificate = certify(&Event::gaussian(20.0), terms).unwrap();
         let curator = Curator::new(&certificate, NoiseSource::insecure(1));
-        assert_eq!(curator.public_shape(&examples).rows, rows, "{relation:?}");
+        assert_eq!(curator.public_shape(&examples).records, rows, "{relation:?}");
     }
 }
 

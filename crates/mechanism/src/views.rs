@@ -1,26 +1,47 @@
 //! Records in another form, as sensitive as they were; and what is public about them.
 
+use crate::refused::CuratorError;
 use crate::{Curator, Sensitive};
-use dpopt_objective::records::{Examples, RecordBuffer, Records, Rows, ScaledRecords, Shear};
+use dpopt_noise::Purpose;
+use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::{Examples, Owners, RecordBuffer, RecordSet, Records, Rows, ScaledRecords, Shear, Units};
 use dpopt_privacy::Relation;
+use std::num::NonZeroU64;
 
 /// What may be known of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublicShape {
-    /// `None` where the number of records is protected.
-    pub rows: Option<u64>,
+    /// Number of records, which are rows or the rows of a unit; `None` where it is protected.
+    pub records: Option<u64>,
     /// d.
     pub features: usize,
     /// Bound on their norm, as they were built.
     pub row_norm: f64,
+    /// Whether a record is all rows of a unit.
+    pub pooled: bool,
+    /// Most rows of a unit, where a record is a row; 1 where it is a unit of its own.
+    pub of_a_unit: u64,
 }
 
 impl Curator {
     /// What the neighbours of its certificate agree on.
-    pub fn public_shape<R: Records>(&self, records: &Sensitive<R>) -> PublicShape {
+    pub fn public_shape<R: OfRows>(&self, records: &Sensitive<R>) -> PublicShape {
         let records = records.expose();
-        let rows = (self.relation() != Some(Relation::AddOrRemove)).then(|| records.len() as u64);
-        PublicShape { rows, features: records.columns(), row_norm: records.norm_bound() }
+        let counted = (self.relation() != Some(Relation::AddOrRemove)).then(|| records.len() as u64);
+        let rows = records.rows();
+        PublicShape {
+            records: counted,
+            features: rows.columns(),
+            row_norm: rows.norm_bound(),
+            pooled: R::POOLED,
+            of_a_unit: rows.of_a_unit(),
+        }
+    }
+
+    /// The units with at most `most` rows each, a uniform choice of each unit's: by secret coins, and by nothing that another unit holds.
+    pub fn capped<R: RecordSet>(&mut self, units: Sensitive<Units<R>>, most: NonZeroU64) -> Sensitive<Units<R>> {
+        let mut coins = self.secret(Purpose::Split);
+        Sensitive::new(units.into_exposed().capped(most, |bound| coins.below(bound)))
     }
 }
 
@@ -48,6 +69,23 @@ impl<R: Records> Sensitive<R> {
             out.targets.push(target);
         }
         Ok(Sensitive::new(out))
+    }
+}
+
+impl Sensitive<Owners> {
+    /// The units that own `rows`, each with all of its rows.
+    ///
+    /// # Errors
+    /// If it speaks of another number of rows (a bug of the caller, never of the data).
+    pub fn of<R: RecordSet>(&self, rows: Sensitive<R>) -> Result<Sensitive<Units<R>>, CuratorError> {
+        Units::new(rows.into_exposed(), self.expose()).map(Sensitive::new).map_err(|_| CuratorError::Shape)
+    }
+}
+
+impl Sensitive<Units<Examples>> {
+    /// The rows one by one, those beyond the bound on a unit's zero; see [`Units::one_by_one`]. `None` without a bound.
+    pub fn one_by_one(&self) -> Option<Sensitive<Examples>> {
+        self.expose().one_by_one().map(Sensitive::new)
     }
 }
 

@@ -4,7 +4,8 @@ use super::options::{MethodOptions, Said};
 use crate::plan::{NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
-use dpopt_objective::records::{Examples, Records, SpilledExamples};
+use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::{Examples, SpilledExamples, Units};
 use dpopt_privacy::Budget;
 use serde::Serialize;
 use std::any::Any;
@@ -48,11 +49,13 @@ pub struct Traits {
     pub logarithmic: bool,
     /// A reference of the literature, never the best: planned only when it is asked for by name.
     pub reference: bool,
+    /// A record may be all rows of a unit: nothing rests on its gradient being a multiple of one row.
+    pub pools: bool,
 }
 
 impl Traits {
     /// Rows in memory, and nothing special.
-    pub const NONE: Self = Self { rows: RowAccess::Memory, logarithmic: false, reference: false };
+    pub const NONE: Self = Self { rows: RowAccess::Memory, logarithmic: false, reference: false, pools: false };
 }
 
 /// An algorithm that fits the weights of a linear model; implemented by its options.
@@ -74,7 +77,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<Self::Schedule>, NotApplicable>;
 
     /// Runs the plan; releases only through the run's curator.
-    fn run<R: Records + 'static>(&self, plan: &Plan<Self::Schedule>, run: Run<'_, R>) -> RunResult;
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<Self::Schedule>, run: Run<'_, R>) -> RunResult;
 
     /// Whether the plan can be run with rows on disk.
     fn runs_from_disk(&self, _plan: &Plan<Self::Schedule>) -> bool {
@@ -83,7 +86,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 }
 
 /// What one run of a plan works with. Having one says that the examples have the shape the problem promised.
-pub struct Run<'a, R: Records = Examples> {
+pub struct Run<'a, R: OfRows = Examples> {
     /// The public facts the plan was made from.
     pub problem: &'a Problem,
     /// The records.
@@ -94,7 +97,7 @@ pub struct Run<'a, R: Records = Examples> {
     pub progress: &'a dyn Progress,
 }
 
-impl<'a, R: Records> Run<'a, R> {
+impl<'a, R: OfRows> Run<'a, R> {
     /// Refuses examples whose public shape is not the planned one.
     pub fn new(
         problem: &'a Problem,
@@ -102,15 +105,31 @@ impl<'a, R: Records> Run<'a, R> {
         curator: &'a mut Curator,
         progress: &'a dyn Progress,
     ) -> Result<Self, RunError> {
-        let PublicShape { rows, features, row_norm } = curator.public_shape(examples);
-        let counted = rows.is_none_or(|rows| rows == problem.rows);
-        if counted && features == problem.features && row_norm <= problem.row_norm {
+        let PublicShape { records, features, row_norm, pooled, of_a_unit } = curator.public_shape(examples);
+        let counted = records.is_none_or(|records| records == problem.rows);
+        // rows that a unit has more of than the plan's guarantee is for would each cost what one of them may
+        let units = pooled == problem.is_pooled() && (pooled || of_a_unit == problem.group());
+        if counted && units && features == problem.features && row_norm <= problem.row_norm {
             return Ok(Self { problem, examples, curator, progress });
         }
-        let count = rows.map_or(String::new(), |rows| format!("{rows} rows, "));
+        let shape = |records: Option<u64>, pooled, of_a_unit, features, row_norm| {
+            let what = match (pooled, of_a_unit) {
+                (true, _) => "units".to_string(),
+                (false, 1) => "rows".to_string(),
+                (false, most) => format!("rows (at most {most} of a unit)"),
+            };
+            let count = records.map_or(String::new(), |records| format!("{records} "));
+            format!("{count}{what}, {features} features, row norm {row_norm}")
+        };
         Err(RunError::Shape {
-            planned: format!("{} rows, {} features, row norm {}", problem.rows, problem.features, problem.row_norm),
-            given: format!("{count}{features} features, row norm {row_norm}"),
+            planned: shape(
+                Some(problem.rows),
+                problem.is_pooled(),
+                problem.group(),
+                problem.features,
+                problem.row_norm,
+            ),
+            given: shape(records, pooled, of_a_unit, features, row_norm),
         })
     }
 
@@ -124,11 +143,35 @@ impl<'a, R: Records> Run<'a, R> {
     }
 }
 
+/// A run on rows, wherever they are.
+pub(crate) enum ByRow<'a> {
+    /// In memory.
+    Memory(Run<'a>),
+    /// On disk.
+    Disk(Run<'a, SpilledExamples>),
+}
+
+impl<'a, R: OfRows + 'static> Run<'a, R> {
+    /// For a method that looks into single rows.
+    pub(crate) fn by_row(self, method: &'static str) -> Result<ByRow<'a>, RunError> {
+        let Self { problem, examples, curator, progress } = self;
+        let any = examples as &dyn Any;
+        match (any.downcast_ref(), any.downcast_ref()) {
+            (Some(examples), _) => Ok(ByRow::Memory(Run { problem, examples, curator, progress })),
+            (_, Some(examples)) => Ok(ByRow::Disk(Run { problem, examples, curator, progress })),
+            _ => Err(RunError::ByRow { method }),
+        }
+    }
+}
+
 /// The rows, for a method that needs all of them in memory.
-pub(crate) fn in_memory<'a, R: Records + 'static>(
+pub(crate) fn in_memory<'a, R: OfRows + 'static>(
     rows: &'a Sensitive<R>,
     method: &'static str,
 ) -> Result<&'a Sensitive<Examples>, RunError> {
+    if R::POOLED {
+        return Err(RunError::ByRow { method });
+    }
     (rows as &dyn Any).downcast_ref().ok_or(RunError::InMemory { method })
 }
 
@@ -144,6 +187,14 @@ pub enum RunError {
     /// The method needs all rows in memory.
     #[error("{method} needs all rows in memory; leave out --memory, or take noisy-sgd")]
     InMemory {
+        /// Its name.
+        method: &'static str,
+    },
+    /// The method looks into single rows (a bug of the caller, who planned it for units).
+    #[error(
+        "{method} works on rows and not on all rows of a unit at once; plan it for rows, of which a unit has at most so many"
+    )]
+    ByRow {
         /// Its name.
         method: &'static str,
     },
@@ -169,10 +220,17 @@ pub trait Prepared: Send + Sync {
     fn runs_from_disk(&self) -> bool;
     /// Runs the plan with rows on disk.
     fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult;
+    /// What it was planned for: one of a method's own choice where units have several rows.
+    fn problem(&self) -> &Problem;
+    /// Runs the plan on units.
+    fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult;
+    /// Runs the plan on units with rows on disk.
+    fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
     algorithm: A,
+    problem: Problem,
     plan: Plan<A::Schedule>,
 }
 
@@ -196,6 +254,18 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
     fn run_spilled(&self, run: Run<'_, SpilledExamples>) -> RunResult {
         self.algorithm.run(&self.plan, run)
     }
+
+    fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
+    }
+
+    fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
+    }
 }
 
 /// Takes a method for a problem, a budget and what the user fixed.
@@ -207,6 +277,7 @@ pub fn prepare<A: Algorithm>(
     problem: &Problem,
     budget: Budget,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
-    let plan = algorithm.plan(problem, budget)?;
-    Ok(Box::new(PreparedAlgorithm { algorithm, plan }))
+    let mut plan = algorithm.plan(problem, budget)?;
+    plan.summary.assumptions.extend(problem.record.assumption());
+    Ok(Box::new(PreparedAlgorithm { algorithm, plan, problem: problem.clone() }))
 }

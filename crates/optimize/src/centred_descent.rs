@@ -15,8 +15,9 @@ use crate::plan::{NotApplicable, Plan, Problem};
 use dpopt_mechanism::Gaussian;
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::objective::RowAndSquare;
-use dpopt_objective::records::{Records, Shear};
+use dpopt_objective::records::Shear;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -194,7 +195,7 @@ impl Algorithm for CentredDescent {
         Ok(Plan { summary, schedule })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<CentredSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<CentredSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let (s, descent) = (&plan.schedule, &plan.schedule.descent);
         let (r, d) = (problem.row_norm, problem.features);

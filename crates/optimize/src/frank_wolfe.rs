@@ -16,7 +16,7 @@ use crate::options::{Range, Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::{Released, SparseVector, VertexChoice, VertexFacts, VertexScores};
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ impl Algorithm for FrankWolfe {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<VertexSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<VertexSchedule>, run: Run<'_, R>) -> RunResult {
         let features = run.problem.features;
         Ok(run_vertices(plan, run.in_memory(Self::NAME)?)?.map(|w| w.dense(features).into()))
     }

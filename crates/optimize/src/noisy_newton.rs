@@ -17,7 +17,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::{Gaussian, Inverse, NewtonFacts, NewtonStep};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::solver::norm;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -149,7 +149,7 @@ impl Algorithm for NoisyNewton {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<NewtonSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<NewtonSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let s = &plan.schedule;
         let d = problem.features;

@@ -17,7 +17,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_mechanism::{PerturbedObjective, closing_grid, largest_linear_term};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::solver::Accuracy;
 use dpopt_privacy::event::GlmLink;
 use dpopt_privacy::{Budget, Event, Relation, Shown, special};
@@ -239,7 +239,7 @@ impl Algorithm for ObjectivePerturbation {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<ObjectiveSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<ObjectiveSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let schedule = &plan.schedule;
         progress.start(Self::NAME, 1);

@@ -15,7 +15,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::{PerturbedMinimiser, closing_grid};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::solver::Accuracy;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -176,7 +176,7 @@ impl Algorithm for OutputPerturbation {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<OutputSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<OutputSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         progress.start(Self::NAME, 1);
         let released = curator.release(&plan.schedule.mechanism(problem), examples)?;

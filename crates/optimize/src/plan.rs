@@ -7,16 +7,17 @@ pub use dpopt_mechanism::NotApplicable;
 use dpopt_mechanism::SamplerError;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Linear, Warrant};
-use dpopt_objective::records::Directions;
+use dpopt_objective::records::{Directions, slots};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, special};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// Public facts about a learning problem with a linear model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
-    /// n: number of records. Public under zero-out and replace-one; under add-or-remove a public guess.
+    /// n: number of records, which are rows, or units ([`record`](Self::record)). Public under zero-out and replace-one; under add-or-remove a public guess.
     pub rows: u64,
     /// d: number of features after encoding, the intercept included.
     pub features: usize,
@@ -35,6 +36,45 @@ pub struct Problem {
     /// What the same curator releases before the method: a part of every plan's event. `None`: nothing.
     #[serde(skip)]
     pub before: Option<Before>,
+    /// What a record is. By itself: a row, and a unit of its own.
+    #[serde(skip)]
+    pub record: RecordOf,
+}
+
+/// What a record is, and what of it one unit has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordOf {
+    /// A row, which is a unit of its own.
+    #[default]
+    Row,
+    /// A row; no unit has more than `most` of them, so that a guarantee for one of them is a guarantee for a group of so many.
+    UnitsRow {
+        /// k.
+        most: NonZeroU64,
+    },
+    /// All rows of a unit; its loss is the mean of theirs.
+    Unit {
+        /// How many rows there are in all: public.
+        rows: u64,
+        /// No unit has more rows, if they are bounded.
+        most: Option<NonZeroU64>,
+    },
+}
+
+impl RecordOf {
+    /// What a guarantee for units rests on besides.
+    pub(crate) fn assumption(self) -> Option<Assumption> {
+        match self {
+            Self::Row => None,
+            Self::UnitsRow { most } => Some(Assumption::enforced(format!(
+                "no unit has more than {most} rows: those beyond are dropped, which ones by secret coins; what is promised for one row holds for a \
+                 group of {most}"
+            ))),
+            Self::Unit { .. } => Some(Assumption::enforced(
+                "a record is all rows of a unit: its gradient is the mean of theirs and is clipped as one, however many there are",
+            )),
+        }
+    }
 }
 
 /// What is released before a method's own; the method's plan is certified together with it.
@@ -73,9 +113,46 @@ impl Problem {
 
     /// What is released in all, where the method's part is this: what is certified, and what a curator is opened for.
     pub(crate) fn whole(&self, method: Event) -> Event {
+        let method = method.for_users_of(self.group());
         match &self.before {
             Some(before) => Event::composed(vec![before.event.clone(), method]),
             None => method,
+        }
+    }
+
+    /// How many of the records a unit has at most.
+    pub fn group(&self) -> u64 {
+        match self.record {
+            RecordOf::Row | RecordOf::Unit { .. } => 1,
+            RecordOf::UnitsRow { most } => most.get(),
+        }
+    }
+
+    /// Whether a record is all rows of a unit.
+    pub fn is_pooled(&self) -> bool {
+        matches!(self.record, RecordOf::Unit { .. })
+    }
+
+    /// Where a record is a unit: the same with a row as record, for methods that take rows one by one. `None` if nothing bounds how many a unit has.
+    pub(crate) fn by_row(&self) -> Option<Self> {
+        match self.record {
+            RecordOf::Unit { rows, most } => {
+                let most = most?;
+                let rows = slots(rows, self.rows, most);
+                Some(Self { rows, record: RecordOf::UnitsRow { most }, ..self.clone() })
+            }
+            _ => Some(self.clone()),
+        }
+    }
+
+    /// Rows of a record, on average.
+    pub(crate) fn rows_of_a_record(&self) -> f64 {
+        match self.record {
+            RecordOf::Unit { rows, most } => {
+                let mean = rows as f64 / self.rows.max(1) as f64;
+                most.map_or(mean, |most| mean.min(most.get() as f64)).max(1.0)
+            }
+            _ => 1.0,
         }
     }
 

@@ -15,10 +15,10 @@ pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotA
     Ok(remaining_mu(problem, budget.epsilon(), budget.delta()) / problem.relation().sum_sensitivity())
 }
 
-/// μ of Gaussian differential privacy that (ε, δ) leaves to the method, after what is released before it.
+/// μ of Gaussian differential privacy that (ε, δ) leaves to the method for one record, after what is released before it.
 pub(crate) fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
     let mu = special::gaussian_mu(epsilon, delta);
-    problem.before.as_ref().map_or(mu, |before| before.rest_of(mu))
+    problem.before.as_ref().map_or(mu, |before| before.rest_of(mu)) / problem.group() as f64
 }
 
 /// Gaussian noise has no pure guarantee.
@@ -47,9 +47,9 @@ pub(crate) fn typical_nonzeros(problem: &Problem) -> f64 {
     likely_nonzeros(problem).clamp(1, TYPICAL_NONZEROS) as f64
 }
 
-/// Entries of so many rows, from public facts.
-pub(crate) fn entries(problem: &Problem, rows: f64) -> f64 {
-    rows * likely_nonzeros(problem) as f64
+/// Entries of the rows of so many records, from public facts.
+pub(crate) fn entries(problem: &Problem, records: f64) -> f64 {
+    records * problem.rows_of_a_record() * likely_nonzeros(problem) as f64
 }
 
 /// Features beyond which rows whose entries nothing bounds are taken for words, and not for dense ones.
@@ -57,6 +57,7 @@ pub(crate) const MOST_DENSE_FEATURES: usize = 2048;
 
 /// Products of entries with weights in so many gradients or values of one record, from public facts.
 pub(crate) fn products(problem: &Problem, evaluations: f64) -> f64 {
+    let evaluations = evaluations * problem.rows_of_a_record();
     let entries = if problem.features <= MOST_DENSE_FEATURES {
         evaluations * problem.nonzeros.min(problem.features) as f64
     } else {

@@ -74,6 +74,7 @@ mod tests {
         Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows: 1,
             features,
             nonzeros,

@@ -74,12 +74,45 @@ fn planned<A: Algorithm>(
             A::NAME
         )));
     }
-    prepare(asked::<A>(options)?, problem, budget)
+    by_unit_or_row(asked::<A>(options)?, problem, budget)
 }
+
+/// Where a record is a unit: the plan for units, if the method can take them, and the plan for rows one by one, if something bounds how many a unit has;
+/// the one with the smaller predicted risk, and of two that are as good the one for units, which rests on no bound.
+fn by_unit_or_row<A: Algorithm>(
+    algorithm: A,
+    problem: &Problem,
+    budget: Budget,
+) -> Result<Box<dyn Prepared>, NotApplicable> {
+    if !problem.is_pooled() {
+        return prepare(algorithm, problem, budget);
+    }
+    let by_unit = match A::TRAITS.pools {
+        true => prepare(algorithm.clone(), problem, budget),
+        false => Err(NotApplicable::Problem(format!(
+            "{} works on rows one by one: give a bound on the rows of a unit (--max-rows-per-unit; in Python max_rows_per_unit), so that its guarantee \
+             for a row becomes one for so many",
+            A::NAME
+        ))),
+    };
+    let by_row = problem.by_row().map(|rows| prepare(algorithm, &rows, budget));
+    match (by_unit, by_row) {
+        (Ok(units), Some(Ok(rows))) => {
+            let risk = |plan: &dyn Prepared| plan.summary().predicted_excess_risk;
+            Ok(if risk(&*rows) < risk(&*units) / LIKE_UNITS { rows } else { units })
+        }
+        (Ok(units), _) => Ok(units),
+        (Err(_), Some(rows)) => rows,
+        (Err(why), None) => Err(why),
+    }
+}
+
+/// A plan for rows is taken in place of one for units only if it promises less than the risk over this: predictions tell no finer.
+const LIKE_UNITS: f64 = 2.0;
 
 /// Peeling leaves the fit of what it picked to another method where δ = 0.
 fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
-    prepare(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget)
+    by_unit_or_row(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget)
 }
 
 /// In the standing order: one release before many, full batches before samples.
@@ -263,7 +296,8 @@ pub fn candidates(problem: &Problem, budget: Budget, options: &MethodOptions) ->
     let risk = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |p| p.summary().predicted_excess_risk.max(floor));
     let best = all.iter().map(risk).fold(f64::INFINITY, f64::min);
     let octave = |c: &Candidate| octave(risk(c), best);
-    let work = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| work(problem, plan.summary().gradients));
+    let work =
+        |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| work(plan.problem(), plan.summary().gradients));
     let mut least: BTreeMap<u32, f64> = BTreeMap::new();
     for candidate in all.iter().filter(|c| is_certified(c)) {
         let of_octave = least.entry(octave(candidate)).or_insert(f64::INFINITY);
@@ -412,6 +446,7 @@ mod tests {
         let problem = Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows: 8000,
             features: 500,
             nonzeros: 500,
@@ -432,6 +467,7 @@ mod tests {
                 let problem = Problem {
                     directions: None,
                     before: None,
+                    record: Default::default(),
                     rows,
                     features,
                     nonzeros: features,

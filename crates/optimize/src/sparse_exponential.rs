@@ -12,7 +12,7 @@ use crate::options::common::DISTANCE;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::{Choice, ChoiceLaw, NET_UNITS, net_scores};
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -206,7 +206,7 @@ impl Algorithm for SparseExponential {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<SparseExponentialSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<SparseExponentialSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let s = &plan.schedule;
         progress.start(Self::NAME, 1);

@@ -19,7 +19,7 @@ use dpopt_mechanism::{LaplaceMinimiser, MinimiserReach, PerturbedMinimiser, clos
 use dpopt_noise::Grid;
 use dpopt_objective::geometry::nearest_in_l2_ball;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::solver::Accuracy;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::{Deserialize, Serialize};
@@ -255,7 +255,7 @@ impl Algorithm for SparseOutputPerturbation {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<SparseOutputSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<SparseOutputSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let s = &plan.schedule;
         let grid = Grid::new(s.grid_exponent);

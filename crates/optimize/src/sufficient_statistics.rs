@@ -12,7 +12,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::{Gaussian, SecondMoment, target_moment};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -101,7 +101,7 @@ impl Algorithm for SufficientStatistics {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<SufficientStatisticsSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<SufficientStatisticsSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let s = &plan.schedule;
         let d = problem.features;

@@ -17,6 +17,7 @@ pub(super) fn problem(loss: Loss, relation: Relation) -> Problem {
     Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: 26_048,
         features: 133,
         nonzeros: 21,
@@ -34,6 +35,7 @@ pub(super) fn facts(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: 20,

@@ -292,6 +292,17 @@ impl Event {
         Self::RandomAllocation { event: Box::new(self), num_selected: 1, num_steps }
     }
 
+    /// `self`, described for one record, as it protects all of at most `records` records of one user.
+    ///
+    /// ```
+    /// use dpopt_privacy::Event;
+    /// assert_eq!(Event::gaussian(4.0).for_users_of(1), Event::gaussian(4.0));
+    /// assert_eq!(Event::gaussian(4.0).for_users_of(8).to_string(), "User(8 records, Gaussian(4))");
+    /// ```
+    pub fn for_users_of(self, records: u64) -> Self {
+        if records == 1 { self } else { Self::UserUnit { records_per_user: records, event: Box::new(self) } }
+    }
+
     /// `self` by a sampler within `total_variation` of the exact law.
     pub fn approximate(self, total_variation: f64) -> Self {
         Self::Approximate { total_variation, event: Box::new(self) }

@@ -124,6 +124,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         software: env!("CARGO_PKG_VERSION").into(),
         command: s.command,
         facts: DataFacts {
+            units: None,
             source: s.source,
             rows: s.rows,
             features: s.features,

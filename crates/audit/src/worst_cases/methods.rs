@@ -19,6 +19,7 @@ pub(crate) fn problem(rows: usize, features: usize, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: rows as u64,
         features,
         nonzeros: features,

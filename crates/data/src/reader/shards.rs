@@ -143,6 +143,10 @@ impl Block for Later {
         self.block.fault(row)
     }
 
+    fn is_left_out(&self, row: usize) -> bool {
+        self.block.is_left_out(row)
+    }
+
     fn field(&self, row: usize, column: usize) -> Field<'_> {
         self.block.field(row, column)
     }

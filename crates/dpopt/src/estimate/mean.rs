@@ -236,6 +236,7 @@ impl MeanEstimate {
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
             facts: DataFacts {
+                units: None,
                 source: self.table.name(),
                 rows: self.problem.records,
                 features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),

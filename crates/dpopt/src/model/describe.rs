@@ -5,14 +5,22 @@ use dpopt_data::{Layout, listed};
 use dpopt_optimize::plan::Assumption;
 use dpopt_privacy::{Budget, Relation, Shown};
 
-pub(super) fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget: Budget) -> Vec<String> {
+/// What is the unit of privacy, in the plural.
+fn units_of(options: &FitOptions) -> &'static str {
+    if options.unit.is_some() { "units" } else { "rows" }
+}
+
+/// `units` are rows where nothing else is protected.
+pub(super) fn warnings(options: &FitOptions, layout: &Layout, units: u64, budget: Budget) -> Vec<String> {
     let mut warnings = Vec::new();
-    let n = rows as f64;
+    let n = units as f64;
+    let what = units_of(options);
     if budget.delta() * n > 1.0 {
         warnings.push(format!(
-            "delta {:e} is above 1/n = {:.1e}: a mechanism that publishes a random row outright would pass; lower it",
+            "delta {:e} is above 1/n = {:.1e}: a mechanism that publishes a random {} outright would pass; lower it",
             budget.delta(),
-            1.0 / n
+            1.0 / n,
+            what.trim_end_matches('s')
         ));
     }
     if budget.epsilon() > 10.0 {
@@ -20,7 +28,7 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget:
     }
     if n * budget.epsilon() < 100.0 {
         warnings.push(format!(
-            "{rows} rows at epsilon {} are few: expect a model little better than a guess",
+            "{units} {what} at epsilon {} are few: expect a model little better than a guess",
             Shown(budget.epsilon())
         ));
     }
@@ -37,9 +45,15 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, rows: u64, budget:
 }
 
 /// What every run rests on.
-pub(super) fn general_assumptions(relation: Relation) -> Vec<Assumption> {
+pub(super) fn general_assumptions(options: &FitOptions) -> Vec<Assumption> {
     let mut assumptions = vec![
-        Assumption::public("Each person has one row; dpopt cannot see who owns which row."),
+        match &options.unit {
+            None => Assumption::public("Each person has one row; dpopt cannot see who owns which row."),
+            Some(unit) => Assumption::public(format!(
+                "A person has one value of `{}`, and nobody else has it; rows without a value count nowhere.",
+                unit.column
+            )),
+        },
         Assumption::enforced(
             "Every encoded row has norm at most 1, enforced row by row from public ranges and levels.",
         ),
@@ -48,8 +62,11 @@ pub(super) fn general_assumptions(relation: Relation) -> Vec<Assumption> {
             "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.",
         ),
     ];
-    if relation != Relation::AddOrRemove {
-        assumptions.push(Assumption::public("The number of rows may be known."));
+    if options.relation != Relation::AddOrRemove {
+        assumptions.push(Assumption::public(match options.unit {
+            None => "The number of rows may be known.",
+            Some(_) => "The number of rows, and the number of units, may be known.",
+        }));
     }
     assumptions
 }

@@ -10,20 +10,20 @@ use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use super::spread::SpreadPlan;
-use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Report};
+use super::units::{self, Units};
+use crate::report::Report;
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{
-    BadCells, DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
+    DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
 };
+use dpopt_mechanism::PrivateBounds;
 use dpopt_mechanism::progress::{Progress, Silent};
-use dpopt_mechanism::{PrivateBounds, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::loss::embedding::Embedding;
 use dpopt_objective::records::{Encoded, Examples};
-use dpopt_optimize::plan::{Assumption, Before, Problem};
+use dpopt_optimize::plan::{Assumption, Before, Problem, RecordOf};
 use dpopt_optimize::{
-    Candidate, METHODS, RowAccess, Run, RunError, Solution, check_options, expected_risk, first_from_disk, named,
-    row_access,
+    Candidate, METHODS, RowAccess, RunError, Solution, check_options, expected_risk, first_from_disk, named, row_access,
 };
 use dpopt_privacy::ledger::Quote;
 use dpopt_privacy::{Budget, Certificate, Relation, Shown, Terms};
@@ -55,22 +55,24 @@ const MOST_WEIGHTS: usize = 1 << 26;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Fit {
-    table: Box<dyn TableReader>,
-    target: String,
-    options: FitOptions,
-    rows: u64,
-    layout: Layout,
+    pub(super) table: Box<dyn TableReader>,
+    pub(super) target: String,
+    pub(super) options: FitOptions,
+    pub(super) rows: u64,
+    /// Whose rows they are, where a unit may have several.
+    pub(super) units: Option<Units>,
+    pub(super) layout: Layout,
     /// The forms of the encoder that were compared, and their expected risk: the first one is taken. None where there was no choice.
-    forms: Vec<(EncoderForm, f64)>,
-    budget: Budget,
-    division: Division,
+    pub(super) forms: Vec<(EncoderForm, f64)>,
+    pub(super) budget: Budget,
+    pub(super) division: Division,
     /// Numeric columns whose bounds are to be found privately, the target among them for regression.
-    unbounded: Vec<String>,
-    warnings: Vec<String>,
+    pub(super) unbounded: Vec<String>,
+    pub(super) warnings: Vec<String>,
     /// The caller's own, in place of a ledger file.
-    account: Option<Arc<dyn Account>>,
+    pub(super) account: Option<Arc<dyn Account>>,
     /// The first model that was planned last, and what it was planned for: it takes a second.
-    first_model: Mutex<Option<(Problem, Arc<PairChoice>)>>,
+    pub(super) first_model: Mutex<Option<(Problem, Arc<PairChoice>)>>,
 }
 
 /// What would be done, from public facts only.
@@ -139,6 +141,10 @@ impl Fit {
         if options.regression && options.schema.get(target).is_none() {
             options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
         }
+        let units = options.unit.clone();
+        let units = units
+            .map(|asked| Units::read(asked, &*table, &mut options.schema, target, options.relation))
+            .transpose()?;
         let layout = options.schema.resolve(table.columns(), Some(target))?;
         options.method.intercept = intercept(&layout)?;
         let rule = layout.target.as_ref().map(|(_, rule)| rule.clone()).unwrap_or(TargetRule::Undeclared);
@@ -163,7 +169,8 @@ impl Fit {
                 if rows == 1 { "row" } else { "rows" }
             )));
         }
-        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(rows)))?;
+        let protected = units.as_ref().map_or(rows, Units::count);
+        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(protected)))?;
         let mut unbounded = layout.unbounded();
         let undeclared = matches!(rule, TargetRule::Undeclared);
         if undeclared && options.regression {
@@ -188,7 +195,7 @@ impl Fit {
         if let Some(asked) = &options.embedding {
             options.method.embedding = Some(asked.resolve(&provisional(&layout)?)?);
         }
-        let warnings = warnings(&options, &layout, rows, budget);
+        let warnings = warnings(&options, &layout, protected, budget);
         let forms = Vec::new();
         let (target, table) = (target.to_string(), table);
         let (account, first_model) = (None, Mutex::default());
@@ -197,6 +204,7 @@ impl Fit {
             target,
             options,
             rows,
+            units,
             layout,
             forms,
             budget,
@@ -226,8 +234,10 @@ impl Fit {
         let methods = &self.options.method;
         let tuned = methods.method.is_some() || methods.names().next().is_some();
         // settled here: ranges that are found privately later change nothing of it
-        let first_model =
-            self.options.memory.is_none() && budget.delta() > 0.0 && forms::first_model_is_cheap(&said, self.rows);
+        let first_model = self.options.memory.is_none()
+            && self.units.is_none()
+            && budget.delta() > 0.0
+            && forms::first_model_is_cheap(&said, self.rows);
         let apart = self.options.schema.form.spread.is_none() && forms::parts_of_one_thing(&said);
         for layout in forms::possible(&said, &self.options.schema, tuned, first_model) {
             self.layout = layout;
@@ -275,7 +285,7 @@ impl Fit {
             return Ok(None);
         }
         let encoder = provisional(&self.layout)?;
-        Ok(SpreadPlan::new(&encoder, self.rows, self.options.relation, self.division.model))
+        Ok(SpreadPlan::new(&encoder, self.protected(), self.options.relation, self.division.model))
     }
 
     /// The problem's public facts for a target of `loss`.
@@ -312,6 +322,11 @@ impl Fit {
                 "pairs are found privately for linear models; for an embedding model name the pairs, or say \"all\" or \"none\"".into(),
             ));
         }
+        if self.units.is_some() {
+            return Err(FitError::Option(
+                "pairs are found privately for rows that are units of their own; with units of several rows name the pairs, or say \"all\" or \"none\"".into(),
+            ));
+        }
         if self.options.memory.is_some() {
             return Err(FitError::Option(
                 "pairs are found privately with all rows in memory; leave out --memory, or name the pairs".into(),
@@ -345,6 +360,11 @@ impl Fit {
             }
             .map(Arc::new),
             before,
+            record: RecordOf::Row,
+        };
+        let problem = match &self.units {
+            Some(units) => units.pooled(problem),
+            None => problem,
         };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
         match features.checked_mul(per_feature) {
@@ -430,6 +450,11 @@ impl Fit {
         Ok(self.scheme(false)?.parts().into_iter().cloned().collect())
     }
 
+    /// Number of units of privacy, or a public guess of it.
+    pub(super) fn protected(&self) -> u64 {
+        self.units.as_ref().map_or(self.rows, Units::count)
+    }
+
     /// Whether the labels are to be found privately.
     pub fn finds_labels(&self) -> bool {
         self.target_kind().finds_labels()
@@ -486,6 +511,9 @@ impl Fit {
     /// Whether the number of rows that was given is the table's; counts them. Under add-or-remove it is a guess, and nothing
     /// is compared.
     pub fn check_rows(&self) -> Result<(), FitError> {
+        if let Some(units) = &self.units {
+            units.check_count(self.options.relation)?;
+        }
         match (self.options.rows, self.options.relation) {
             (None, _) | (_, Relation::AddOrRemove) => Ok(()),
             (Some(given), _) => same_count(given, self.table.count_rows()?),
@@ -498,7 +526,7 @@ impl Fit {
         let bounds = self
             .division
             .bounds
-            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.rows, neighbours.within(b)))
+            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.protected(), neighbours.within(b)))
             .transpose()?;
         Scheme::new(self.target_kind(), &self.division, neighbours, bounds, |classes| self.plan(classes, compare))
     }
@@ -520,7 +548,7 @@ impl Fit {
         let Charged { scheme, mut planning, mut session } = charged;
         let early = scheme.early();
         let Scheme { labels, bounds, .. } = scheme;
-        let every_run = Assumption::weakest(&general_assumptions(self.options.relation));
+        let every_run = Assumption::weakest(&general_assumptions(&self.options));
         // preparation has the streams after the model's, in order
         let mut preparing = 0;
         let mut preparation = |name| {
@@ -529,16 +557,20 @@ impl Fit {
         };
         // from here on records are read
         let mut notes = self.declarations();
+        // what is counted before the model: rows, or one row of each unit
+        let one_each = self.units.as_ref().map(|units| units.one_row_each(&*self.table, self.options.insecure_seed));
+        let one_each = one_each.transpose()?;
+        let counted: &dyn TableReader = one_each.as_ref().map_or(&*self.table, |table| table);
         if let Some(plan) = labels {
             let found = session.stage(preparation("labels"), plan.certificate(), |curator| {
-                prepare::find_labels(&plan, &*self.table, &self.target, curator)
+                prepare::find_labels(&plan, counted, &self.target, curator)
             })?;
             notes.push(format!("The labels {}, found privately (those that are frequent enough).", listed(&found)));
             self.options.schema.set_levels(&self.target, found)?;
         }
         if let Some(plan) = bounds {
             let found = session.stage(preparation("bounds"), plan.certificate(), |curator| {
-                prepare::find_bounds(&plan, &*self.table, &self.unbounded, self.options.bad_cells, curator)
+                prepare::find_bounds(&plan, counted, &self.unbounded, self.options.bad_cells, curator)
             })?;
             for (column, lower, upper) in &found {
                 notes.push(format!("The range {} to {} of {column}, found privately.", Shown(*lower), Shown(*upper)));
@@ -568,7 +600,7 @@ impl Fit {
         let (encoder, solution) = session.stage::<_, FitError>(fitted, &summary.certificate, |curator| {
             let (table, bad_cells) = (&*self.table, self.options.bad_cells);
             let encoder = match spread {
-                Some(plan) => plan.spread(encoder, table, bad_cells, curator)?,
+                Some(plan) => plan.spread(encoder, counted, bad_cells, curator)?,
                 None => encoder,
             };
             let encoder = match &first {
@@ -579,22 +611,21 @@ impl Fit {
                 None => encoder,
             };
             let features = planned.problem.features;
-            let released = match encoder.encode_within(table, bad_cells, most)? {
+            let encoded = match encoder.encode_within(table, bad_cells, most)? {
+                // pairs that were found may have fewer features than was planned for, never more
                 Encoded::Memory(Examples { rows, targets }) => {
-                    // pairs that were found may have fewer features than was planned for, never more
-                    let rows = Sensitive::new(Examples { rows: rows.widened(features), targets });
-                    chosen.run(Run::new(&planned.problem, &rows, curator, progress)?)?
+                    Encoded::Memory(Examples { rows: rows.widened(features), targets })
                 }
-                Encoded::Disk(rows) => {
-                    let rows = Sensitive::new(rows);
-                    chosen.run_spilled(Run::new(&planned.problem, &rows, curator, progress)?)?
-                }
+                disk => disk,
             };
-            let solution = released.into_inner();
+            let owners = self.units.as_ref().map(|units| (units.owners().sensitive(), units.asked().most_rows));
+            let owners = owners.as_ref().map(|(owners, most)| (owners, *most));
+            let solution = units::run(chosen, encoded, owners, curator, progress)?;
             let solution = if first.is_some() { narrowed(solution, features, encoder.dimension()) } else { solution };
             Ok((encoder, solution))
         })?;
-        let Closed { guarantee, releases, receipt } = session.close();
+        let Closed { mut guarantee, releases, receipt } = session.close();
+        guarantee.unit_column = self.options.unit.as_ref().map(|unit| unit.column.clone());
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
@@ -625,106 +656,11 @@ impl Fit {
     fn plan(&self, classes: usize, compare: bool) -> Result<Arc<Planned>, FitError> {
         let planned = self.plan_for(classes, compare)?;
         let plan = planned.plan()?;
-        if self.options.memory.is_some() && !plan.runs_from_disk() {
+        let by_row = self.units.is_some() && !plan.problem().is_pooled();
+        if self.options.memory.is_some() && (by_row || !plan.runs_from_disk()) {
             return Err(RunError::InMemory { method: plan.summary().method }.into());
         }
         Ok(Arc::new(planned))
-    }
-
-    /// One sentence per source of public facts.
-    fn declarations(&self) -> Vec<String> {
-        let mut notes =
-            vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
-        if let Some(source) = &self.options.schema_source {
-            notes.push(format!(
-                "Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."
-            ));
-        }
-        if self.layout.features.iter().any(|(_, kind)| matches!(kind, FeatureKind::Numeric { .. }))
-            || !self.layout.pairs.is_empty()
-            || self.layout.form.text.is_some()
-        {
-            let form = self.layout.in_words(&self.layout.form);
-            notes.push(format!("The encoder, settled by public facts: {form}."));
-        }
-        if let Some(vectors) = &self.layout.vectors {
-            notes.push(format!(
-                "Vectors of words from {}, which is public: {} words of {} numbers. Predictions need the same file (fingerprint {}).",
-                vectors.name(),
-                vectors.words(),
-                vectors.dimension(),
-                vectors.fingerprint()
-            ));
-        }
-        if !self.layout.undeclared.is_empty() {
-            notes.push(format!(
-                "Columns that nothing declares, taken as categories: {}.",
-                listed(&self.layout.undeclared)
-            ));
-        }
-        if !self.layout.ignored.is_empty() {
-            notes.push(format!("Columns that were not used: {}.", listed(&self.layout.ignored)));
-        }
-        notes
-    }
-
-    fn report(
-        &self,
-        model: &Model,
-        weight_noise: Option<&[f64]>,
-        releases: Vec<Vec<ReleaseRecord>>,
-        planned: &Planned,
-        notes: Vec<String>,
-        planning_seconds: f64,
-    ) -> Result<Report, FitError> {
-        let plan = planned.plan()?;
-        let summary = plan.summary();
-        let task = match model.labels().len() {
-            0 => "Regression".to_string(),
-            k => format!("Classification into {k} classes"),
-        };
-        let mut warnings = self.warnings.clone();
-        warnings.extend(summary.warnings.iter().cloned());
-        if self.options.bad_cells == BadCells::Error {
-            warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
-        }
-        if self.table.quotes_join_lines() {
-            warnings.push(BadCells::QUOTED_NEWLINES.into());
-        }
-        let general = general_assumptions(self.options.relation);
-        Ok(Report {
-            answer: Answer::LinearModel,
-            software: env!("CARGO_PKG_VERSION").into(),
-            command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
-            facts: DataFacts {
-                source: self.table.name(),
-                rows: self.rows,
-                features: model.encoder().dimension(),
-                target: self.target.clone(),
-                task,
-                preparation: notes,
-            },
-            guarantee: model.guarantee().clone(),
-            releases,
-            candidates: planned.candidates.iter().map(CandidateRow::from).collect(),
-            chosen: planned.chosen.clone()?,
-            by_name: self.options.method.method.is_some(),
-            schedule: plan.schedule(),
-            coefficients: model
-                .coefficients()
-                .map(|(i, value)| Coefficient {
-                    name: model.weight_name(i),
-                    value,
-                    noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
-                })
-                .collect(),
-            shapes: model.shapes(),
-            assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
-            warnings,
-            planning_seconds,
-            ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
-            receipt: model.receipt().cloned(),
-        })
     }
 }
 

@@ -126,6 +126,7 @@ impl MatrixFit {
         let problem = Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows,
             features,
             nonzeros,

@@ -16,6 +16,8 @@ pub mod probability;
 mod scheme;
 mod search;
 mod spread;
+mod telling;
+mod units;
 
 pub use crate::guarantee::{Guarantee, Recomputed, Stage};
 pub use division::{Division, StageShares};
@@ -28,3 +30,4 @@ pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
+pub use units::UnitOptions;

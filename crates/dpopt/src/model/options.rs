@@ -2,6 +2,7 @@
 
 use super::division::StageShares;
 use super::embedding::EmbeddingRequest;
+use super::units::UnitOptions;
 use crate::session::LedgerFile;
 use dpopt_data::{BadCells, Schema};
 use dpopt_objective::loss::Loss;
@@ -14,6 +15,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// |---|---|---|
 /// | `delta` | 1/n^1.1, at most 0.01 | δ of the whole run |
 /// | `relation` | zero-out | which tables are neighbours |
+/// | `unit` | none: a row | whose rows are one unit of privacy |
 /// | `schema` | empty | public ranges, levels and kinds of columns |
 /// | `shares` | 5 % for undeclared labels | what private preparation may spend |
 /// | `method` | auto | method and hyper-parameters |
@@ -31,6 +33,8 @@ pub struct FitOptions {
     pub delta: Option<f64>,
     /// Which tables are neighbours.
     pub relation: Relation,
+    /// Who is protected, where rows of one person are to be protected as a whole. `None`: each row by itself.
+    pub unit: Option<UnitOptions>,
     /// Public declarations.
     pub schema: Schema,
     /// What private preparation may spend.
@@ -61,8 +65,11 @@ pub struct FitOptions {
 }
 
 impl FitOptions {
-    /// Which data sets are neighbours: a row of the table is a record, and a record is the unit.
+    /// Which data sets are neighbours: those that differ in all rows of one unit, or in one row where nobody says whose it is.
     pub fn neighbours(&self) -> Neighbours {
-        Neighbours::of_records(self.relation)
+        match self.unit {
+            None => Neighbours::of_records(self.relation),
+            Some(_) => Neighbours::of_users(self.relation),
+        }
     }
 }

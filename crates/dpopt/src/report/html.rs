@@ -6,9 +6,7 @@ use crate::guarantee::Guarantee;
 use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
-use dpopt_privacy::words::{
-    count, detection_bound, neighbours, number, probability, probability_up, protected, rounded_up,
-};
+use dpopt_privacy::words::{count, detection_bound, neighbours, number, probability, probability_up, rounded_up};
 use dpopt_privacy::{Event, Relation, Unit, accountant};
 
 const STYLE: &str = include_str!("style.css");
@@ -90,7 +88,7 @@ fn opening(m: &mut Markup, report: &Report) {
     for (term, value) in [
         ("ε, at most", rounded_up(g.epsilon)),
         ("δ, at most", probability_up(g.delta)),
-        ("protects each", protected(g.unit).into()),
+        ("protects each", g.protected().into()),
         ("neighbours", g.relation.name().into()),
     ] {
         m.raw("<div>").element("dt", term).element("dd", &value).raw("</div>\n");
@@ -129,7 +127,7 @@ fn guarantee(m: &mut Markup, report: &Report) {
              with the other: probabilities differ at most by the factor e^ε = {}, apart from a probability of {}. \
              Someone who knows all other rows and tries to tell which of the two was used, and accepts 5% false \
              alarms, succeeds at most {}% of the time.",
-            protected(g.unit),
+            g.protected(),
             neighbours(g.relation, g.unit),
             number(g.epsilon.exp()),
             probability_up(g.delta),

@@ -130,6 +130,9 @@ pub struct DataFacts {
     pub source: String,
     /// n, or a public guess of it under add-or-remove.
     pub rows: u64,
+    /// How many units own them, where a unit may have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub units: Option<u64>,
     /// d after encoding, the intercept included.
     pub features: usize,
     /// Name of the target column.
@@ -252,6 +255,8 @@ mod tests {
                 let problem = Problem {
                     directions: None,
                     before: None,
+                    record: Default::default(),
+                    record: Default::default(),
                     rows,
                     features,
                     nonzeros,

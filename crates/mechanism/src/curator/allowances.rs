@@ -2,6 +2,8 @@
 //!
 //! Compositions, in whatever way they nest, are lists of their leaves. What samples, or splits into blocks, stays one leaf: it is
 //! taken by a release on such a sample, or by [opening the blocks](crate::Blocks), each of which then has allowances of its own.
+//! An event for users who own several records is a list of what is released of the records: that no user owns more is what
+//! [`PublicShape::of_a_unit`](crate::PublicShape) says of them, and whoever runs a plan holds the two against each other.
 
 use crate::sampler_error::{SamplerError, Sum};
 use dpopt_privacy::{Certificate, Event};
@@ -113,7 +115,7 @@ fn flatten(event: &Event, times: u64, out: &mut Vec<Leaf>) {
         _ if times == 0 => {}
         Event::Composed { events } => events.iter().for_each(|e| flatten(e, times, out)),
         Event::SelfComposed { event, count } => flatten(event, times.saturating_mul(*count), out),
-        Event::Approximate { event, .. } => flatten(event, times, out),
+        Event::Approximate { event, .. } | Event::UserUnit { event, .. } => flatten(event, times, out),
         leaf => out.push(Leaf { event: leaf.clone(), remaining: times }),
     }
 }

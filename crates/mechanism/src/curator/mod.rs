@@ -19,7 +19,7 @@ use self::seen::Seen;
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
 use crate::{Released, Sensitive};
-use dpopt_noise::{NoiseSource, PoissonSkips, Purpose};
+use dpopt_noise::{NoiseSource, PoissonSkips, Purpose, Stream};
 use dpopt_objective::objective::Warrant;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Certificate, Event, Relation};
@@ -164,6 +164,12 @@ impl Curator {
         sampling_probability: f64,
     ) -> Result<PoissonBatch, CuratorError> {
         self.poisson_sample(records.expose().len(), sampling_probability)
+    }
+
+    /// Coins for a view of records, which is as sensitive as they are.
+    pub(crate) fn secret(&mut self, purpose: Purpose) -> Stream {
+        self.batches += 1;
+        self.noise.stream(purpose, self.batches)
     }
 
     /// Of the certificate; `None` where there is none.

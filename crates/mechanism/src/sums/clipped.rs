@@ -548,7 +548,7 @@ mod tests {
     fn a_unit_moves_the_sum_by_the_clip_norm_however_many_rows_it_has() {
         use dpopt_objective::loss::Loss;
         use dpopt_objective::objective::{Linear, OfUnits};
-        use dpopt_objective::records::{Examples, Rows, Units};
+        use dpopt_objective::records::{Examples, Owners, Rows, Units};
         // unit 1 has most rows, all alike and far from their targets; its rows with other units' in between
         let table = |present: bool| {
             let (mut rows, mut targets, mut owners) = (Rows::new(3), Vec::new(), Vec::new());
@@ -561,7 +561,7 @@ mod tests {
                     owners.push(owner);
                 }
             }
-            Units::new(Examples { rows, targets }, &owners, 2).unwrap()
+            Units::new(Examples { rows, targets }, &Owners { of_row: owners, units: 2 }).unwrap()
         };
         let clip_norm = 0.5;
         let clipped =

@@ -36,7 +36,7 @@ pub use embedded::Embedded;
 pub use facts::{Fact, Facts, Warrant};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
-pub use of_units::OfUnits;
+pub use of_units::{OfRows, OfUnits};
 pub use point::{Gradient, Point};
 pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;

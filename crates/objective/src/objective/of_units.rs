@@ -1,7 +1,51 @@
 //! The objective of units: what a person contributes is the mean over their rows.
 
 use super::{Facts, Gradient, Objective, Point};
-use crate::records::{RecordSet, Units};
+use crate::records::{RecordSet, Records, Units};
+
+/// Records that are rows, or made of rows: what is known of a row's loss says what a record contributes.
+pub trait OfRows: RecordSet + Sized {
+    /// The rows.
+    type Rows: Records;
+    /// An objective of rows, as one of these records.
+    type Over<O: Objective<Self::Rows> + Clone>: Objective<Self> + Clone;
+    /// Whether a record may have several rows, or none.
+    const POOLED: bool;
+
+    /// The objective of rows, over these records.
+    fn over<O: Objective<Self::Rows> + Clone>(objective: O) -> Self::Over<O>;
+
+    /// The rows that the records are made of.
+    fn rows(&self) -> &Self::Rows;
+}
+
+impl<R: Records> OfRows for R {
+    type Rows = R;
+    type Over<O: Objective<R> + Clone> = O;
+    const POOLED: bool = false;
+
+    fn over<O: Objective<R> + Clone>(objective: O) -> O {
+        objective
+    }
+
+    fn rows(&self) -> &R {
+        self
+    }
+}
+
+impl<R: Records> OfRows for Units<R> {
+    type Rows = R;
+    type Over<O: Objective<R> + Clone> = OfUnits<O>;
+    const POOLED: bool = true;
+
+    fn over<O: Objective<R> + Clone>(objective: O) -> OfUnits<O> {
+        OfUnits::new(objective)
+    }
+
+    fn rows(&self) -> &R {
+        Units::rows(self)
+    }
+}
 
 /// φ_u(x) = (1/k)·Σφ_j(x) over the k rows j of unit u: another objective's, with a unit's rows as one record. A clip of its gradients is a clip per
 /// unit, however many rows a unit has; a unit without rows contributes nothing.
@@ -12,12 +56,13 @@ use crate::records::{RecordSet, Units};
 /// ```
 /// use dpopt_objective::loss::Loss;
 /// use dpopt_objective::objective::{Linear, Objective, OfUnits};
-/// use dpopt_objective::records::{Examples, Rows, Units};
+/// use dpopt_objective::records::{Examples, Owners, Rows, Units};
 /// let mut rows = Rows::new(2);
 /// for value in [0.5, -0.5, 1.0] {
 ///     rows.push_clipped(&mut vec![(0, value)], 1.0);
 /// }
-/// let visits = Units::new(Examples { rows, targets: vec![0.0; 3] }, &[0, 0, 1], 2)?;
+/// let owners = Owners { of_row: vec![0, 0, 1], units: 2 };
+/// let visits = Units::new(Examples { rows, targets: vec![0.0; 3] }, &owners)?;
 /// let objective = OfUnits::new(Linear::new(Loss::Squared, 2, 1.0));
 /// let mut gradient = [0.0; 2];
 /// objective.gradient(&mut &[1.0, 0.0][..], &visits, 0, &mut Default::default())?.add_to(&mut gradient);

@@ -17,4 +17,4 @@ pub use rows::{Examples, Row, Rows, keep_largest};
 pub use scaled::ScaledRecords;
 pub use sheared::Shear;
 pub use spill::{Collector, Encoded, ReadError, Record, RecordBuffer, RecordSet, Records, SpilledExamples};
-pub use units::{Units, UnitsError};
+pub use units::{NOBODY, Owners, Units, UnitsError, slots};

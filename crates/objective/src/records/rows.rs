@@ -1,5 +1,7 @@
 //! Rows of features in compressed sparse form, with their targets.
 
+use std::num::NonZeroU64;
+
 /// A sparse matrix of `f32` features: row i holds columns `indices[offsets[i]..offsets[i+1]]`, strictly
 /// increasing within a row (equal indices are merged on construction), all values finite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,6 +11,8 @@ pub struct Rows {
     values: Vec<f32>,
     columns: usize,
     norm_bound: f64,
+    /// No unit has more of the rows than this, where it is not 1.
+    of_a_unit: Option<NonZeroU64>,
 }
 
 /// Columns and values of one row, the columns strictly increasing.
@@ -59,7 +63,7 @@ impl<'a> Row<'a> {
 impl Rows {
     /// No rows yet, `columns` features.
     pub fn new(columns: usize) -> Self {
-        Self { offsets: vec![0], indices: Vec::new(), values: Vec::new(), columns, norm_bound: 0.0 }
+        Self { offsets: vec![0], indices: Vec::new(), values: Vec::new(), columns, norm_bound: 0.0, of_a_unit: None }
     }
 
     /// Number of rows.
@@ -82,6 +86,25 @@ impl Rows {
         self.norm_bound
     }
 
+    /// No unit has more of the rows than this: 1, where each row is a unit of its own. Public.
+    pub fn of_a_unit(&self) -> u64 {
+        self.of_a_unit.map_or(1, NonZeroU64::get)
+    }
+
+    /// The rows at the given positions, in that order, and a row of zeros where there is none; at most `most` are of one unit.
+    pub(super) fn arranged(&self, positions: &[Option<usize>], most: NonZeroU64) -> Self {
+        let mut rows = Self { norm_bound: self.norm_bound, of_a_unit: Some(most), ..Self::new(self.columns) };
+        for position in positions {
+            if let Some(i) = position {
+                let (columns, values) = self.row(*i);
+                rows.indices.extend_from_slice(columns);
+                rows.values.extend_from_slice(values);
+            }
+            rows.push_zero();
+        }
+        rows
+    }
+
     /// The same rows without empty columns, and which columns are left (increasing). Depends on the records: for
     /// choosing how to compute only.
     pub(crate) fn without_empty_columns(&self) -> (Rows, Vec<u32>) {
@@ -95,6 +118,7 @@ impl Rows {
             values: self.values.clone(),
             columns: used.len(),
             norm_bound: self.norm_bound,
+            of_a_unit: self.of_a_unit,
         };
         (rows, used)
     }
@@ -195,6 +219,7 @@ impl Rows {
         self.values.extend_from_slice(&other.values);
         self.offsets.extend(other.offsets[1..].iter().map(|o| base + o));
         self.norm_bound = self.norm_bound.max(other.norm_bound);
+        self.of_a_unit = self.of_a_unit.max(other.of_a_unit);
     }
 
     /// The same rows with more columns, in which nothing is: for a plan that was made for so many before it was known how many there would be.
@@ -209,7 +234,7 @@ impl Rows {
     /// The rows at the given positions, in that order.
     pub fn select(&self, positions: &[usize]) -> Rows {
         let mut chosen = Rows::new(self.columns);
-        chosen.norm_bound = self.norm_bound;
+        (chosen.norm_bound, chosen.of_a_unit) = (self.norm_bound, self.of_a_unit);
         for &i in positions {
             let (columns, values) = self.row(i);
             chosen.indices.extend_from_slice(columns);

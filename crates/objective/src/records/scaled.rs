@@ -50,6 +50,10 @@ impl<R: Records> Records for ScaledRecords<'_, R> {
         self.norm_bound
     }
 
+    fn of_a_unit(&self) -> u64 {
+        self.records.of_a_unit()
+    }
+
     fn record<'b>(&'b self, i: usize, buffer: &'b mut RecordBuffer) -> Result<Record<'b>, R::Error> {
         let RecordBuffer { values: scaled, inner, .. } = buffer;
         let (indices, values, target) = self.records.record(i, inner.get_or_insert_default())?;

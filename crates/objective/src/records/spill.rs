@@ -67,6 +67,7 @@ impl<T: Sync> RecordSet for Vec<T> {
 /// impl Records for Mine { // E0277: `Sealed` is not implemented for `Mine`
 ///     fn columns(&self) -> usize { 2 }
 ///     fn norm_bound(&self) -> f64 { 1.0 }
+///     fn of_a_unit(&self) -> u64 { 1 }
 ///     fn record<'a>(&'a self, _: usize, _: &'a mut RecordBuffer) -> Result<Record<'a>, Self::Error> {
 ///         Ok((&[1, 1], &[1.0, 1.0], 0.0)) // one column twice
 ///     }
@@ -77,6 +78,8 @@ pub trait Records: RecordSet + sealed::Sealed {
     fn columns(&self) -> usize;
     /// Every row's l2 norm is at most this.
     fn norm_bound(&self) -> f64;
+    /// No unit has more of the rows than this; 1 where each row is a unit of its own. See [`Rows::of_a_unit`].
+    fn of_a_unit(&self) -> u64;
     /// Columns, values and target of record i, in `buffer` if they have to be brought from elsewhere.
     fn record<'a>(&'a self, i: usize, buffer: &'a mut RecordBuffer) -> Result<Record<'a>, Self::Error>;
 }
@@ -119,6 +122,10 @@ impl Records for Examples {
         self.rows.norm_bound()
     }
 
+    fn of_a_unit(&self) -> u64 {
+        self.rows.of_a_unit()
+    }
+
     #[inline]
     fn record<'a>(&'a self, i: usize, _: &'a mut RecordBuffer) -> Result<Record<'a>, Infallible> {
         let (indices, values) = self.rows.row(i);
@@ -134,6 +141,7 @@ pub struct SpilledExamples {
     targets: Vec<f32>,
     columns: usize,
     norm_bound: f64,
+    of_a_unit: u64,
 }
 
 /// Bytes of an entry: column, then value, little-endian.
@@ -153,7 +161,7 @@ impl SpilledExamples {
     /// No records yet, `columns` features.
     fn new(columns: usize) -> io::Result<Self> {
         let file = tempfile::tempfile()?;
-        Ok(Self { file, offsets: vec![0], targets: Vec::new(), columns, norm_bound: 0.0 })
+        Ok(Self { file, offsets: vec![0], targets: Vec::new(), columns, norm_bound: 0.0, of_a_unit: 1 })
     }
 
     /// Appends all of `part`. What failed to is not to be read or appended to again.
@@ -171,6 +179,7 @@ impl SpilledExamples {
         drop(out);
         self.targets.extend_from_slice(&part.targets);
         self.norm_bound = self.norm_bound.max(part.rows.norm_bound());
+        self.of_a_unit = self.of_a_unit.max(part.rows.of_a_unit());
         Ok(())
     }
 }
@@ -193,6 +202,10 @@ impl Records for SpilledExamples {
 
     fn norm_bound(&self) -> f64 {
         self.norm_bound
+    }
+
+    fn of_a_unit(&self) -> u64 {
+        self.of_a_unit
     }
 
     fn record<'a>(&'a self, i: usize, buffer: &'a mut RecordBuffer) -> io::Result<Record<'a>> {

@@ -28,12 +28,14 @@ use super::oracle::NoisySum;
 use super::planning::{SamplerError, gaussian_mu, in_range, positive, sampled_secretly};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
+use crate::algorithm::ByRow;
 use crate::algorithm::{RowAccess, Traits};
 use crate::options::Said;
 use crate::options::common::SAMPLING_PROBABILITY;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem};
 use dpopt_mechanism::{Curator, Sensitive};
 use dpopt_objective::objective::NearestPoint;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_privacy::{Budget, Event};
 use geometry::Units;
@@ -271,8 +273,11 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
         self.plan_for(problem, problem, budget)
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<AdaptiveSchedule>, run: Run<'_, R>) -> RunResult {
-        self.run_watched(plan, run, &mut |_, _| {})
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<AdaptiveSchedule>, run: Run<'_, R>) -> RunResult {
+        match run.by_row(K::NAME)? {
+            ByRow::Memory(run) => self.run_watched(plan, run, &mut |_, _| {}),
+            ByRow::Disk(run) => self.run_watched(plan, run, &mut |_, _| {}),
+        }
     }
 
     /// A private subspace needs all rows at once.

@@ -196,6 +196,7 @@ mod tests {
         Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows,
             features,
             nonzeros: features,

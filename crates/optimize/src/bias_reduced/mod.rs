@@ -18,7 +18,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_mechanism::{BatchGradients, Clipped, ProjectedGradients};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
 use iterate::Iterate;
 use levels::{Costs, Levels, counts, event, least_noise, published_steps, steps_with_reserve};
@@ -280,7 +280,7 @@ impl Algorithm for BiasReducedSgd {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<BiasReducedSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<BiasReducedSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
         let s = &plan.schedule;
         let (levels, grid) = (Levels { top: s.top_level }, Grid::new(s.grid_exponent));

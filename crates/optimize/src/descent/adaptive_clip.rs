@@ -17,8 +17,8 @@ use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunError, RunResult, Solution};
 use dpopt_mechanism::Gaussian;
 use dpopt_noise::Grid;
-use dpopt_objective::objective::{GradientSizes, Linear};
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::GradientSizes;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -131,7 +131,7 @@ impl Algorithm for AdaptiveClipDescent {
     type Schedule = AdaptiveClipSchedule;
     const NAME: &'static str = "adaptive-clip-descent";
     const ABOUT: &'static str = "releases noisy sums of gradients over all rows, clipped to a norm that follows noisy histograms of the residuals; best for regression";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { steps: said.get(&STEPS), learning_rate: said.get(&LEARNING_RATE), momentum: said.get(&MOMENTUM) }
@@ -208,12 +208,13 @@ impl Algorithm for AdaptiveClipDescent {
         Ok(Plan { schedule, summary })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<AdaptiveClipSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<AdaptiveClipSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let s = &plan.schedule;
-        let (objective, weights) = (problem.objective(), problem.weights());
-        let sizes = s.sizes(objective, problem)?;
-        let mut gradients = s.gradients(objective, problem, s.first_clip_norm)?;
+        let weights = problem.weights();
+        let objective = || R::over(problem.objective());
+        let sizes = s.sizes(objective(), problem)?;
+        let mut gradients = s.gradients(objective(), problem, s.first_clip_norm)?;
         let mut driver = HeavyBall::new(weights, s.momentum, None, |_| (s.learning_rate, 1.0));
         let per_record = 1.0 / problem.rows as f64;
         let course = Course { steps: s.steps, first_averaged: s.steps / 2, per_record };
@@ -226,7 +227,7 @@ impl Algorithm for AdaptiveClipDescent {
                 let mut point = theta.to_vec();
                 point.resize(weights.max(s.cells), 0.0);
                 clip = s.clip_norm(sizes.release(examples, curator, &point)?.get());
-                gradients = s.gradients(objective, problem, clip)?;
+                gradients = s.gradients(objective(), problem, clip)?;
             }
             step += 1;
             variance += (one_step * clip).powi(2);
@@ -238,14 +239,14 @@ impl Algorithm for AdaptiveClipDescent {
 }
 
 impl AdaptiveClipSchedule {
-    fn sizes(&self, objective: Linear, problem: &Problem) -> Result<NoisySum<GradientSizes<Linear>>, RunError> {
+    fn sizes<O>(&self, objective: O, problem: &Problem) -> Result<NoisySum<GradientSizes<O>>, RunError> {
         let dimension = problem.weights().max(self.cells);
         let grid = Grid::for_sum(1.0, self.sizes_multiplier, problem.rows, dimension);
         let noise = Gaussian::new(self.sizes_multiplier, 1.0, grid, dimension, "sizes of gradients");
         Ok(NoisySum::new(GradientSizes::new(objective, self.smallest, self.ratio, self.cells), noise)?)
     }
 
-    fn gradients(&self, objective: Linear, problem: &Problem, clip: f64) -> Result<NoisySum<Linear>, RunError> {
+    fn gradients<O>(&self, objective: O, problem: &Problem, clip: f64) -> Result<NoisySum<O>, RunError> {
         let (z, weights) = (self.noise_multiplier, problem.weights());
         let grid = Grid::for_sum(clip, z * clip, problem.rows, weights);
         Ok(NoisySum::new(objective, Gaussian::new(z, clip, grid, weights, "gradient sum"))?)

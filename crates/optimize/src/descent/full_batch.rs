@@ -7,7 +7,7 @@ use crate::oracle::NoisySum;
 use crate::plan::{NotApplicable, Plan, Problem};
 use crate::planning::SamplerError;
 use crate::{Algorithm, Run, RunResult};
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event};
 
 /// Options of DP gradient descent.
@@ -22,7 +22,7 @@ impl Algorithm for NoisyGradientDescent {
     const NAME: &'static str = "noisy-gradient-descent";
     const ABOUT: &'static str =
         "releases noisy sums of clipped gradients over all rows, step by step; for any loss, and wide sparse data";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { descent: DescentOptions::read(said) }
@@ -42,11 +42,11 @@ impl Algorithm for NoisyGradientDescent {
         recipe.plan(problem, budget, releases)
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         let objective = problem.objective().with_loss(schedule.loss);
-        let gradients = NoisySum::new(objective, schedule.noise(problem.weights(), "gradient sum"))?;
+        let gradients = NoisySum::new(R::over(objective), schedule.noise(problem.weights(), "gradient sum"))?;
         let mut driver = schedule.heavy_ball(problem);
         let solution = descend(&mut driver, schedule, problem, progress, Self::NAME, |weights| {
             gradients.release(examples, curator, weights)

@@ -15,7 +15,7 @@ use crate::{Algorithm, Run, RunError, RunResult};
 use dpopt_mechanism::{Clipped, Released, SamplerError};
 use dpopt_noise::Grid;
 use dpopt_objective::objective::Objective;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event};
 
 /// Options of DP-SGD.
@@ -34,7 +34,7 @@ impl Algorithm for NoisySgd {
     const NAME: &'static str = "noisy-sgd";
     const ABOUT: &'static str =
         "releases noisy sums of clipped gradients over secret Poisson batches (DP-SGD); for very many rows";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { sampling_probability: said.get(&SAMPLING_PROBABILITY), lazy: None, descent: DescentOptions::read(said) }
@@ -69,7 +69,7 @@ impl Algorithm for NoisySgd {
         }
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<DescentSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule;
         let objective = problem.objective().with_loss(schedule.loss);
@@ -80,13 +80,14 @@ impl Algorithm for NoisySgd {
 
 /// The steps of a schedule on any objective with the weights of the run's problem: one release of all of them if noise is drawn
 /// lazily, else one per step.
-pub(crate) fn train<R: Records, O: Objective<R>>(
+pub(crate) fn train<R: OfRows, O: Objective<R::Rows> + Clone>(
     schedule: &DescentSchedule,
     name: &str,
     objective: O,
     run: Run<'_, R>,
 ) -> Result<Released<Vec<f64>>, RunError> {
     let Run { problem, examples, curator, progress } = run;
+    let objective = R::over(objective);
     if schedule.is_lazy() {
         let gradient = Clipped::new(objective, schedule.clip_norm, Grid::new(schedule.grid_exponent))?;
         let mechanism = lazy::mechanism(schedule, problem, gradient, progress);

@@ -13,7 +13,7 @@ use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunResult};
 use dpopt_mechanism::{Clipped, Correlation, StreamPlan, StreamShape};
 use dpopt_noise::Grid;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
 
@@ -160,7 +160,7 @@ impl Algorithm for DpFtrl {
     type Schedule = StreamSchedule;
     const NAME: &'static str = "dp-ftrl";
     const ABOUT: &'static str = "releases noisy sums over the batches of a stream, with noise that cancels over time; for rows that come in an order";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self {
@@ -230,13 +230,13 @@ impl Algorithm for DpFtrl {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<StreamSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<StreamSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let schedule = &plan.schedule.descent;
         let grid = Grid::new(schedule.grid_exponent);
         let mut stream = curator.open(&StreamPlan {
             shape: plan.schedule.shape,
-            gradient: Clipped::new(problem.objective().with_loss(schedule.loss), schedule.clip_norm, grid)?,
+            gradient: Clipped::new(R::over(problem.objective().with_loss(schedule.loss)), schedule.clip_norm, grid)?,
             noise_multiplier: schedule.noise_multiplier,
             dimension: problem.weights(),
             records: problem.rows,

@@ -29,6 +29,7 @@ fn problem(examples: &Examples, loss: Loss) -> Problem {
     Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: examples.rows.len() as u64,
         features: examples.rows.columns(),
         nonzeros: 3,
@@ -154,6 +155,7 @@ fn plans_say_when_noise_is_drawn_and_why() {
     let base = Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: 50_000,
         features: 1 << 20,
         nonzeros: 40,
@@ -220,6 +222,7 @@ fn a_falling_rate_keeps_the_learning_time_and_the_event() {
     let base = Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: 5000,
         features: 100,
         nonzeros: 40,

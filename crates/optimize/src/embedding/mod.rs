@@ -15,6 +15,7 @@ use super::descent::{DescentOptions, DescentSchedule, NoisySgd, descend, train};
 use super::driver::AdaptiveSteps;
 use super::oracle::NoisySum;
 use crate::adaptive::{AdaptiveSchedule, DpAdam, More, Pagan, Pasan, only_with};
+use crate::algorithm::ByRow;
 use crate::algorithm::{RowAccess, Traits};
 use crate::options::common::SAMPLING_PROBABILITY;
 use crate::options::{Choice, Range, Said, Setting};
@@ -23,6 +24,7 @@ use crate::{Algorithm, Run, RunResult};
 use dpopt_mechanism::Clipped;
 use dpopt_noise::Grid;
 use dpopt_objective::loss::embedding::Embedding;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::objective::{Embedded, Scaled};
 use dpopt_objective::records::Records;
 use dpopt_privacy::Budget;
@@ -109,7 +111,7 @@ impl Algorithm for EmbeddingSgd {
     type Schedule = EmbeddingSchedule;
     const NAME: &'static str = "embedding-sgd";
     const ABOUT: &'static str = "DP-SGD for embedding models, sums of embeddings and two towers";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         only_with(said, &EMBEDDING_UPDATE);
@@ -130,6 +132,11 @@ impl Algorithm for EmbeddingSgd {
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<EmbeddingSchedule>, NotApplicable> {
         self.model.check(problem.features, &problem.loss).map_err(NotApplicable::Option)?;
+        if problem.is_pooled() && (self.update.is_some() || self.selection.is_some()) {
+            return Err(NotApplicable::Option(
+                "adaptive steps and a choice of rows work on the table's rows one by one: give a bound on the rows of a unit, or leave them out".into(),
+            ));
+        }
         let linear = linearised(&self.model, problem);
         if let Some(rule) = self.update {
             return self.plan_adaptive(rule, &linear, problem, budget);
@@ -161,18 +168,24 @@ impl Algorithm for EmbeddingSgd {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<EmbeddingSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { problem, examples, curator, progress } = run;
         let EmbeddingSchedule { descent: schedule, model, selection, adaptive } = &plan.schedule;
         let linear = linearised(model, problem);
         let embedded =
             Embedded::new(model.clone(), schedule.loss, problem.features, problem.row_norm, linear.weights());
         if let Some(adaptive) = adaptive {
-            return run_adaptive(adaptive, &linear, embedded, Run { problem, examples, curator, progress });
+            return match (Run { problem, examples, curator, progress }).by_row(Self::NAME)? {
+                ByRow::Memory(run) => run_adaptive(adaptive, &linear, embedded, run),
+                ByRow::Disk(run) => run_adaptive(adaptive, &linear, embedded, run),
+            };
         }
         if let Some(selection) = selection {
             let gradient = Clipped::new(embedded, schedule.clip_norm, Grid::new(schedule.grid_exponent))?;
-            return selection::run(schedule, selection, &gradient, Run { problem, examples, curator, progress });
+            return match (Run { problem, examples, curator, progress }).by_row(Self::NAME)? {
+                ByRow::Memory(run) => selection::run(schedule, selection, &gradient, run),
+                ByRow::Disk(run) => selection::run(schedule, selection, &gradient, run),
+            };
         }
         let on_weights = Run { problem: &linear, examples, curator, progress };
         let moved = train(schedule, Self::NAME, embedded.clone(), on_weights)?;

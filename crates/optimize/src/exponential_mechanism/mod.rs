@@ -21,7 +21,7 @@ use crate::options::{Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary, certify};
 use dpopt_mechanism::{GibbsDraw, GibbsFacts, Mechanism, Released};
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Relation};
 use parameters::shares;
 use schedule::gradients;
@@ -195,7 +195,7 @@ impl Algorithm for ExponentialMechanism {
         })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<GibbsSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<GibbsSchedule>, run: Run<'_, R>) -> RunResult {
         let Run { examples, curator, progress, .. } = run.in_memory(Self::NAME)?;
         let schedule = &plan.schedule;
         progress.start(Self::NAME, schedule.draws);

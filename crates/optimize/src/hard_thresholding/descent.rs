@@ -2,6 +2,7 @@
 
 use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{INITIAL_FEATURES, REFIT_SHARE, SparseOptions, Sparsity};
+use crate::algorithm::ByRow;
 use crate::algorithm::{RowAccess, Traits};
 use crate::descent::{DescentOptions, default_clip_norm};
 use crate::options::Said;
@@ -16,6 +17,7 @@ use crate::{Algorithm, Run, RunError, RunResult};
 use dpopt_mechanism::{Clipped, Formed, Released, SparseVector, ThresholdedGaussian};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
@@ -255,7 +257,7 @@ impl Algorithm for DpGdHt {
         self.sparse.plan(Self::NAME, 1.0, problem, budget)
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> RunResult {
         densely(plan, run)
     }
 }
@@ -275,14 +277,18 @@ impl Algorithm for DpSgdHt {
         self.sparse.plan(Self::NAME, q, problem, budget)
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> RunResult {
         densely(plan, run)
     }
 }
 
-fn densely<R: Records>(plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> RunResult {
+fn densely<R: OfRows + 'static>(plan: &Plan<HardThresholdSchedule>, run: Run<'_, R>) -> RunResult {
     let features = run.problem.features;
-    Ok(run_sparse(plan, run)?.map(|x| x.dense(features).into()))
+    let released = match run.by_row(plan.summary.method)? {
+        ByRow::Memory(run) => run_sparse(plan, run),
+        ByRow::Disk(run) => run_sparse(plan, run),
+    };
+    Ok(released?.map(|x| x.dense(features).into()))
 }
 
 /// Runs a plan of [`DpGdHt`] or [`DpSgdHt`] without ever making a vector of all features: where a batch touches few of them,

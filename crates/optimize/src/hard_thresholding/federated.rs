@@ -116,6 +116,7 @@ impl Federated {
         let whole = Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows: total,
             features: problem.features,
             nonzeros: problem.features,
@@ -176,7 +177,7 @@ impl FederatedPlan {
     fn check(&self, clients: &[Sensitive<Examples>], curator: &Curator) -> Result<(), RunError> {
         let fits = clients.len() == self.problem.records.len()
             && clients.iter().zip(&self.problem.records).all(|(c, &n)| {
-                let PublicShape { rows, features, row_norm } = curator.public_shape(c);
+                let PublicShape { records: rows, features, row_norm, .. } = curator.public_shape(c);
                 rows == Some(n) && features == self.problem.features && row_norm <= self.problem.row_norm
             });
         if fits {

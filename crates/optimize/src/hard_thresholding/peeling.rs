@@ -12,6 +12,7 @@
 use super::descent::releases;
 use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{REFIT_SHARE, SparseOptions};
+use crate::algorithm::ByRow;
 use crate::algorithm::{RowAccess, Traits};
 use crate::descent::{DescentOptions, Recipe, default_clip_norm};
 use crate::options::common::MOMENTUM;
@@ -25,6 +26,7 @@ use dpopt_mechanism::{
     Curator, CuratorError, FeaturePick, FeatureScores, PeelingLaw, Released, Sensitive, SparseVector, VertexFacts,
 };
 use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::Records;
 use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
@@ -368,9 +370,13 @@ impl Algorithm for Peeling {
         Ok(if better { other } else { first })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<PeelingSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<PeelingSchedule>, run: Run<'_, R>) -> RunResult {
         let features = run.problem.features;
-        Ok(run_peeling(plan, run)?.map(|x| x.dense(features).into()))
+        let released = match run.by_row(Self::NAME)? {
+            ByRow::Memory(run) => run_peeling(plan, run),
+            ByRow::Disk(run) => run_peeling(plan, run),
+        };
+        Ok(released?.map(|x| x.dense(features).into()))
     }
 }
 

@@ -25,7 +25,7 @@ use dpopt_mechanism::{Gaussian, SparseVector};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Difference;
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Certificate, Event};
 use serde::Serialize;
 
@@ -305,7 +305,7 @@ impl Algorithm for DpSvrgHt {
         self.kind().plan(&self.sparse, &self.variance, problem, budget)
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<VarianceReducedSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<VarianceReducedSchedule>, run: Run<'_, R>) -> RunResult {
         self::run(plan, run.in_memory(Self::NAME)?)
     }
 }
@@ -328,7 +328,7 @@ impl Algorithm for DpScsgHt {
         self.kind().plan(&self.sparse, &self.variance, problem, budget)
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<VarianceReducedSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<VarianceReducedSchedule>, run: Run<'_, R>) -> RunResult {
         self::run(plan, run.in_memory(Self::NAME)?)
     }
 }
@@ -383,6 +383,7 @@ mod tests {
         Problem {
             directions: None,
             before: None,
+            record: Default::default(),
             rows: 3000,
             features: 20,
             nonzeros: 4,

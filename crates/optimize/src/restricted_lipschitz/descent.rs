@@ -14,7 +14,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem};
 use crate::planning::{asked_steps, check_problem, gaussian_mu, in_range, positive};
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunResult};
-use dpopt_objective::records::Records;
+use dpopt_objective::objective::OfRows;
 use dpopt_privacy::Budget;
 use dpopt_privacy::words::number;
 use serde::Serialize;
@@ -103,7 +103,7 @@ impl Algorithm for RegularizedDescent {
     type Schedule = RegularizedSchedule;
     const NAME: &'static str = "regularized-descent";
     const ABOUT: &'static str = "releases noisy sums of gradients of a regularised loss; has a proved bound on the error, better where features decay or have low rank";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         said.only_one(&GRADIENT_RANK, &GRADIENT_DECAY);
@@ -218,7 +218,7 @@ impl Algorithm for RegularizedDescent {
         Ok(Plan { schedule, summary })
     }
 
-    fn run<R: Records + 'static>(&self, plan: &Plan<RegularizedSchedule>, run: Run<'_, R>) -> RunResult {
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<RegularizedSchedule>, run: Run<'_, R>) -> RunResult {
         let steps = Plan { schedule: plan.schedule.descent.clone(), summary: plan.summary.clone() };
         if steps.schedule.sampling_probability == 1.0 {
             NoisyGradientDescent::default().run(&steps, run)

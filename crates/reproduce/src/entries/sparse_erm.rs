@@ -63,6 +63,7 @@ fn learn(setting: &Setting, trial: Trial) -> Result<Learned, Failure> {
     let problem = Problem {
         directions: None,
         before: None,
+        record: Default::default(),
         rows: setting.records as u64,
         features: setting.dimension,
         nonzeros: setting.sparsity,

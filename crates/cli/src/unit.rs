@@ -1,0 +1,37 @@
+//! `--unit` on the command line: what is protected as a whole.
+
+use crate::flags::GUARANTEE;
+use crate::relation::RelationFlag;
+use clap::Args;
+use dpopt::model::UnitOptions;
+use dpopt_privacy::Neighbours;
+use std::num::NonZeroU64;
+
+#[derive(Args, Clone)]
+pub(crate) struct UnitFlags {
+    /// Column whose values are what is protected, each with all of its rows: a patient, a user; by default each row by itself
+    #[arg(long, value_name = "COLUMN", help_heading = GUARANTEE)]
+    unit: Option<String>,
+    /// Public bound on the rows of a unit: of one with more, so many are taken at random. Methods that look at rows one by one need it
+    #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
+    max_rows_per_unit: Option<NonZeroU64>,
+    /// Number of units, if it is public otherwise or (add-or-remove) a public guess; by default they are counted
+    #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
+    pub(crate) units: Option<u64>,
+}
+
+impl UnitFlags {
+    /// Which tables are neighbours.
+    pub(crate) fn neighbours(&self, relation: RelationFlag) -> Neighbours {
+        match self.unit {
+            None => Neighbours::of_records(relation.into()),
+            Some(_) => Neighbours::of_users(relation.into()),
+        }
+    }
+
+    /// What was asked for.
+    pub(crate) fn options(&self) -> Option<UnitOptions> {
+        let Self { unit, max_rows_per_unit, units } = self;
+        unit.as_ref().map(|column| UnitOptions { column: column.clone(), most_rows: *max_rows_per_unit, units: *units })
+    }
+}

@@ -1,0 +1,222 @@
+//! Whose rows a table's are: units of privacy by the values of one column, and one row of each of them.
+
+use super::cell::{bad_row, field_text, is_missing_text};
+use super::encode::position;
+use super::error::DataError;
+use super::table::{Block, Column, Field, TableReader, Visit};
+use dpopt_mechanism::Sensitive;
+use dpopt_noise::{NoiseSource, Purpose};
+use dpopt_objective::records::{NOBODY, Owners};
+use std::collections::HashMap;
+
+/// Which unit has which row, by the values of a column: rows with equal values belong to one unit. A row without a value, or that can't be read, belongs to
+/// nobody and counts nowhere.
+///
+/// It holds 4 bytes per row, and each value once while they are read.
+///
+/// ```
+/// use dpopt_data::{Format, ReadOptions, RowOwners, open_bytes};
+/// let table = open_bytes(b"patient,age\n 7,40\n8,50\n7,41\n,60\n".to_vec(), Format::Csv, &ReadOptions::default())?;
+/// assert_eq!(RowOwners::read(&*table, "patient")?.units(), 2);
+/// # Ok::<(), dpopt_data::DataError>(())
+/// ```
+#[derive(Clone)]
+pub struct RowOwners {
+    owners: Owners,
+}
+
+/// What names a unit: the cell as text, without white space around it, so that `7`, ` 7` and the integer 7 of a Parquet file are one. `None`: nobody.
+fn key<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let text = field_text(field, scratch)?.trim_ascii();
+    (!is_missing_text(text)).then_some(text)
+}
+
+impl RowOwners {
+    /// One pass over the table's column `column`.
+    ///
+    /// # Errors
+    /// If there is no such column, the table can't be read, or it has more than 2³² − 1 units.
+    pub fn read(table: &dyn TableReader, column: &str) -> Result<Self, DataError> {
+        let at = position(table.columns(), column, "the unit")?;
+        let width = table.columns().len();
+        let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
+        let (mut of_row, mut scratch) = (Vec::new(), Vec::new());
+        table.for_each_block(&mut |block| {
+            for row in 0..block.len() {
+                let own = match bad_row(&*block, row, width) {
+                    Some(_) => None,
+                    None => key(block.field(row, at), &mut scratch),
+                };
+                of_row.push(match own {
+                    None => NOBODY,
+                    Some(key) => match numbers.get(key) {
+                        Some(&number) => number,
+                        None => {
+                            let number = numbers.len() as u32;
+                            if number == NOBODY {
+                                return Err(DataError::TooManyUnits);
+                            }
+                            numbers.insert(key.into(), number);
+                            number
+                        }
+                    },
+                });
+            }
+            Ok(())
+        })?;
+        Ok(Self { owners: Owners { of_row, units: numbers.len() } })
+    }
+
+    /// Number of units that have a row: a public fact under zero-out and replace-one, as the number of rows is.
+    pub fn units(&self) -> u64 {
+        self.owners.units as u64
+    }
+
+    /// Which unit has which row.
+    pub fn sensitive(&self) -> Sensitive<Owners> {
+        Sensitive::new(self.owners.clone())
+    }
+
+    /// The table with one row of each unit, any of its rows as likely as any other; all others are [left out](Block::is_left_out). Whatever counts records
+    /// counts units then. Which row is left depends on nothing but how many the unit has, and on the coins.
+    pub fn one_row_each<'a>(&self, table: &'a dyn TableReader, coins: &mut NoiseSource) -> impl TableReader + use<'a> {
+        let mut stream = coins.stream(Purpose::Split, 0);
+        let mut ahead = vec![0u64; self.owners.units];
+        let owned = || self.owners.of_row.iter().filter(|unit| **unit != NOBODY);
+        owned().for_each(|&unit| ahead[unit as usize] += 1);
+        // each row with the probability that it is the one, if none before it was: 1 over those that are ahead
+        let left = self.owners.of_row.iter().map(|&unit| {
+            let Some(ahead) = ahead.get_mut(unit as usize) else { return false };
+            if *ahead == 0 {
+                return false;
+            }
+            let chosen = stream.below(*ahead) == 0;
+            *ahead = if chosen { 0 } else { *ahead - 1 };
+            chosen
+        });
+        OneRowEach { table, left: left.collect() }
+    }
+}
+
+/// A table of which some rows are left out.
+struct OneRowEach<'a> {
+    table: &'a dyn TableReader,
+    /// By row.
+    left: Vec<bool>,
+}
+
+impl TableReader for OneRowEach<'_> {
+    fn name(&self) -> String {
+        self.table.name()
+    }
+
+    fn columns(&self) -> &[Column] {
+        self.table.columns()
+    }
+
+    fn quotes_join_lines(&self) -> bool {
+        self.table.quotes_join_lines()
+    }
+
+    fn count_rows(&self) -> Result<u64, DataError> {
+        self.table.count_rows()
+    }
+
+    fn for_each_block(&self, visit: &mut Visit<'_>) -> Result<(), DataError> {
+        self.table.for_each_block(&mut |block| {
+            let first = block.first_row() as usize;
+            let left = (first..first + block.len()).map(|row| self.left.get(row).copied().unwrap_or(false)).collect();
+            visit(Box::new(Part { block, left }))
+        })
+    }
+}
+
+/// A block of which some rows are left out.
+struct Part {
+    block: Box<dyn Block>,
+    left: Vec<bool>,
+}
+
+impl Block for Part {
+    fn first_row(&self) -> u64 {
+        self.block.first_row()
+    }
+
+    fn len(&self) -> usize {
+        self.block.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.block.bytes()
+    }
+
+    fn width(&self, row: usize) -> usize {
+        self.block.width(row)
+    }
+
+    fn fault(&self, row: usize) -> Option<&'static str> {
+        self.block.fault(row)
+    }
+
+    fn is_left_out(&self, row: usize) -> bool {
+        !self.left[row] || self.block.is_left_out(row)
+    }
+
+    fn field(&self, row: usize, column: usize) -> Field<'_> {
+        self.block.field(row, column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BadCells, Format, ReadOptions, label_counts, open_bytes, quantile_counts};
+    use dpopt_mechanism::past_the_curator;
+
+    fn table(text: &str) -> Box<dyn TableReader> {
+        open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn equal_keys_are_one_unit_however_they_are_written() {
+        let table = table("id,y\n7,a\n 7,b\n\"7 \",c\n07,d\nx,e\nX,f\n?,g\n,h\n7,i,j\n7\n");
+        let owners = RowOwners::read(&*table, "id").unwrap();
+        let n = NOBODY;
+        // 07, x and X are other texts; a ragged row and one without a key are nobody's
+        assert_eq!(owners.owners.of_row, [0, 0, 0, 1, 2, 3, n, n, n, n]);
+        assert_eq!(owners.units(), 4);
+        let error = RowOwners::read(&*table, "ID").err().unwrap().to_string();
+        assert!(error.contains("the unit") && error.contains("`id`"), "{error}");
+    }
+
+    #[test]
+    fn one_row_of_each_unit_is_left_any_of_them_as_likely() {
+        let table = table("id,y\na,1\nb,2\na,3\n,4\na,5\nb,6\n");
+        let owners = RowOwners::read(&*table, "id").unwrap();
+        let mut coins = NoiseSource::insecure(3);
+        let mut seen = std::collections::BTreeMap::new();
+        let draws = 6_000;
+        for _ in 0..draws {
+            let one = owners.one_row_each(&*table, &mut coins);
+            let labels = label_counts(&one, "y").unwrap();
+            let labels: Vec<String> = past_the_curator::made_up(&labels).keys().cloned().collect();
+            assert_eq!((labels.len(), one.count_rows().unwrap()), (2, 6));
+            *seen.entry(labels).or_insert(0u32) += 1;
+        }
+        // three rows of a times two of b: 1,000 each; five standard deviations are 145
+        assert_eq!(seen.len(), 6, "{seen:?}");
+        assert!(seen.values().all(|n| (855..=1145).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_left_out_stops_nothing_and_counts_nowhere() {
+        let table = table("id,y\na,oops\n,oops\n");
+        let owners = RowOwners::read(&*table, "id").unwrap();
+        let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));
+        assert!(quantile_counts(&one, &["y".into()], BadCells::Error).is_err(), "the one row of a is there");
+        let nobody = RowOwners { owners: Owners { of_row: vec![NOBODY; 2], units: 0 } };
+        let none = nobody.one_row_each(&*table, &mut NoiseSource::insecure(1));
+        let counts = quantile_counts(&none, &["y".into()], BadCells::Error).unwrap();
+        assert_eq!(past_the_curator::made_up(&counts).values, [0]);
+    }
+}

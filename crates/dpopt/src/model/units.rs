@@ -1,0 +1,158 @@
+//! Units of privacy that have several rows: whose rows they are, what a plan is made for, and how it is run.
+
+use super::error::FitError;
+use crate::session::SessionError;
+use dpopt_data::{Kind, RowOwners, Schema, TableReader};
+use dpopt_mechanism::progress::Progress;
+use dpopt_mechanism::{Curator, CuratorError, Sensitive};
+use dpopt_noise::NoiseSource;
+use dpopt_objective::records::{Encoded, Owners};
+use dpopt_optimize::plan::{Problem, RecordOf};
+use dpopt_optimize::{Prepared, Run, RunError, Solution};
+use dpopt_privacy::Relation;
+use std::num::NonZeroU64;
+
+/// Who is protected where it is not a row: all rows with one value of a column.
+///
+/// What is released then is as private for a person with a thousand rows as for one with a single row. How a method gets there is a part of its plan: a
+/// method that sums gradients takes the mean of a unit's gradients and clips that; one that needs rows one by one takes the guarantee of a row for a group
+/// of `most_rows`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitOptions {
+    /// The column: its values are the units. It is no feature.
+    pub column: String,
+    /// Public bound k on the rows of a unit: of one with more, k are left, a uniform choice. `None`: no bound; methods that need rows one by one do not apply.
+    pub most_rows: Option<NonZeroU64>,
+    /// Public number of units; required under add-or-remove, a guess there. `None`: counted.
+    pub units: Option<u64>,
+}
+
+/// Whose rows a table's are.
+pub(super) struct Units {
+    asked: UnitOptions,
+    owners: RowOwners,
+    /// N, or a public guess of it.
+    count: u64,
+}
+
+impl Units {
+    /// One pass over the column; it is no feature from here on.
+    pub(super) fn read(
+        asked: UnitOptions,
+        table: &dyn TableReader,
+        schema: &mut Schema,
+        target: &str,
+        relation: Relation,
+    ) -> Result<Self, FitError> {
+        if asked.column == target {
+            return Err(FitError::Option(format!(
+                "`{target}` is both what is learned and the unit of privacy; name the column whose values are persons"
+            )));
+        }
+        schema.declare(&asked.column, Kind::Ignored)?;
+        if asked.units.is_none() && relation == Relation::AddOrRemove {
+            return Err(FitError::Option(
+                "under add-or-remove the number of units is protected; give a public guess with --units".into(),
+            ));
+        }
+        let owners = RowOwners::read(table, &asked.column)?;
+        let count = asked.units.unwrap_or(owners.units());
+        if count < 2 {
+            return Err(FitError::Option(format!(
+                "{count} units of `{}`: nothing private can be learned from so few; a useful model takes some hundred at least",
+                asked.column
+            )));
+        }
+        Ok(Self { asked, owners, count })
+    }
+
+    /// N, or a public guess of it.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// What was asked for.
+    pub(super) fn asked(&self) -> &UnitOptions {
+        &self.asked
+    }
+
+    /// Whose rows they are, and by what.
+    pub(super) fn owners(&self) -> &RowOwners {
+        &self.owners
+    }
+
+    /// The table with one row of each unit, for what counts records.
+    pub(super) fn one_row_each<'a>(
+        &self,
+        table: &'a dyn TableReader,
+        insecure_seed: Option<u64>,
+    ) -> Result<impl TableReader + use<'a>, FitError> {
+        let mut coins = match insecure_seed {
+            Some(seed) => NoiseSource::insecure(!seed),
+            None => NoiseSource::secure().map_err(SessionError::from)?,
+        };
+        Ok(self.owners.one_row_each(table, &mut coins))
+    }
+
+    /// Refuses a number of units that was given and is not the table's.
+    pub(super) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
+        match self.asked.units {
+            Some(given) if relation != Relation::AddOrRemove && given != self.owners.units() => {
+                Err(FitError::Option(format!(
+                    "--units is {given}, and `{}` has {} values; leave --units out, or use --relation add-or-remove, which takes a guess",
+                    self.asked.column,
+                    self.owners.units()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same problem with a unit as record.
+    pub(super) fn pooled(&self, problem: Problem) -> Problem {
+        let record = RecordOf::Unit { rows: problem.rows, most: self.asked.most_rows };
+        Problem { rows: self.count, record, ..problem }
+    }
+}
+
+/// Runs a plan on rows, or on the units that own them, as it was made.
+pub(super) fn run(
+    plan: &dyn Prepared,
+    rows: Encoded,
+    owners: Option<(&Sensitive<Owners>, Option<NonZeroU64>)>,
+    curator: &mut Curator,
+    progress: &dyn Progress,
+) -> Result<Solution, RunError> {
+    let problem = plan.problem();
+    let released = match (owners, rows) {
+        (None, Encoded::Memory(rows)) => {
+            let rows = Sensitive::new(rows);
+            plan.run(Run::new(problem, &rows, curator, progress)?)
+        }
+        (None, Encoded::Disk(rows)) => {
+            let rows = Sensitive::new(rows);
+            plan.run_spilled(Run::new(problem, &rows, curator, progress)?)
+        }
+        (Some((owners, most)), Encoded::Memory(rows)) => {
+            let mut units = owners.of(Sensitive::new(rows))?;
+            if let Some(most) = most {
+                units = curator.capped(units, most);
+            }
+            if problem.is_pooled() {
+                plan.run_units(Run::new(problem, &units, curator, progress)?)
+            } else {
+                let rows = units.one_by_one().ok_or(CuratorError::Shape)?;
+                drop(units);
+                plan.run(Run::new(problem, &rows, curator, progress)?)
+            }
+        }
+        (Some((owners, most)), Encoded::Disk(rows)) => {
+            let mut units = owners.of(Sensitive::new(rows))?;
+            if let Some(most) = most {
+                units = curator.capped(units, most);
+            }
+            plan.run_spilled_units(Run::new(problem, &units, curator, progress)?)
+        }
+    };
+    Ok(released?.into_inner())
+}
