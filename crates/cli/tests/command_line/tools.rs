@@ -68,9 +68,17 @@ fn a_panel_has_persons_with_many_rows_and_a_bounds_file_that_fits() {
     let (least, most) = (*counts(&uneven).iter().min().unwrap(), *counts(&uneven).iter().max().unwrap());
     assert!(told.contains(&format!("600 rows of 30 persons ({least} to {most} each)")), "{told}");
     assert!(counts(&uneven).len() == 30 && uneven.lines().count() == 601 && least < 10 && most > 60, "{told}");
-    // the public facts are all that a plan needs, and the person is none of the features
-    let plan = ["explain", "visits.csv", "--target", "outcome", "--epsilon", "1", "--bounds", "bounds.toml"];
-    assert!(!succeed(d.path(), &plan).contains("person"), "the identifier became a feature");
+    // the public facts are all that a plan needs: without what they say of the person it is taken for a category
+    let plan = ["explain", "visits.csv", "--target", "outcome", "--epsilon", "1", "--bounds"];
+    let warned = |facts: &str| {
+        let output = dpopt(d.path(), &[&plan[..], &[facts]].concat());
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{notes}");
+        notes.contains("without declaration")
+    };
+    let facts = std::fs::read_to_string(d.path().join("bounds.toml")).unwrap();
+    std::fs::write(d.path().join("less.toml"), facts.replace("[person]\nignore = true\n", "")).unwrap();
+    assert_eq!((warned("bounds.toml"), warned("less.toml")), (false, true));
 }
 
 #[test]
