@@ -3,20 +3,64 @@
 use crate::output::{Failure, print};
 use crate::paths::Paths;
 use crate::usage;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand};
 use dpopt::output::write_all_atomically;
 use dpopt::problems;
+use dpopt_privacy::Shown;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct GenerateArguments {
-    /// What to generate
-    #[arg(value_enum)]
+    #[command(subcommand)]
     table: Table,
+}
+
+#[derive(Subcommand)]
+enum Table {
+    /// A census-like table: ages, jobs, hours; the target is `income` (low, high)
+    Census(CensusArguments),
+    /// Visits of persons who have many rows each; the target is `outcome` (no, yes), and `person` says whose row it is
+    #[command(after_help = "\
+Rows are in random order. Labels given the features are independent, from the same model at every correlation.
+For a table of other persons to test on give another --seed, not `dpopt split`, which has rows of one person on both sides.
+
+Examples:
+  dpopt generate panel --units 5000 --rows-per-unit 100 --correlation 0.5 --seed 1 -o visits.csv
+  dpopt generate panel --units 1000 --rows-per-unit 100 --correlation 0.5 --seed 2 -o test.csv")]
+    Panel(PanelArguments),
+}
+
+#[derive(Args)]
+struct CensusArguments {
     /// Number of rows
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(1..))]
     rows: u32,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+struct PanelArguments {
+    /// Number of persons
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
+    units: u32,
+    /// Rows of each person; with --uneven their mean
+    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    rows_per_unit: u32,
+    /// How much the rows of a person say the same: 0 nothing (independent rows), 1 all (the same features), between the share of
+    /// the variance that they have in common
+    #[arg(long, default_value_t = 0.5, allow_negative_numbers = true)]
+    correlation: f64,
+    /// Some persons have a single row and few have very many; as many rows in all
+    #[arg(long)]
+    uneven: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+struct Place {
     /// The same seed gives the same table
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -28,33 +72,61 @@ pub(crate) struct GenerateArguments {
     overwrite: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Table {
-    /// A census-like table: ages, jobs, hours; the target is `income` (low, high)
-    Census,
+impl Place {
+    /// Table and public facts, both or neither; `rows` as the answer calls them.
+    fn write(&self, csv: &str, facts: &str, rows: &str, bayes_accuracy: f64) -> Result<(), Failure> {
+        let bounds = self.output.with_file_name("bounds.toml");
+        Paths::default().written("-o", Some(&self.output)).written("the public facts", Some(&bounds)).check()?;
+        // the same facts again are no loss; anything else may be somebody's work
+        if !self.overwrite
+            && std::fs::read(&bounds).map_or_else(|e| e.kind() != ErrorKind::NotFound, |b| b != facts.as_bytes())
+        {
+            return Err(usage(format!(
+                "{} exists and is not what would be written there; choose another directory for -o, or replace it with --overwrite",
+                bounds.display()
+            )));
+        }
+        write_all_atomically(&[(&self.output, csv.as_bytes()), (&bounds, facts.as_bytes())])
+            .map_err(|e| Failure::machine(format!("cannot write {}: {}", self.output.display(), e.kind())))?;
+        print(&format!(
+            "{rows} to {}, public facts to {}\nno model can expect a higher accuracy than {bayes_accuracy:.4}\n",
+            self.output.display(),
+            bounds.display(),
+        ))
+    }
 }
 
 pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
-    let Table::Census = arguments.table;
-    let census = problems::census(arguments.rows as usize, arguments.seed);
-    let bounds = arguments.output.with_file_name("bounds.toml");
-    Paths::default().written("-o", Some(&arguments.output)).written("the public facts", Some(&bounds)).check()?;
-    // the same facts again are no loss; anything else may be somebody's work
-    if !arguments.overwrite
-        && std::fs::read(&bounds).map_or_else(|e| e.kind() != ErrorKind::NotFound, |b| b != census.bounds.as_bytes())
-    {
+    match &arguments.table {
+        Table::Census(asked) => {
+            let census = problems::census(asked.rows as usize, asked.place.seed);
+            asked.place.write(&census.csv, &census.bounds, &format!("{} rows", asked.rows), census.bayes_accuracy)
+        }
+        Table::Panel(asked) => panel(asked),
+    }
+}
+
+fn panel(asked: &PanelArguments) -> Result<(), Failure> {
+    if !(0.0..=1.0).contains(&asked.correlation) {
         return Err(usage(format!(
-            "{} exists and is not what would be written there; choose another directory for -o, or replace it with --overwrite",
-            bounds.display()
+            "--correlation is {}; give a number from 0 (independent rows) to 1 (a person's rows have the same features)",
+            Shown(asked.correlation)
         )));
     }
-    write_all_atomically(&[(&arguments.output, census.csv.as_bytes()), (&bounds, census.bounds.as_bytes())])
-        .map_err(|e| Failure::machine(format!("cannot write {}: {}", arguments.output.display(), e.kind())))?;
-    print(&format!(
-        "{} rows to {}, public facts to {}\nno model can expect a higher accuracy than {:.4}\n",
-        arguments.rows,
-        arguments.output.display(),
-        bounds.display(),
-        census.bayes_accuracy
-    ))
+    let Some(rows) = asked.units.checked_mul(asked.rows_per_unit) else {
+        return Err(usage(format!(
+            "--units {} with --rows-per-unit {} are more than {} rows; give fewer",
+            asked.units,
+            asked.rows_per_unit,
+            u32::MAX
+        )));
+    };
+    let make = if asked.uneven { problems::uneven_panel } else { problems::panel };
+    let panel = make(asked.units as usize, asked.rows_per_unit as usize, asked.correlation, asked.place.seed);
+    let spread = match (asked.uneven, panel.rows_per_unit.iter().min(), panel.rows_per_unit.iter().max()) {
+        (true, Some(least), Some(most)) => format!(" ({least} to {most} each)"),
+        _ => String::new(),
+    };
+    let rows = format!("{rows} rows of {} persons{spread}", asked.units);
+    asked.place.write(&panel.csv, &panel.bounds, &rows, panel.bayes_accuracy)
 }

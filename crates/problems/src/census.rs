@@ -1,10 +1,8 @@
 //! A census-like table: mixed columns, missing values, and a binary target from a known logistic model.
 //!
-//! Deterministic: ChaCha20 from the seed, inverse-transform and Box–Muller draws with the portable functions of `libm`,
-//! so that every machine writes the same bytes.
+//! Deterministic: every machine writes the same bytes.
 
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use crate::draws::Draws;
 
 /// One term of the true model's log-odds.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +88,7 @@ const NO_HOURS: f64 = 0.02;
 /// assert!(census.bayes_accuracy > 0.8);
 /// ```
 pub fn census(rows: usize, seed: u64) -> Census {
-    let mut draw = Draws(ChaCha20Rng::seed_from_u64(seed));
+    let mut draw = Draws::from_seed(seed);
     let regions: Vec<(String, f64)> = (1..=REGIONS).map(|i| (format!("region-{i:02}"), 1.0 / i as f64)).collect();
     let regions: Vec<(&str, f64)> = regions.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
     let mut csv = String::from(
@@ -187,34 +185,6 @@ fn bounds(regions: &[(&str, f64)]) -> String {
     levels("region", regions.iter().map(|entry| entry.0).collect());
     levels("income", vec!["low", "high"]);
     text
-}
-
-struct Draws(ChaCha20Rng);
-
-impl Draws {
-    /// Uniform on multiples of 2^-53 in [0, 1).
-    fn uniform(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 * 2f64.powi(-53)
-    }
-
-    /// Standard normal by Box–Muller. Test data only: this is not a source of privacy noise.
-    fn normal(&mut self) -> f64 {
-        let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.uniform()));
-        radius * libm::cos(std::f64::consts::TAU * self.uniform())
-    }
-
-    /// A name with probability proportional to its weight.
-    fn one_of<'a>(&mut self, table: &[(&'a str, f64)]) -> &'a str {
-        let total: f64 = table.iter().map(|entry| entry.1).sum();
-        let mut left = self.uniform() * total;
-        for (name, weight) in table {
-            left -= weight;
-            if left < 0.0 {
-                return name;
-            }
-        }
-        table[0].0 // rounding of the last subtraction
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! | problem | what is known | where it is hard |
 //! |---|---|---|
 //! | [`census`] | the logistic model behind the labels | mixed columns, rare levels |
+//! | [`panel`] | the logistic model behind the labels, the correlation within a person | many rows of one person, also unevenly many |
 //! | [`GeometricMedian`] | minimiser, minimum, restricted-Lipschitz coefficients | a dial from √d to dimension-free |
 //! | [`LinearLosses`] | minimisers and excess risks on ball and box, drawn and in law | the lower bounds of ERM and SCO |
 //! | [`sparse_packing`] | pairwise distances | lower bound of pure DP for sparse means |
@@ -14,8 +15,10 @@
 //! | [`absolute_regression`] | true weights | adaptive methods on anisotropic data |
 
 mod census;
+mod draws;
 mod geometric_median;
 mod linear;
+mod panel;
 mod regression;
 pub mod sparse_means;
 mod sparse_rows;
@@ -24,6 +27,7 @@ mod value_queries;
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
 pub use linear::{LinearLosses, bucket, sparse_packing};
+pub use panel::{Panel, panel, uneven_panel};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
 pub use sparse_rows::one_hot;
 pub use value_queries::ValueQueries;

@@ -42,6 +42,76 @@ fn generate_writes_bounds_beside_the_table() {
 }
 
 #[test]
+fn a_panel_has_persons_with_many_rows_and_a_bounds_file_that_fits() {
+    let d = tempfile::tempdir().unwrap();
+    let panel = ["generate", "panel", "--units", "30", "--rows-per-unit", "20"];
+    let made = |more: &[&str]| {
+        let told = succeed(d.path(), &[&panel[..], more, &["-o", "visits.csv"]].concat());
+        assert_eq!(files(d.path()), ["bounds.toml", "visits.csv"]);
+        (told, std::fs::read_to_string(d.path().join("visits.csv")).unwrap())
+    };
+    let counts = |table: &str| {
+        let mut rows = std::collections::BTreeMap::new();
+        table
+            .lines()
+            .skip(1)
+            .for_each(|line| *rows.entry(line.split(',').next().unwrap().to_string()).or_insert(0) += 1);
+        rows.into_values().collect::<Vec<u32>>()
+    };
+    let (told, even) = made(&["--correlation", "0.5", "--seed", "3"]);
+    assert!(told.starts_with("600 rows of 30 persons to visits.csv") && told.contains("accuracy than 0."), "{told}");
+    assert_eq!(counts(&even), [20; 30]);
+    assert_eq!(made(&["--correlation", "0.5", "--seed", "3"]).1, even);
+    assert_ne!(made(&["--correlation", "0.5", "--seed", "4"]).1, even);
+    assert_ne!(made(&["--correlation", "1", "--seed", "3"]).1, even);
+    let (told, uneven) = made(&["--seed", "3", "--uneven"]);
+    let (least, most) = (*counts(&uneven).iter().min().unwrap(), *counts(&uneven).iter().max().unwrap());
+    assert!(told.contains(&format!("600 rows of 30 persons ({least} to {most} each)")), "{told}");
+    assert!(counts(&uneven).len() == 30 && uneven.lines().count() == 601 && least < 10 && most > 60, "{told}");
+    // the public facts are all that a plan needs: without what they say of the person it is taken for a category
+    let plan = ["explain", "visits.csv", "--target", "outcome", "--epsilon", "1", "--bounds"];
+    let warned = |facts: &str| {
+        let output = dpopt(d.path(), &[&plan[..], &[facts]].concat());
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{notes}");
+        notes.contains("without declaration")
+    };
+    let facts = std::fs::read_to_string(d.path().join("bounds.toml")).unwrap();
+    std::fs::write(d.path().join("less.toml"), facts.replace("[person]\nignore = true\n", "")).unwrap();
+    assert_eq!((warned("bounds.toml"), warned("less.toml")), (false, true));
+}
+
+#[test]
+fn a_table_has_its_own_options_and_no_others() {
+    let d = tempfile::tempdir().unwrap();
+    for (arguments, named) in [
+        (&["panel", "--rows", "50"][..], "--rows"),
+        (&["census", "--units", "50"], "--units"),
+        (&["census", "--rows-per-unit", "50"], "--rows-per-unit"),
+        (&["census", "--correlation", "0.5"], "--correlation"),
+        (&["census", "--uneven"], "--uneven"),
+        (&["panel", "--units", "0"], "--units"),
+        (&["pannel"], "panel"),
+    ] {
+        let output = dpopt(d.path(), &[&["generate"], arguments, &["-o", "t.csv"]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.lines().next().unwrap().contains(named) || error.contains(&format!("'{named}'")), "{error}");
+    }
+    for correlation in ["1.5", "-0.1", "nan"] {
+        let line = refuse(d.path(), &["generate", "panel", "--correlation", correlation, "-o", "t.csv"]);
+        assert!(line.contains("--correlation is") && line.contains("from 0"), "{line}");
+    }
+    let many = ["generate", "panel", "--units", "100000", "--rows-per-unit", "100000", "-o", "t.csv"];
+    assert!(refuse(d.path(), &many).contains("give fewer"));
+    // the facts of a census are not lost to those of a panel
+    succeed(d.path(), &["generate", "census", "--rows", "50", "-o", "t.csv"]);
+    let line = refuse(d.path(), &["generate", "panel", "--units", "3", "--rows-per-unit", "2", "-o", "visits.csv"]);
+    assert!(line.contains("bounds.toml") && line.contains("--overwrite"), "{line}");
+    assert_eq!(files(d.path()), ["bounds.toml", "t.csv"]);
+}
+
+#[test]
 fn a_file_that_is_not_a_model_says_so() {
     let d = tempfile::tempdir().unwrap();
     std::fs::write(d.path().join("t.csv"), "x\n1\n").unwrap();
