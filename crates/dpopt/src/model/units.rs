@@ -163,6 +163,7 @@ pub(super) fn run(
                 units = curator.capped(units, most);
             }
             if problem.is_pooled() {
+                let units = units.gathered();
                 plan.run_units(Run::new(problem, &units, curator, progress)?)
             } else {
                 let rows = units.one_by_one().ok_or(CuratorError::Shape)?;
