@@ -35,6 +35,15 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, units: u64, budget
     if options.insecure_seed.is_some() {
         warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
     }
+    let columns = layout.features.iter().map(|(name, _)| name).chain(&layout.ignored);
+    if options.unit.is_none()
+        && let Some(column) = columns.into_iter().find(|name| names_units(name))
+    {
+        warnings.push(format!(
+            "`{column}` looks like an identifier, by its name: if a person may have several rows, protect persons and not rows: --unit {column} \
+             (units in Python)"
+        ));
+    }
     if !layout.undeclared.is_empty() {
         warnings.push(format!(
             "columns without declaration are taken as categories: {}; declare numbers with bounds or --numeric",
@@ -42,6 +51,30 @@ pub(super) fn warnings(options: &FitOptions, layout: &Layout, units: u64, budget
         ));
     }
     warnings
+}
+
+/// Whether a column's name, which is public, says that its values are persons or the like.
+fn names_units(column: &str) -> bool {
+    const WHO: [&str; 14] = [
+        "person",
+        "patient",
+        "user",
+        "customer",
+        "client",
+        "household",
+        "subject",
+        "participant",
+        "respondent",
+        "member",
+        "student",
+        "employee",
+        "device",
+        "speaker",
+    ];
+    let name = column.to_lowercase();
+    let stem =
+        ["_id", "-id", " id", ".id", "id", "_key", "_no", "_number"].iter().find_map(|end| name.strip_suffix(end));
+    WHO.contains(&name.as_str()) || name == "id" || name == "uid" || stem.is_some_and(|stem| WHO.contains(&stem))
 }
 
 /// What every run rests on.
@@ -69,4 +102,19 @@ pub(super) fn general_assumptions(options: &FitOptions) -> Vec<Assumption> {
         }));
     }
     assumptions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_told_by_their_names() {
+        for name in ["patient_id", "UserID", "id", "person", "customer_key", "device-id"] {
+            assert!(names_units(name), "{name}");
+        }
+        for name in ["paid", "grid", "age", "user_agent", "identity", "members", "number"] {
+            assert!(!names_units(name), "{name}");
+        }
+    }
 }

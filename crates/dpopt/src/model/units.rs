@@ -63,7 +63,12 @@ impl Units {
                 "`{target}` is both what is learned and the unit of privacy; name the column whose values are persons"
             )));
         }
-        schema.declare(&asked.column, Kind::Ignored)?;
+        schema.declare(&asked.column, Kind::Ignored).map_err(|_| {
+            FitError::Option(format!(
+                "`{}` is the unit of privacy, and no feature; leave its declaration out, or say ignore = true",
+                asked.column
+            ))
+        })?;
         if asked.clipping == UnitClipping::Row && asked.most_rows.is_none() {
             return Err(FitError::Option(
                 "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
