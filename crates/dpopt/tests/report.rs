@@ -25,7 +25,7 @@ fn sample(hostile: &str) -> Report {
         facts: DataFacts {
             units: None,
             source: format!("census{hostile}.csv"),
-            rows: 30_000,
+            rows: Some(30_000),
             features: 133,
             target: format!("income{hostile}"),
             task: "Classification into 2 classes".into(),

@@ -20,6 +20,7 @@ mod telling;
 mod units;
 
 pub use crate::guarantee::{Guarantee, Recomputed, Stage};
+pub(crate) use describe::{large_delta, whose_rows};
 pub use division::{Division, StageShares};
 pub use embedding::EmbeddingRequest;
 pub use error::FitError;
@@ -31,3 +32,4 @@ pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
 pub use units::UnitOptions;
+pub(crate) use units::Units;
