@@ -33,6 +33,7 @@ fn sample(hostile: &str) -> Report {
         },
         guarantee: Guarantee {
             unit: Unit::Record,
+            unit_column: None,
             relation: Relation::ZeroOut,
             epsilon: 1.0,
             delta: 1e-5,
