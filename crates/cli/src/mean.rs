@@ -6,7 +6,7 @@ use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
-use crate::unit::UnitFlags;
+use crate::unit::OwnerFlags;
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
 use dpopt::report::{number, probability};
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "unit")]
     rows: Option<u64>,
     #[command(flatten)]
-    unit: UnitFlags,
+    unit: OwnerFlags,
     /// projected-gaussian, projected-laplace or l1-recovery; by default the smallest proved error
     #[arg(long)]
     method: Option<String>,

@@ -3,7 +3,7 @@
 use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
-use crate::model::{FitError, Guarantee, UnitOptions, Units, large_delta, same_count, whose_rows};
+use crate::model::{FitError, Guarantee, UnitClipping, UnitOptions, Units, large_delta, same_count, whose_rows};
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{BadCells, TableReader};
@@ -124,6 +124,11 @@ fn public_units(
     if options.rows.is_some() {
         return Err(FitError::Option(
             "with a unit the mean is over units, and no use is made of a number of rows: give --units, or leave both out".into(),
+        ));
+    }
+    if asked.clipping == UnitClipping::Row {
+        return Err(FitError::Option(
+            "a mean over units clips the mean of each unit's vectors; for rows that are clipped one by one leave the unit out".into(),
         ));
     }
     if vectors.are_in(table, &asked.column) {

@@ -1,7 +1,7 @@
 //! The mean over units: of what, by whose rows, and what is seen of them.
 
 use super::{Estimated, MeanEstimate, MeanOptions};
-use crate::model::{FitError, UnitOptions};
+use crate::model::{FitError, UnitClipping, UnitOptions};
 use dpopt_data::{BadCells, DataError, Format, ReadOptions, open_bytes};
 use dpopt_mechanism::progress::Progress;
 use dpopt_privacy::{Relation, Unit};
@@ -14,7 +14,7 @@ const NEAR: f64 = 1e-4;
 fn by_unit(most_rows: Option<u64>) -> MeanOptions {
     let most_rows = most_rows.map(|most| most.try_into().unwrap());
     MeanOptions {
-        unit: Some(UnitOptions { column: "id".into(), most_rows, units: None }),
+        unit: Some(UnitOptions { column: "id".into(), most_rows, clipping: UnitClipping::Auto, units: None }),
         delta: Some(0.0),
         norm: Some(10.0),
         bad_cells: BadCells::Missing,
@@ -107,7 +107,7 @@ fn the_order_of_rows_changes_neither_the_answer_nor_the_guarantee() {
 #[test]
 fn numbers_of_units_are_held_against_the_table_where_they_are_public() {
     let asked = |units, relation, rows| {
-        let unit = UnitOptions { column: "id".into(), most_rows: None, units };
+        let unit = UnitOptions { column: "id".into(), most_rows: None, clipping: UnitClipping::Unit, units };
         MeanOptions { unit: Some(unit), relation, rows, ..by_unit(None) }
     };
     let refused = |text, options| estimate(text, 1.0, options).err().expect("a refusal").to_string();
@@ -122,6 +122,9 @@ fn numbers_of_units_are_held_against_the_table_where_they_are_public() {
     // a guess of twice as many as there are halves the answer
     assert_near(answer(&run(TABLE, HUGE, asked(Some(8), guess, None))), MEAN.map(|x| x / 2.0));
     assert!(refused(TABLE, asked(None, Relation::ZeroOut, Some(8))).contains("--units"), "rows are of no use");
+    let mut by_row = by_unit(Some(2));
+    by_row.unit.as_mut().unwrap().clipping = UnitClipping::Row;
+    assert!(refused(TABLE, by_row).contains("clips the mean of each unit's vectors"));
     assert!(refused("x,id\n1,a\n2,a\n", asked(None, Relation::ZeroOut, None)).contains("1 units of `id`"));
     let error = refused("a,b\n1,2\n", asked(None, Relation::ZeroOut, None));
     assert!(error.contains("the unit") && !error.contains("`a`"), "no header was declared: {error}");

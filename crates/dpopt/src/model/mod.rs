@@ -31,5 +31,5 @@ pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
-pub use units::UnitOptions;
 pub(crate) use units::Units;
+pub use units::{UnitClipping, UnitOptions};

@@ -23,8 +23,22 @@ pub struct UnitOptions {
     pub column: String,
     /// Public bound k on the rows of a unit: of one with more, k are left, a uniform choice. `None`: no bound; methods that need rows one by one do not apply.
     pub most_rows: Option<NonZeroU64>,
+    /// What is clipped.
+    pub clipping: UnitClipping,
     /// Public number of units; required under add-or-remove, a guess there. `None`: counted.
     pub units: Option<u64>,
+}
+
+/// What is clipped where a unit may have several rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnitClipping {
+    /// Whatever promises the smaller risk, of each method.
+    #[default]
+    Auto,
+    /// The mean of a unit's gradients; methods that need rows one by one do not apply.
+    Unit,
+    /// Each row; the guarantee of a row is taken for a group of as many as a unit may have.
+    Row,
 }
 
 /// Whose rows a table's are.
@@ -50,6 +64,11 @@ impl Units {
             )));
         }
         schema.declare(&asked.column, Kind::Ignored)?;
+        if asked.clipping == UnitClipping::Row && asked.most_rows.is_none() {
+            return Err(FitError::Option(
+                "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
+            ));
+        }
         Self::of(asked, table, relation)
     }
 
@@ -124,8 +143,13 @@ impl Units {
 
     /// The same problem with a unit as record.
     pub(super) fn pooled(&self, problem: Problem) -> Problem {
-        let record = RecordOf::Unit { rows: problem.rows, most: self.asked.most_rows };
-        Problem { rows: self.count, record, ..problem }
+        let most = self.asked.most_rows.filter(|_| self.asked.clipping != UnitClipping::Unit);
+        let pooled = Problem { record: RecordOf::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
+        match self.asked.clipping {
+            UnitClipping::Auto | UnitClipping::Unit => pooled,
+            // a bound is there
+            UnitClipping::Row => pooled.by_row().unwrap_or(pooled),
+        }
     }
 }
 
