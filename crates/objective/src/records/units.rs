@@ -197,7 +197,7 @@ mod tests {
     fn values(of: &[u32], count: usize, most: u64) -> Vec<f32> {
         let mut rows = crate::records::Rows::new(1);
         for value in 1..=of.len() {
-            rows.push_clipped(&mut vec![(0, value as f32)], 9.0);
+            rows.push_clipped(&mut [(0, value as f32)], 9.0);
         }
         let targets = (1..=of.len()).map(|value| value as f32).collect();
         let made = units(Examples { rows, targets }, of, count).unwrap();
