@@ -321,11 +321,10 @@ impl MeanEstimate {
         let mut notes =
             vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
         if let Some(unit) = &self.options.unit {
-            let rows = unit.most_rows.map_or("its rows".into(), |most| {
-                format!("its rows, of {most} of them chosen at random if it has more")
-            });
+            let chosen = unit.most_rows.map(|most| format!(", or over {most} of them chosen at random if it has more"));
             notes.push(format!(
-                "Each unit has one vector, the mean of {rows}: how many rows it has changes nothing of its weight."
+                "Each unit has one vector, the mean over its rows{}: how many it has changes nothing of its weight.",
+                chosen.unwrap_or_default()
             ));
         }
         notes.push(format!(
