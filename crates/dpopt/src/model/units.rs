@@ -188,6 +188,7 @@ pub(super) fn run(
         (Some((owners, most)), Encoded::Memory(rows)) => {
             let units = own(owners, most, Sensitive::new(rows), curator)?;
             if problem.is_pooled() {
+                let units = units.gathered();
                 plan.run_units(Run::new(problem, &units, curator, progress)?)
             } else {
                 let rows = units.one_by_one().ok_or(CuratorError::Shape)?;
