@@ -126,7 +126,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         facts: DataFacts {
             units: None,
             source: s.source,
-            rows: s.rows,
+            rows: Some(s.rows),
             features: s.features,
             target: s.target,
             task: s.task,

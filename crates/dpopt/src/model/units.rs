@@ -6,7 +6,7 @@ use dpopt_data::{Kind, RowOwners, Schema, TableReader};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::records::{Encoded, Owners};
+use dpopt_objective::records::{self, Encoded, Owners, RecordSet};
 use dpopt_optimize::plan::{Problem, RecordOf};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
@@ -42,7 +42,7 @@ pub enum UnitClipping {
 }
 
 /// Whose rows a table's are.
-pub(super) struct Units {
+pub(crate) struct Units {
     asked: UnitOptions,
     owners: RowOwners,
     /// N, or a public guess of it.
@@ -50,7 +50,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// One pass over the column; it is no feature from here on.
+    /// One pass over the column of a table that a model is learned from; it is no feature from here on.
     pub(super) fn read(
         asked: UnitOptions,
         table: &dyn TableReader,
@@ -74,6 +74,11 @@ impl Units {
                 "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
             ));
         }
+        Self::of(asked, table, relation)
+    }
+
+    /// One pass over the column.
+    pub(crate) fn of(asked: UnitOptions, table: &dyn TableReader, relation: Relation) -> Result<Self, FitError> {
         if asked.units.is_none() && relation == Relation::AddOrRemove {
             return Err(FitError::Option(
                 "under add-or-remove the number of units is protected; give a public guess with --units".into(),
@@ -83,7 +88,7 @@ impl Units {
         let count = asked.units.unwrap_or(owners.units());
         if count < 2 {
             return Err(FitError::Option(format!(
-                "{count} units of `{}`: nothing private can be learned from so few; a useful model takes some hundred at least",
+                "{count} units of `{}`: nothing private can be learned from so few; a useful answer takes some hundred at least",
                 asked.column
             )));
         }
@@ -91,18 +96,27 @@ impl Units {
     }
 
     /// N, or a public guess of it.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// What was asked for.
-    pub(super) fn asked(&self) -> &UnitOptions {
+    pub(crate) fn asked(&self) -> &UnitOptions {
         &self.asked
     }
 
     /// Whose rows they are, and by what.
     pub(super) fn owners(&self) -> &RowOwners {
         &self.owners
+    }
+
+    /// The units with their `rows`, within the bound on them if there is one.
+    pub(crate) fn own<R: RecordSet>(
+        &self,
+        rows: Sensitive<R>,
+        curator: &mut Curator,
+    ) -> Result<Sensitive<records::Units<R>>, CuratorError> {
+        own(&self.owners.sensitive(), self.asked.most_rows, rows, curator)
     }
 
     /// The table with one row of each unit, for what counts records.
@@ -119,7 +133,7 @@ impl Units {
     }
 
     /// Refuses a number of units that was given and is not the table's.
-    pub(super) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
+    pub(crate) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
         match self.asked.units {
             Some(given) if relation != Relation::AddOrRemove && given != self.owners.units() => {
                 Err(FitError::Option(format!(
@@ -144,6 +158,20 @@ impl Units {
     }
 }
 
+/// The units with their `rows`, at most `most` of them each.
+fn own<R: RecordSet>(
+    owners: &Sensitive<Owners>,
+    most: Option<NonZeroU64>,
+    rows: Sensitive<R>,
+    curator: &mut Curator,
+) -> Result<Sensitive<records::Units<R>>, CuratorError> {
+    let units = owners.of(rows)?;
+    Ok(match most {
+        Some(most) => curator.capped(units, most),
+        None => units,
+    })
+}
+
 /// Runs a plan on rows, or on the units that own them, as it was made.
 pub(super) fn run(
     plan: &dyn Prepared,
@@ -163,10 +191,7 @@ pub(super) fn run(
             plan.run_spilled(Run::new(problem, &rows, curator, progress)?)
         }
         (Some((owners, most)), Encoded::Memory(rows)) => {
-            let mut units = owners.of(Sensitive::new(rows))?;
-            if let Some(most) = most {
-                units = curator.capped(units, most);
-            }
+            let units = own(owners, most, Sensitive::new(rows), curator)?;
             if problem.is_pooled() {
                 let units = units.gathered();
                 plan.run_units(Run::new(problem, &units, curator, progress)?)
@@ -177,10 +202,7 @@ pub(super) fn run(
             }
         }
         (Some((owners, most)), Encoded::Disk(rows)) => {
-            let mut units = owners.of(Sensitive::new(rows))?;
-            if let Some(most) = most {
-                units = curator.capped(units, most);
-            }
+            let units = own(owners, most, Sensitive::new(rows), curator)?;
             plan.run_spilled_units(Run::new(problem, &units, curator, progress)?)
         }
     };
