@@ -10,6 +10,7 @@ mod hard_thresholding;
 mod records;
 mod sparse_erm;
 mod sparse_mean;
+mod user_panel;
 mod yardstick;
 
 use crate::Entry;
@@ -31,6 +32,7 @@ pub const ALL: &[&Entry] = &[
     &sparse_erm::ENTRY,
     &bias_reduced::STEPS_AND_BIAS,
     &bias_reduced::LEARNING,
+    &user_panel::ENTRY,
 ];
 
 /// The entry of that name.

@@ -1,0 +1,31 @@
+//! What protecting a person costs where each has many rows: a fit by unit against group privacy and against rows, on generated panels; and the
+//! excess risk of per-unit clipping on a quadratic (spec 09 §9.5–9.8).
+
+mod quadratic;
+mod utility;
+
+use crate::{Entry, Failure, Fidelity, Lab, Outcome, Verdict};
+
+/// Accuracy against ε, and excess risk.
+pub const ENTRY: Entry = Entry {
+    name: "user-panel",
+    source: "user-level mean and convex optimisation, the claim that m rows of a unit divide the noise by √m",
+    shows: "test accuracy against ε where a unit has 100 rows: per unit, by group privacy, and row by row; excess risk of a quadratic",
+    fidelity: Fidelity::Theory,
+    revision: 1,
+    run,
+};
+
+fn run(lab: &Lab) -> Result<Outcome, Failure> {
+    let quadratic = quadratic::run(lab)?;
+    let utility = utility::run(lab)?;
+    let compared: Vec<_> = utility.compared.into_iter().chain(quadratic.compared).collect();
+    let sentence = format!("{} {}", utility.sentence, quadratic.sentence);
+    Ok(Outcome {
+        tables: vec![utility.accuracy, quadratic.table],
+        charts: vec![("figure".into(), utility.chart), ("quadratic".into(), quadratic.chart)],
+        verdict: Verdict::of_checks(&compared, sentence),
+        compared,
+        notes: utility.notes.into_iter().chain(quadratic.notes).collect(),
+    })
+}
