@@ -1,7 +1,9 @@
 //! What protecting a person costs where each has many rows: a fit by unit against group privacy and against rows, on generated panels; and the
 //! excess risk of per-unit clipping on a quadratic (spec 09 §9.5–9.8).
 
+mod fits;
 mod quadratic;
+mod speakers;
 mod utility;
 
 use crate::{Entry, Failure, Fidelity, Lab, Outcome, Verdict};
@@ -19,13 +21,28 @@ pub const ENTRY: Entry = Entry {
 fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let quadratic = quadratic::run(lab)?;
     let utility = utility::run(lab)?;
+    let speakers = speakers::run(lab);
+    // a text that is not here is no reason to show nothing of what is generated
+    let speakers = match speakers {
+        Err(Failure::Data { .. }) => None,
+        other => Some(other?),
+    };
     let compared: Vec<_> = utility.compared.into_iter().chain(quadratic.compared).collect();
     let sentence = format!("{} {}", utility.sentence, quadratic.sentence);
-    Ok(Outcome {
+    let mut outcome = Outcome {
         tables: vec![utility.accuracy, quadratic.table],
         charts: vec![("figure".into(), utility.chart), ("quadratic".into(), quadratic.chart)],
         verdict: Verdict::of_checks(&compared, sentence),
         compared,
         notes: utility.notes.into_iter().chain(quadratic.notes).collect(),
-    })
+    };
+    match speakers {
+        Some(part) => {
+            outcome.tables.push(part.table);
+            outcome.charts.push(("speakers".into(), part.chart));
+            outcome.notes.push(part.note);
+        }
+        None => outcome.notes.push("Speakers: tinyshakespeare is not here; put it under $DPOPT_DATA.".into()),
+    }
+    Ok(outcome)
 }

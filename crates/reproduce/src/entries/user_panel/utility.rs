@@ -1,20 +1,10 @@
 //! Accuracy of logistic models of a generated panel on persons of another seed, by who is protected and what is clipped.
 
+use super::fits::{BY_ROW, Encoded, Model, Scores};
 use crate::{Compared, Failure, Lab, Summary, Table, Trial, cell};
-use dpopt::Sensitive;
-use dpopt::data::{BadCells, Encoder, Format, ReadOptions, RowOwners, Schema, TableReader, open_bytes};
-use dpopt::loss::Loss;
-use dpopt::mechanism::Curator;
-use dpopt::optimize::{MethodOptions, Prepared, Run, choose, named};
-use dpopt::plan::{Problem, RecordOf};
-use dpopt::privacy::{Budget, Neighbours, Relation};
 use dpopt::problems;
-use dpopt::progress::Silent;
-use dpopt::records::Examples;
 use dpopt::report::chart::{Axis, Chart, Panel, Series};
 use serde::{Deserialize, Serialize};
-use std::num::NonZeroU64;
-use std::sync::Arc;
 
 const DELTA: f64 = 1e-5;
 /// Tables at full size.
@@ -25,21 +15,6 @@ const CORRELATIONS: [f64; 3] = [0.0, 0.5, 1.0];
 const TEST_ROWS: usize = 10;
 /// One form of the encoder for all, so that nothing differs but what is protected and how.
 const FORM: &str = "\n[dpopt]\nknots = 8\nfine_knots = 0\ncentred = true\nspread = false\npairs = \"none\"\n";
-
-/// Who is protected, and how.
-#[derive(Clone, Copy, PartialEq)]
-enum Protected {
-    /// A person: the mean of a person's gradients is clipped, by the method that the library chooses.
-    Person,
-    /// A person with at most so many rows, by the guarantee of a row for a group of as many, and by the better of two methods.
-    Group(u64),
-    /// A row, and no person.
-    Row,
-}
-
-/// What the library would choose among for rows one by one takes a minute to plan for groups of a hundred; these are the first of its list for
-/// large and for small groups.
-const BY_ROW: [&str; 2] = ["noisy-gradient-descent", "objective-perturbation"];
 
 #[derive(Clone, Serialize)]
 struct Setting {
@@ -52,154 +27,34 @@ struct Setting {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Model {
-    accuracy: f64,
-    method: String,
-    noise_multiplier: f64,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
 struct Measured {
-    per_unit: Model,
-    /// By the bound on rows.
-    groups: Vec<Model>,
-    per_row: Model,
+    #[serde(flatten)]
+    accuracy: Scores,
     /// Of the table that is tested on.
     majority: f64,
     /// The true model's expected accuracy on it.
     truth: f64,
 }
 
-/// A panel as the methods see it.
-struct Encoded {
-    table: Box<dyn TableReader>,
-    encoder: Encoder,
-    examples: Examples,
-}
-
-impl Encoded {
-    fn new(panel: problems::Panel) -> Result<Self, Failure> {
-        let table = open_bytes(panel.csv.into_bytes(), Format::Csv, &ReadOptions::default()).map_err(Failure::of)?;
-        let layout = Schema::from_toml(&(panel.bounds + FORM))
-            .and_then(|schema| schema.resolve(table.columns(), Some("outcome")))
-            .map_err(Failure::of)?;
-        let encoder = Encoder::new(&layout).map_err(Failure::of)?;
-        let examples = encoder.encode_public(&*table, BadCells::Error).map_err(Failure::of)?;
-        Ok(Self { table, encoder, examples })
-    }
-
-    /// The public facts where `protected` is.
-    fn problem(&self, protected: Protected, units: usize) -> Result<Problem, Failure> {
-        let rows = self.examples.rows.len() as u64;
-        let of_rows = Problem {
-            directions: self.encoder.directions().map(Arc::new),
-            before: None,
-            record: RecordOf::Row,
-            rows,
-            features: self.encoder.dimension(),
-            nonzeros: self.encoder.max_nonzeros(),
-            row_norm: self.encoder.row_norm(),
-            loss: Loss::Logistic { shift: 0.0 },
-            neighbours: Neighbours::of_records(Relation::ZeroOut),
-        };
-        let most = match protected {
-            Protected::Row => return Ok(of_rows),
-            Protected::Person => None,
-            Protected::Group(most) => Some(NonZeroU64::new(most).ok_or_else(|| Failure::of("a bound of no rows"))?),
-        };
-        let of_units = Problem {
-            record: RecordOf::Unit { rows, most },
-            rows: units as u64,
-            neighbours: Neighbours::of_users(Relation::ZeroOut),
-            ..of_rows
-        };
-        match most {
-            None => Ok(of_units),
-            Some(_) => of_units.by_row().ok_or_else(|| Failure::of("a bound is there")),
-        }
-    }
-
-    /// The plan's weights.
-    fn fit(&self, plan: &dyn Prepared, protected: Protected, trial: Trial) -> Result<Vec<f64>, Failure> {
-        let problem = plan.problem();
-        let mut curator = Curator::new(&plan.summary().certificate, trial.source());
-        let rows = Sensitive::new(self.examples.clone());
-        let most = match protected {
-            Protected::Row => {
-                let run = Run::new(problem, &rows, &mut curator, &Silent).map_err(Failure::of)?;
-                return Ok(plan.run(run).map_err(Failure::of)?.into_inner().weights);
-            }
-            Protected::Person => None,
-            Protected::Group(most) => NonZeroU64::new(most),
-        };
-        let owners = RowOwners::read(&*self.table, "person").map_err(Failure::of)?;
-        let units = owners.sensitive().of(rows).map_err(Failure::of)?;
-        let released = match most {
-            None => {
-                let units = units.gathered();
-                let run = Run::new(problem, &units, &mut curator, &Silent).map_err(Failure::of)?;
-                plan.run_units(run)
-            }
-            Some(most) => {
-                let rows = curator.capped(units, most).one_by_one().ok_or_else(|| Failure::of("a bound is there"))?;
-                let run = Run::new(problem, &rows, &mut curator, &Silent).map_err(Failure::of)?;
-                plan.run(run)
-            }
-        };
-        Ok(released.map_err(Failure::of)?.into_inner().weights)
-    }
-
-    fn accuracy(&self, weights: &[f64]) -> f64 {
-        let right = (0..self.examples.rows.len())
-            .filter(|&i| {
-                let (columns, values) = self.examples.rows.row(i);
-                let score: f64 = columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
-                (score > 0.0) == (self.examples.targets[i] > 0.0)
-            })
-            .count();
-        right as f64 / self.examples.rows.len() as f64
-    }
+fn encoded(panel: problems::Panel) -> Result<Encoded, Failure> {
+    let units = panel.rows_per_unit.len();
+    Encoded::new(panel.csv, &(panel.bounds + FORM), "person", units, "outcome")
 }
 
 fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
     let Setting { correlation, epsilon, units, rows_per_unit, test_units, .. } = *setting;
     // the same persons for every ε, correlation and guarantee
-    let train = Encoded::new(problems::panel(units, rows_per_unit, correlation, trial.shared_seed))?;
+    let train = encoded(problems::panel(units, rows_per_unit, correlation, trial.shared_seed))?;
     let test = problems::panel(test_units, TEST_ROWS, correlation, !trial.shared_seed);
     let truth = test.bayes_accuracy;
-    let test = Encoded::new(test)?;
-    let positive = test.examples.targets.iter().filter(|target| **target > 0.0).count() as f64;
-    let positive = positive / test.examples.targets.len() as f64;
-    let budget = Budget::new(epsilon, DELTA).map_err(Failure::of)?;
-    let model = |plan: Box<dyn Prepared>, protected: Protected| -> Result<Model, Failure> {
-        let weights = train.fit(&*plan, protected, trial)?;
-        let summary = plan.summary();
-        Ok(Model {
-            accuracy: test.accuracy(&weights),
-            method: summary.method.into(),
-            noise_multiplier: summary.noise_multiplier,
-        })
+    let test = encoded(test)?;
+    let positive = test.positive_rate();
+    let accuracy = |weights: &[f64]| {
+        let right = test.scored(weights).filter(|(score, target)| (*score > 0.0) == (*target > 0.0)).count();
+        right as f64 / test.rows() as f64
     };
-    let by_row = |protected: Protected| -> Result<Model, Failure> {
-        let problem = train.problem(protected, units)?;
-        let mut best: Option<Model> = None;
-        for method in BY_ROW {
-            let candidate = named(&problem, budget, &MethodOptions::of(method));
-            if let Some(plan) = candidate.and_then(|candidate| candidate.plan.ok()) {
-                let model = model(plan, protected)?;
-                if best.as_ref().is_none_or(|best| best.accuracy < model.accuracy) {
-                    best = Some(model);
-                }
-            }
-        }
-        best.ok_or_else(|| Failure::of("no method applies to rows one by one"))
-    };
-    let problem = train.problem(Protected::Person, units)?;
-    let per_unit = choose(&problem, budget, &MethodOptions::default()).map_err(Failure::of)?;
     Ok(Measured {
-        per_unit: model(per_unit, Protected::Person)?,
-        groups: setting.bounds.iter().map(|&most| by_row(Protected::Group(most))).collect::<Result<_, _>>()?,
-        per_row: by_row(Protected::Row)?,
+        accuracy: train.scores(epsilon, DELTA, &setting.bounds, trial, accuracy)?,
         majority: positive.max(1.0 - positive),
         truth,
     })
@@ -228,16 +83,16 @@ struct Row {
 impl Row {
     fn of(trials: &[Measured]) -> Self {
         let over = |of: &dyn Fn(&Measured) -> f64| Summary::of(trials.iter().map(of));
-        let count = trials.first().map_or(0, |trial| trial.groups.len());
-        let per_unit = over(&|m| m.per_unit.accuracy);
-        let groups: Vec<Summary> = (0..count).map(|k| over(&|m| m.groups[k].accuracy)).collect();
+        let count = trials.first().map_or(0, |trial| trial.accuracy.groups.len());
+        let per_unit = over(&|m| m.accuracy.per_unit.score);
+        let groups: Vec<Summary> = (0..count).map(|k| over(&|m| m.accuracy.groups[k].score)).collect();
         let best = groups.iter().map(|s| s.mean).fold(f64::NEG_INFINITY, f64::max);
         let own = groups.last().map_or(f64::NAN, |s| s.mean);
         Self {
             gains: [per_unit.mean - own, per_unit.mean - best],
             per_unit,
             groups,
-            per_row: over(&|m| m.per_row.accuracy),
+            per_row: over(&|m| m.accuracy.per_row.score),
             majority: over(&|m| m.majority),
             truth: over(&|m| m.truth),
         }
@@ -281,11 +136,11 @@ pub(super) fn run(lab: &Lab) -> Result<Part, Failure> {
                 model.map_or_else(String::new, |m| cell(m.noise_multiplier)),
             ]);
         };
-        line("person, per unit".into(), &row.per_unit, Some(&first.per_unit));
-        for ((&most, s), model) in bounds.iter().zip(&row.groups).zip(&first.groups) {
+        line("person, per unit".into(), &row.per_unit, Some(&first.accuracy.per_unit));
+        for ((&most, s), model) in bounds.iter().zip(&row.groups).zip(&first.accuracy.groups) {
             line(format!("person, {}", group_name(most)), s, Some(model));
         }
-        line("row only".into(), &row.per_row, Some(&first.per_row));
+        line("row only".into(), &row.per_row, Some(&first.accuracy.per_row));
         line("true model".into(), &row.truth, None);
         line("majority".into(), &row.majority, None);
     }

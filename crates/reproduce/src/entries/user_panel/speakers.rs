@@ -1,0 +1,127 @@
+//! Lines of Shakespeare's speakers: does a line end with a question mark? From its words, without punctuation; a speaker is a unit.
+
+use super::fits::{Encoded, Scores};
+use crate::{Failure, Lab, Summary, Table, Trial, cell};
+use dpopt::noise::{NoiseSource, Purpose};
+use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+const DELTA: f64 = 1e-4;
+const BOUNDS: &str =
+    "[speaker]\nignore = true\n[line]\ntext = true\n[question]\nlevels = [\"no\", \"yes\"]\n[dpopt]\ntext_bits = 12\n";
+
+#[derive(Clone, Serialize)]
+struct Setting {
+    epsilon: f64,
+    bounds: Vec<u64>,
+}
+
+/// What speakers add to the entry.
+pub(super) struct Part {
+    pub(super) table: Table,
+    pub(super) chart: Chart,
+    pub(super) note: String,
+}
+
+/// Words of each speaker's lines, and whether the line ends with a question mark.
+type Lines = BTreeMap<String, Vec<(String, bool)>>;
+
+fn read(text: &str) -> Lines {
+    let mut lines = Lines::new();
+    let mut speaker: Option<&str> = None;
+    for line in text.lines().map(str::trim) {
+        match (speaker, line.strip_suffix(':')) {
+            _ if line.is_empty() => speaker = None,
+            (None, name) => speaker = name,
+            (Some(name), _) => {
+                let letters = |c: char| if c.is_alphabetic() || c == '\'' { c.to_ascii_lowercase() } else { ' ' };
+                let words: String = line.chars().map(letters).collect();
+                let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+                lines.entry(name.into()).or_default().push((words, line.ends_with('?')));
+            }
+        }
+    }
+    lines
+}
+
+fn table<'a>(speakers: impl IntoIterator<Item = (&'a String, &'a Vec<(String, bool)>)>) -> Result<Encoded, Failure> {
+    let mut csv = String::from("speaker,line,question\n");
+    let mut units = 0;
+    for (speaker, lines) in speakers {
+        units += 1;
+        for (words, question) in lines {
+            csv.push_str(&format!("\"{speaker}\",{words},{}\n", if *question { "yes" } else { "no" }));
+        }
+    }
+    Encoded::new(csv, BOUNDS, "speaker", units, "question")
+}
+
+/// Probability that a row of the second class has the larger score of two, ties counted half.
+fn auc(scored: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let mut all: Vec<(f64, f64)> = scored.collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut below, mut won, mut positives) = (0.0, 0.0, 0.0);
+    for ties in all.chunk_by(|a, b| a.0 == b.0) {
+        let yes = ties.iter().filter(|row| row.1 > 0.0).count() as f64;
+        let no = ties.len() as f64 - yes;
+        won += yes * (below + 0.5 * no);
+        (below, positives) = (below + no, positives + yes);
+    }
+    won / (below * positives)
+}
+
+/// Models of 70 % of the speakers, tested on the others.
+fn measure(lines: &Lines, setting: &Setting, trial: Trial) -> Result<Scores, Failure> {
+    let mut speakers: Vec<_> = lines.iter().collect();
+    NoiseSource::insecure(trial.shared_seed).stream(Purpose::Split, 0).shuffle(&mut speakers);
+    let test = speakers.split_off(speakers.len() * 7 / 10);
+    let (train, test) = (table(speakers)?, table(test)?);
+    train.scores(setting.epsilon, DELTA, &setting.bounds, trial, |weights| auc(test.scored(weights)))
+}
+
+pub(super) fn run(lab: &Lab) -> Result<Part, Failure> {
+    let path = lab.data("tinyshakespeare/input.txt", "the text of char-rnn's tinyshakespeare")?;
+    let text = std::fs::read_to_string(&path).map_err(|why| Failure::File { path: path.display().to_string(), why })?;
+    let lines = read(&text);
+    let epsilons = lab.pick(vec![4.0], vec![0.5, 1.0, 2.0, 4.0]);
+    let bounds: Vec<u64> = lab.pick(vec![10], vec![1, 10, 100]);
+    let repeats = lab.pick(1, 5);
+    lab.setting("speakers, their lines", [lines.len(), lines.values().map(Vec::len).sum()])?;
+    lab.setting("speakers: delta (zero-out)", DELTA)?;
+    lab.setting("speakers: splits", repeats)?;
+    let settings: Vec<Setting> = epsilons.iter().map(|&epsilon| Setting { epsilon, bounds: bounds.clone() }).collect();
+    let results = lab.trials("speakers", &settings, repeats, |setting, trial| measure(&lines, setting, trial))?;
+    let mut names: Vec<String> = vec!["per unit".into()];
+    names.extend(bounds.iter().map(|most| format!("group of {most}")));
+    names.push("row only: speakers are not protected".into());
+    let of = |trials: &[Scores], which: usize| {
+        let model = |scores: &Scores| match which {
+            0 => scores.per_unit.score,
+            k if k <= bounds.len() => scores.groups[k - 1].score,
+            _ => scores.per_row.score,
+        };
+        Summary::of(trials.iter().map(model))
+    };
+    let mut table = Table::new("speakers", ["epsilon", "protected", "AUC", "sd over splits"]);
+    let mut panel = Panel::new("does a line end with a question mark?", Axis::log("ε"), Axis::linear("AUC"));
+    for (which, name) in names.iter().enumerate() {
+        let summaries: Vec<Summary> = results.iter().map(|trials| of(trials, which)).collect();
+        for (epsilon, s) in epsilons.iter().zip(&summaries) {
+            table.row([epsilon.to_string(), name.clone(), cell(s.mean), cell(s.sd)]);
+        }
+        panel = panel.with(Series::band(name, epsilons.iter().zip(&summaries).map(|(&e, s)| s.at(e))));
+    }
+    let last = results.last().map_or(&[][..], Vec::as_slice);
+    let group = (1..=bounds.len()).map(|k| of(last, k).mean).fold(f64::NEG_INFINITY, f64::max);
+    let note = format!(
+        "Speakers: {} of them in tinyshakespeare, 70 % to learn from; at ε = {} the AUC is {:.3} ± {:.3} per unit, {group:.3} by group privacy at its best bound, \
+         and {:.3} where rows are protected and speakers are not. A few hundred units are few: not judged.",
+        lines.len(),
+        epsilons.last().copied().unwrap_or(f64::NAN),
+        of(last, 0).mean,
+        of(last, 0).standard_error(),
+        of(last, names.len() - 1).mean,
+    );
+    Ok(Part { table, chart: Chart::of([panel.level("nothing learned", 0.5)]), note })
+}
