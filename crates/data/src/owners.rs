@@ -1,6 +1,6 @@
 //! Whose rows a table's are: units of privacy by the values of one column, and one row of each of them.
 
-use super::cell::{bad_row, field_text, is_missing_text};
+use super::cell::{bad_row, field_number, field_text, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
 use super::table::{Block, Column, Field, TableReader, Visit};
@@ -25,10 +25,26 @@ pub struct RowOwners {
     owners: Owners,
 }
 
-/// What names a unit: the cell as text, without white space around it, so that `7`, ` 7` and the integer 7 of a Parquet file are one. `None`: nobody.
-fn key<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-    let text = field_text(field, scratch)?.trim_ascii();
-    (!is_missing_text(text)).then_some(text)
+/// What names a unit: the cell as text, without white space around it; whole numbers as whole numbers, so that `7`, ` 7`, `07`, `7.0` and the integer 7 of a
+/// Parquet file are one. To take two persons for one protects them; to take one for two would not. `None`: nobody.
+fn key(field: Field<'_>, scratch: &mut Vec<u8>) -> Option<Vec<u8>> {
+    unit_key(field_text(field, scratch)?)
+}
+
+/// The same for a text. `None` if it is missing.
+pub fn unit_key(text: &[u8]) -> Option<Vec<u8>> {
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text.trim().as_bytes(),
+        Err(_) => text.trim_ascii(),
+    };
+    if is_missing_text(text) {
+        return None;
+    }
+    Some(match field_number(Field::Text(text)) {
+        // whole, and small enough that no other number has the same value
+        Some(value) if value.fract() == 0.0 && value.abs() < 9e15 => format!("{}", value as i64).into_bytes(),
+        _ => text.to_vec(),
+    })
 }
 
 impl RowOwners {
@@ -49,7 +65,7 @@ impl RowOwners {
                 };
                 of_row.push(match own {
                     None => NOBODY,
-                    Some(key) => match numbers.get(key) {
+                    Some(key) => match numbers.get(&*key) {
                         Some(&number) => number,
                         None => {
                             let number = numbers.len() as u32;
@@ -187,11 +203,11 @@ mod tests {
 
     #[test]
     fn equal_keys_are_one_unit_however_they_are_written() {
-        let table = table("id,y\n7,a\n 7,b\n\"7 \",c\n07,d\nx,e\nX,f\n?,g\n,h\n7,i,j\n7\n");
+        let table = table("id,y\n7,a\n 7,b\n\"7 \",c\n07.0,d\nx,e\nX,f\n?,g\n,h\n7,i,j\n7\n\u{a0}7,k\n7.5,l\n");
         let owners = RowOwners::read(&*table, "id").unwrap();
         let n = NOBODY;
-        // 07, x and X are other texts; a ragged row and one without a key are nobody's
-        assert_eq!(owners.owners.of_row, [0, 0, 0, 1, 2, 3, n, n, n, n]);
+        // x and X are other texts; a ragged row and one without a key are nobody's
+        assert_eq!(owners.owners.of_row, [0, 0, 0, 0, 1, 2, n, n, n, n, 0, 3]);
         assert_eq!(owners.units(), 4);
         let error = RowOwners::read(&*table, "ID").err().unwrap().to_string();
         assert!(error.contains("the unit `ID` is not a column"), "{error}");
