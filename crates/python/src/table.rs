@@ -3,6 +3,7 @@
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::{described, fit_error};
+use crate::owners::UnitsAsked;
 use crate::session::{Charging, Session};
 use crate::words::{in_python, report_in_python};
 use dpopt::data::{
@@ -12,6 +13,7 @@ use dpopt::data::{
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
+use dpopt::plan::RecordOf;
 use dpopt::report::{Outcome, Report};
 use numpy::ndarray::Array2;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray1, ToPyArray};
@@ -22,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Numbers or truth values of any type.
 #[derive(FromPyObject)]
-enum Array<'py> {
+pub(crate) enum Array<'py> {
     F64(PyReadonlyArray1<'py, f64>),
     I64(PyReadonlyArray1<'py, i64>),
     Truth(PyReadonlyArray1<'py, bool>),
@@ -38,7 +40,7 @@ enum Array<'py> {
 
 /// A column as Python hands it over.
 #[derive(FromPyObject)]
-enum Given<'py> {
+pub(crate) enum Given<'py> {
     /// Any objects: texts, numbers, truth values, missing ones.
     Objects(Bound<'py, PyList>),
     /// Arrow's texts: where each ends and the next begins, bytes, which are missing.
@@ -237,11 +239,11 @@ impl Declarations {
 /// A table of Python in memory. Its cells cannot be read from Python.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Table {
-    inner: ColumnTable,
+    pub(crate) inner: ColumnTable,
 }
 
 impl Table {
-    fn build(
+    pub(crate) fn build(
         name: &str,
         columns: Vec<(String, Given<'_>)>,
         words: impl Fn(&str) -> TruthWords,
@@ -326,6 +328,8 @@ struct Request {
     /// In place of the logistic or the squared one.
     loss: Option<Loss>,
     embedding: Option<EmbeddingAsked>,
+    /// Whose rows they are: a column, and what is public of its values.
+    unit: Option<(String, UnitsAsked)>,
 }
 
 /// An embedding model by the names of columns.
@@ -375,6 +379,7 @@ impl TableFit {
         let options = FitOptions {
             delta: r.delta,
             relation: relation(&r.relation)?,
+            unit: r.unit.map(|(column, units)| units.of_column(column)),
             schema: declarations.schema.clone(),
             shares: StageShares { bounds: r.bounds_budget, ..StageShares::default() },
             method: r.options,
@@ -459,7 +464,11 @@ fn over() -> PyErr {
 }
 
 fn shown(planned: &model::Planned, forms: &[(EncoderForm, String, f64)]) -> PyResult<(String, u64, usize)> {
-    Ok((described(planned, forms)?, planned.problem.rows, planned.problem.features))
+    let rows = match planned.problem.record {
+        RecordOf::Unit { rows, .. } => rows,
+        RecordOf::Row | RecordOf::UnitsRow { .. } => planned.problem.rows,
+    };
+    Ok((described(planned, forms)?, rows, planned.problem.features))
 }
 
 /// The report in the words of Python.

@@ -27,6 +27,42 @@ pub struct UnitOptions {
     pub units: Option<u64>,
 }
 
+/// Public facts of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitFacts {
+    /// N; a public guess under add-or-remove.
+    pub count: u64,
+    /// Public bound on the rows of a unit, as in [`UnitOptions`].
+    pub most_rows: Option<NonZeroU64>,
+}
+
+impl UnitFacts {
+    /// Refuses so few that nothing can be learned. `what`: how they are called.
+    pub(super) fn check(&self, what: &str) -> Result<(), FitError> {
+        match self.count {
+            0 | 1 => Err(FitError::Option(format!(
+                "{} {what}: nothing private can be learned from so few; a useful model takes some hundred at least",
+                self.count
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A problem of rows with a unit as record.
+    pub(super) fn pooled(&self, problem: Problem) -> Problem {
+        let record = RecordOf::Unit { rows: problem.rows, most: self.most_rows };
+        Problem { rows: self.count, record, ..problem }
+    }
+}
+
+/// Secret coins for which row of a unit is counted.
+pub(super) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError> {
+    Ok(match insecure_seed {
+        Some(seed) => NoiseSource::insecure(!seed),
+        None => NoiseSource::secure().map_err(SessionError::from)?,
+    })
+}
+
 /// Whose rows a table's are.
 pub(super) struct Units {
     asked: UnitOptions,
@@ -57,13 +93,9 @@ impl Units {
         }
         let owners = RowOwners::read(table, &asked.column)?;
         let count = asked.units.unwrap_or(owners.units());
-        if count < 2 {
-            return Err(FitError::Option(format!(
-                "{count} units of `{}`: nothing private can be learned from so few; a useful model takes some hundred at least",
-                asked.column
-            )));
-        }
-        Ok(Self { asked, owners, count })
+        let units = Self { asked, owners, count };
+        units.facts().check(&format!("units of `{}`", units.asked.column))?;
+        Ok(units)
     }
 
     /// N, or a public guess of it.
@@ -87,11 +119,7 @@ impl Units {
         table: &'a dyn TableReader,
         insecure_seed: Option<u64>,
     ) -> Result<impl TableReader + use<'a>, FitError> {
-        let mut coins = match insecure_seed {
-            Some(seed) => NoiseSource::insecure(!seed),
-            None => NoiseSource::secure().map_err(SessionError::from)?,
-        };
-        Ok(self.owners.one_row_each(table, &mut coins))
+        Ok(self.owners.one_row_each(table, &mut coins(insecure_seed)?))
     }
 
     /// Refuses a number of units that was given and is not the table's.
@@ -108,10 +136,9 @@ impl Units {
         }
     }
 
-    /// The same problem with a unit as record.
-    pub(super) fn pooled(&self, problem: Problem) -> Problem {
-        let record = RecordOf::Unit { rows: problem.rows, most: self.asked.most_rows };
-        Problem { rows: self.count, record, ..problem }
+    /// What is public of them.
+    pub(super) fn facts(&self) -> UnitFacts {
+        UnitFacts { count: self.count, most_rows: self.asked.most_rows }
     }
 }
 

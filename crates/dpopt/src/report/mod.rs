@@ -256,7 +256,6 @@ mod tests {
                     directions: None,
                     before: None,
                     record: Default::default(),
-                    record: Default::default(),
                     rows,
                     features,
                     nonzeros,

@@ -129,7 +129,9 @@ fn the_gradient_of_a_unit_is_the_mean_of_its_rows() {
     for loss in [Loss::Logistic { shift: 0.0 }, Loss::Softmax { classes: 3 }] {
         let rows = table(loss, 6);
         let owners = [3, 0, 0, 3, 1, 3, 3, 0, 3, 3, 3, 5];
-        let units = crate::records::Units::new(rows.clone(), &crate::records::Owners { of_row: owners.to_vec(), units: 7 }).unwrap();
+        let units =
+            crate::records::Units::new(rows.clone(), &crate::records::Owners { of_row: owners.to_vec(), units: 7 })
+                .unwrap();
         let of_rows = Linear::new(loss, 6, 1.5);
         let of_units = OfUnits::new(of_rows);
         let x = point(6 * loss.outputs());

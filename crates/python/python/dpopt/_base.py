@@ -42,6 +42,13 @@ def shape_of(X: Any, n_features: Any, n_rows: Any) -> tuple[int, int, bool]:
     return int(shape[0]), int(shape[1]), True
 
 
+def _whose_rows(privacy: Any) -> str:
+    """What a report says of who is protected."""
+    if privacy.unit == "record":
+        return "Each person has one row."
+    return "A person has one id, and nobody else has it; rows without an id count nowhere."
+
+
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
 
@@ -56,7 +63,7 @@ class PrivateEstimator(BaseEstimator):
 
     # --- public facts -------------------------------------------------------------------------------------------
 
-    def _check_common(self) -> str:
+    def _check_common(self, unit: str = "record") -> str:
         if not (isinstance(self.epsilon, (int, float, np.number)) and 0 < self.epsilon < math.inf):
             raise ValueError(f"epsilon is {shown(self.epsilon)}; give a positive, finite number, for example 1")
         if self.delta is not None and not (0 <= number(self.delta, "delta") < 1):
@@ -71,7 +78,14 @@ class PrivateEstimator(BaseEstimator):
                 f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same"
             )
         if self.budget is not None:
+            self.budget._check_unit(unit)
             refuse_seed(self.insecure_seed, charged=True)
+        for name in ("max_rows_per_unit", "n_units") if unit == "record" else ():
+            if getattr(self, name, None) is not None:
+                raise ValueError(
+                    f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
+                    'units="person" or one id for each row'
+                )
         return relation
 
     def _public_rows(self, counted: int | None, relation: str) -> int:
@@ -89,13 +103,26 @@ class PrivateEstimator(BaseEstimator):
         assert counted is not None
         return counted
 
+    def _public_units(self, counted: int | None, relation: str) -> dict[str, Any]:
+        """What is public of units: how many there are, counted where it is public and given where it is protected; and their bound."""
+        given, most = self.n_units, self.max_rows_per_unit
+        for name, value in (("n_units", given), ("max_rows_per_unit", most)):
+            if value is not None and not (isinstance(value, (int, np.integer)) and 1 <= value < 2**63):
+                raise ValueError(f"{name} is {shown(value)}; give a whole number, at least 1")
+        if given is not None and counted is not None and relation != "add-or-remove" and given != counted:
+            raise ValueError(f"n_units is {given} but units has {counted}; leave it out, the number is public here")
+        if given is None and (counted is None or relation == "add-or-remove"):
+            why = "" if counted is None else "under add-or-remove the number of units is protected; "
+            raise ValueError(f"{why}give a public {'number' if counted is None else 'guess'} of units as n_units")
+        return {"count": counted if given is None else int(given), "most_rows": None if most is None else int(most)}
+
     def _delta(self, rows: int) -> float:
         return float(self.delta) if self.delta is not None else _core.default_delta(rows)
 
-    def _warn_budget(self, rows: int, delta: float) -> None:
+    def _warn_budget(self, rows: int, delta: float, unit: str = "record") -> None:
         if delta > 1.0 / rows:
             warn(
-                f"delta {delta:g} is larger than 1/{rows}: publishing one record at random would be allowed; "
+                f"delta {delta:g} is larger than 1/{rows}: publishing one {unit} at random would be allowed; "
                 f"give a delta below {1.0 / rows:.1g}"
             )
         refuse_seed(self.insecure_seed, charged=False)
@@ -150,14 +177,14 @@ class PrivateEstimator(BaseEstimator):
         chosen = next(i for i, c in enumerate(plan.candidates) if c["method"] == plan.method)
         schedule = plan.chosen
         stored = {
-            "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows,
+            "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows, "units": plan.n_units,
             "features": facts["features"], "target": target, "task": facts["task"], "preparation": facts["preparation"],
             "guarantee": privacy.guarantee(),
             "releases": privacy.ledger, "candidates": candidates, "chosen": chosen,
             "by_name": self.method != "auto", "schedule": schedule["schedule"],
             "coefficients": self._named_coefficients(),
             "assumptions": schedule["assumptions"] + [
-                "Each person has one row.", "Declared bounds, classes and row norms do not come from the records.",
+                _whose_rows(privacy), "Declared bounds, classes and row norms do not come from the records.",
                 "A missing number counts as the middle of its bounds, an infinite one as its bound (both as 0 without bounds), a record "
                 "without target or with an undeclared class as nothing; no error and no message depends on them.",
             ],
@@ -182,14 +209,15 @@ class PrivateEstimator(BaseEstimator):
                 rows.append((f"{name}{suffix}", float(coef[k, j]), std if math.isfinite(std) else None))
         return rows
 
-    def _before_fit(self) -> str:
-        relation = self._check_common()
+    def _before_fit(self, unit: str = "record") -> str:
+        relation = self._check_common(unit)
         warn_if_searched()
         return relation
 
-    def _facts_of_rows(self, X: Any, relation: str) -> tuple[int, float]:
+    def _facts_of_rows(self, X: Any, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:
         """The public number of rows and δ; warns where the budget is odd."""
         rows = self._public_rows(X.shape[0], relation)
-        delta = self._delta(rows)
-        self._warn_budget(rows, delta)
+        protected, unit = (rows, "record") if units is None else (units["count"], "unit")
+        delta = self._delta(protected)
+        self._warn_budget(protected, delta, unit)
         return rows, delta

@@ -46,6 +46,7 @@ from ._repeats import counted_as_one, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
 from ._table_fit import _apart
 from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, rows_at, without_rows
+from ._units import refuse
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
@@ -299,10 +300,25 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(_UNDECLARED)
         if getattr(inner, "n_rows", None) is not None:
             raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
+        for name in ("max_rows_per_unit", "n_units"):
+            if getattr(inner, name, None) is not None:
+                raise ValueError(
+                    f"{name} belongs to units with several rows, and a search protects rows one by one; leave it out"
+                )
         candidates = self._candidates()
         fixed = {
             f"{prefix}{name}"
-            for name in ("epsilon", "delta", "budget", "neighbors", "insecure_seed", "classes", "accountant")
+            for name in (
+                "epsilon",
+                "delta",
+                "budget",
+                "neighbors",
+                "insecure_seed",
+                "classes",
+                "accountant",
+                "max_rows_per_unit",
+                "n_units",
+            )
         }
         for candidate in candidates:
             if clash := fixed & set(candidate):
@@ -358,8 +374,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return listed_cells(X, "X")
         return array(X, "X")
 
-    def fit(self, X: Any, y: Any) -> PrivateSearchCV:
-        """Runs the search and releases its winner within (epsilon, delta)."""
+    def fit(self, X: Any, y: Any, *, units: Any = None) -> PrivateSearchCV:
+        """Runs the search and releases its winner within (epsilon, delta). `units` are refused: a search protects rows one by one."""
+        refuse(
+            units,
+            "a search splits and scores rows one by one, so that a person with several would be in both parts; fit the estimator itself, "
+            "with settings that are known beforehand",
+        )
         inner, prefix, relation, candidates, law = self._checked()
         trials, tabular = self._trials(candidates, {})
         if tabular:
