@@ -97,7 +97,7 @@ GOOD = {
     "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
 }  # fmt: skip
 #: Parameters that records come in through; all others are public, and get the shorter list.
-DATA = {"X", "y", "values", "labels", "counts", "scores", "sample_weight", "with_record", "without_record", "X_test"}
+DATA = {"X", "y", "units", "values", "labels", "counts", "scores", "sample_weight", "with_record", "without_record", "X_test"}
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch"}
 #: What gives back what it was given, to whoever gave it.

@@ -11,6 +11,8 @@ SLICE = [
     if i % 61 == 0
     or case[0] != "PrivateSearchCV three classes, columns"
     and case[0].split()[0] in (*walk.MECHANISMS, "PrivateClient", "PrivateSearchCV", "TableEncoder", "TextEncoder")
+    or case[0].startswith("units")
+    and i % 4 == 0
     or case[0].startswith("columns")
     and "add-or-remove" not in case[0]
 ]

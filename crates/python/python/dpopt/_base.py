@@ -120,7 +120,7 @@ class PrivateEstimator(BaseEstimator):
         return float(self.delta) if self.delta is not None else _core.default_delta(rows)
 
     def _warn_budget(self, rows: int, delta: float, unit: str = "record") -> None:
-        if delta > 1.0 / rows:
+        if delta * rows > 1.0:
             warn(
                 f"delta {delta:g} is larger than 1/{rows}: publishing one {unit} at random would be allowed; "
                 f"give a delta below {1.0 / rows:.1g}"

@@ -109,11 +109,10 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             return self._explain_table(X, y, n_classes, n_features, n_rows, units)
         relation = self._check_common("record" if units is None else "user")
         X, given = self._without_ids(X, units, y)
-        rows, columns, counted = shape_of(X, n_features, n_rows)
-        if counted:
-            rows = self._public_rows(rows, relation)
+        there, columns, counted = shape_of(X, n_features, n_rows)
+        rows = self._public_rows(there, relation) if counted else there
         facts = self._facts(X if sp.issparse(X) else None, columns, quiet=True)
-        public = None if given is None else self._planned_units(given, rows, counted, relation)
+        public = None if given is None else self._planned_units(given, there if counted else None, relation)
         return self._request(rows, facts, relation, self._known(n_classes), public).plan(n_classes, compare=True)
 
     def _without_ids(self, X: Any, units: Any, y: Any) -> tuple[Any, Given | None]:
@@ -121,12 +120,12 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         shape_only = X is None or isinstance(X, (int, float, np.number, np.bool_))
         return (X, Given(units, None)) if shape_only and isinstance(units, str) else apart(X, units, y)
 
-    def _planned_units(self, given: Given, rows: int, counted: bool, relation: str) -> dict[str, Any]:
-        """What is public of units, for a plan."""
+    def _planned_units(self, given: Given, rows: int | None, relation: str) -> dict[str, Any]:
+        """What is public of units, for a plan; of `rows` rows, if they are there."""
+        if given.ids is not None and rows is not None:
+            one_for_each(given, rows)
         if given.ids is None or self.n_units is not None:
             return self._public_units(None, relation)
-        if counted:
-            one_for_each(given, rows)
         # counted where the number is public; under add-or-remove a guess has to be given
         return self._public_units(-1 if relation == "add-or-remove" else given.owners().units, relation)
 

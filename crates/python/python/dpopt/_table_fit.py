@@ -196,7 +196,7 @@ class TableRoad:
         """Plans from names, dtypes and the number of rows; ids of units are counted."""
         relation = self._check_common("record" if units is None else "user")  # type: ignore[attr-defined]
         X, given = self._without_ids(X, units, y)  # type: ignore[attr-defined]
-        counted = 0
+        counted: int | None = None
         if X is None or isinstance(X, (int, float, np.number)):
             if not by_position(self):
                 raise TypeError(
@@ -211,7 +211,7 @@ class TableRoad:
             counted = shape_of(table, None, None)[0] if by_position(self) else _rows_of(table)
             rows = self._public_rows(counted, relation)  # type: ignore[attr-defined]
             X = table
-        public = None if given is None else self._planned_units(given, counted, counted > 0, relation)  # type: ignore[attr-defined]
+        public = None if given is None else self._planned_units(given, counted, relation)  # type: ignore[attr-defined]
         fit = self._planned_table(X, y, rows, relation, given, public)
         return self._plan_of(fit.plan(classes), relation, public)
 
