@@ -6,6 +6,7 @@
 
 mod accounting;
 mod audit;
+mod cells;
 mod errors;
 mod fit;
 mod ledger;

@@ -1,7 +1,8 @@
 //! Whose rows a table's are, by one id for each row.
 
+use crate::cells::Given;
 use crate::errors::invalid;
-use crate::table::{Given, Table};
+use crate::table::Table;
 use dpopt::data::{RowOwners, truth_words};
 use dpopt::model::{UnitFacts, UnitOptions};
 use pyo3::prelude::*;

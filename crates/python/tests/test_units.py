@@ -9,7 +9,7 @@ import warnings
 import dpopt
 import numpy as np
 import pytest
-from dpopt import mechanisms
+from dpopt import flower, mechanisms
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from test_tables import command_line, text_of
@@ -65,13 +65,22 @@ def test_a_guarantee_per_person_and_a_model_that_is_of_use(panel):
     X, y, ids = panel
     model = logistic().fit(X, y, units=ids)
     privacy = model.privacy_
-    assert (privacy.unit, str(privacy).split(", ")[1:]) == ("user", ["1.075e-3)-differential privacy per user", "zero-out"])
-    assert privacy.epsilon <= 2.0 and privacy.delta == pytest.approx(UNITS**-1.1) and privacy.delta_at(2.0) <= privacy.delta
+    assert (privacy.unit, str(privacy).split(", ")[1:]) == (
+        "user",
+        ["1.075e-3)-differential privacy per user", "zero-out"],
+    )
+    assert (
+        privacy.epsilon <= 2.0
+        and privacy.delta == pytest.approx(UNITS**-1.1)
+        and privacy.delta_at(2.0) <= privacy.delta
+    )
     assert (model.plan_.n_units, model.plan_.n_rows) == (UNITS, ROWS)
     assert str(model.plan_).startswith("5,000 rows of 500 units")
     assert model.score(X, y) > 0.85 and model.plan_.chosen["unit"] == "user"
     report = model.report()
-    assert "differ in one user" in report and "A person has one id" in report and "Each person has one row" not in report
+    assert (
+        "differ in one user" in report and "A person has one id" in report and "Each person has one row" not in report
+    )
     # a column of a table of numbers is taken out of it
     table = frame(panel).drop(columns="member")
     of_table = logistic().fit(table, y, units="person")
@@ -109,7 +118,9 @@ def test_tables_are_the_command_lines(panel, tmp_path):
     assert (loaded.predict(table) == model.predict(table)).all() and (model.predict(table) == table.member).mean() > 0.8
     planned = by_name(**more).explain(table, y="member", units="person")
     assert (planned.event, planned.n_units, planned.n_rows) == (model.plan_.event, UNITS, ROWS)
-    encoded = logistic(encoding={"knots": 3}, insecure_seed=2, **BY_ROW, max_rows_per_unit=2).fit(*panel[:2], units=panel[2])
+    encoded = logistic(encoding={"knots": 3}, insecure_seed=2, **BY_ROW, max_rows_per_unit=2).fit(
+        *panel[:2], units=panel[2]
+    )
     assert encoded.privacy_.unit == "user" and str(encoded.privacy_.event).count("User(2 records") == 1
 
 
@@ -118,7 +129,9 @@ SAME = {
     "floats": lambda ids: ids.astype(float),
     "unsigned": lambda ids: ids.astype(np.uint64),
     "texts with white space": lambda ids: [f" {i}\t" for i in ids],
-    "7, ' 7', 7.0 and b'7'": lambda ids: [(int(i), f" {i}", float(i), str(i).encode())[at % 4] for at, i in enumerate(ids)],
+    "7, ' 7', 7.0 and b'7'": lambda ids: [
+        (int(i), f" {i}", float(i), str(i).encode())[at % 4] for at, i in enumerate(ids)
+    ],
     "decimals": lambda ids: [decimal.Decimal(int(i)) for i in ids],
     "objects": lambda ids: [("person", int(i)) for i in ids],
     "dates": lambda ids: np.datetime64("2001-01-01") + ids,
@@ -156,11 +169,18 @@ def test_ids_that_are_nearly_alike_are_different_persons(panel):
         assert logistic(**DESCENT).explain(X, units=units).n_units == UNITS
     pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
     exact = [decimal.Decimal(int(i)) for i in big]
-    for units in (pl.Series(big), pa.array(big), pa.array(exact, type=pa.decimal128(30, 0)), pl.Series(exact, dtype=pl.Decimal(30, 0))):
+    for units in (
+        pl.Series(big),
+        pa.array(big),
+        pa.array(exact, type=pa.decimal128(30, 0)),
+        pl.Series(exact, dtype=pl.Decimal(30, 0)),
+    ):
         assert logistic(**DESCENT).explain(X, units=units).n_units == UNITS
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT, "", "NA", np.datetime64("NaT"), decimal.Decimal("sNaN"), "\ud800"])
+@pytest.mark.parametrize(
+    "missing", [None, float("nan"), pd.NA, pd.NaT, "", "NA", np.datetime64("NaT"), decimal.Decimal("sNaN"), "\ud800"]
+)
 def test_a_row_without_an_id_counts_nowhere(panel, missing):
     X, y, ids = panel
     nobody = ids % 7 == 0
@@ -170,7 +190,9 @@ def test_a_row_without_an_id_counts_nowhere(panel, missing):
     other[nobody], flipped = -X[nobody], np.where(nobody, 1 - y, y)
     for more in ({}, {"classes": None, "epsilon": 20.0}):
         found = [seeded(**more).fit(x, t, units=units) for x, t in ((X, y), (other, flipped))]
-        assert np.array_equal(found[0].coef_, found[1].coef_) and found[0].plan_.n_units == len(set(ids[~nobody].tolist()))
+        assert np.array_equal(found[0].coef_, found[1].coef_) and found[0].plan_.n_units == len(
+            set(ids[~nobody].tolist())
+        )
     # labels that only nobody has are not found
     odd = seeded(classes=None, epsilon=20.0).fit(X, np.where(nobody, 7, y), units=units)
     assert odd.classes_.tolist() == [0, 1]
@@ -178,12 +200,20 @@ def test_a_row_without_an_id_counts_nowhere(panel, missing):
 
 def test_all_ids_different_is_a_plan_for_rows(panel):
     X, y, _ = panel
-    for options in (DESCENT, {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1}, {**BY_ROW, "max_rows_per_unit": 1}):
+    for options in (
+        DESCENT,
+        {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1},
+        {**BY_ROW, "max_rows_per_unit": 1},
+    ):
         model = logistic(**options)
         rows = clone(model).set_params(max_rows_per_unit=None).explain(X).chosen
         units = model.explain(X, units=np.arange(ROWS)).chosen
         assert (rows["unit"], units["unit"]) == ("record", "user")
-        assert (rows["noise_multiplier"], rows["delta"], rows["event"]) == (units["noise_multiplier"], units["delta"], units["event"])
+        assert (rows["noise_multiplier"], rows["delta"], rows["event"]) == (
+            units["noise_multiplier"],
+            units["delta"],
+            units["event"],
+        )
     # the plan of a fit is that of explain, from ids or from numbers alone
     ids = panel[2]
     for most in (None, 3):
@@ -245,7 +275,9 @@ def test_every_estimator_fits_units(panel, kind, given):
     assert model.privacy_.unit == "user" and model.privacy_.epsilon <= 5.0 and np.isfinite(model.predict(X)).all()
     assert len(ledger.entries) == 1 and ledger.entries[0].epsilon == 5.0
     again = pickle.loads(pickle.dumps(model.set_params(budget=None)))
-    assert str(again.privacy_) == str(model.privacy_) and not any(part in repr(vars(again)) for part in ("Owners", "Given"))
+    assert str(again.privacy_) == str(model.privacy_) and not any(
+        part in repr(vars(again)) for part in ("Owners", "Given")
+    )
 
 
 def test_several_classes_pipelines_and_sparse_rows(panel):
@@ -254,7 +286,11 @@ def test_several_classes_pipelines_and_sparse_rows(panel):
     X, _, ids = panel
     three = np.digitize(X[:, 0], [-0.3, 0.3])
     model = dpopt.LinearSVC(**{**CLASSIFIERS, "classes": [0, 1, 2]}, **DESCENT).fit(sp.csr_matrix(X), three, units=ids)
-    assert [s["name"] for s in model.privacy_.stages] == ["model 1 of 3", "model 2 of 3", "model 3 of 3"] and model.privacy_.unit == "user"
+    assert [s["name"] for s in model.privacy_.stages] == [
+        "model 1 of 3",
+        "model 2 of 3",
+        "model 3 of 3",
+    ] and model.privacy_.unit == "user"
     pipe = make_pipeline(dpopt.PublicScaler(bounds=(-1, 1)), logistic(**DESCENT))
     pipe.fit(X, three > 0, logisticregression__units=ids)
     assert pipe[-1].privacy_.unit == "user"
@@ -267,7 +303,9 @@ def test_a_ledger_of_persons_refuses_rows_and_the_other_way_round(panel, tmp_pat
         rows = dpopt.Ledger(2.0, 1e-2, path=None if path is None else tmp_path / "rows")
         with pytest.raises(ValueError, match="protects a user and this charge is per 'record'; give the fit units="):
             logistic(**DESCENT, epsilon=1.0, budget=persons).fit(X, y)
-        with pytest.raises(ValueError, match=r'protects a record and this charge is per \'user\'; use Ledger\(..., unit="user"\)'):
+        with pytest.raises(
+            ValueError, match=r'protects a record and this charge is per \'user\'; use Ledger\(..., unit="user"\)'
+        ):
             logistic(**DESCENT, epsilon=1.0, budget=rows).fit(X, y, units=ids)
         with pytest.raises(ValueError, match="protects a user"):
             mechanisms.gaussian_sum(X, 1.0, epsilon=0.5, delta=1e-5, ledger=persons)
@@ -355,7 +393,9 @@ def test_wrong_ids_are_errors_that_show_none(panel):
 def test_what_protects_rows_only_says_so(panel):
     X, y, ids = panel
     search = dpopt.select.PrivateSearchCV(logistic(), {"regularization": [1.0]})
-    with pytest.raises(dpopt.PrivacyError, match="units= is not supported here: a search splits and scores rows one by one"):
+    with pytest.raises(
+        dpopt.PrivacyError, match="units= is not supported here: a search splits and scores rows one by one"
+    ):
         search.fit(X, y, units=ids)
     bounded = dpopt.select.PrivateSearchCV(logistic(max_rows_per_unit=3), {"regularization": [1.0]})
     for given in (bounded, dpopt.select.PrivateSearchCV(logistic(), {"n_units": [3]})):
@@ -367,23 +407,21 @@ def test_what_protects_rows_only_says_so(panel):
         dpopt.EmbeddingClassifier(**CLASSIFIERS, **EMBEDDING, select_rows=True).fit(X, y, units=ids)
     with pytest.raises(ValueError, match="pairs are found privately for rows that are units of their own"):
         by_name(encoding={"pairs": "private"}).fit(frame(panel), "member", units="person")
-    import dpopt.flower
-
     with pytest.raises(dpopt.PrivacyError, match="a client protects its records one by one"):
-        dpopt.flower.PrivateClient(X, 2 * y - 1, epsilon=1.0, delta=1e-6, rounds=1, units=ids)
+        flower.PrivateClient(X, 2 * y - 1, epsilon=1.0, delta=1e-6, rounds=1, units=ids)
 
 
 def test_torch_protects_records_only():
     torch = pytest.importorskip("torch")
-    import dpopt.torch
+    from dpopt.torch import PrivateOptimizer, make_private
 
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     facts = {"epsilon": 1.0, "delta": 1e-6, "units": [1, 2]}
     with pytest.raises(dpopt.PrivacyError, match="an optimizer clips records one by one"):
-        dpopt.torch.PrivateOptimizer(optimizer, dataset_size=2, sampling_probability=0.5, steps=1, clip_norm=1.0, **facts)
+        PrivateOptimizer(optimizer, dataset_size=2, sampling_probability=0.5, steps=1, clip_norm=1.0, **facts)
     with pytest.raises(dpopt.PrivacyError, match="record by record"):
-        dpopt.torch.make_private(model, optimizer, (torch.zeros(2, 2), torch.zeros(2)), epochs=1, max_grad_norm=1.0, **facts)
+        make_private(model, optimizer, (torch.zeros(2, 2), torch.zeros(2)), epochs=1, max_grad_norm=1.0, **facts)
 
 
 def test_ids_leave_no_trace(panel, tmp_path):
@@ -396,5 +434,12 @@ def test_ids_leave_no_trace(panel, tmp_path):
     named.save(tmp_path / "model.json")
     texts = [(tmp_path / name).read_text() for name in ("a.ledger", "model.json")]
     for fitted in (model, named):
-        texts += [repr(fitted), repr(vars(fitted)), fitted.report(), str(fitted.plan_), repr(fitted.privacy_), pickle.dumps(fitted).decode("latin-1")]
+        texts += [
+            repr(fitted),
+            repr(vars(fitted)),
+            fitted.report(),
+            str(fitted.plan_),
+            repr(fitted.privacy_),
+            pickle.dumps(fitted).decode("latin-1"),
+        ]
     assert not any(re.search("s3cret", text) for text in texts)
