@@ -2,8 +2,8 @@
 
 use crate::flags::GUARANTEE;
 use crate::relation::RelationFlag;
-use clap::Args;
-use dpopt::model::UnitOptions;
+use clap::{Args, ValueEnum};
+use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt_privacy::Neighbours;
 use std::num::NonZeroU64;
 
@@ -15,9 +15,21 @@ pub(crate) struct UnitFlags {
     /// Public bound on the rows of a unit: of one with more, so many are taken at random. Methods that look at rows one by one need it
     #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
     max_rows_per_unit: Option<NonZeroU64>,
+    /// What is clipped: the mean of a unit's gradients, or each row (the guarantee of a row is then taken for a group); auto takes, for each
+    /// method, what promises the smaller error
+    #[arg(long, value_enum, requires = "unit", default_value_t, help_heading = GUARANTEE)]
+    unit_clipping: Clipping,
     /// Number of units, if it is public otherwise or (add-or-remove) a public guess; by default they are counted
     #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
     pub(crate) units: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Clipping {
+    #[default]
+    Auto,
+    Unit,
+    Row,
 }
 
 impl UnitFlags {
@@ -31,7 +43,12 @@ impl UnitFlags {
 
     /// What was asked for.
     pub(crate) fn options(&self) -> Option<UnitOptions> {
-        let Self { unit, max_rows_per_unit, units } = self;
-        unit.as_ref().map(|column| UnitOptions { column: column.clone(), most_rows: *max_rows_per_unit, units: *units })
+        let column = self.unit.clone()?;
+        let clipping = match self.unit_clipping {
+            Clipping::Auto => UnitClipping::Auto,
+            Clipping::Unit => UnitClipping::Unit,
+            Clipping::Row => UnitClipping::Row,
+        };
+        Some(UnitOptions { column, most_rows: self.max_rows_per_unit, clipping, units: self.units })
     }
 }

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(owners.owners.of_row, [0, 0, 0, 1, 2, 3, n, n, n, n]);
         assert_eq!(owners.units(), 4);
         let error = RowOwners::read(&*table, "ID").err().unwrap().to_string();
-        assert!(error.contains("the unit") && error.contains("`id`"), "{error}");
+        assert!(error.contains("the unit `ID` is not a column"), "{error}");
     }
 
     #[test]

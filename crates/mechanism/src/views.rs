@@ -83,6 +83,11 @@ impl Sensitive<Owners> {
 }
 
 impl Sensitive<Units<Examples>> {
+    /// The same units, the rows of each next to each other in memory; see [`Units::gathered`].
+    pub fn gathered(self) -> Self {
+        Self::new(self.into_exposed().gathered())
+    }
+
     /// The rows one by one, those beyond the bound on a unit's zero; see [`Units::one_by_one`]. `None` without a bound.
     pub fn one_by_one(&self) -> Option<Sensitive<Examples>> {
         self.expose().one_by_one().map(Sensitive::new)

@@ -134,7 +134,7 @@ impl Problem {
     }
 
     /// Where a record is a unit: the same with a row as record, for methods that take rows one by one. `None` if nothing bounds how many a unit has.
-    pub(crate) fn by_row(&self) -> Option<Self> {
+    pub fn by_row(&self) -> Option<Self> {
         match self.record {
             RecordOf::Unit { rows, most } => {
                 let most = most?;

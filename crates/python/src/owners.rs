@@ -4,7 +4,7 @@ use crate::cells::Given;
 use crate::errors::invalid;
 use crate::table::Table;
 use dpopt::data::{RowOwners, truth_words};
-use dpopt::model::{UnitFacts, UnitOptions};
+use dpopt::model::{UnitClipping, UnitFacts, UnitOptions};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::num::NonZeroU64;
@@ -38,16 +38,19 @@ impl Owners {
 pub(crate) struct UnitsAsked {
     count: u64,
     most_rows: Option<NonZeroU64>,
+    clipping: UnitClipping,
 }
 
 impl UnitsAsked {
     /// For rows of a matrix.
     pub(crate) fn facts(self) -> UnitFacts {
-        UnitFacts { count: self.count, most_rows: self.most_rows }
+        let Self { count, most_rows, clipping } = self;
+        UnitFacts { count, most_rows, clipping }
     }
 
     /// For a table with a column of ids.
     pub(crate) fn of_column(self, column: String) -> UnitOptions {
-        UnitOptions { column, most_rows: self.most_rows, units: Some(self.count) }
+        let Self { count, most_rows, clipping } = self;
+        UnitOptions { column, most_rows, clipping, units: Some(count) }
     }
 }

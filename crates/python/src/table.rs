@@ -13,7 +13,6 @@ use dpopt::data::{
 use dpopt::loss::Loss;
 use dpopt::model::{self, EmbeddingRequest, FitOptions, Model, Predictions, StageShares};
 use dpopt::optimize::MethodOptions;
-use dpopt::plan::RecordOf;
 use dpopt::report::{Outcome, Report};
 use numpy::ndarray::Array2;
 use numpy::{PyArray1, PyArray2, ToPyArray};
@@ -311,11 +310,7 @@ fn over() -> PyErr {
 }
 
 fn shown(planned: &model::Planned, forms: &[(EncoderForm, String, f64)]) -> PyResult<(String, u64, usize)> {
-    let rows = match planned.problem.record {
-        RecordOf::Unit { rows, .. } => rows,
-        RecordOf::Row | RecordOf::UnitsRow { .. } => planned.problem.rows,
-    };
-    Ok((described(planned, forms)?, rows, planned.problem.features))
+    Ok((described(planned, forms)?, planned.problem.rows, planned.problem.features))
 }
 
 /// The report in the words of Python.

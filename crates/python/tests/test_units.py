@@ -235,6 +235,24 @@ def test_methods_that_need_rows_take_a_guarantee_for_a_group(panel):
     assert model.plan_.noise_std > 2 * alone
 
 
+def test_what_is_clipped_can_be_said(panel):
+    X, y, ids = panel
+    sampled = {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1, "delta": 1e-4, "max_rows_per_unit": 4}
+    table = frame(panel)
+    for clipping, of_rows in (("unit", False), ("row", True)):
+        model = logistic(**sampled, unit_clipping=clipping).fit(X, y, units=ids)
+        named = by_name(**sampled, unit_clipping=clipping, encoding={"spread": False}).fit(
+            table, "member", units="person"
+        )
+        for fitted in (model, named):
+            assert str(fitted.privacy_.event).startswith("User(4 records") == of_rows
+            assert (fitted.plan_.n_units, fitted.plan_.n_rows, fitted.privacy_.unit) == (UNITS, ROWS, "user")
+    with pytest.raises(ValueError, match="needs a public bound on the rows of a unit: give max_rows_per_unit"):
+        logistic(unit_clipping="row").fit(X, y, units=ids)
+    with pytest.raises(ValueError, match='unit_clipping is \'rows\'; choose "auto", "unit" or "row"'):
+        logistic(unit_clipping="rows").fit(X, y, units=ids)
+
+
 def test_a_person_says_one_label(panel):
     X, y, ids = panel
     # a quarter of the rows are three persons' who say what nobody else says
@@ -340,9 +358,10 @@ def test_numbers_of_units_that_are_protected(panel):
     assert (model.plan_.n_units, model.plan_.n_rows) == (480, 5200)
     with pytest.raises(ValueError, match="n_units is 480 but units has 500; leave it out"):
         logistic(n_units=480).fit(X, y, units=ids)
-    for name in ("n_units", "max_rows_per_unit"):
+    for name, given in (("n_units", 500), ("max_rows_per_unit", 3), ("unit_clipping", "row")):
         with pytest.raises(ValueError, match=f"{name} is given and units= is not"):
-            logistic(**{name: 500}).fit(X, y)
+            logistic(**{name: given}).fit(X, y)
+    for name in ("n_units", "max_rows_per_unit"):
         with pytest.raises(ValueError, match=f"{name} is 0.5; give a whole number"):
             logistic(**{name: 0.5}).fit(X, y, units=ids)
     with pytest.raises(ValueError, match="give a public number of units as n_units"):

@@ -25,6 +25,7 @@ mod sampling;
 mod selection;
 mod sparse;
 mod streams;
+mod units;
 
 pub use super::tier::Tier;
 pub use run::{Outcome, Summary, run, run_one, run_some};
@@ -166,6 +167,7 @@ pub fn all() -> Vec<PlantedBug> {
     // a row's seed is its place: new ones come last
     bugs.push(grid_sum::histograms());
     bugs.extend(descents::bugs());
+    bugs.extend(units::bugs());
     bugs
 }
 

@@ -330,6 +330,7 @@ fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::super::scheme::ClassLoss;
+    use super::super::units::UnitClipping;
     use super::*;
     use crate::session::SessionError;
     use dpopt_data::{Format, ReadOptions, open_bytes};
@@ -414,7 +415,7 @@ mod tests {
         let target = Target::Classes { loss: HINGE, known: Some(3) };
         let owners = owners(301);
         for most_rows in [None, NonZeroU64::new(4)] {
-            let units = UnitFacts { count: owners.units(), most_rows };
+            let units = UnitFacts { count: owners.units(), most_rows, clipping: UnitClipping::Auto };
             let fit = fit_by_unit(target, units, 4.0).unwrap();
             assert_eq!(fit.budget().delta(), default_delta(owners.units()));
             let fitted =
@@ -429,10 +430,10 @@ mod tests {
         }
         let rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
         assert!(rows.fit(records(), 3, Some(&owners)).is_err(), "planned for rows");
-        let few = UnitFacts { count: 1, most_rows: None };
+        let few = UnitFacts { count: 1, most_rows: None, clipping: UnitClipping::Auto };
         assert!(matches!(fit_by_unit(target, few, 4.0), Err(FitError::Option(why)) if why.starts_with("1 units")));
         // the numbers of units do not agree: a bug of the caller, who counted them
-        let other = UnitFacts { count: 7, most_rows: None };
+        let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto };
         let run = fit_by_unit(target, other, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
         assert!(run.fit(records(), 3, Some(&owners)).is_err());
     }
@@ -441,7 +442,7 @@ mod tests {
     fn a_unit_says_one_label_however_many_rows_it_has() {
         let target = Target::Classes { loss: HINGE, known: None };
         let owners = owners(301);
-        let units = UnitFacts { count: owners.units(), most_rows: None };
+        let units = UnitFacts { count: owners.units(), most_rows: None, clipping: UnitClipping::Auto };
         let found = |place: &dyn Fn(usize) -> i64, owners: &RowOwners, units| {
             let mut run = fit_by_unit(target, units, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
             let places: Vec<i64> = (0..ROWS).map(place).collect();
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!(found(&label, &owners, units).unwrap(), [0, 2]);
         // two persons with half of the rows each: as rows, both labels are frequent
         let two = self::owners(2);
-        let facts = UnitFacts { count: two.units(), most_rows: None };
+        let facts = UnitFacts { count: two.units(), most_rows: None, clipping: UnitClipping::Auto };
         assert!(found(&|i| (i % 2) as i64, &two, facts).is_err());
         let mut rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
         let places: Vec<i64> = (0..ROWS as i64).map(|i| i % 2).collect();

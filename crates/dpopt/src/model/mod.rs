@@ -30,4 +30,4 @@ pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
-pub use units::{UnitFacts, UnitOptions};
+pub use units::{UnitClipping, UnitFacts, UnitOptions};

@@ -10,6 +10,7 @@ use dpopt_objective::records::{Encoded, Owners};
 use dpopt_optimize::plan::{Problem, RecordOf};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
+use serde::Deserialize;
 use std::num::NonZeroU64;
 
 /// Who is protected where it is not a row: all rows with one value of a column.
@@ -23,8 +24,35 @@ pub struct UnitOptions {
     pub column: String,
     /// Public bound k on the rows of a unit: of one with more, k are left, a uniform choice. `None`: no bound; methods that need rows one by one do not apply.
     pub most_rows: Option<NonZeroU64>,
+    /// What is clipped.
+    pub clipping: UnitClipping,
     /// Public number of units; required under add-or-remove, a guess there. `None`: counted.
     pub units: Option<u64>,
+}
+
+/// What is clipped where a unit may have several rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitClipping {
+    /// Whatever promises the smaller risk, of each method.
+    #[default]
+    Auto,
+    /// The mean of a unit's gradients; methods that need rows one by one do not apply.
+    Unit,
+    /// Each row; the guarantee of a row is taken for a group of as many as a unit may have.
+    Row,
+}
+
+impl UnitClipping {
+    /// Refuses what needs a bound on the rows of a unit where there is none.
+    fn check(self, most_rows: Option<NonZeroU64>) -> Result<(), FitError> {
+        match (self, most_rows) {
+            (Self::Row, None) => Err(FitError::Option(
+                "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Public facts of units.
@@ -34,11 +62,14 @@ pub struct UnitFacts {
     pub count: u64,
     /// Public bound on the rows of a unit, as in [`UnitOptions`].
     pub most_rows: Option<NonZeroU64>,
+    /// What is clipped.
+    pub clipping: UnitClipping,
 }
 
 impl UnitFacts {
-    /// Refuses so few that nothing can be learned. `what`: how they are called.
+    /// Refuses so few that nothing can be learned, and a bound that is not there. `what`: how they are called.
     pub(super) fn check(&self, what: &str) -> Result<(), FitError> {
+        self.clipping.check(self.most_rows)?;
         match self.count {
             0 | 1 => Err(FitError::Option(format!(
                 "{} {what}: nothing private can be learned from so few; a useful model takes some hundred at least",
@@ -50,8 +81,13 @@ impl UnitFacts {
 
     /// A problem of rows with a unit as record.
     pub(super) fn pooled(&self, problem: Problem) -> Problem {
-        let record = RecordOf::Unit { rows: problem.rows, most: self.most_rows };
-        Problem { rows: self.count, record, ..problem }
+        let most = self.most_rows.filter(|_| self.clipping != UnitClipping::Unit);
+        let pooled = Problem { record: RecordOf::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
+        match self.clipping {
+            UnitClipping::Auto | UnitClipping::Unit => pooled,
+            // a bound is there
+            UnitClipping::Row => pooled.by_row().unwrap_or(pooled),
+        }
     }
 }
 
@@ -86,6 +122,7 @@ impl Units {
             )));
         }
         schema.declare(&asked.column, Kind::Ignored)?;
+        asked.clipping.check(asked.most_rows)?;
         if asked.units.is_none() && relation == Relation::AddOrRemove {
             return Err(FitError::Option(
                 "under add-or-remove the number of units is protected; give a public guess with --units".into(),
@@ -138,7 +175,8 @@ impl Units {
 
     /// What is public of them.
     pub(super) fn facts(&self) -> UnitFacts {
-        UnitFacts { count: self.count, most_rows: self.asked.most_rows }
+        let UnitOptions { most_rows, clipping, .. } = self.asked;
+        UnitFacts { count: self.count, most_rows, clipping }
     }
 }
 
@@ -166,6 +204,7 @@ pub(super) fn run(
                 units = curator.capped(units, most);
             }
             if problem.is_pooled() {
+                let units = units.gathered();
                 plan.run_units(Run::new(problem, &units, curator, progress)?)
             } else {
                 let rows = units.one_by_one().ok_or(CuratorError::Shape)?;

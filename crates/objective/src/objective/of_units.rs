@@ -109,6 +109,49 @@ impl<S> UnitScratch<S> {
     }
 }
 
+/// A unit's rows are added up coordinate by coordinate where there are no more coordinates than this for each of them: going through those that no row
+/// touches then costs less than keeping account of those that one does.
+const DENSE_PER_ROW: usize = 64;
+
+impl<O> OfUnits<O> {
+    /// The mean over at least one row, as a vector of all coordinates.
+    fn dense<'a, R: RecordSet>(
+        &self,
+        x: &mut impl Point,
+        records: &R,
+        rows: &[u64],
+        scratch: &'a mut UnitScratch<O::Scratch>,
+    ) -> Result<Gradient<'a>, R::Error>
+    where
+        O: Objective<R>,
+    {
+        let UnitScratch { of_row, values, .. } = scratch;
+        values.clear();
+        values.resize(self.of_rows.dimension(), 0.0);
+        let share = 1.0 / rows.len() as f64;
+        for &row in rows {
+            match self.of_rows.gradient(x, records, row as usize, of_row)? {
+                Gradient::Zero => {}
+                Gradient::Outer { slope, width, row } if row.fits(width) => {
+                    for (line, slope) in values.chunks_exact_mut(width.max(1)).zip(slope) {
+                        let slope = slope * share;
+                        for (&j, &value) in row.columns().iter().zip(row.values()) {
+                            line[j as usize] += slope * f64::from(value);
+                        }
+                    }
+                }
+                Gradient::Dense(all) => values.iter_mut().zip(all).for_each(|(sum, value)| *sum += share * *value),
+                other => other.for_each(|at, value| {
+                    if let Some(sum) = values.get_mut(at) {
+                        *sum += share * value;
+                    }
+                }),
+            }
+        }
+        Ok(Gradient::Dense(values))
+    }
+}
+
 impl<R: RecordSet, O: Objective<R>> Objective<Units<R>> for OfUnits<O> {
     type Scratch = UnitScratch<O::Scratch>;
     const LOCAL: bool = O::LOCAL;
@@ -150,6 +193,10 @@ impl<R: RecordSet, O: Objective<R>> Objective<Units<R>> for OfUnits<O> {
             return self.of_rows.gradient(x, records.rows(), *row as usize, &mut scratch.of_row);
         }
         let dimension = self.of_rows.dimension();
+        records.rows().fetch(rows);
+        if dimension <= DENSE_PER_ROW.saturating_mul(rows.len()) {
+            return self.dense(x, records.rows(), rows, scratch);
+        }
         scratch.sums.resize(dimension, 0.0);
         scratch.touched.resize(dimension, false);
         scratch.places.clear();

@@ -144,6 +144,14 @@ impl<R: RecordSet> Units<R> {
 }
 
 impl Units<Examples> {
+    /// The same units, the rows of each next to each other in memory and those of nobody gone: a pass over all units reads memory from its beginning to its end.
+    pub fn gathered(self) -> Self {
+        let positions: Vec<usize> = self.members.iter().map(|&row| row as usize).collect();
+        let targets = positions.iter().map(|&row| self.rows.targets[row]).collect();
+        let rows = Examples { rows: self.rows.rows.select(&positions), targets };
+        Self { rows, members: (0..positions.len() as u64).collect(), ..self }
+    }
+
     /// The rows one by one: those of no unit are zero, as those beyond the bound are. `None` without a bound.
     ///
     /// There are [`slots`] of them: in the order of the rows, or unit by unit where that takes fewer. Either way what one unit has moves no
@@ -245,6 +253,21 @@ mod tests {
         // without unit 0, the others have the places that they had
         assert_eq!(values(&[2, NOBODY, 2, 2], 3, 1), [0.0, 0.0, 1.0]);
         assert_eq!((slots(10, 3, NonZeroU64::MIN), slots(10, 3, NonZeroU64::MAX)), (3, 10));
+    }
+
+    #[test]
+    fn gathered_units_have_the_rows_that_they_had() {
+        let mut rows = crate::records::Rows::new(1);
+        (1..=6).for_each(|value| rows.push_clipped(&mut vec![(0, value as f32)], 9.0));
+        let made = units(Examples { rows, targets: (1..=6).map(|v| v as f32).collect() }, &[1, 0, NOBODY, 1, 3, 0], 4)
+            .unwrap();
+        let values = |units: &Units<Examples>| -> Vec<Vec<(f32, f32)>> {
+            let of_row = |&row: &u64| (units.rows().rows.row(row as usize).1[0], units.rows().targets[row as usize]);
+            (0..4).map(|unit| units.of(unit).iter().map(of_row).collect()).collect()
+        };
+        let before = values(&made);
+        let gathered = made.gathered();
+        assert_eq!((values(&gathered), gathered.rows().targets.len(), gathered.len()), (before, 5, 4));
     }
 
     #[test]

@@ -139,13 +139,17 @@ impl Algorithm for AdaptiveClipDescent {
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveClipSchedule>, NotApplicable> {
         check_problem(problem)?;
-        if problem.loss.facts().lipschitz.is_some() {
+        let averaged = problem.rows_of_a_record() > 1.0;
+        if problem.loss.facts().lipschitz.is_some() && !averaged {
             return Err(NotApplicable::Problem(
                 "the slope of this loss is bounded whatever the residuals are; a clip norm that follows them is for squared loss".into(),
             ));
         }
         let first = default_clip_norm(problem);
-        let expected = EXPECTED_CLIP * problem.row_norm;
+        let expected = match problem.loss.facts().lipschitz {
+            None => EXPECTED_CLIP * problem.row_norm,
+            Some(_) => first / problem.rows_of_a_record().sqrt(),
+        };
         let recipe = self.descent(expected).recipe(problem, budget)?;
         let (steps, weights) = (recipe.steps, problem.weights());
         let mu = gaussian_mu(problem, budget)?;

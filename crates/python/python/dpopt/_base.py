@@ -49,6 +49,10 @@ def _whose_rows(privacy: Any) -> str:
     return "A person has one id, and nobody else has it; rows without an id count nowhere."
 
 
+#: Parameters of units with several rows, which mean nothing without them.
+UNIT_PARAMETERS = {"max_rows_per_unit": None, "n_units": None, "unit_clipping": "auto"}
+
+
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
 
@@ -80,8 +84,9 @@ class PrivateEstimator(BaseEstimator):
         if self.budget is not None:
             self.budget._check_unit(unit)
             refuse_seed(self.insecure_seed, charged=True)
-        for name in ("max_rows_per_unit", "n_units") if unit == "record" else ():
-            if getattr(self, name, None) is not None:
+        for name, default in UNIT_PARAMETERS.items() if unit == "record" else ():
+            given = getattr(self, name, default)
+            if given is not default and given != default:
                 raise ValueError(
                     f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
                     'units="person" or one id for each row'
@@ -114,7 +119,11 @@ class PrivateEstimator(BaseEstimator):
         if given is None and (counted is None or relation == "add-or-remove"):
             why = "" if counted is None else "under add-or-remove the number of units is protected; "
             raise ValueError(f"{why}give a public {'number' if counted is None else 'guess'} of units as n_units")
-        return {"count": counted if given is None else int(given), "most_rows": None if most is None else int(most)}
+        clipping = self.unit_clipping
+        if not isinstance(clipping, str) or clipping not in ("auto", "unit", "row"):
+            raise ValueError(f'unit_clipping is {shown(clipping)}; choose "auto", "unit" or "row"')
+        count = counted if given is None else int(given)
+        return {"count": count, "most_rows": None if most is None else int(most), "clipping": clipping}
 
     def _delta(self, rows: int) -> float:
         return float(self.delta) if self.delta is not None else _core.default_delta(rows)

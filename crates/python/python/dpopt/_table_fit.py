@@ -176,8 +176,10 @@ class TableRoad:
         }  # fmt: skip
         return _core.TableFit(table, declared, json.dumps(request), charge, seed)
 
-    def _plan_of(self, described: tuple[str, int, int], relation: str, units: dict[str, Any] | None = None) -> Plan:
-        plan, rows, features = json.loads(described[0]), described[1], described[2]
+    def _plan_of(
+        self, described: tuple[str, int, int], relation: str, rows: int, units: dict[str, Any] | None = None
+    ) -> Plan:
+        plan, features = json.loads(described[0]), described[2]
         return Plan(
             plan["method"], plan["candidates"], rows, features, plan["epsilon"], plan["delta"], relation, plan["models"],
             plan["refusal"], plan["encoders"], None if units is None else units["count"],
@@ -213,7 +215,7 @@ class TableRoad:
             X = table
         public = None if given is None else self._planned_units(given, counted, relation)  # type: ignore[attr-defined]
         fit = self._planned_table(X, y, rows, relation, given, public)
-        return self._plan_of(fit.plan(classes), relation, public)
+        return self._plan_of(fit.plan(classes), relation, rows, public)
 
     def _fit_table(self, X: Any, y: Any, units: Any) -> None:
         relation = self._before_fit("record" if units is None else "user")  # type: ignore[attr-defined]
@@ -240,7 +242,7 @@ class TableRoad:
         model, described, releases, noise, html = fit.run()
         self._table, self._table_report = model, html
         self._settle(y, noise)
-        self.plan_ = self._plan_of(described, relation, public)
+        self.plan_ = self._plan_of(described, relation, rows, public)
         self.noise_std_ = self.plan_.noise_std
         self.privacy_ = Privacy.of(model.guarantee(), releases)
 

@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import PrivateEstimator, shape_of
+from ._base import UNIT_PARAMETERS, PrivateEstimator, shape_of
 from ._options import keep
 from ._plan import Privacy
 from ._reading import (
@@ -300,8 +300,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(_UNDECLARED)
         if getattr(inner, "n_rows", None) is not None:
             raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
-        for name in ("max_rows_per_unit", "n_units"):
-            if getattr(inner, name, None) is not None:
+        for name, default in UNIT_PARAMETERS.items():
+            if getattr(inner, name, default) != default:
                 raise ValueError(
                     f"{name} belongs to units with several rows, and a search protects rows one by one; leave it out"
                 )
@@ -316,8 +316,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 "insecure_seed",
                 "classes",
                 "accountant",
-                "max_rows_per_unit",
-                "n_units",
+                *UNIT_PARAMETERS,
             )
         }
         for candidate in candidates:
