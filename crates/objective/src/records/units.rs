@@ -232,7 +232,7 @@ mod tests {
     fn values(of: &[u32], count: usize, most: u64) -> Vec<f32> {
         let mut rows = crate::records::Rows::new(1);
         for value in 1..=of.len() {
-            rows.push_clipped(&mut vec![(0, value as f32)], 9.0);
+            rows.push_clipped(&mut [(0, value as f32)], 9.0);
         }
         let targets = (1..=of.len()).map(|value| value as f32).collect();
         let made = units(Examples { rows, targets }, of, count).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn gathered_units_have_the_rows_that_they_had() {
         let mut rows = crate::records::Rows::new(1);
-        (1..=6).for_each(|value| rows.push_clipped(&mut vec![(0, value as f32)], 9.0));
+        (1..=6).for_each(|value| rows.push_clipped(&mut [(0, value as f32)], 9.0));
         let made = units(Examples { rows, targets: (1..=6).map(|v| v as f32).collect() }, &[1, 0, NOBODY, 1, 3, 0], 4)
             .unwrap();
         let values = |units: &Units<Examples>| -> Vec<Vec<(f32, f32)>> {
