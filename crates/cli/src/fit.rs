@@ -76,10 +76,10 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
     let report = &fitted.report;
     let g = &report.guarantee;
     let mut out = format!(
-        "{}: {}, {} rows{}, {} features\n",
+        "{}: {}, {}{}, {} features\n",
         report.facts.target,
         report.facts.task,
-        report.facts.rows,
+        report.facts.rows.map_or("rows".into(), |rows| format!("{rows} rows")),
         report.facts.units.map_or(String::new(), |units| format!(" of {units} {}", g.protected())),
         report.facts.features
     );

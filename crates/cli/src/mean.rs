@@ -6,10 +6,11 @@ use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
 use crate::relation::RelationFlag;
 use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
+use crate::unit::OwnerFlags;
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
 use dpopt::report::{number, probability};
-use dpopt_privacy::{Budget, Neighbours, Shown};
+use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -19,24 +20,27 @@ pub(crate) struct Arguments {
     /// files are one table
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// About how many entries of a vector differ from 0: a public guess. A wrong one costs accuracy, never privacy
+    /// About how many entries of a vector (with --unit, of the mean of a unit's vectors) differ from 0: a public guess. A wrong one costs accuracy,
+    /// never privacy
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     sparsity: f64,
     /// ε of the answer
     #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
-    /// δ of the answer; by default 1/rows^1.1, at most 0.01; 0 for a pure guarantee
+    /// δ of the answer; by default 1/n^1.1 for n rows or units, at most 0.01; 0 for a pure guarantee
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
-    /// Vectors longer than this are shrunk to it
+    /// Vectors longer than this (with --unit, means of a unit's vectors) are shrunk to it
     #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
     norm: f64,
     /// Which tables are neighbours
     #[arg(long, value_enum, default_value_t)]
     relation: RelationFlag,
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
-    #[arg(long)]
+    #[arg(long, conflicts_with = "unit")]
     rows: Option<u64>,
+    #[command(flatten)]
+    unit: OwnerFlags,
     /// projected-gaussian, projected-laplace or l1-recovery; by default the smallest proved error
     #[arg(long)]
     method: Option<String>,
@@ -80,13 +84,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ledger = budget_file.open(
         arguments.epsilon,
         arguments.delta,
-        Neighbours::of_records(arguments.relation.into()),
+        arguments.unit.neighbours(arguments.relation),
         arguments.quiet,
     )?;
     let options = MeanOptions {
         delta: arguments.delta,
         norm: Some(arguments.norm),
         relation: arguments.relation.into(),
+        unit: arguments.unit.options(),
         rows: arguments.rows,
         method: arguments.method.clone(),
         bad_cells: arguments.reading.bad_cells(),
@@ -99,12 +104,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.explain {
         let (problem, budget) = (estimate.problem().clone(), estimate.budget());
         let candidates = estimate.explain();
+        let unit = arguments.unit.options().map(|unit| unit.column);
+        let unit = unit.as_deref();
         return if arguments.json {
-            print_json(&document(&problem, budget, &candidates))
+            print_json(&document(&problem, unit, budget, &candidates))
         } else {
-            print(&explained(&problem, budget, &candidates))
+            print(&explained(&problem, unit, budget, &candidates))
         };
     }
+    let records = estimate.problem().records;
     let reserved = outputs.reserve()?;
     let estimated = estimate.run_with(&Bar::new()).map_err(failed)?;
     for warning in &estimated.report.warnings {
@@ -112,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let text = answer(arguments, &estimated)?;
     reserved.write(&text, &estimated.report)?;
-    if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(arguments, &estimated)) }
+    if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(arguments, records, &estimated)) }
 }
 
 /// The answer as a file.
@@ -140,12 +148,12 @@ fn answer(arguments: &Arguments, estimated: &Estimated) -> Result<String, Failur
     Ok(text)
 }
 
-fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
+fn summary(arguments: &Arguments, records: u64, estimated: &Estimated) -> String {
     let g = &estimated.guarantee;
     let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
     let mut out = format!(
-        "mean of {} vectors with {} coordinates: {} entries differ from 0\n",
-        estimated.report.facts.rows,
+        "mean of {} with {} coordinates: {} entries differ from 0\n",
+        vectors(records, g.unit_column.as_deref()),
         estimated.dimension,
         estimated.entries.len()
     );
@@ -167,7 +175,12 @@ fn summary(arguments: &Arguments, estimated: &Estimated) -> String {
     out
 }
 
-fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]) -> String {
+/// What the mean is of.
+fn vectors(records: u64, unit: Option<&str>) -> String {
+    format!("{records} vectors{}", unit.map_or(String::new(), |unit| format!(", one per {unit},")))
+}
+
+fn explained(problem: &MeanProblem, unit: Option<&str>, budget: Budget, candidates: &[MeanCandidate]) -> String {
     let rows: Vec<Vec<String>> = candidates
         .iter()
         .map(|c| match &c.plan {
@@ -195,20 +208,29 @@ fn explained(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]
         "accountant",
     ];
     format!(
-        "mean of {} vectors with {} coordinates, about {} of them not 0, l2 norm at most {}, {}; epsilon {}, delta {}\n\
-         no record was read\n\n{}",
-        problem.records,
+        "mean of {} with {} coordinates, about {} of them not 0, l2 norm at most {}, {}; epsilon {}, delta {}\n\
+         {}\n\n{}",
+        vectors(problem.records, unit),
         problem.dimension,
         Shown(problem.sparsity),
         Shown(problem.norm),
         problem.neighbours.relation,
         Shown(budget.epsilon()),
         probability(budget.delta()),
+        match unit {
+            None => "no record was read".to_string(),
+            Some(unit) => format!("no vector was read, only the column `{unit}`"),
+        },
         table(&headings, &rows)
     )
 }
 
-fn document(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate]) -> serde_json::Value {
+fn document(
+    problem: &MeanProblem,
+    unit: Option<&str>,
+    budget: Budget,
+    candidates: &[MeanCandidate],
+) -> serde_json::Value {
     let rows: Vec<serde_json::Value> = candidates
         .iter()
         .map(|c| match &c.plan {
@@ -219,5 +241,11 @@ fn document(problem: &MeanProblem, budget: Budget, candidates: &[MeanCandidate])
             Err(why) => serde_json::json!({ "method": c.method, "not_applicable": why.to_string() }),
         })
         .collect();
-    serde_json::json!({ "problem": problem, "epsilon": budget.epsilon(), "delta": budget.delta(), "candidates": rows })
+    let mut document = serde_json::json!({
+        "problem": problem, "epsilon": budget.epsilon(), "delta": budget.delta(), "candidates": rows,
+    });
+    if let Some(unit) = unit {
+        document["unit_column"] = unit.into();
+    }
+    document
 }

@@ -25,7 +25,7 @@ fn sample(hostile: &str) -> Report {
         facts: DataFacts {
             units: None,
             source: format!("census{hostile}.csv"),
-            rows: 30_000,
+            rows: Some(30_000),
             features: 133,
             target: format!("income{hostile}"),
             task: "Classification into 2 classes".into(),
@@ -33,6 +33,7 @@ fn sample(hostile: &str) -> Report {
         },
         guarantee: Guarantee {
             unit: Unit::Record,
+            unit_column: None,
             relation: Relation::ZeroOut,
             epsilon: 1.0,
             delta: 1e-5,

@@ -129,7 +129,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         facts: DataFacts {
             units: s.units,
             source: s.source,
-            rows: s.rows,
+            rows: Some(s.rows),
             features: s.features,
             target: s.target,
             task: s.task,

@@ -1,7 +1,7 @@
 //! The library's messages in the words of Python: keywords where the command line has flags. The one place where that is done.
 
 /// What only makes sense on a command line, and what to do in Python. Longer texts first.
-const PHRASES: [(&str, &str); 22] = [
+const PHRASES: [(&str, &str); 24] = [
     (
         "--bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES (spend a tenth of the budget \
          on private bounds), --public-data FILE (a table that is not sensitive)",
@@ -42,6 +42,8 @@ const PHRASES: [(&str, &str); 22] = [
         "declare two, or use the logistic loss, which takes any number",
         "declare two, use LogisticRegression, or encode the table first: make_pipeline(TableEncoder(...), ...)",
     ),
+    ("protect persons and not rows: --unit", "protect persons and not rows, fit(..., units=...) with the column"),
+    (" (units in Python)", ""),
     ("--max-rows-per-unit; in Python max_rows_per_unit", "max_rows_per_unit"),
     ("leave --units out, or use --relation add-or-remove", "leave n_units out, or use neighbors=\"add-or-remove\""),
     ("declare the labels in the schema", "give classes=[...], which costs nothing"),

@@ -6,7 +6,8 @@ use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{Curator, Sensitive, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::{Examples, Records, Rows, SpilledExamples};
+use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::{Examples, Rows, SpilledExamples};
 use dpopt_optimize::plan::{Plan, Problem};
 use dpopt_optimize::{
     AdaptiveClipDescent, AdaptiveClipSchedule, Algorithm, Average, CentredDescent, DescentOptions, NewtonSchedule,
@@ -126,7 +127,7 @@ impl<A: Algorithm> Subject<A> {
     }
 
     /// One run on any data of the planned shape.
-    pub(crate) fn run_on<R: Records + 'static, T>(
+    pub(crate) fn run_on<R: OfRows + 'static, T>(
         &self,
         data: &Sensitive<R>,
         draws: &mut Draws,

@@ -1,7 +1,7 @@
 //! `dpopt mean`: the mean of sparse vectors in every form, its plan, its files, its refusals.
 
-use crate::{files, refuse, succeed};
-use arrow::array::{ArrayRef, Float32Builder, ListBuilder, UInt32Builder};
+use crate::{dpopt, files, refuse, succeed};
+use arrow::array::{ArrayRef, Float32Builder, Int64Array, ListBuilder, UInt32Builder};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use std::fmt::Write;
@@ -16,11 +16,17 @@ fn entries(i: u32) -> [(u32, f32); 2] {
     [(3, 0.8), (10 + (i * 7919) % 90_000, 0.6)]
 }
 
+/// Whose record i is.
+fn person(i: u32) -> u32 {
+    (i * i) % 701
+}
+
+/// The label is the person.
 fn write_libsvm(file: &Path) {
     let mut text = String::new();
     for i in 0..RECORDS {
         let [a, b] = entries(i);
-        writeln!(text, "0 {}:{} {}:{}", a.0 + 1, a.1, b.0 + 1, b.1).unwrap();
+        writeln!(text, "{} {}:{} {}:{}", person(i), a.0 + 1, a.1, b.0 + 1, b.1).unwrap();
     }
     std::fs::write(file, text).unwrap();
 }
@@ -35,8 +41,9 @@ fn write_parquet(file: &Path, last_index: u32) {
         indices.append(true);
         values.append(true);
     }
-    let columns: [(&str, ArrayRef); 2] =
-        [("indices", Arc::new(indices.finish())), ("values", Arc::new(values.finish()))];
+    let persons: Int64Array = (0..RECORDS).map(|i| i64::from(person(i))).collect();
+    let columns: [(&str, ArrayRef); 3] =
+        [("person", Arc::new(persons)), ("indices", Arc::new(indices.finish())), ("values", Arc::new(values.finish()))];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut writer = ArrowWriter::try_new(File::create(file).unwrap(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
@@ -143,4 +150,106 @@ fn a_ledger_pays_for_means_too() {
     refuse(d.path(), &arguments);
     let status = succeed(d.path(), &["ledger", "budget.jsonl"]);
     assert!(status.contains("mean of"), "{status}");
+}
+
+#[test]
+fn sparse_vectors_are_pooled_by_person_in_every_form() {
+    let d = tempfile::tempdir().unwrap();
+    write_libsvm(&d.path().join("v.libsvm"));
+    write_parquet(&d.path().join("v.parquet"), entries(RECORDS - 1)[1].0);
+    let persons = (0..RECORDS).map(person).collect::<std::collections::BTreeSet<_>>().len();
+    let said = succeed(d.path(), &mean("v.libsvm", &["--unit", "label", "-o", "a.csv"]));
+    let promised = (format!("mean of {persons} vectors, one per label, with 100000"), ", per label, zero-out");
+    assert!(said.contains(&promised.0) && said.contains(promised.1), "{said}");
+    succeed(d.path(), &mean("v.parquet", &["--unit", "person", "-o", "b.csv"]));
+    let a = std::fs::read_to_string(d.path().join("a.csv")).unwrap();
+    assert_eq!(a, std::fs::read_to_string(d.path().join("b.csv")).unwrap());
+    // the sparsity of a row is enough for means of rows that are no longer than the norm
+    let at_3: f64 = a.lines().find_map(|l| l.strip_prefix("3,")).unwrap().parse().unwrap();
+    assert!((at_3 - 0.8).abs() < 0.1, "{at_3}");
+    let error = refuse(d.path(), &mean("v.parquet", &["--unit", "features"]));
+    assert!(error.contains("holds the vectors"), "{error}");
+}
+
+/// Visits of 300 persons, of which person i has 1 + i % 7, not together.
+fn write_visits(directory: &Path) {
+    let mut rows: Vec<String> = Vec::new();
+    for visit in 0..7 {
+        rows.extend((0..300).filter(|i| visit <= i % 7).map(|i| format!("0.{}3,p{i},-0.{}", (i + visit) % 10, i % 9)));
+    }
+    let table = |rows: &mut dyn Iterator<Item = &String>| {
+        rows.fold(String::from("x,person,y\n"), |text, row| text + row + "\n")
+    };
+    std::fs::write(directory.join("visits.csv"), table(&mut rows.iter())).unwrap();
+    let (first, second) = rows.split_at(500);
+    std::fs::write(directory.join("1.csv"), table(&mut second.iter().rev())).unwrap();
+    std::fs::write(directory.join("2.csv"), table(&mut first.iter())).unwrap();
+}
+
+const VISITS: [&str; 8] = ["--unit", "person", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6"];
+
+#[test]
+fn files_shards_and_orders_of_visits_promise_the_same_per_person() {
+    let d = tempfile::tempdir().unwrap();
+    write_visits(d.path());
+    let run = |files: &[&str], extra: &[&str], output: &str| -> serde_json::Value {
+        let arguments = [&["mean"], files, &VISITS, &["--insecure-seed", "5", "-q", "-o", output], extra].concat();
+        succeed(d.path(), &arguments);
+        serde_json::from_slice(&std::fs::read(d.path().join(output)).unwrap()).unwrap()
+    };
+    let whole = run(&["visits.csv"], &["--report", "r.json"], "a.json");
+    assert_eq!(whole["guarantee"]["unit"], "user");
+    assert_eq!(whole["guarantee"]["unit_column"], "person");
+    assert_eq!(run(&["1.csv", "2.csv"], &[], "b.json"), whole);
+    // of at most two visits each, chosen by coins: another answer, and the same promise
+    let two = run(&["1.csv", "2.csv"], &["--max-rows-per-unit", "2", "--units", "300"], "c.json");
+    assert_eq!((&two["guarantee"], &two["error_bound"]), (&whole["guarantee"], &whole["error_bound"]));
+    assert_ne!(two["values"], whole["values"]);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(d.path().join("r.json")).unwrap()).unwrap();
+    assert_eq!(report["facts"]["units"], 300);
+    assert!(report["facts"].get("rows").is_none(), "{}", report["facts"]);
+    assert!(report["assumptions"].to_string().contains("A person has one value of `person`"), "{report}");
+    let explained =
+        |extra: &[&str]| succeed(d.path(), &[&["mean", "visits.csv", "--explain"], &VISITS[..], extra].concat());
+    let shown = explained(&[]);
+    assert!(shown.starts_with("mean of 300 vectors, one per person, with 2 coordinates"), "{shown}");
+    assert!(shown.contains("no vector was read, only the column `person`"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&explained(&["--json"])).unwrap();
+    assert_eq!((&json["unit_column"], &json["problem"]["unit"]), (&"person".into(), &"user".into()));
+    assert_eq!(json["problem"]["records"], 300);
+    assert!(succeed(d.path(), &["mean", "--help"]).contains("of the mean of a unit's vectors"));
+}
+
+#[test]
+fn a_ledger_by_person_refuses_rows_and_the_other_way_round() {
+    let d = tempfile::tempdir().unwrap();
+    write_visits(d.path());
+    std::fs::write(d.path().join("rows.csv"), String::from("x,y\n") + &"0.1,0.2\n".repeat(300)).unwrap();
+    let by_person = |ledger: &'static str| {
+        [&["mean", "visits.csv", "-q", "--ledger", ledger, "--total-epsilon", "4"], &VISITS[..]].concat()
+    };
+    let by_row = |ledger: &'static str| {
+        [&["mean", "rows.csv", "-q", "--ledger", ledger, "--total-epsilon", "4"], &VISITS[2..]].concat()
+    };
+    succeed(d.path(), &by_person("persons.jsonl"));
+    succeed(d.path(), &by_row("rows.jsonl"));
+    let before = ["persons.jsonl", "rows.jsonl"].map(|name| std::fs::read(d.path().join(name)).unwrap());
+    for refused in [refuse(d.path(), &by_row("persons.jsonl")), refuse(d.path(), &by_person("rows.jsonl"))] {
+        assert!(refused.contains("user") && refused.contains("record"), "{refused}");
+    }
+    // a number of persons that is wrong, and one that is missing
+    for (extra, why) in [(["--units", "301"], "--units is 301"), (["--relation", "add-or-remove"], "with --units")] {
+        let error = refuse(d.path(), &[&by_person("new.jsonl")[..], &extra].concat());
+        assert!(error.contains(why), "{error}");
+    }
+    // flags that do not go together
+    let (person, row) = (by_person("new.jsonl"), by_row("new.jsonl"));
+    for (arguments, extra) in [(&row, "--units"), (&row, "--max-rows-per-unit"), (&person, "--rows")] {
+        let output = dpopt(d.path(), &[&arguments[..], &[extra, "300"]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("--unit <COLUMN>"), "{error}");
+    }
+    assert_eq!(before, ["persons.jsonl", "rows.jsonl"].map(|name| std::fs::read(d.path().join(name)).unwrap()));
+    assert!(!d.path().join("new.jsonl").exists(), "charged for a run that was refused");
 }

@@ -148,7 +148,7 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
     for (m, method) in MEANS.iter().enumerate() {
         for (r, relation) in RELATIONS.iter().enumerate() {
             for (o, option) in CHOICES.iter().enumerate() {
-                for task in [Task::Mean, Task::MeanTable] {
+                for task in [Task::Mean, Task::MeanTable, Task::MeanOfUnits] {
                     if full || r == (o + m) % 3 {
                         turn += 1;
                         cases.extend(mean(method, relation, task, option, turn));
@@ -180,7 +180,7 @@ fn records(relation: &str, task: Task, option: &Choice, full: bool) -> Vec<Recor
 }
 
 fn bounds(task: Task, option: &Choice) -> String {
-    if matches!(task, Task::Sparse | Task::Mean | Task::MeanTable) {
+    if matches!(task, Task::Sparse | Task::Mean | Task::MeanTable | Task::MeanOfUnits) {
         return String::new();
     }
     let names = if option.header { ["a", "b", "c", "y"] } else { ["c1", "c2", "c3", "c4"] };
@@ -297,13 +297,22 @@ fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) 
     }
     let mut arguments = on_files("mean", sparse, option.shards);
     arguments.extend(["--sparsity", "3"].map(String::from));
+    let by_unit = task == Task::MeanOfUnits;
     if !option.header {
-        arguments.extend(["--columns", "4"].map(String::from));
+        arguments.extend(["--columns", if by_unit { "5" } else { "4" }].map(String::from));
     }
     if method != "auto" {
         arguments.extend(["--method", method].map(String::from));
     }
     common(&mut arguments, relation, option);
+    if by_unit {
+        // a guess of units takes the place of one of rows
+        arguments.iter_mut().filter(|word| *word == "--rows").for_each(|word| *word = "--units".into());
+        arguments.extend(["--unit", if option.header { "unit" } else { "c5" }].map(String::from));
+        if turn.is_multiple_of(2) {
+            arguments.extend(["--max-rows-per-unit", "2"].map(String::from));
+        }
+    }
     let rows = 150;
     let mut kinds = records(relation, task, option, false);
     // labels are not used

@@ -19,6 +19,8 @@ pub(crate) enum Task {
     Mean,
     /// A mean of columns of numbers.
     MeanTable,
+    /// The same by unit: the last column says whose a row is, and each unit has three.
+    MeanOfUnits,
 }
 
 /// The usual records around the one that changes.
@@ -75,7 +77,7 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
     let mut out = Vec::new();
     let sparse = matches!(task, Task::Sparse | Task::Mean);
     if header && !sparse {
-        out.extend_from_slice(b"a,b,c,y\n");
+        out.extend_from_slice(names(task));
     }
     for i in 0..rows {
         let line = match (i == at, sparse) {
@@ -87,9 +89,18 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
             (_, false) => usual(task, i),
         };
         out.extend_from_slice(&line);
+        if task == Task::MeanOfUnits {
+            // of a table by unit, one row changes: whose it is does not, where it can be read
+            out.extend_from_slice(format!(",{}", i % (rows / 3)).as_bytes());
+        }
         out.push(b'\n');
     }
     out
+}
+
+/// The header line.
+pub(crate) fn names(task: Task) -> &'static [u8] {
+    if task == Task::MeanOfUnits { b"a,b,c,y,unit\n" } else { b"a,b,c,y\n" }
 }
 
 fn label(task: Task, i: usize) -> String {
@@ -102,7 +113,7 @@ fn label(task: Task, i: usize) -> String {
 
 fn usual(task: Task, i: usize) -> Vec<u8> {
     let c = match task {
-        Task::MeanTable => ["0.5", "0.25", "0"][i % 3],
+        Task::MeanTable | Task::MeanOfUnits => ["0.5", "0.25", "0"][i % 3],
         _ => ["red", "blue", "green"][i % 3],
     };
     format!("{},{},{c},{}", (i % 11) as f64 / 10.0, i % 7, label(task, i)).into()
@@ -115,7 +126,7 @@ fn usual_sparse(i: usize) -> Vec<u8> {
 fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
     let number = CANARY_NUMBER;
     // a table of numbers takes no text that could be read
-    let readable = task == Task::MeanTable && !UNREADABLE.contains(&record);
+    let readable = matches!(task, Task::MeanTable | Task::MeanOfUnits) && !UNREADABLE.contains(&record);
     let (text, red) = if readable { (CANARY_NUMBER, "7") } else { (CANARY_TEXT, "red") };
     let y = label(task, i);
     let other = match task {

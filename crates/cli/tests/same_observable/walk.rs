@@ -1,7 +1,7 @@
 //! Runs the groups: a table with a usual record, and its neighbours.
 
 use crate::cases::Case;
-use crate::neighbours::{Record, Task, table};
+use crate::neighbours::{Record, Task, names, table};
 use crate::observe::{Observed, difference, run};
 use std::path::Path;
 use std::sync::Mutex;
@@ -24,7 +24,7 @@ fn write(directory: &Path, case: &Case, record: Record) -> Vec<&'static str> {
     let all = table(case.task, case.rows, case.at, record, case.others, case.header);
     let sparse = matches!(case.task, Task::Sparse | Task::Mean);
     let (first, second) = if sparse { ("t.libsvm", "u.libsvm") } else { ("t.csv", "u.csv") };
-    let mut names = vec![first];
+    let mut written = vec![first];
     if case.shards {
         // after the line of record rows/2 − 1, found in the usual table; the rest is the same in all neighbours
         let usual = table(case.task, case.rows, case.at, Record::Usual, case.others, case.header);
@@ -35,21 +35,21 @@ fn write(directory: &Path, case: &Case, record: Record) -> Vec<&'static str> {
         let shrunk = if case.at >= case.rows / 2 { usual.len() - all.len().min(usual.len()) } else { 0 };
         let (one, two) = all.split_at(all.len() - (rest + grown - shrunk));
         std::fs::write(directory.join(first), one).expect("written");
-        let header: &[u8] = if case.header && !sparse { b"a,b,c,y\n" } else { b"" };
+        let header: &[u8] = if case.header && !sparse { names(case.task) } else { b"" };
         std::fs::write(directory.join(second), [header, two].concat()).expect("written");
-        names.push(second);
+        written.push(second);
     } else {
         std::fs::write(directory.join(first), all).expect("written");
     }
     if !case.bounds.is_empty() {
         std::fs::write(directory.join("b.toml"), &case.bounds).expect("written");
-        names.push("b.toml");
+        written.push("b.toml");
     }
     if !case.vectors.is_empty() {
         std::fs::write(directory.join("v.txt"), case.vectors).expect("written");
-        names.push("v.txt");
+        written.push("v.txt");
     }
-    names
+    written
 }
 
 fn observe(directory: &Path, case: &Case, record: Record) -> (Observed, f64) {

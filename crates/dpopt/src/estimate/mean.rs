@@ -3,11 +3,12 @@
 use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
-use crate::model::{FitError, Guarantee, same_count};
+use crate::model::{FitError, Guarantee, UnitClipping, UnitOptions, Units, large_delta, same_count, whose_rows};
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{BadCells, TableReader};
 use dpopt_mechanism::progress::{Progress, Silent};
+use dpopt_optimize::RunError;
 use dpopt_optimize::plan::{Assumption, Grade, NotApplicable};
 use dpopt_privacy::{Budget, Neighbours, Relation, Shown};
 use std::time::Instant;
@@ -19,7 +20,8 @@ use std::time::Instant;
 /// | `delta` | 1/n^1.1, at most 0.01 | δ; 0 for a pure guarantee (Laplace noise) |
 /// | `norm` | 1 | longer vectors are shrunk to this l2 norm |
 /// | `relation` | zero-out | which tables are neighbours |
-/// | `rows` | counted | public number of records; required under add-or-remove, a guess there |
+/// | `unit` | a row | what is protected as a whole, and has one vector: the mean of its rows' |
+/// | `rows` | counted | public number of rows, without a `unit`; required under add-or-remove, a guess there |
 /// | `method` | the smallest proved error | a name of [`MEAN_METHODS`] |
 #[derive(Clone, Debug, Default)]
 pub struct MeanOptions {
@@ -29,7 +31,9 @@ pub struct MeanOptions {
     pub norm: Option<f64>,
     /// Which data sets are neighbours.
     pub relation: Relation,
-    /// Public number of records.
+    /// Who is protected, where it is not a row: the mean is over the units then, and each is in it with the mean of its rows' vectors. `None`: a row is.
+    pub unit: Option<UnitOptions>,
+    /// Public number of rows, where a row is the unit.
     pub rows: Option<u64>,
     /// A name of [`MEAN_METHODS`].
     pub method: Option<String>,
@@ -44,9 +48,12 @@ pub struct MeanOptions {
 }
 
 impl MeanOptions {
-    /// Which data sets are neighbours: a row of the table is a record, and a record is the unit.
+    /// Which data sets are neighbours: a row of the table is a record, and a record is the unit, unless there is a column of units.
     pub fn neighbours(&self) -> Neighbours {
-        Neighbours::of_records(self.relation)
+        match self.unit {
+            None => Neighbours::of_records(self.relation),
+            Some(_) => Neighbours::of_users(self.relation),
+        }
     }
 }
 
@@ -69,6 +76,8 @@ impl MeanOptions {
 pub struct MeanEstimate {
     table: Box<dyn TableReader>,
     vectors: Vectors,
+    /// Whose rows they are, where a unit may have several.
+    units: Option<Units>,
     problem: MeanProblem,
     budget: Budget,
     options: MeanOptions,
@@ -104,6 +113,35 @@ fn public_rows(table: &dyn TableReader, options: &MeanOptions) -> Result<u64, Fi
     Ok(rows)
 }
 
+/// Whose vectors they are. Where the number of units is public, a wrong one is an error, as for [rows](public_rows). How many rows they have is none of the
+/// public facts: it is not counted, and neighbouring tables need not agree on it.
+fn public_units(
+    table: &dyn TableReader,
+    vectors: &Vectors,
+    asked: &UnitOptions,
+    options: &MeanOptions,
+) -> Result<Units, FitError> {
+    if options.rows.is_some() {
+        return Err(FitError::Option(
+            "with a unit the mean is over units, and no use is made of a number of rows: give --units, or leave both out".into(),
+        ));
+    }
+    if asked.clipping == UnitClipping::Row {
+        return Err(FitError::Option(
+            "a mean over units clips the mean of each unit's vectors; for rows that are clipped one by one leave the unit out".into(),
+        ));
+    }
+    if vectors.are_in(table, &asked.column) {
+        return Err(FitError::Option(format!(
+            "`{}` holds the vectors; name the column whose values are persons",
+            asked.column
+        )));
+    }
+    let units = Units::of(asked.clone(), table, options.relation)?;
+    units.check_count(options.relation)?;
+    Ok(units)
+}
+
 /// What an estimate releases.
 #[derive(Clone, Debug)]
 pub struct Estimated {
@@ -111,7 +149,8 @@ pub struct Estimated {
     pub dimension: u64,
     /// The entries that differ from 0: (index from 0, value), by increasing index.
     pub entries: Vec<(u64, f64)>,
-    /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this.
+    /// With probability 0.95 the l2 distance from the mean of the clipped records is at most this. The record of a unit is the mean of its rows' vectors,
+    /// of those that were taken if their number is bounded.
     pub error_bound: f64,
     /// What is promised.
     pub guarantee: Guarantee,
@@ -120,7 +159,8 @@ pub struct Estimated {
 }
 
 impl MeanEstimate {
-    /// Mean of vectors of which about `sparsity` entries differ from 0. Looks at names, types and the number of rows only.
+    /// Mean of vectors of which about `sparsity` entries differ from 0. Looks at names, types and the number of rows only; if there is a column of units,
+    /// at that instead of the number.
     pub fn new(
         table: Box<dyn TableReader>,
         sparsity: f64,
@@ -152,12 +192,14 @@ impl MeanEstimate {
                 "how many entries of a vector differ from 0, from 1 to 4294967296",
             );
         }
-        let vectors = Vectors::of(&*table)?;
-        let records = public_rows(&*table, &options)?;
+        let unit = options.unit.as_ref();
+        let vectors = Vectors::of(&*table, unit.map(|unit| unit.column.as_str()))?;
+        let units = unit.map(|asked| public_units(&*table, &vectors, asked, &options)).transpose()?;
+        let records = units.as_ref().map_or_else(|| public_rows(&*table, &options), |units| Ok(units.count()))?;
         let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(records)))?;
         let problem =
             MeanProblem { records, dimension: vectors.dimension(), sparsity, norm, neighbours: options.neighbours() };
-        Ok(Self { table, vectors, problem, budget, options })
+        Ok(Self { table, vectors, units, problem, budget, options })
     }
 
     /// The public facts that are planned for.
@@ -217,39 +259,45 @@ impl MeanEstimate {
         progress.start("sum of vectors", if counted { self.problem.records } else { 1 });
         let assumptions = self.assumptions(plan);
         let stage = StageFacts { name: "mean", rests_on: Assumption::weakest(&assumptions), stream: 0 };
-        let released = session.stage(stage, &plan.certificate, |curator| {
-            plan.run(&self.problem, curator, |summer| -> Result<(), FitError> {
-                self.vectors.for_each(&*self.table, self.options.bad_cells, |entries| {
+        let added = || {
+            if counted {
+                progress.tick();
+            }
+        };
+        let (table, bad_cells) = (&*self.table, self.options.bad_cells);
+        let released = session.stage(stage, &plan.certificate, |curator| match &self.units {
+            None => plan.run(&self.problem, curator, |summer| -> Result<(), FitError> {
+                self.vectors.for_each(table, bad_cells, |entries| {
                     summer.add(entries);
-                    if counted {
-                        progress.tick();
-                    }
+                    added();
                 })?;
                 Ok(())
-            })
+            }),
+            Some(units) => {
+                let vectors = self.vectors.collected(table, bad_cells)?;
+                let units = units.own(vectors, curator).map_err(RunError::from)?;
+                plan.run(&self.problem, curator, |summer| {
+                    summer.add_units(&units, added);
+                    Ok(())
+                })
+            }
         })?;
         progress.finish();
         let entries = released.into_inner();
-        let Closed { guarantee, releases, receipt } = session.close();
+        let Closed { mut guarantee, releases, receipt } = session.close();
+        guarantee.unit_column = self.options.unit.as_ref().map(|unit| unit.column.clone());
         let report = Report {
             answer: Answer::Mean { error_bound: plan.error_bound },
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
             facts: DataFacts {
-                units: None,
                 source: self.table.name(),
-                rows: self.problem.records,
+                rows: self.units.is_none().then_some(self.problem.records),
+                units: self.units.as_ref().map(Units::count),
                 features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),
                 target: "the vectors' mean".into(),
                 task: format!("Mean of vectors of about {} entries", number(self.problem.sparsity)),
-                preparation: vec![
-                    format!("The table has {} columns: public, never counted in a record.", self.table.columns().len()),
-                    format!(
-                        "Vectors longer than {} in l2 norm, or {} in l1 norm, were shrunk to that: the mean is of the shrunk ones.",
-                        number(plan.schedule.norm),
-                        number(plan.schedule.l1_norm)
-                    ),
-                ],
+                preparation: self.preparation(plan),
             },
             guarantee: guarantee.clone(),
             releases,
@@ -266,6 +314,25 @@ impl MeanEstimate {
             receipt,
         };
         Ok(Estimated { dimension: self.problem.dimension, entries, error_bound: plan.error_bound, guarantee, report })
+    }
+
+    /// What was done to the vectors.
+    fn preparation(&self, plan: &MeanPlan) -> Vec<String> {
+        let mut notes =
+            vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
+        if let Some(unit) = &self.options.unit {
+            let chosen = unit.most_rows.map(|most| format!(", or over {most} of them chosen at random if it has more"));
+            notes.push(format!(
+                "Each unit has one vector, the mean over its rows{}: how many it has changes nothing of its weight.",
+                chosen.unwrap_or_default()
+            ));
+        }
+        notes.push(format!(
+            "Vectors longer than {} in l2 norm, or {} in l1 norm, were shrunk to that: the mean is of the shrunk ones.",
+            number(plan.schedule.norm),
+            number(plan.schedule.l1_norm)
+        ));
+        notes
     }
 
     fn coefficients(&self, plan: &MeanPlan, entries: &[(u64, f64)]) -> Vec<Coefficient> {
@@ -301,23 +368,24 @@ impl MeanEstimate {
     /// What the guarantee rests on, and why each item may be believed.
     fn assumptions(&self, plan: &MeanPlan) -> Vec<Assumption> {
         let mut assumptions = vec![
-            Assumption::public("each person has one row; dpopt cannot see who owns which row"),
+            whose_rows(self.options.unit.as_ref()),
             Assumption::enforced(format!(
-                "every vector's norm is at most the bound, {}: enforced in exact integers",
+                "The norm of every {}vector is at most the bound, {}: enforced in exact integers.",
+                if self.units.is_some() { "unit's " } else { "" },
                 plan.noise_bound()
             )),
             Assumption::enforced(
-                "noise comes from a cryptographic generator seeded by the operating system, on a public grid",
+                "Noise comes from a cryptographic generator seeded by the operating system, on a public grid.",
             ),
             Assumption::public(
-                "the sparsity, the norm bound and the dimension do not come from the records; a wrong sparsity costs \
-                 accuracy only",
+                "The sparsity, the norm bound and the dimension do not come from the records; a wrong sparsity costs \
+                 accuracy only.",
             ),
         ];
         if self.budget.delta() == 0.0 {
             assumptions.push(Assumption::proved(
-                "the noise is within 2^-170 per coordinate, in total variation, of the exact law, which a delta of 0 \
-                 leaves out",
+                "The noise is within 2^-170 per coordinate, in total variation, of the exact law, which a delta of 0 \
+                 leaves out.",
             ));
         }
         assumptions
@@ -333,18 +401,14 @@ impl MeanEstimate {
         }
         if plan.error_bound >= self.problem.norm {
             warnings.push(format!(
-                "the error bound {} is not below the norm bound {}: the answer 0 may be as good; use more records, a larger epsilon or \
+                "the error bound {} is not below the norm bound {}: the answer 0 may be as good; use more {}, a larger epsilon or \
                  a smaller sparsity",
                 number(plan.error_bound),
-                number(self.problem.norm)
+                number(self.problem.norm),
+                if self.units.is_some() { "units" } else { "records" }
             ));
         }
-        if self.budget.delta() * self.problem.records as f64 > 1.0 {
-            warnings.push(format!(
-                "delta {:e} is above 1/n: a mechanism that publishes a random row outright would pass; lower it",
-                self.budget.delta()
-            ));
-        }
+        warnings.extend(large_delta(self.budget, self.problem.records, self.options.unit.as_ref()));
         if self.options.insecure_seed.is_some() {
             warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
         }

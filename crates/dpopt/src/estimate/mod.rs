@@ -6,6 +6,8 @@ mod noise;
 mod plan;
 mod problem;
 mod sketched;
+#[cfg(test)]
+mod tests;
 mod vectors;
 
 pub use mean::{Estimated, MeanEstimate, MeanOptions};

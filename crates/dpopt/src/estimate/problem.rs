@@ -8,7 +8,8 @@ use serde::Serialize;
 /// Public facts about vectors whose mean is wanted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeanProblem {
-    /// n: number of records. Public under zero-out and replace-one; under add-or-remove a public guess.
+    /// n: number of records, which are rows or units (the mean of a unit's vectors is its record). Public under zero-out and replace-one; under
+    /// add-or-remove a public guess.
     pub records: u64,
     /// d.
     pub dimension: u64,

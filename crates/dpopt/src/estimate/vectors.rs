@@ -1,6 +1,8 @@
 //! Records as sparse vectors: a column of sparse vectors, or the numeric columns of a table as their coordinates.
 
 use dpopt_data::{BadCells, DataError, Field, Stored, TableReader, bad_row, field_number, is_missing_marker};
+use dpopt_mechanism::Sensitive;
+use dpopt_objective::records::SparseVectors;
 
 /// Where a table's vectors are.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,9 +14,10 @@ pub(crate) enum Vectors {
 }
 
 impl Vectors {
-    /// From names and stored types only.
-    pub(crate) fn of(table: &dyn TableReader) -> Result<Self, DataError> {
+    /// From names and stored types only; the column `unit`, if there is one, says whose they are and is none of them.
+    pub(crate) fn of(table: &dyn TableReader, unit: Option<&str>) -> Result<Self, DataError> {
         let columns = table.columns();
+        let is_unit = |at: &usize| unit.is_some_and(|name| columns[*at].name == name);
         let sparse = columns.iter().enumerate().find_map(|(at, c)| match c.stored {
             Stored::Sparse(dimension) => Some(Self::Sparse { column: at, dimension: u64::from(dimension) }),
             _ => None,
@@ -22,12 +25,13 @@ impl Vectors {
         if let Some(found) = sparse {
             return Ok(found);
         }
-        for column in columns {
+        let coordinates: Vec<usize> = (0..columns.len()).filter(|at| !is_unit(at)).collect();
+        for column in coordinates.iter().map(|&at| &columns[at]) {
             if matches!(column.stored, Stored::Text | Stored::Boolean | Stored::Sparse(_) | Stored::Unsupported(_)) {
                 return Err(DataError::NotAVector { column: column.name.clone() });
             }
         }
-        Ok(Self::Columns((0..columns.len()).collect()))
+        Ok(Self::Columns(coordinates))
     }
 
     /// d.
@@ -36,6 +40,22 @@ impl Vectors {
             Self::Sparse { dimension, .. } => *dimension,
             Self::Columns(columns) => columns.len() as u64,
         }
+    }
+
+    /// Whether they are in the column `name`.
+    pub(crate) fn are_in(&self, table: &dyn TableReader, name: &str) -> bool {
+        matches!(self, Self::Sparse { column, .. } if table.columns()[*column].name == name)
+    }
+
+    /// All of them, one per row of the table; a row that can't be read is a vector without entries.
+    pub(crate) fn collected(
+        &self,
+        table: &dyn TableReader,
+        bad_cells: BadCells,
+    ) -> Result<Sensitive<SparseVectors>, DataError> {
+        let mut all = SparseVectors::default();
+        self.for_each(table, bad_cells, |entries| all.push(entries))?;
+        Ok(Sensitive::new(all))
     }
 
     /// Hands each record's non-zero entries to `visit`, in order.

@@ -20,6 +20,7 @@ mod telling;
 mod units;
 
 pub use crate::guarantee::{Guarantee, Recomputed, Stage};
+pub(crate) use describe::{large_delta, whose_rows};
 pub use division::{Division, StageShares};
 pub use embedding::EmbeddingRequest;
 pub use error::FitError;
@@ -30,4 +31,5 @@ pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
+pub(crate) use units::Units;
 pub use units::{UnitClipping, UnitFacts, UnitOptions};

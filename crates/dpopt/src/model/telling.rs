@@ -78,7 +78,7 @@ impl Fit {
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
             facts: DataFacts {
                 source: self.table.name(),
-                rows: self.rows,
+                rows: Some(self.rows),
                 units: self.units.as_ref().map(|_| self.protected()),
                 features: model.encoder().dimension(),
                 target: self.target.clone(),

@@ -6,7 +6,7 @@ use dpopt_data::{Kind, RowOwners, Schema, TableReader};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::records::{Encoded, Owners};
+use dpopt_objective::records::{self, Encoded, Owners, RecordSet};
 use dpopt_optimize::plan::{Problem, RecordOf};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
@@ -72,7 +72,7 @@ impl UnitFacts {
         self.clipping.check(self.most_rows)?;
         match self.count {
             0 | 1 => Err(FitError::Option(format!(
-                "{} {what}: nothing private can be learned from so few; a useful model takes some hundred at least",
+                "{} {what}: nothing private can be learned from so few; a useful answer takes some hundred at least",
                 self.count
             ))),
             _ => Ok(()),
@@ -100,7 +100,7 @@ pub(super) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError>
 }
 
 /// Whose rows a table's are.
-pub(super) struct Units {
+pub(crate) struct Units {
     asked: UnitOptions,
     owners: RowOwners,
     /// N, or a public guess of it.
@@ -108,7 +108,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// One pass over the column; it is no feature from here on.
+    /// One pass over the column of a table that a model is learned from; it is no feature from here on.
     pub(super) fn read(
         asked: UnitOptions,
         table: &dyn TableReader,
@@ -121,7 +121,17 @@ impl Units {
                 "`{target}` is both what is learned and the unit of privacy; name the column whose values are persons"
             )));
         }
-        schema.declare(&asked.column, Kind::Ignored)?;
+        schema.declare(&asked.column, Kind::Ignored).map_err(|_| {
+            FitError::Option(format!(
+                "`{}` is the unit of privacy, and no feature; leave its declaration out, or say ignore = true",
+                asked.column
+            ))
+        })?;
+        Self::of(asked, table, relation)
+    }
+
+    /// One pass over the column.
+    pub(crate) fn of(asked: UnitOptions, table: &dyn TableReader, relation: Relation) -> Result<Self, FitError> {
         asked.clipping.check(asked.most_rows)?;
         if asked.units.is_none() && relation == Relation::AddOrRemove {
             return Err(FitError::Option(
@@ -136,18 +146,27 @@ impl Units {
     }
 
     /// N, or a public guess of it.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// What was asked for.
-    pub(super) fn asked(&self) -> &UnitOptions {
+    pub(crate) fn asked(&self) -> &UnitOptions {
         &self.asked
     }
 
     /// Whose rows they are, and by what.
     pub(super) fn owners(&self) -> &RowOwners {
         &self.owners
+    }
+
+    /// The units with their `rows`, within the bound on them if there is one.
+    pub(crate) fn own<R: RecordSet>(
+        &self,
+        rows: Sensitive<R>,
+        curator: &mut Curator,
+    ) -> Result<Sensitive<records::Units<R>>, CuratorError> {
+        own(&self.owners.sensitive(), self.asked.most_rows, rows, curator)
     }
 
     /// The table with one row of each unit, for what counts records.
@@ -160,7 +179,7 @@ impl Units {
     }
 
     /// Refuses a number of units that was given and is not the table's.
-    pub(super) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
+    pub(crate) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
         match self.asked.units {
             Some(given) if relation != Relation::AddOrRemove && given != self.owners.units() => {
                 Err(FitError::Option(format!(
@@ -178,6 +197,20 @@ impl Units {
         let UnitOptions { most_rows, clipping, .. } = self.asked;
         UnitFacts { count: self.count, most_rows, clipping }
     }
+}
+
+/// The units with their `rows`, at most `most` of them each.
+fn own<R: RecordSet>(
+    owners: &Sensitive<Owners>,
+    most: Option<NonZeroU64>,
+    rows: Sensitive<R>,
+    curator: &mut Curator,
+) -> Result<Sensitive<records::Units<R>>, CuratorError> {
+    let units = owners.of(rows)?;
+    Ok(match most {
+        Some(most) => curator.capped(units, most),
+        None => units,
+    })
 }
 
 /// Runs a plan on rows, or on the units that own them, as it was made.
@@ -199,10 +232,7 @@ pub(super) fn run(
             plan.run_spilled(Run::new(problem, &rows, curator, progress)?)
         }
         (Some((owners, most)), Encoded::Memory(rows)) => {
-            let mut units = owners.of(Sensitive::new(rows))?;
-            if let Some(most) = most {
-                units = curator.capped(units, most);
-            }
+            let units = own(owners, most, Sensitive::new(rows), curator)?;
             if problem.is_pooled() {
                 let units = units.gathered();
                 plan.run_units(Run::new(problem, &units, curator, progress)?)
@@ -213,10 +243,7 @@ pub(super) fn run(
             }
         }
         (Some((owners, most)), Encoded::Disk(rows)) => {
-            let mut units = owners.of(Sensitive::new(rows))?;
-            if let Some(most) = most {
-                units = curator.capped(units, most);
-            }
+            let units = own(owners, most, Sensitive::new(rows), curator)?;
             plan.run_spilled_units(Run::new(problem, &units, curator, progress)?)
         }
     };

@@ -77,9 +77,9 @@ fn opening(m: &mut Markup, report: &Report) {
     m.element(
         "p class=\"lead\"",
         &format!(
-            "{}; {} rows, {} {shape}, from {}.",
+            "{}; {}, {} {shape}, from {}.",
             report.facts.task,
-            count(report.facts.rows),
+            size(report),
             count(report.facts.features as u64),
             report.facts.source
         ),
@@ -96,6 +96,16 @@ fn opening(m: &mut Markup, report: &Report) {
     m.raw("</dl>\n");
 }
 
+/// How many rows of how many units, as far as that is public.
+fn size(report: &Report) -> String {
+    let units = report.facts.units.map(|units| format!("{} units ({})", count(units), report.guarantee.protected()));
+    match (report.facts.rows.map(|rows| format!("{} rows", count(rows))), units) {
+        (Some(rows), Some(units)) => format!("{rows} of {units}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "rows that were not counted".into(),
+    }
+}
+
 fn released(m: &mut Markup, report: &Report) {
     m.element("h2", "What was released");
     let entries = count(report.coefficients.len() as u64);
@@ -105,7 +115,8 @@ fn released(m: &mut Markup, report: &Report) {
         }
         Answer::Mean { error_bound } => format!(
             "A vector with {entries} entries that differ from 0. With probability 0.95 its l2 distance from the mean of the \
-             (shrunk) vectors is at most {}.",
+             {}(shrunk) vectors is at most {}.",
+            if report.facts.units.is_some() { "units' " } else { "" },
             number(error_bound)
         ),
     }];
@@ -189,7 +200,14 @@ fn not_protected(m: &mut Markup, report: &Report) {
     let mut items = Vec::new();
     match report.guarantee.relation {
         Relation::AddOrRemove => {}
-        Relation::ZeroOut | Relation::ReplaceOne => items.push("The number of rows: it is treated as public.".into()),
+        Relation::ZeroOut | Relation::ReplaceOne => items.push(
+            match (report.facts.rows, report.facts.units) {
+                (_, None) => "The number of rows: it is treated as public.",
+                (None, Some(_)) => "The number of units: it is treated as public.",
+                (Some(_), Some(_)) => "The number of rows and the number of units: they are treated as public.",
+            }
+            .into(),
+        ),
     }
     items.push("The column names, declared ranges, levels and labels, the settings and the plan: all public.".into());
     items.push(

@@ -128,9 +128,10 @@ fn reason(candidates: &[CandidateRow], chosen: usize) -> String {
 pub struct DataFacts {
     /// How the table is called.
     pub source: String,
-    /// n, or a public guess of it under add-or-remove.
-    pub rows: u64,
-    /// How many units own them, where a unit may have several.
+    /// n, or a public guess of it under add-or-remove. `None`: no use was made of it, and it was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// How many units own them, where a unit may have several; or a public guess of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units: Option<u64>,
     /// d after encoding, the intercept included.

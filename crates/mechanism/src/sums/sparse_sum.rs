@@ -12,6 +12,7 @@ use crate::sampler_error::SamplerError;
 use dpopt_noise::{
     Grid, NoiseSource, Norm, Purpose, Quantizer, RoundedGaussian, RoundedLaplace, project_l1_l2, project_l1_l2_dense,
 };
+use dpopt_objective::records::{self, RecordSet, SparseVectors};
 use dpopt_privacy::Event;
 
 /// How the integer sum is kept.
@@ -80,7 +81,7 @@ pub struct SparseClip {
     pub dense: bool,
 }
 
-/// Adds up records one at a time.
+/// Adds up records one at a time, or one for each unit.
 pub struct SparseSummer {
     clip: SparseClip,
     quantizer: Quantizer,
@@ -142,6 +143,18 @@ impl SparseSummer {
         self.fresh.extend(found.map(|(&index, &units)| (index, units)));
         if self.fresh.len() > FRESH.max(self.touched.len() / 2) {
             self.settle();
+        }
+    }
+
+    /// Adds one record for each unit, the mean of its vectors: it is clipped as one, however many vectors it is of. `added` is called after each
+    /// unit, also one that has nothing.
+    pub fn add_units(&mut self, units: &Sensitive<records::Units<SparseVectors>>, mut added: impl FnMut()) {
+        let units = units.expose();
+        let mut mean = Vec::new();
+        for unit in 0..units.len() {
+            units.mean(unit, &mut mean);
+            self.add(&mut mean);
+            added();
         }
     }
 
@@ -335,6 +348,7 @@ impl Mechanism for ProjectedLaplace {
 mod tests {
     use super::*;
     use crate::Curator;
+    use dpopt_objective::records::Owners;
     use proptest::prelude::*;
 
     const GRID: i32 = -30;
@@ -346,10 +360,81 @@ mod tests {
     fn summed(clip: SparseClip, records: &[Vec<(u32, f64)>]) -> Vec<(u64, i64)> {
         let mut summer = SparseSummer::new(clip).unwrap();
         records.iter().for_each(|record| summer.add(&mut record.clone()));
+        nonzeros(summer)
+    }
+
+    fn nonzeros(summer: SparseSummer) -> Vec<(u64, i64)> {
         match &summer.finish().expose().units {
             Units::Touched(units) => units.iter().copied().filter(|e| e.1 != 0).collect(),
             Units::Dense(units) => units.iter().enumerate().map(|(j, &u)| (j as u64, u)).filter(|e| e.1 != 0).collect(),
         }
+    }
+
+    /// Of the sum of each unit's mean; a unit is its vectors, `most` of which are left.
+    fn summed_units(clip: SparseClip, units: &[&[Vec<(u32, f64)>]], most: Option<u64>) -> Vec<(u64, i64)> {
+        let (mut vectors, mut of_row) = (SparseVectors::default(), Vec::new());
+        for (unit, own) in units.iter().enumerate() {
+            own.iter().for_each(|vector| vectors.push(vector));
+            of_row.extend(own.iter().map(|_| unit as u32));
+        }
+        let owners = Sensitive::new(Owners { of_row, units: units.len() });
+        let mut all = owners.of(Sensitive::new(vectors)).unwrap();
+        if let Some(most) = most {
+            let mut curator = Curator::for_event(&Event::NonPrivate, NoiseSource::insecure(3));
+            all = curator.capped(all, most.try_into().unwrap());
+        }
+        let (mut summer, mut added) = (SparseSummer::new(clip).unwrap(), 0);
+        summer.add_units(&all, || added += 1);
+        assert_eq!(added, units.len());
+        nonzeros(summer)
+    }
+
+    #[test]
+    fn a_unit_moves_a_sum_by_one_norm_however_many_rows_it_has() {
+        let own = |j: u32| vec![vec![(j, 0.25), (9, -0.5)], vec![(j, 0.75)]];
+        let (first, second) = (own(1), own(2));
+        // equal rows, rows that agree on nothing, and rows that are no numbers
+        let far: Vec<Vec<(u32, f64)>> = (0..300).map(|_| vec![(3, 1e6), (4, -1e6)]).collect();
+        let spread: Vec<Vec<(u32, f64)>> = (0..300).map(|i| vec![(i % 10, 1e9 * f64::from(i + 1))]).collect();
+        let wild: Vec<Vec<(u32, f64)>> =
+            vec![vec![(5, f64::NAN)], vec![(5, f64::MAX), (5, f64::MAX)], vec![(6, -1e-320)]];
+        let unit = Grid::new(GRID).step();
+        for (calibrated, bound) in [(Norm::L2, 1.0), (Norm::L1, 1.5)] {
+            for most in [None, Some(1), Some(8)] {
+                for dense in [false, true] {
+                    let clip = clip(10, calibrated, dense);
+                    // the same choice of the others' rows in both: the unit comes last
+                    let without = summed_units(clip, &[&first, &second, &[]], most);
+                    for rows in [&far, &spread, &wild] {
+                        let with = summed_units(clip, &[&first, &second, rows], most);
+                        let at = |sum: &[(u64, i64)], j| sum.iter().find(|e| e.0 == j).map_or(0, |e| e.1);
+                        let moved = (0..10).map(|j| (at(&with, j) - at(&without, j)) as f64 * unit);
+                        let norm = if calibrated == Norm::L2 {
+                            moved.map(|m| m * m).sum::<f64>().sqrt()
+                        } else {
+                            moved.map(f64::abs).sum()
+                        };
+                        assert!(norm <= bound, "{calibrated:?} {most:?}: {norm}");
+                        assert!(norm > 0.9 * bound || !std::ptr::eq(rows, &far), "nothing was bounded: {norm}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_units_and_of_their_rows_changes_no_step_of_the_grid() {
+        let unit = |seed: u32| -> Vec<Vec<(u32, f64)>> {
+            (0..7u32)
+                .map(|i| (0..3).map(|k| ((seed + i * k) % 6, 0.1 * f64::from(i + k + seed) - 0.3)).collect())
+                .collect()
+        };
+        let (a, b) = (unit(1), unit(2));
+        let reversed = |rows: &[Vec<(u32, f64)>]| rows.iter().rev().cloned().collect::<Vec<_>>();
+        let before = summed_units(clip(10, Norm::L2, false), &[&a, &b], None);
+        let after = summed_units(clip(10, Norm::L2, false), &[&reversed(&b), &reversed(&a)], None);
+        assert!(before.len() > 3);
+        assert_eq!(before, after);
     }
 
     fn record() -> impl Strategy<Value = Vec<(u32, f64)>> {

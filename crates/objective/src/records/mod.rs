@@ -9,6 +9,7 @@ mod scaled;
 mod sheared;
 mod spill;
 mod units;
+mod vectors;
 
 pub use below_counts::{BelowCounts, quantile_grid};
 pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
@@ -18,3 +19,4 @@ pub use scaled::ScaledRecords;
 pub use sheared::Shear;
 pub use spill::{Collector, Encoded, ReadError, Record, RecordBuffer, RecordSet, Records, SpilledExamples};
 pub use units::{NOBODY, Owners, Units, UnitsError, slots};
+pub use vectors::SparseVectors;
