@@ -79,9 +79,17 @@ impl RowOwners {
         self.owners.of_row.len() as u64
     }
 
-    /// Number of units that have a row: a public fact under zero-out and replace-one, as the number of rows is.
+    /// Number of units: a public fact under zero-out and replace-one, as the number of rows is.
     pub fn units(&self) -> u64 {
         self.owners.units as u64
+    }
+
+    /// The same among `units` units, those beyond the ones that have a row being without any; as they are if so many have rows or there are fewer rows than that.
+    pub fn among(mut self, units: u64) -> Self {
+        if units <= self.owners.of_row.len() as u64 {
+            self.owners.units = self.owners.units.max(units as usize);
+        }
+        self
     }
 
     /// Which unit has which row.

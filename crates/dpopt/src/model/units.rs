@@ -26,7 +26,7 @@ pub struct UnitOptions {
     pub most_rows: Option<NonZeroU64>,
     /// What is clipped.
     pub clipping: UnitClipping,
-    /// Public number of units; required under add-or-remove, a guess there. `None`: counted.
+    /// Public number of units, at least as many as have rows; required under add-or-remove, a guess there. `None`: counted.
     pub units: Option<u64>,
 }
 
@@ -139,6 +139,11 @@ impl Units {
             ));
         }
         let owners = RowOwners::read(table, &asked.column)?;
+        // units of which no row is left have a place all the same: a public number stays what it is
+        let owners = match asked.units {
+            Some(given) if relation != Relation::AddOrRemove => owners.among(given),
+            _ => owners,
+        };
         let count = asked.units.unwrap_or(owners.units());
         let units = Self { asked, owners, count };
         units.facts().check(&format!("units of `{}`", units.asked.column))?;
@@ -178,14 +183,14 @@ impl Units {
         Ok(self.owners.one_row_each(table, &mut coins(insecure_seed)?))
     }
 
-    /// Refuses a number of units that was given and is not the table's.
+    /// Refuses a number of units that was given where the table has more, or has fewer rows than that.
     pub(crate) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
         match self.asked.units {
             Some(given) if relation != Relation::AddOrRemove && given != self.owners.units() => {
                 Err(FitError::Option(format!(
-                    "--units is {given}, and `{}` has {} values; leave --units out, or use --relation add-or-remove, which takes a guess",
+                    "--units is {given}, and `{}` has more values than that, or the table fewer rows; give the number of units, leave --units out to count \
+                     them, or use --relation add-or-remove, which takes a guess",
                     self.asked.column,
-                    self.owners.units()
                 )))
             }
             _ => Ok(()),
