@@ -45,7 +45,10 @@ const PHRASES: [(&str, &str); 24] = [
     ("protect persons and not rows: --unit", "protect persons and not rows, fit(..., units=...) with the column"),
     (" (units in Python)", ""),
     ("--max-rows-per-unit; in Python max_rows_per_unit", "max_rows_per_unit"),
-    ("leave --units out, or use --relation add-or-remove", "leave n_units out, or use neighbors=\"add-or-remove\""),
+    (
+        "leave --units out to count them, or use --relation add-or-remove",
+        "leave n_units out to count them, or use neighbors=\"add-or-remove\"",
+    ),
     ("declare the labels in the schema", "give classes=[...], which costs nothing"),
 ];
 

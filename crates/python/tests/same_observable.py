@@ -304,18 +304,16 @@ IDS = (None, " 3 ", 3.0, np.inf, "\ud800", b"\xff\x00", ("a", 1), 10**30, "NA")
 
 
 def by_unit(kind, relation, task, how, record):
-    """A fit that protects persons with six rows each. Between tables whose number of persons is public one person's rows differ, otherwise
-    it is the id of a row, too."""
+    """A fit that protects persons with six rows each, among a public number of them: one person's rows differ, and the id of one row."""
     X, y = table(record, task)
     ids = (np.arange(ROWS) % 40).astype(object)
     person = ids == ids[7]
     X[person], y[person] = X[7], y[7]
     hostile = next((at for at, held in enumerate(HOSTILE.values()) if held is record), -1)
-    if relation == "add-or-remove":
-        ids[7] = IDS[hostile + 1]
+    ids[7] = IDS[hostile + 1]
     given = {
         "epsilon": 8.0, "delta": 1e-4, "bounds": (-1, 1), "insecure_seed": 3, "neighbors": relation, **MORE.get(kind, {}), **BY_UNIT[how],
-        **({"n_rows": ROWS, "n_units": 40} if relation == "add-or-remove" else {}),
+        "n_units": 41, "n_rows": ROWS if relation == "add-or-remove" else None,
     }  # fmt: skip
     given = {k: v for k, v in given.items() if k not in SIDES}
     if task == "regression":

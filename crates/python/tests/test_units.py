@@ -356,8 +356,17 @@ def test_numbers_of_units_that_are_protected(panel):
     table = frame(panel)
     model = by_name(**protected, n_units=480).fit(table, "member", units="person")
     assert (model.plan_.n_units, model.plan_.n_rows) == (480, 5200)
-    with pytest.raises(ValueError, match="n_units is 480 but units has 500; leave it out"):
-        logistic(n_units=480).fit(X, y, units=ids)
+    # a public number is one of places, whoever fills them
+    for wrong in (480, ROWS + 1):
+        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that, or X fewer rows"):
+            logistic(n_units=wrong).fit(X, y, units=ids)
+        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that, or X fewer rows"):
+            by_name(n_units=wrong).fit(table, "member", units="person")
+    for model in (
+        logistic(n_units=600, **DESCENT).fit(X, y, units=ids),
+        by_name(n_units=600, **DESCENT).fit(table, "member", units="person"),
+    ):
+        assert model.plan_.n_units == 600 and model.privacy_.delta == pytest.approx(600**-1.1)
     for name, given in (("n_units", 500), ("max_rows_per_unit", 3), ("unit_clipping", "row")):
         with pytest.raises(ValueError, match=f"{name} is given and units= is not"):
             logistic(**{name: given}).fit(X, y)

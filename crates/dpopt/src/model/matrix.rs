@@ -282,8 +282,11 @@ impl MatrixRun {
         let planning = self.planning + started.elapsed();
         let Bounded { mut rows, targets } = records;
         let column = owners.map(|owners| owners.column().to_string());
-        let owners = owners.map(RowOwners::sensitive);
-        let owned = owners.as_ref().map(|owners| (owners, self.fit.facts.units.and_then(|units| units.most_rows)));
+        let relation = self.fit.neighbours.relation;
+        let owned = owners
+            .zip(self.fit.facts.units)
+            .map(|(owners, units)| (units::placed(owners.clone(), units.count, relation).sensitive(), units.most_rows));
+        let owned = owned.as_ref().map(|(owners, most)| (owners, *most));
         let mut solutions = Vec::with_capacity(planned.models);
         for k in 0..planned.models {
             let name = match planned.models {
@@ -432,7 +435,10 @@ mod tests {
         assert!(rows.fit(records(), 3, Some(&owners)).is_err(), "planned for rows");
         let few = UnitFacts { count: 1, most_rows: None, clipping: UnitClipping::Auto };
         assert!(matches!(fit_by_unit(target, few, 4.0), Err(FitError::Option(why)) if why.starts_with("1 units")));
-        // the numbers of units do not agree: a bug of the caller, who counted them
+        // a public number of units is one of places; fewer than have rows are a bug of the caller, who counted them
+        let places = UnitFacts { count: 450, most_rows: None, clipping: UnitClipping::Auto };
+        let run = fit_by_unit(target, places, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
+        assert!(run.fit(records(), 3, Some(&owners)).is_ok());
         let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto };
         let run = fit_by_unit(target, other, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
         assert!(run.fit(records(), 3, Some(&owners)).is_err());

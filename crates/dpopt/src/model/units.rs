@@ -91,6 +91,14 @@ impl UnitFacts {
     }
 }
 
+/// Units of which no row is left have a place all the same: a public number of them stays what it is.
+pub(super) fn placed(owners: RowOwners, count: u64, relation: Relation) -> RowOwners {
+    match relation {
+        Relation::AddOrRemove => owners,
+        Relation::ZeroOut | Relation::ReplaceOne => owners.among(count),
+    }
+}
+
 /// Secret coins for which row of a unit is counted.
 pub(super) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError> {
     Ok(match insecure_seed {
@@ -139,10 +147,9 @@ impl Units {
             ));
         }
         let owners = RowOwners::read(table, &asked.column)?;
-        // units of which no row is left have a place all the same: a public number stays what it is
         let owners = match asked.units {
-            Some(given) if relation != Relation::AddOrRemove => owners.among(given),
-            _ => owners,
+            Some(given) => placed(owners, given, relation),
+            None => owners,
         };
         let count = asked.units.unwrap_or(owners.units());
         let units = Self { asked, owners, count };

@@ -108,14 +108,19 @@ class PrivateEstimator(BaseEstimator):
         assert counted is not None
         return counted
 
-    def _public_units(self, counted: int | None, relation: str) -> dict[str, Any]:
-        """What is public of units: how many there are, counted where it is public and given where it is protected; and their bound."""
+    def _public_units(self, counted: int | None, rows: int | None, relation: str) -> dict[str, Any]:
+        """What is public of units of `rows` rows: how many there are, given, or `counted` where it is public; and their bound."""
         given, most = self.n_units, self.max_rows_per_unit
         for name, value in (("n_units", given), ("max_rows_per_unit", most)):
             if value is not None and not (isinstance(value, (int, np.integer)) and 1 <= value < 2**63):
                 raise ValueError(f"{name} is {shown(value)}; give a whole number, at least 1")
-        if given is not None and counted is not None and relation != "add-or-remove" and given != counted:
-            raise ValueError(f"n_units is {given} but units has {counted}; leave it out, the number is public here")
+        if given is not None and counted is not None and relation != "add-or-remove":
+            # of units without rows there may be any number; how many have rows is not told
+            if given < counted or (rows is not None and given > rows):
+                raise ValueError(
+                    f"n_units is {given}, and units has more ids than that, or X fewer rows; give the number of units, leave it out to "
+                    'count them, or use neighbors="add-or-remove", which takes a guess'
+                )
         if given is None and (counted is None or relation == "add-or-remove"):
             why = "" if counted is None else "under add-or-remove the number of units is protected; "
             raise ValueError(f"{why}give a public {'number' if counted is None else 'guess'} of units as n_units")

@@ -37,7 +37,7 @@ PARAMETERS = """Args:
             Methods that look at rows one by one need it.
         unit_clipping: what is clipped then: ``"unit"``, the mean of a unit's gradients; ``"row"``, each row, whose guarantee is taken for a
             group of `max_rows_per_unit`; ``"auto"``, for each method what promises the smaller error.
-        n_units: public number of units, or a public guess of it under add-or-remove; by default they are counted.
+        n_units: public number of units, of whom some may have no row; or a public guess of it under add-or-remove; by default they are counted.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
 
     Options of methods. None: chosen from public facts. A method that does not have an option refuses it by name; ``method="auto"``

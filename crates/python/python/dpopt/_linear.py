@@ -125,9 +125,9 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         if given.ids is not None and rows is not None:
             one_for_each(given, rows)
         if given.ids is None or self.n_units is not None:
-            return self._public_units(None, relation)
+            return self._public_units(None, None, relation)
         # counted where the number is public; under add-or-remove a guess has to be given
-        return self._public_units(-1 if relation == "add-or-remove" else given.owners().units, relation)
+        return self._public_units(-1 if relation == "add-or-remove" else given.owners().units, rows, relation)
 
     def _known(self, n_classes: int) -> int | None:
         """The number of classes, None where it is found privately."""
@@ -191,7 +191,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             return None, None
         one_for_each(given, rows)
         owners = given.owners()
-        return owners, self._public_units(owners.units, relation)
+        return owners, self._public_units(owners.units, rows, relation)
 
     def _decode(self, facts: Bounding, reading: Reading, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         """Released weights (one array per model) as attributes in the units of X: post-processing."""
