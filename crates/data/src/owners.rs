@@ -22,6 +22,8 @@ use std::collections::HashMap;
 /// ```
 #[derive(Clone)]
 pub struct RowOwners {
+    /// Whose values name the units.
+    column: String,
     owners: Owners,
 }
 
@@ -80,7 +82,17 @@ impl RowOwners {
             }
             Ok(())
         })?;
-        Ok(Self { owners: Owners { of_row, units: numbers.len() } })
+        Ok(Self { column: column.into(), owners: Owners { of_row, units: numbers.len() } })
+    }
+
+    /// The column whose values name the units.
+    pub fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u64 {
+        self.owners.of_row.len() as u64
     }
 
     /// Number of units: a public fact under zero-out and replace-one, as the number of rows is.
@@ -101,24 +113,15 @@ impl RowOwners {
         Sensitive::new(self.owners.clone())
     }
 
-    /// The table with one row of each unit, any of its rows as likely as any other; all others are [left out](Block::is_left_out). Whatever counts records
-    /// counts units then. Which row is left depends on nothing but how many the unit has, and on the coins.
-    pub fn one_row_each<'a>(&self, table: &'a dyn TableReader, coins: &mut NoiseSource) -> impl TableReader + use<'a> {
+    /// Which rows are left if each unit keeps [one of them](Owners::one_row_each). Whatever counts the rows that are left counts units.
+    pub fn one_row_of_each(&self, coins: &mut NoiseSource) -> Vec<bool> {
         let mut stream = coins.stream(Purpose::Split, 0);
-        let mut ahead = vec![0u64; self.owners.units];
-        let owned = || self.owners.of_row.iter().filter(|unit| **unit != NOBODY);
-        owned().for_each(|&unit| ahead[unit as usize] += 1);
-        // each row with the probability that it is the one, if none before it was: 1 over those that are ahead
-        let left = self.owners.of_row.iter().map(|&unit| {
-            let Some(ahead) = ahead.get_mut(unit as usize) else { return false };
-            if *ahead == 0 {
-                return false;
-            }
-            let chosen = stream.below(*ahead) == 0;
-            *ahead = if chosen { 0 } else { *ahead - 1 };
-            chosen
-        });
-        OneRowEach { table, left: left.collect() }
+        self.owners.one_row_each(|bound| stream.below(bound))
+    }
+
+    /// The table with [one row of each](Self::one_row_of_each) unit; all others are [left out](Block::is_left_out).
+    pub fn one_row_each<'a>(&self, table: &'a dyn TableReader, coins: &mut NoiseSource) -> impl TableReader + use<'a> {
+        OneRowEach { table, left: self.one_row_of_each(coins) }
     }
 }
 
@@ -238,7 +241,7 @@ mod tests {
         let owners = RowOwners::read(&*table, "id").unwrap();
         let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));
         assert!(quantile_counts(&one, &["y".into()], BadCells::Error).is_err(), "the one row of a is there");
-        let nobody = RowOwners { owners: Owners { of_row: vec![NOBODY; 2], units: 0 } };
+        let nobody = RowOwners { column: "id".into(), owners: Owners { of_row: vec![NOBODY; 2], units: 0 } };
         let none = nobody.one_row_each(&*table, &mut NoiseSource::insecure(1));
         let counts = quantile_counts(&none, &["y".into()], BadCells::Error).unwrap();
         assert_eq!(past_the_curator::made_up(&counts).values, [0]);

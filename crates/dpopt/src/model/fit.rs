@@ -363,7 +363,7 @@ impl Fit {
             record: RecordOf::Row,
         };
         let problem = match &self.units {
-            Some(units) => units.pooled(problem),
+            Some(units) => units.facts().pooled(problem),
             None => problem,
         };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
