@@ -74,7 +74,9 @@ fn examine(run: &RunFlags, found: &mut Findings) {
             .problems
             .push("--insecure-seed and --ledger do not go together: predictable noise keeps no promise".into());
     }
-    let ledger = found.keep(run.budget_file.open(common.epsilon, common.delta, common.neighbours(), true)).flatten();
+    let ledger = found
+        .keep(run.budget_file.open(common.epsilon, common.delta, common.neighbours(), common.unit.column(), true))
+        .flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {
         let output = crate::spending::Outputs { answer: path, report: None };

@@ -8,7 +8,7 @@ use crate::usage;
 use clap::Args;
 use dpopt::data::{EncoderForm, MAX_FEATURES};
 use dpopt::loss::embedding::Embedding;
-use dpopt::model::UnitOptions;
+use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt::optimize::{Regime, Regimes, candidates, check_options};
 use dpopt::plan::{Problem, RecordOf};
 use dpopt::report::{CandidateRow, Outcome, number, probability};
@@ -61,10 +61,10 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let (explained, read) = match arguments.data.as_slice() {
         data @ [_, ..] => {
             let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
-            let read = if common.rows.is_some() {
-                "only the header was read"
-            } else {
-                "only the header was read, and rows were counted without looking at their values"
+            let read = match (common.unit.column(), common.rows) {
+                (Some(_), _) => "only the header and whose rows they are were read, and rows and units counted",
+                (None, Some(_)) => "only the header was read",
+                (None, None) => "only the header was read, and rows were counted without looking at their values",
             };
             let explained = Explained {
                 epsilon: e.budget.epsilon(),
@@ -108,8 +108,13 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
     let (units, record) = match common.unit.options() {
         None => (rows, RecordOf::Row),
-        Some(UnitOptions { units: Some(units), most_rows, .. }) if units >= 2 => {
-            (units, RecordOf::Unit { rows, most: most_rows })
+        Some(UnitOptions { clipping: UnitClipping::Row, most_rows: None, .. }) => {
+            return Err(usage(
+                "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit",
+            ));
+        }
+        Some(UnitOptions { units: Some(units), most_rows, clipping, .. }) if units >= 2 => {
+            (units, RecordOf::Unit { rows, most: most_rows.filter(|_| clipping != UnitClipping::Unit) })
         }
         Some(_) => return Err(usage("give --units N (at least 2), or a table to count")),
     };
@@ -139,6 +144,8 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         loss,
         neighbours: common.neighbours(),
     };
+    let by_row = common.unit.options().is_some_and(|unit| unit.clipping == UnitClipping::Row);
+    let problem = problem.by_row().filter(|_| by_row).unwrap_or(problem);
     let mut method = common.method()?;
     method.embedding = match common.embedding()? {
         Some(asked) if asked.towers.is_some() => {

@@ -57,7 +57,13 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let run = &arguments.run;
     let common = &run.common;
     run.paths().check()?;
-    let ledger = run.budget_file.open(common.epsilon, common.delta, common.neighbours(), arguments.quiet)?;
+    let ledger = run.budget_file.open(
+        common.epsilon,
+        common.delta,
+        common.neighbours(),
+        common.unit.column(),
+        arguments.quiet,
+    )?;
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
     outputs.check()?;
     let fit = common.fit(&run.data, ledger, run.insecure_seed)?;

@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.epsilon,
         arguments.delta,
         arguments.unit.neighbours(arguments.relation),
+        arguments.unit.column(),
         arguments.quiet,
     )?;
     let options = MeanOptions {

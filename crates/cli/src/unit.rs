@@ -41,6 +41,11 @@ enum Clipping {
 }
 
 impl OwnerFlags {
+    /// Whose values are the units.
+    pub(crate) fn column(&self) -> Option<&str> {
+        self.unit.as_deref()
+    }
+
     /// Which tables are neighbours.
     pub(crate) fn neighbours(&self, relation: RelationFlag) -> Neighbours {
         match self.unit {
@@ -57,6 +62,11 @@ impl OwnerFlags {
 }
 
 impl UnitFlags {
+    /// Whose values are the units.
+    pub(crate) fn column(&self) -> Option<&str> {
+        self.owner.column()
+    }
+
     /// Which tables are neighbours.
     pub(crate) fn neighbours(&self, relation: RelationFlag) -> Neighbours {
         self.owner.neighbours(relation)

@@ -1,6 +1,6 @@
 //! Whose rows a table's are: units of privacy by the values of one column, and one row of each of them.
 
-use super::cell::{bad_row, field_text, is_missing_text};
+use super::cell::{bad_row, field_number, field_text, is_missing_text};
 use super::encode::position;
 use super::error::DataError;
 use super::table::{Block, Column, Field, TableReader, Visit};
@@ -22,13 +22,31 @@ use std::collections::HashMap;
 /// ```
 #[derive(Clone)]
 pub struct RowOwners {
+    /// Whose values name the units.
+    column: String,
     owners: Owners,
 }
 
-/// What names a unit: the cell as text, without white space around it, so that `7`, ` 7` and the integer 7 of a Parquet file are one. `None`: nobody.
-fn key<'a>(field: Field<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-    let text = field_text(field, scratch)?.trim_ascii();
-    (!is_missing_text(text)).then_some(text)
+/// What names a unit: the cell as text, without white space around it; whole numbers as whole numbers, so that `7`, ` 7`, `07`, `7.0` and the integer 7 of a
+/// Parquet file are one. To take two persons for one protects them; to take one for two would not. `None`: nobody.
+fn key(field: Field<'_>, scratch: &mut Vec<u8>) -> Option<Vec<u8>> {
+    unit_key(field_text(field, scratch)?)
+}
+
+/// The same for a text. `None` if it is missing.
+pub fn unit_key(text: &[u8]) -> Option<Vec<u8>> {
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text.trim().as_bytes(),
+        Err(_) => text.trim_ascii(),
+    };
+    if is_missing_text(text) {
+        return None;
+    }
+    Some(match field_number(Field::Text(text)) {
+        // whole, and small enough that no other number has the same value
+        Some(value) if value.fract() == 0.0 && value.abs() < 9e15 => format!("{}", value as i64).into_bytes(),
+        _ => text.to_vec(),
+    })
 }
 
 impl RowOwners {
@@ -49,7 +67,7 @@ impl RowOwners {
                 };
                 of_row.push(match own {
                     None => NOBODY,
-                    Some(key) => match numbers.get(key) {
+                    Some(key) => match numbers.get(&*key) {
                         Some(&number) => number,
                         None => {
                             let number = numbers.len() as u32;
@@ -64,12 +82,30 @@ impl RowOwners {
             }
             Ok(())
         })?;
-        Ok(Self { owners: Owners { of_row, units: numbers.len() } })
+        Ok(Self { column: column.into(), owners: Owners { of_row, units: numbers.len() } })
     }
 
-    /// Number of units that have a row: a public fact under zero-out and replace-one, as the number of rows is.
+    /// The column whose values name the units.
+    pub fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u64 {
+        self.owners.of_row.len() as u64
+    }
+
+    /// Number of units: a public fact under zero-out and replace-one, as the number of rows is.
     pub fn units(&self) -> u64 {
         self.owners.units as u64
+    }
+
+    /// The same among `units` units, those beyond the ones that have a row being without any; as they are if so many have rows or there are fewer rows than that.
+    pub fn among(mut self, units: u64) -> Self {
+        if units <= self.owners.of_row.len() as u64 {
+            self.owners.units = self.owners.units.max(units as usize);
+        }
+        self
     }
 
     /// Which unit has which row.
@@ -77,24 +113,15 @@ impl RowOwners {
         Sensitive::new(self.owners.clone())
     }
 
-    /// The table with one row of each unit, any of its rows as likely as any other; all others are [left out](Block::is_left_out). Whatever counts records
-    /// counts units then. Which row is left depends on nothing but how many the unit has, and on the coins.
-    pub fn one_row_each<'a>(&self, table: &'a dyn TableReader, coins: &mut NoiseSource) -> impl TableReader + use<'a> {
+    /// Which rows are left if each unit keeps [one of them](Owners::one_row_each). Whatever counts the rows that are left counts units.
+    pub fn one_row_of_each(&self, coins: &mut NoiseSource) -> Vec<bool> {
         let mut stream = coins.stream(Purpose::Split, 0);
-        let mut ahead = vec![0u64; self.owners.units];
-        let owned = || self.owners.of_row.iter().filter(|unit| **unit != NOBODY);
-        owned().for_each(|&unit| ahead[unit as usize] += 1);
-        // each row with the probability that it is the one, if none before it was: 1 over those that are ahead
-        let left = self.owners.of_row.iter().map(|&unit| {
-            let Some(ahead) = ahead.get_mut(unit as usize) else { return false };
-            if *ahead == 0 {
-                return false;
-            }
-            let chosen = stream.below(*ahead) == 0;
-            *ahead = if chosen { 0 } else { *ahead - 1 };
-            chosen
-        });
-        OneRowEach { table, left: left.collect() }
+        self.owners.one_row_each(|bound| stream.below(bound))
+    }
+
+    /// The table with [one row of each](Self::one_row_of_each) unit; all others are [left out](Block::is_left_out).
+    pub fn one_row_each<'a>(&self, table: &'a dyn TableReader, coins: &mut NoiseSource) -> impl TableReader + use<'a> {
+        OneRowEach { table, left: self.one_row_of_each(coins) }
     }
 }
 
@@ -179,11 +206,11 @@ mod tests {
 
     #[test]
     fn equal_keys_are_one_unit_however_they_are_written() {
-        let table = table("id,y\n7,a\n 7,b\n\"7 \",c\n07,d\nx,e\nX,f\n?,g\n,h\n7,i,j\n7\n");
+        let table = table("id,y\n7,a\n 7,b\n\"7 \",c\n07.0,d\nx,e\nX,f\n?,g\n,h\n7,i,j\n7\n\u{a0}7,k\n7.5,l\n");
         let owners = RowOwners::read(&*table, "id").unwrap();
         let n = NOBODY;
-        // 07, x and X are other texts; a ragged row and one without a key are nobody's
-        assert_eq!(owners.owners.of_row, [0, 0, 0, 1, 2, 3, n, n, n, n]);
+        // x and X are other texts; a ragged row and one without a key are nobody's
+        assert_eq!(owners.owners.of_row, [0, 0, 0, 0, 1, 2, n, n, n, n, 0, 3]);
         assert_eq!(owners.units(), 4);
         let error = RowOwners::read(&*table, "ID").err().unwrap().to_string();
         assert!(error.contains("the unit `ID` is not a column"), "{error}");
@@ -214,7 +241,7 @@ mod tests {
         let owners = RowOwners::read(&*table, "id").unwrap();
         let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));
         assert!(quantile_counts(&one, &["y".into()], BadCells::Error).is_err(), "the one row of a is there");
-        let nobody = RowOwners { owners: Owners { of_row: vec![NOBODY; 2], units: 0 } };
+        let nobody = RowOwners { column: "id".into(), owners: Owners { of_row: vec![NOBODY; 2], units: 0 } };
         let none = nobody.one_row_each(&*table, &mut NoiseSource::insecure(1));
         let counts = quantile_counts(&none, &["y".into()], BadCells::Error).unwrap();
         assert_eq!(past_the_curator::made_up(&counts).values, [0]);

@@ -66,7 +66,7 @@ fn what_is_promised_is_promised_per_person_and_says_so() {
     assert!(guarantee.certified_epsilon <= 4.0 && guarantee.recompute().faults.is_empty());
     let written: dpopt::model::Guarantee = serde_json::from_str(&serde_json::to_string(guarantee).unwrap()).unwrap();
     assert_eq!(written, *guarantee);
-    assert_eq!((report.facts.rows, report.facts.units), ((PERSONS * ROWS) as u64, Some(PERSONS as u64)));
+    assert_eq!((report.facts.rows, report.facts.units), (Some((PERSONS * ROWS) as u64), Some(PERSONS as u64)));
     let html = report.html();
     for told in ["protects each", "A person has one value of `person`", "all rows of one user contribute"] {
         assert!(html.contains(told), "{told}");
@@ -172,17 +172,19 @@ fn what_cannot_be_kept_is_refused_before_anything_is_read() {
     let declared =
         |o: &mut FitOptions| o.schema = Schema::from_toml(&format!("{BOUNDS}[person]\nhash = true\n")).unwrap();
     assert!(refused(unit(None), declared).contains("is the unit of privacy"));
-    let wrong = fit(&table(), options(Some(asked(|u| u.units = Some(399))))).unwrap().run().err().unwrap().to_string();
-    assert!(wrong.contains("--units is 399"), "{wrong}");
-    let private =
-        |o: &mut FitOptions| o.schema = Schema::from_toml(&format!("[dpopt]\npairs = 'private'\n{BOUNDS}")).unwrap();
-    assert!(
-        refused(unit(None), private).contains("units of several rows") || {
-            let mut o = options(Some(unit(None)));
-            private(&mut o);
-            fit(&table(), o).unwrap().run().err().unwrap().to_string().contains("units of several rows")
-        }
-    );
+    // fewer than there are, or more than there are rows; one that has no row left is none the less counted
+    let told = |units: u64| {
+        let asked = UnitOptions { units: Some(units), ..unit(None) };
+        fit(&table(), options(Some(asked))).unwrap().run().err().map(|why| why.to_string())
+    };
+    for wrong in [399, 4_001, u64::MAX] {
+        assert!(told(wrong).unwrap().contains(&format!("--units is {wrong}")));
+    }
+    assert_eq!(told(450), None);
+    let schema = Schema::from_toml(&format!("[dpopt]\npairs = 'private'\n{BOUNDS}")).unwrap();
+    let private = FitOptions { schema, ..options(Some(unit(None))) };
+    let told = fit(&table(), private).unwrap().run().err().unwrap();
+    assert!(told.to_string().contains("units of several rows") && !matches!(told, FitError::Spent(_)));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! What a method of this folder is: options that plan, and a plan that runs through a curator.
 
 use super::options::{MethodOptions, Said};
-use crate::plan::{NotApplicable, Plan, Problem, Summary};
+use crate::plan::{NotApplicable, Plan, Problem, RecordOf, Summary};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::{Examples, SpilledExamples, Units};
-use dpopt_privacy::Budget;
+use dpopt_privacy::{Budget, Unit};
 use serde::Serialize;
 use std::any::Any;
 
@@ -108,7 +108,9 @@ impl<'a, R: OfRows> Run<'a, R> {
         let PublicShape { records, features, row_norm, pooled, of_a_unit } = curator.public_shape(examples);
         let counted = records.is_none_or(|records| records == problem.rows);
         // rows that a unit has more of than the plan's guarantee is for would each cost what one of them may
-        let units = pooled == problem.is_pooled() && (pooled || of_a_unit == problem.group());
+        let units = pooled == problem.is_pooled()
+            && (pooled || of_a_unit == problem.group())
+            && (problem.neighbours.unit == Unit::Record) == (problem.record == RecordOf::Row);
         if counted && units && features == problem.features && row_norm <= problem.row_norm {
             return Ok(Self { problem, examples, curator, progress });
         }

@@ -77,8 +77,9 @@ fn planned<A: Algorithm>(
     by_unit_or_row(asked::<A>(options)?, problem, budget)
 }
 
-/// Where a record is a unit: the plan for units, if the method can take them, and the plan for rows one by one, if something bounds how many a unit has;
-/// the one with the smaller predicted risk, and of two that are as good the one for units, which rests on no bound.
+/// Where a record is a unit: the plan for units, if the method can take them, or else the plan for rows one by one, if something bounds how many a unit has.
+/// A method that can take both never does better by row: k rows of a unit, each clipped to C and with noise for k of them, are a sum of means with noise for
+/// one, clipped row by row before the mean is taken.
 fn by_unit_or_row<A: Algorithm>(
     algorithm: A,
     problem: &Problem,
@@ -95,20 +96,12 @@ fn by_unit_or_row<A: Algorithm>(
             A::NAME
         ))),
     };
-    let by_row = problem.by_row().map(|rows| prepare(algorithm, &rows, budget));
-    match (by_unit, by_row) {
-        (Ok(units), Some(Ok(rows))) => {
-            let risk = |plan: &dyn Prepared| plan.summary().predicted_excess_risk;
-            Ok(if risk(&*rows) < risk(&*units) / LIKE_UNITS { rows } else { units })
-        }
+    match (by_unit, problem.by_row()) {
         (Ok(units), _) => Ok(units),
-        (Err(_), Some(rows)) => rows,
+        (Err(_), Some(rows)) => prepare(algorithm, &rows, budget),
         (Err(why), None) => Err(why),
     }
 }
-
-/// A plan for rows is taken in place of one for units only if it promises less than the risk over this: predictions tell no finer.
-const LIKE_UNITS: f64 = 2.0;
 
 /// Peeling leaves the fit of what it picked to another method where δ = 0.
 fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {

@@ -118,10 +118,12 @@ pub fn neighbours(relation: Relation, unit: Unit) -> &'static str {
         (Unit::Record, Relation::AddOrRemove) => "one row is present or absent (the number of rows is protected too)",
         (Unit::Record, Relation::ReplaceOne) => "one row is replaced by any other row (the number of rows is public)",
         (Unit::User, Relation::ZeroOut) => {
-            "all rows of one user contribute what they do, or contribute nothing (the number of rows is public)"
+            "all rows of one user contribute what they do, or contribute nothing (the numbers of rows and of users are public)"
         }
         (Unit::User, Relation::AddOrRemove) => "all rows of one user are present or absent",
-        (Unit::User, Relation::ReplaceOne) => "all rows of one user are replaced by any others",
+        (Unit::User, Relation::ReplaceOne) => {
+            "all rows of one user are replaced by as many others (the numbers of rows and of users are public)"
+        }
     }
 }
 

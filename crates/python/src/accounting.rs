@@ -6,7 +6,7 @@ use dpopt::model::Guarantee;
 use dpopt::privacy::accountant::pld::Quality;
 use dpopt::privacy::accountant::{self, AccountingError};
 use dpopt::privacy::certify::CertifyError;
-use dpopt::privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, calibrate as search};
+use dpopt::privacy::{Bound, Budget, Certificate, Event, Neighbours, Relation, Unit, calibrate as search};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 
@@ -23,7 +23,14 @@ pub(crate) fn default_delta(units: u64) -> f64 {
     dpopt::session::default_delta(units)
 }
 
-/// Everything that Python releases protects one record: a row of what it is given.
+/// Who is protected, and between which data sets.
+pub(crate) fn neighbours(unit: &str, under: &str) -> PyResult<Neighbours> {
+    let found = [Unit::Record, Unit::User].into_iter().find(|known| known.name() == unit);
+    let unit = found.ok_or_else(|| invalid(format!("there is no unit `{unit}`; choose record or user")))?;
+    Ok(Neighbours { unit, relation: relation(under)? })
+}
+
+/// What is released without a word of whose rows they are protects one record: a row of what it is given.
 pub(crate) fn of_records(name: &str) -> PyResult<Neighbours> {
     relation(name).map(Neighbours::of_records)
 }

@@ -2,6 +2,7 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::owners::{Owners, UnitsAsked};
 use crate::rows::Rows;
 use crate::session::{Charging, session_error};
 use crate::words::in_python;
@@ -12,7 +13,7 @@ use dpopt::noise::NoiseSource;
 use dpopt::optimize::MethodOptions;
 use dpopt::plan::{Assumption, NotApplicable, Summary};
 use dpopt::privacy::accountant::{self, Accountant};
-use numpy::{PyArray1, ToPyArray};
+use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
@@ -27,6 +28,7 @@ struct Request {
     epsilon: f64,
     delta: Option<f64>,
     options: MethodOptions,
+    units: Option<UnitsAsked>,
 }
 
 /// A source of noise: secure unless a seed is given.
@@ -68,6 +70,7 @@ fn summary(s: &Summary, schedule: Value) -> PyResult<Value> {
         "delta": s.certificate.budget().delta(),
         "allowed_epsilon": s.certificate.budget().epsilon(),
         "relation": s.certificate.relation().name(),
+        "unit": s.certificate.neighbours().unit.name(),
         "bound": serde_json::to_value(s.certificate.bound()).map_err(invalid)?,
         "event": serde_json::to_value(s.certificate.event()).map_err(invalid)?,
         "assumptions": s.assumptions.iter().map(Assumption::text).collect::<Vec<_>>(),
@@ -123,7 +126,8 @@ impl Fit {
     #[new]
     fn new(rows: u64, features: usize, nonzeros: usize, row_norm: f64, request: &str) -> PyResult<Self> {
         let r: Request = serde_json::from_str(request).map_err(invalid)?;
-        let facts = MatrixFacts { rows, features, nonzeros, row_norm };
+        let units = r.units.map(UnitsAsked::facts);
+        let facts = MatrixFacts { rows, features, nonzeros, row_norm, units };
         let budget = (r.epsilon, r.delta);
         let fit = model::MatrixFit::new(facts, r.target, relation(&r.relation)?, budget, r.options);
         Ok(Self { inner: Arc::new(fit.map_err(invalid)?) })
@@ -168,23 +172,32 @@ fn over() -> PyErr {
 
 #[pymethods]
 impl FitRun {
-    /// Which of the labels that occur, each so many times, are frequent enough to be known: their places; None if they are
-    /// fewer than two, which is an answer and no failure.
-    fn labels(&self, py: Python<'_>, counts: Vec<u64>) -> PyResult<Option<Vec<usize>>> {
+    /// Which of the labels that occur, of which `places` has each row's, are frequent enough to be known: their places; None if they
+    /// are fewer than two, which is an answer and no failure.
+    fn labels(
+        &self,
+        py: Python<'_>,
+        places: PyReadonlyArray1<'_, i64>,
+        occurring: usize,
+        owners: Option<&Owners>,
+    ) -> PyResult<Option<Vec<usize>>> {
+        let places = places.as_slice().map_err(invalid)?;
         py.detach(|| {
             let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            match run.as_mut().ok_or_else(over)?.find_labels(counts) {
+            let owners = owners.map(|owners| &owners.inner);
+            match run.as_mut().ok_or_else(over)?.find_labels(places, occurring, owners) {
                 Err(why) if why.is_an_answer() => Ok(None),
                 found => found.map(Some).map_err(fit_error),
             }
         })
     }
 
-    /// Fits the models to `rows`, whose targets are numbers or places of classes.
-    fn fit<'py>(&self, py: Python<'py>, rows: &Rows, classes: usize) -> PyResult<Fitted<'py>> {
+    /// Fits the models to `rows`, whose targets are numbers or places of classes; they are those of `owners`, if units were planned for.
+    fn fit<'py>(&self, py: Python<'py>, rows: &Rows, classes: usize, owners: Option<&Owners>) -> PyResult<Fitted<'py>> {
         let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let records = rows.take()?;
-        let fitted = py.detach(|| run.fit(records, classes)).map_err(fit_error)?;
+        let owners = owners.map(|owners| &owners.inner);
+        let fitted = py.detach(|| run.fit(records, classes, owners)).map_err(fit_error)?;
         let bound = fitted.planned.plan().map_err(refused)?.summary().weight_noise.unwrap_or(f64::NAN);
         let (mut weights, mut noise) = (Vec::new(), Vec::new());
         for solution in &fitted.solutions {
@@ -211,7 +224,7 @@ pub(crate) fn named_accountant(name: &str) -> PyResult<&'static dyn Accountant> 
 pub(crate) fn probability<'py>(
     py: Python<'py>,
     loss: &str,
-    margins: numpy::PyReadonlyArray1<'py, f64>,
+    margins: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let loss: Loss = serde_json::from_str(loss).map_err(invalid)?;
     let p: Vec<f64> = margins.as_array().iter().map(|&s| dpopt::model::probability::of_margin(&loss, s)).collect();

@@ -1,6 +1,6 @@
 //! The library's ledger file for `dpopt.Ledger(path=…)`.
 
-use crate::accounting::{certify_error, event, json, of_records};
+use crate::accounting::{certify_error, event, json, neighbours};
 use crate::errors::{BudgetExceeded, invalid, refused};
 use dpopt::privacy::ledger::{Ledger, LedgerError, Purpose};
 use dpopt::privacy::{Budget, Terms, certify};
@@ -25,9 +25,9 @@ fn ledger_error(error: LedgerError) -> PyErr {
 impl FileLedger {
     /// Opens or creates the file for these totals.
     #[new]
-    fn new(path: &str, label: &str, under: &str, epsilon: f64, delta: f64) -> PyResult<Self> {
+    fn new(path: &str, label: &str, unit: &str, under: &str, epsilon: f64, delta: f64) -> PyResult<Self> {
         let total = Budget::new(epsilon, delta).map_err(invalid)?;
-        let purpose = Purpose { label: label.into(), terms: of_records(under)?.within(total), rule: None };
+        let purpose = Purpose { label: label.into(), terms: neighbours(unit, under)?.within(total), rule: None };
         Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &purpose).map_err(ledger_error)?) })
     }
 
@@ -38,6 +38,7 @@ impl FileLedger {
     }
 
     /// Certifies the event against (ε, δ) and appends it, synced, or refuses; the proof of it, as JSON.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
     fn charge(
         &self,
         py: Python<'_>,
@@ -45,9 +46,10 @@ impl FileLedger {
         event_json: &str,
         epsilon: f64,
         delta: f64,
+        unit: &str,
         under: &str,
     ) -> PyResult<String> {
-        let (event, neighbours) = (event(event_json)?, of_records(under)?);
+        let (event, neighbours) = (event(event_json)?, neighbours(unit, under)?);
         let budget = Budget::new(epsilon, delta).map_err(invalid)?;
         py.detach(|| {
             let certificate = certify(&event, neighbours.within(budget)).map_err(certify_error)?;

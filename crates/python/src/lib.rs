@@ -6,9 +6,11 @@
 
 mod accounting;
 mod audit;
+mod cells;
 mod errors;
 mod fit;
 mod ledger;
+mod owners;
 mod release;
 mod report;
 mod rows;
@@ -35,6 +37,8 @@ mod _core {
     use crate::fit::{Fit, FitRun, method_options, probability};
     #[pymodule_export]
     use crate::ledger::FileLedger;
+    #[pymodule_export]
+    use crate::owners::Owners;
     #[pymodule_export]
     use crate::release::{
         bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, label_event, laplace_sum,

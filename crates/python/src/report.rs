@@ -15,6 +15,9 @@ struct Stored {
     command: String,
     source: String,
     rows: u64,
+    /// How many units own them, where a unit may have several.
+    #[serde(default)]
+    units: Option<u64>,
     features: usize,
     target: String,
     task: String,
@@ -124,7 +127,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         software: env!("CARGO_PKG_VERSION").into(),
         command: s.command,
         facts: DataFacts {
-            units: None,
+            units: s.units,
             source: s.source,
             rows: Some(s.rows),
             features: s.features,

@@ -1,7 +1,7 @@
 //! The library's messages in the words of Python: keywords where the command line has flags. The one place where that is done.
 
 /// What only makes sense on a command line, and what to do in Python. Longer texts first.
-const PHRASES: [(&str, &str); 20] = [
+const PHRASES: [(&str, &str); 24] = [
     (
         "--bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES (spend a tenth of the budget \
          on private bounds), --public-data FILE (a table that is not sensitive)",
@@ -42,12 +42,25 @@ const PHRASES: [(&str, &str); 20] = [
         "declare two, or use the logistic loss, which takes any number",
         "declare two, use LogisticRegression, or encode the table first: make_pipeline(TableEncoder(...), ...)",
     ),
+    ("protect persons and not rows: --unit", "protect persons and not rows, fit(..., units=...) with the column"),
+    (" (units in Python)", ""),
+    ("--max-rows-per-unit; in Python max_rows_per_unit", "max_rows_per_unit"),
+    (
+        "leave --units out to count them, or use --relation add-or-remove",
+        "leave n_units out to count them, or use neighbors=\"add-or-remove\"",
+    ),
     ("declare the labels in the schema", "give classes=[...], which costs nothing"),
 ];
 
 /// Flags whose keyword has another name.
-const RENAMED: [(&str, &str); 4] =
-    [("rows", "n_rows"), ("relation", "neighbors"), ("ledger", "budget"), ("ledger-wait", "budget")];
+const RENAMED: [(&str, &str); 6] = [
+    ("rows", "n_rows"),
+    ("units", "n_units"),
+    ("unit", "units"),
+    ("relation", "neighbors"),
+    ("ledger", "budget"),
+    ("ledger-wait", "budget"),
+];
 
 /// `text` with the keywords of Python.
 pub(crate) fn in_python(text: &str) -> String {

@@ -299,6 +299,46 @@ def named(kind, relation, task, options, record):
     return observed(lambda: of_model(kind(**{**facts, **options, **MORE.get(kind, {})}).fit(frame, y), frame))
 
 
+#: What a row's id may be, beside the ids of other persons; the first one is nobody's.
+IDS = (None, " 3 ", 3.0, np.inf, "\ud800", b"\xff\x00", ("a", 1), 10**30, "NA")
+
+
+def by_unit(kind, relation, task, how, record):
+    """A fit that protects persons with six rows each, among a public number of them: one person's rows differ, and the id of one row."""
+    X, y = table(record, task)
+    ids = (np.arange(ROWS) % 40).astype(object)
+    person = ids == ids[7]
+    X[person], y[person] = X[7], y[7]
+    hostile = next((at for at, held in enumerate(HOSTILE.values()) if held is record), -1)
+    ids[7] = IDS[hostile + 1]
+    given = {
+        "epsilon": 8.0, "delta": 1e-4, "bounds": (-1, 1), "insecure_seed": 3, "neighbors": relation, **MORE.get(kind, {}), **BY_UNIT[how],
+        "n_units": 41, "n_rows": ROWS if relation == "add-or-remove" else None,
+    }  # fmt: skip
+    given = {k: v for k, v in given.items() if k not in SIDES}
+    if task == "regression":
+        given["target_bounds"] = (-1.5, 1.5)
+    else:
+        given["classes"] = None if how == "labels found" else [0, 1] if task == "two classes" else [0, 1, 2]
+    if how != "columns":
+        return observed(lambda: of_model(kind(**given).fit(X, y, units=ids), X))
+    import pandas as pd
+
+    given["bounds"] = {name: (-1, 1) for name in "abc"}
+    frame = pd.DataFrame(X, columns=list("abc")).assign(person=ids)
+    return observed(lambda: of_model(kind(**given).fit(frame, y, units="person"), frame))
+
+
+BY_UNIT = {
+    "as units": {},
+    "at most two rows": {"max_rows_per_unit": 2},
+    "as rows": {"max_rows_per_unit": 2, "method": "output-perturbation"},
+    # so much that which labels are found, an answer with noise, is the same: a dozen persons say each
+    "labels found": {"epsilon": 400.0, "max_rows_per_unit": 2, "method": "noisy-gradient-descent"},
+    "columns": {"encoding": {"knots": 2, "pairs": "none"}},
+}
+
+
 def search(record, task):
     X, y = table(record, task)
     if task == "regression":
@@ -444,6 +484,22 @@ def cases():
             yield (
                 f"encoded {kind.__name__} {relation} {form} {task}",
                 lambda record, given=(kind, relation, task, form): encoded(*given, record),
+            )
+    kinds = {
+        "two classes": (dpopt.LogisticRegression, dpopt.LinearSVC, dpopt.EmbeddingClassifier, dpopt.TwoTowerClassifier),
+        "three classes": (dpopt.LogisticRegression,),
+        "regression": (dpopt.LinearRegression, dpopt.TwoTowerRegressor),
+    }
+    for (task, some), relation, (how, options) in itertools.product(kinds.items(), RELATIONS, BY_UNIT.items()):
+        for kind in some:
+            embedding = kind in MORE
+            if how == "labels found" and (task == "regression" or kind is not dpopt.LogisticRegression):
+                continue
+            if embedding and ("method" in options or how == "columns"):
+                continue
+            yield (
+                f"units {kind.__name__} {relation} {task}, {how}",
+                lambda record, given=(kind, relation, task, how): by_unit(*given, record),
             )
     yield "TableEncoder", table_encoder
     yield "TextEncoder", text_encoder

@@ -97,7 +97,19 @@ GOOD = {
     "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
 }  # fmt: skip
 #: Parameters that records come in through; all others are public, and get the shorter list.
-DATA = {"X", "y", "values", "labels", "counts", "scores", "sample_weight", "with_record", "without_record", "X_test"}
+DATA = {
+    "X",
+    "y",
+    "units",
+    "values",
+    "labels",
+    "counts",
+    "scores",
+    "sample_weight",
+    "with_record",
+    "without_record",
+    "X_test",
+}
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch"}
 #: What gives back what it was given, to whoever gave it.
@@ -307,6 +319,9 @@ def test_tables_with_named_columns_keep_a_record_to_themselves(facts, bad_cells)
         model = made(dpopt.LogisticRegression, classes=[0, 1])
         found = leaks(lambda: model.fit(good, given()), results=False)
         found += leaks(lambda: model.explain(given(), y=given()), results=False)
+        found += leaks(lambda: model.fit(good, [0, 1] * 100, units=given()), results=False)
+        found += leaks(lambda: model.explain(given(), units=given()), results=False)
+        found += leaks(lambda: model.fit(given(), [0, 1], units="b"), results=False)
         if "bounds" in facts and facts["bounds"]:
             fitted = model.fit(good, [0, 1] * 100)
             for method in (fitted.predict, fitted.predict_proba, fitted.decision_function):

@@ -123,6 +123,24 @@ pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
             }
         }
     }
+    // by unit: every method with one option and relation in turn, clipped as a plan would have it or row by row
+    for (m, method) in methods().enumerate() {
+        for (r, relation) in RELATIONS.iter().enumerate() {
+            for (o, option) in CHOICES.iter().enumerate() {
+                if full || (r == m % 3 && o == (5 * m + 1) % 19) || (method == "auto" && r == o % 3) {
+                    let mut own: Vec<String> = vec!["--method".into(), method.into()];
+                    if FEW_FEATURES.contains(&method) {
+                        own.extend(["--max-features".into(), "2".into()]);
+                    }
+                    if o % 2 == 0 {
+                        own.extend(["--max-rows-per-unit".into(), "2".into()]);
+                    }
+                    turn += 1;
+                    cases.extend(fit(method, &own, relation, Task::BinaryOfUnits, option, turn, full));
+                }
+            }
+        }
+    }
     for (e, form) in EMBEDDINGS.iter().enumerate() {
         for (r, relation) in RELATIONS.iter().enumerate() {
             for (o, option) in CHOICES.iter().enumerate() {
@@ -191,7 +209,9 @@ fn bounds(task: Task, option: &Choice) -> String {
     text += &format!("[{}]\nlevels = ['red', 'blue', 'green']\n", names[2]);
     match task {
         Task::Regression => text += &format!("[{}]\nlower = 0\nupper = 1\n", names[3]),
-        Task::Binary if option.labels => text += &format!("[{}]\nlevels = ['no', 'yes']\n", names[3]),
+        Task::Binary | Task::BinaryOfUnits if option.labels => {
+            text += &format!("[{}]\nlevels = ['no', 'yes']\n", names[3])
+        }
         Task::Classes if option.labels => text += &format!("[{}]\nlevels = ['no', 'perhaps', 'yes']\n", names[3]),
         _ => {}
     }
@@ -252,6 +272,11 @@ fn fit(
         arguments.extend(["--bounds", "b.toml", "--target", if option.header { "y" } else { "c4" }].map(String::from));
     }
     common(&mut arguments, relation, option);
+    if task.has_units() {
+        arguments.extend(["--unit", if option.header { "unit" } else { "c5" }].map(String::from));
+        // as many as there are where no row can be read any more
+        arguments.extend(["--units", "50"].map(String::from));
+    }
     // what a method needs does not override what is tried
     let mut flags = own.iter();
     while let Some(flag) = flags.next() {
@@ -297,7 +322,7 @@ fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) 
     }
     let mut arguments = on_files("mean", sparse, option.shards);
     arguments.extend(["--sparsity", "3"].map(String::from));
-    let by_unit = task == Task::MeanOfUnits;
+    let by_unit = task.has_units();
     if !option.header {
         arguments.extend(["--columns", if by_unit { "5" } else { "4" }].map(String::from));
     }

@@ -21,6 +21,15 @@ pub(crate) enum Task {
     MeanTable,
     /// The same by unit: the last column says whose a row is, and each unit has three.
     MeanOfUnits,
+    /// Two classes by unit, in the same way.
+    BinaryOfUnits,
+}
+
+impl Task {
+    /// Whether a column says whose a row is.
+    pub(crate) fn has_units(self) -> bool {
+        matches!(self, Self::MeanOfUnits | Self::BinaryOfUnits)
+    }
 }
 
 /// The usual records around the one that changes.
@@ -89,7 +98,7 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
             (_, false) => usual(task, i),
         };
         out.extend_from_slice(&line);
-        if task == Task::MeanOfUnits {
+        if task.has_units() {
             // of a table by unit, one row changes: whose it is does not, where it can be read
             out.extend_from_slice(format!(",{}", i % (rows / 3)).as_bytes());
         }
@@ -100,12 +109,12 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
 
 /// The header line.
 pub(crate) fn names(task: Task) -> &'static [u8] {
-    if task == Task::MeanOfUnits { b"a,b,c,y,unit\n" } else { b"a,b,c,y\n" }
+    if task.has_units() { b"a,b,c,y,unit\n" } else { b"a,b,c,y\n" }
 }
 
 fn label(task: Task, i: usize) -> String {
     match task {
-        Task::Binary => if i % 11 > 5 { "yes" } else { "no" }.into(),
+        Task::Binary | Task::BinaryOfUnits => if i % 11 > 5 { "yes" } else { "no" }.into(),
         Task::Classes => ["no", "perhaps", "yes"][(i % 11) / 4].into(),
         _ => format!("{}", (i % 11) as f64 / 10.0 + (i % 3) as f64 * 0.01),
     }
@@ -130,7 +139,7 @@ fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
     let (text, red) = if readable { (CANARY_NUMBER, "7") } else { (CANARY_TEXT, "red") };
     let y = label(task, i);
     let other = match task {
-        Task::Binary if y == "yes" => "no".to_string(),
+        Task::Binary | Task::BinaryOfUnits if y == "yes" => "no".to_string(),
         Task::Regression => "1e300".into(),
         _ => "yes".into(),
     };

@@ -104,7 +104,9 @@ pub(super) fn general_assumptions(options: &FitOptions) -> Vec<Assumption> {
     if options.relation != Relation::AddOrRemove {
         assumptions.push(Assumption::public(match options.unit {
             None => "The number of rows may be known.",
-            Some(_) => "The number of rows, and the number of units, may be known.",
+            Some(_) => {
+                "The number of rows, and of units that can be read where it is counted and not said, may be known; and that whose a row is can be read."
+            }
         }));
     }
     assumptions

@@ -106,7 +106,7 @@ pub struct Fitted {
 }
 
 impl Fit {
-    /// Checks all options against the table's names and number of rows. Reads no value of any row.
+    /// Checks all options against the table's names and number of rows. Reads no value of any row but, where a unit may have several, whose they are.
     pub fn new(
         table: Box<dyn TableReader>,
         target: &str,
@@ -363,7 +363,7 @@ impl Fit {
             record: RecordOf::Row,
         };
         let problem = match &self.units {
-            Some(units) => units.pooled(problem),
+            Some(units) => units.facts().pooled(problem),
             None => problem,
         };
         let per_feature = self.options.method.embedding.as_ref().map_or(loss.outputs(), |model| model.width());
@@ -493,7 +493,7 @@ impl Fit {
         self.run_with(&Silent)
     }
 
-    /// Charges the ledger, prepares, plans, runs. Before the charge no row is read; after a refusal nothing was read.
+    /// Charges the ledger, prepares, plans, runs. Before the charge no row is read, but for whose they are; after a refusal nothing was read.
     pub fn run_with(mut self, progress: &dyn Progress) -> Result<Fitted, FitError> {
         let charge = self.prepare()?;
         let charged = charge.session.is_charged();

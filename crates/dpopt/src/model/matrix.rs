@@ -4,15 +4,17 @@
 use super::division::{Division, StageShares};
 use super::error::FitError;
 use super::scheme::{Planned, Scheme, Target};
+use super::units::{self, UnitFacts};
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
+use dpopt_data::RowOwners;
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{LabelSelection, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Warrant;
-use dpopt_objective::records::{Bounded, Examples, Rows};
+use dpopt_objective::records::{Bounded, Encoded, Examples, Rows};
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{MethodOptions, Run, RunError, Solution, check_values};
+use dpopt_optimize::{MethodOptions, RunError, Solution, check_values};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +37,22 @@ pub struct MatrixFacts {
     pub nonzeros: usize,
     /// l2 norm that no row exceeds.
     pub row_norm: f64,
+    /// What is public of whose rows they are, where a unit may have several. `None`: each row is a unit of its own.
+    pub units: Option<UnitFacts>,
+}
+
+impl MatrixFacts {
+    /// Number of units of privacy, or a public guess of it.
+    fn protected(&self) -> u64 {
+        self.units.map_or(self.rows, |units| units.count)
+    }
+
+    fn neighbours(&self, relation: Relation) -> Neighbours {
+        match self.units {
+            None => Neighbours::of_records(relation),
+            Some(_) => Neighbours::of_users(relation),
+        }
+    }
 }
 
 /// A fit of linear models to bounded rows, to be explained or run, any number of times.
@@ -58,6 +76,7 @@ pub struct MatrixRun {
     session: Session,
     accountant: Option<&'static dyn Accountant>,
     planning: Duration,
+    insecure_seed: Option<u64>,
 }
 
 /// What a fit releases.
@@ -75,11 +94,11 @@ pub struct MatrixFitted {
 }
 
 impl MatrixFit {
-    /// Checks values of options, and the budget; δ is 1/n^1.1, at most 0.01, unless it is given. What an option means for a method
-    /// the plan says.
+    /// Checks values of options, and the budget; δ is 1/n^1.1 for n units of privacy, at most 0.01, unless it is given. What an option
+    /// means for a method the plan says.
     ///
     /// # Errors
-    /// If ε, δ or an option is out of range, or no method has the name.
+    /// If ε, δ or an option is out of range, no method has the name, or there are fewer than two units.
     pub fn new(
         facts: MatrixFacts,
         target: Target,
@@ -87,11 +106,23 @@ impl MatrixFit {
         (epsilon, delta): (f64, Option<f64>),
         options: MethodOptions,
     ) -> Result<Self, FitError> {
-        let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.rows)))?;
+        let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.protected())))?;
         check_values(&options)?;
+        facts.units.map_or(Ok(()), |units| units.check("units"))?;
         let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
-        let neighbours = Neighbours::of_records(relation);
+        let neighbours = facts.neighbours(relation);
         Ok(Self { facts, target, neighbours, budget, division, options, plans: Mutex::default() })
+    }
+
+    /// Refuses rows whose owners are not what was planned for.
+    fn owned(&self, owners: Option<&RowOwners>, rows: u64) -> Result<(), FitError> {
+        match (self.facts.units, owners) {
+            (None, None) => Ok(()),
+            (Some(_), Some(owners)) if owners.rows() == rows => Ok(()),
+            (Some(_), Some(_)) => Err(FitError::Option("the owners are those of other rows; give one for each".into())),
+            (Some(_), None) => Err(FitError::Option("this fit protects units; say whose each row is".into())),
+            (None, Some(_)) => Err(FitError::Option("this fit protects rows; plan it for units that own them".into())),
+        }
     }
 
     /// What the whole run may spend.
@@ -121,7 +152,7 @@ impl MatrixFit {
         if let Some(planned) = plans().get(&(classes, compare)) {
             return Ok(planned.clone());
         }
-        let MatrixFacts { rows, features, nonzeros, row_norm } = self.facts;
+        let MatrixFacts { rows, features, nonzeros, row_norm, units } = self.facts;
         let (loss, models) = self.target.models(classes);
         let problem = Problem {
             directions: None,
@@ -133,6 +164,10 @@ impl MatrixFit {
             row_norm,
             loss,
             neighbours: self.neighbours,
+        };
+        let problem = match units {
+            Some(units) => units.pooled(problem),
+            None => problem,
         };
         // not under the lock: planning runs in parallel
         let planned = Arc::new(Planned::new(problem, models, &self.division, &self.options, compare)?);
@@ -165,7 +200,8 @@ impl MatrixFit {
         let planning = started.elapsed();
         let opening = Opening::new(self.neighbours.within(self.budget), account, insecure_seed)?;
         let session = opening.charge(run, &scheme.parts())?;
-        Ok(MatrixRun { early: scheme.early(), labels: scheme.labels, session, accountant, planning, fit: self })
+        let (early, labels) = (scheme.early(), scheme.labels);
+        Ok(MatrixRun { early, labels, session, accountant, planning, insecure_seed, fit: self })
     }
 }
 
@@ -174,16 +210,40 @@ impl MatrixRun {
         if charged { FitError::Spent(Box::new(error)) } else { error }
     }
 
-    /// Which of the labels that occur, each so many times, are frequent enough to be known: their places.
+    /// Which of the labels that occur are frequent enough to be known: their places. `places` has that of each row's label below
+    /// `occurring`, and any other number where a row has none; of a unit with several rows one is counted, any of them as likely as
+    /// any other.
     ///
     /// # Errors
-    /// If the labels were declared, or too few are frequent enough.
-    pub fn find_labels(&mut self, counts: Vec<u64>) -> Result<Vec<usize>, FitError> {
+    /// If the labels were declared, too few are frequent enough, or there are units and nobody says whose the rows are.
+    pub fn find_labels(
+        &mut self,
+        places: &[i64],
+        occurring: usize,
+        owners: Option<&RowOwners>,
+    ) -> Result<Vec<usize>, FitError> {
+        self.fit.owned(owners, places.len() as u64)?;
+        let counted = match owners {
+            Some(owners) => owners.one_row_of_each(&mut units::coins(self.insecure_seed)?),
+            None => Vec::new(),
+        };
+        let mut counts = vec![0; occurring];
+        for (row, place) in places.iter().enumerate() {
+            let count = usize::try_from(*place).ok().and_then(|place| counts.get_mut(place));
+            if let (Some(count), true) = (count, counted.get(row).copied().unwrap_or(owners.is_none())) {
+                *count += 1;
+            }
+        }
+        self.frequent_labels(counts)
+    }
+
+    /// The same of labels that occur so many times each.
+    fn frequent_labels(&mut self, counts: Vec<u64>) -> Result<Vec<usize>, FitError> {
         let charged = self.session.is_charged();
         let plan = self.labels.take().ok_or_else(|| FitError::Option("the classes are known already".into()))?;
-        // sorted by name is by place
-        let named = |(place, count): (usize, u64)| (format!("{place:020}"), count);
-        let counts = Sensitive::new(counts.into_iter().enumerate().map(named).collect::<BTreeMap<String, u64>>());
+        // sorted by name is by place; a label that only rows have which do not count is not there
+        let named = |(place, count): (usize, u64)| (count > 0).then(|| (format!("{place:020}"), count));
+        let counts = Sensitive::new(counts.into_iter().enumerate().filter_map(named).collect::<BTreeMap<_, u64>>());
         let stage = StageFacts { name: "labels", rests_on: DECLARED, stream: LABELS };
         let found = self
             .session
@@ -195,16 +255,23 @@ impl MatrixRun {
     }
 
     /// Fits the models. Targets of classes are their places from 0 to below `classes`; a record of another class, or without a
-    /// target, is an empty row with a target that is not a number.
+    /// target, is an empty row with a target that is not a number. `owners` say whose the rows are, where units were planned for.
     ///
     /// # Errors
-    /// If no method applies to so many classes, or a run fails. What was charged stays charged.
-    pub fn fit(self, records: Bounded, classes: usize) -> Result<MatrixFitted, FitError> {
+    /// If no method applies to so many classes, a run fails, or owners were planned for and are not given, or the other way round.
+    /// What was charged stays charged.
+    pub fn fit(self, records: Bounded, classes: usize, owners: Option<&RowOwners>) -> Result<MatrixFitted, FitError> {
         let charged = self.session.is_charged();
-        self.models(records, classes).map_err(|error| Self::spent(charged, error))
+        self.models(records, classes, owners).map_err(|error| Self::spent(charged, error))
     }
 
-    fn models(mut self, records: Bounded, classes: usize) -> Result<MatrixFitted, FitError> {
+    fn models(
+        mut self,
+        records: Bounded,
+        classes: usize,
+        owners: Option<&RowOwners>,
+    ) -> Result<MatrixFitted, FitError> {
+        self.fit.owned(owners, records.targets.len() as u64)?;
         let started = Instant::now();
         let planned = match &self.early {
             Some(planned) => planned.clone(),
@@ -214,6 +281,12 @@ impl MatrixRun {
         let summary = plan.summary();
         let planning = self.planning + started.elapsed();
         let Bounded { mut rows, targets } = records;
+        let column = owners.map(|owners| owners.column().to_string());
+        let relation = self.fit.neighbours.relation;
+        let owned = owners
+            .zip(self.fit.facts.units)
+            .map(|(owners, units)| (units::placed(owners.clone(), units.count, relation).sensitive(), units.most_rows));
+        let owned = owned.as_ref().map(|(owners, most)| (owners, *most));
         let mut solutions = Vec::with_capacity(planned.models);
         for k in 0..planned.models {
             let name = match planned.models {
@@ -224,14 +297,14 @@ impl MatrixRun {
             let rows = if last { std::mem::replace(&mut rows, Rows::new(0)) } else { rows.clone() };
             let against = (planned.models > 1).then_some(k);
             let targets = targets.iter().map(|&t| target(planned.problem.loss, against, t)).collect();
-            let examples = Sensitive::new(Examples { rows, targets });
+            let examples = Encoded::Memory(Examples { rows, targets });
             let stage = StageFacts { name: &name, rests_on: summary.rests_on().and(DECLARED), stream: k as u64 };
             solutions.push(self.session.stage::<_, FitError>(stage, &summary.certificate, |curator| {
-                let run = Run::new(&planned.problem, &examples, curator, &Silent)?;
-                Ok(plan.run(run)?.into_inner())
+                Ok(units::run(plan, examples, owned, curator, &Silent)?)
             })?);
         }
-        let Closed { guarantee, releases, .. } = self.session.close();
+        let Closed { mut guarantee, releases, .. } = self.session.close();
+        guarantee.unit_column = column;
         let guarantee = match self.accountant {
             None => guarantee,
             Some(accountant) => guarantee.accounted_by(accountant).map_err(|why| FitError::Option(why.to_string()))?,
@@ -260,10 +333,14 @@ fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::super::scheme::ClassLoss;
+    use super::super::units::UnitClipping;
     use super::*;
     use crate::session::SessionError;
+    use dpopt_data::{Format, ReadOptions, open_bytes};
     use dpopt_objective::records::Bounding;
+    use dpopt_privacy::Unit;
     use dpopt_privacy::ledger::{Quote, Receipt};
+    use std::num::NonZeroU64;
 
     const ROWS: usize = 3000;
     const HINGE: ClassLoss = ClassLoss::OneAgainstRest(Loss::SmoothedHinge { width: 0.5 });
@@ -278,7 +355,13 @@ mod tests {
     }
 
     fn fit(target: Target, epsilon: f64) -> Arc<MatrixFit> {
-        let facts = MatrixFacts { rows: ROWS as u64, features: 3, nonzeros: 3, row_norm: records().rows.norm_bound() };
+        let facts = MatrixFacts {
+            rows: ROWS as u64,
+            features: 3,
+            nonzeros: 3,
+            row_norm: records().rows.norm_bound(),
+            units: None,
+        };
         let made = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, Some(1e-6)), MethodOptions::default());
         Arc::new(made.unwrap())
     }
@@ -287,7 +370,7 @@ mod tests {
     fn classes_are_fitted_one_against_the_rest_within_one_budget() {
         let target = Target::Classes { loss: HINGE, known: Some(3) };
         let run = fit(target, 4.0).open("run", None, Some(1), None).unwrap();
-        let fitted = run.fit(records(), 3).unwrap();
+        let fitted = run.fit(records(), 3, None).unwrap();
         assert_eq!((fitted.planned.models, fitted.solutions.len(), fitted.releases.len()), (3, 3, 3));
         let names: Vec<&str> = fitted.guarantee.stages.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["model 1 of 3", "model 2 of 3", "model 3 of 3"]);
@@ -303,16 +386,84 @@ mod tests {
     fn labels_are_found_within_their_share_and_models_within_the_rest() {
         let target = Target::Classes { loss: HINGE, known: None };
         let mut run = fit(target, 4.0).open("run", None, Some(1), None).unwrap();
-        assert_eq!(run.find_labels(vec![990, 2, 990, 990]).unwrap(), [0, 2, 3]);
-        assert!(run.find_labels(vec![990, 990]).is_err(), "found twice");
-        let fitted = run.fit(records(), 3).unwrap();
+        assert_eq!(run.frequent_labels(vec![990, 2, 990, 990]).unwrap(), [0, 2, 3]);
+        assert!(run.frequent_labels(vec![990, 990]).is_err(), "found twice");
+        let fitted = run.fit(records(), 3, None).unwrap();
         assert_eq!(fitted.guarantee.stages.len(), 4);
         assert!(fitted.guarantee.stages[0].epsilon == 4.0 * 0.05 && fitted.guarantee.certified_epsilon <= 4.0);
         assert!(fitted.guarantee.recompute().faults.is_empty());
         // declared classes are not looked for
         let mut run =
             fit(Target::Classes { loss: HINGE, known: Some(3) }, 4.0).open("run", None, Some(1), None).unwrap();
-        assert!(run.find_labels(vec![990, 990]).is_err());
+        assert!(run.frequent_labels(vec![990, 990]).is_err());
+    }
+
+    /// Whose the rows are: `persons` in turn, but the first row of ten nobody's.
+    fn owners(persons: usize) -> RowOwners {
+        let name = |i: usize| if i.is_multiple_of(10) { String::new() } else { format!("p{}", i % persons) };
+        let rows: String = (0..ROWS).map(|i| name(i) + ",0\n").collect();
+        let table = open_bytes(format!("person,y\n{rows}").into_bytes(), Format::Csv, &ReadOptions::default()).unwrap();
+        RowOwners::read(&*table, "person").unwrap()
+    }
+
+    fn fit_by_unit(target: Target, units: UnitFacts, epsilon: f64) -> Result<Arc<MatrixFit>, FitError> {
+        let row_norm = records().rows.norm_bound();
+        let facts = MatrixFacts { rows: ROWS as u64, features: 3, nonzeros: 3, row_norm, units: Some(units) };
+        let made = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, None), MethodOptions::default());
+        made.map(Arc::new)
+    }
+
+    #[test]
+    fn units_are_planned_for_and_run_on() {
+        let target = Target::Classes { loss: HINGE, known: Some(3) };
+        let owners = owners(301);
+        for most_rows in [None, NonZeroU64::new(4)] {
+            let units = UnitFacts { count: owners.units(), most_rows, clipping: UnitClipping::Auto };
+            let fit = fit_by_unit(target, units, 4.0).unwrap();
+            assert_eq!(fit.budget().delta(), default_delta(owners.units()));
+            let fitted =
+                fit.clone().open("run", None, Some(1), None).unwrap().fit(records(), 3, Some(&owners)).unwrap();
+            assert_eq!((fitted.guarantee.unit, fitted.guarantee.protected()), (Unit::User, "person"));
+            assert!(fitted.guarantee.recompute().faults.is_empty() && fitted.guarantee.certified_epsilon <= 4.0);
+            assert!(fitted.solutions[0].weights[0] < 0.0 && fitted.solutions[2].weights[0] > 0.0);
+            // without the owners a row would be taken for a unit
+            let run = || fit.clone().open("run", None, Some(1), None).unwrap();
+            assert!(run().fit(records(), 3, None).is_err());
+            assert!(run().find_labels(&vec![0; ROWS], 1, None).is_err());
+        }
+        let rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
+        assert!(rows.fit(records(), 3, Some(&owners)).is_err(), "planned for rows");
+        let few = UnitFacts { count: 1, most_rows: None, clipping: UnitClipping::Auto };
+        assert!(matches!(fit_by_unit(target, few, 4.0), Err(FitError::Option(why)) if why.starts_with("1 units")));
+        // a public number of units is one of places; fewer than have rows are a bug of the caller, who counted them
+        let places = UnitFacts { count: 450, most_rows: None, clipping: UnitClipping::Auto };
+        let run = fit_by_unit(target, places, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
+        assert!(run.fit(records(), 3, Some(&owners)).is_ok());
+        let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto };
+        let run = fit_by_unit(target, other, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
+        assert!(run.fit(records(), 3, Some(&owners)).is_err());
+    }
+
+    #[test]
+    fn a_unit_says_one_label_however_many_rows_it_has() {
+        let target = Target::Classes { loss: HINGE, known: None };
+        let owners = owners(301);
+        let units = UnitFacts { count: owners.units(), most_rows: None, clipping: UnitClipping::Auto };
+        let found = |place: &dyn Fn(usize) -> i64, owners: &RowOwners, units| {
+            let mut run = fit_by_unit(target, units, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
+            let places: Vec<i64> = (0..ROWS).map(place).collect();
+            run.find_labels(&places, 3, Some(owners))
+        };
+        // all rows of each person have one label; every third person's is none of the three
+        let label = |i: usize| [0, 2, -1][i % 301 % 3];
+        assert_eq!(found(&label, &owners, units).unwrap(), [0, 2]);
+        // two persons with half of the rows each: as rows, both labels are frequent
+        let two = self::owners(2);
+        let facts = UnitFacts { count: two.units(), most_rows: None, clipping: UnitClipping::Auto };
+        assert!(found(&|i| (i % 2) as i64, &two, facts).is_err());
+        let mut rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
+        let places: Vec<i64> = (0..ROWS as i64).map(|i| i % 2).collect();
+        assert_eq!(rows.find_labels(&places, 2, None).unwrap(), [0, 1]);
     }
 
     /// What each charge was for.
@@ -339,7 +490,7 @@ mod tests {
             // rows of another shape than was planned for
             let narrow = Bounding::in_ball(1, 1.0, 0.0).unwrap();
             let narrow = narrow.dense((ROWS, 1), |_| [0.5], &vec![1.0; ROWS]).unwrap();
-            assert!(matches!(run.fit(narrow, 3), Err(FitError::Spent(_))));
+            assert!(matches!(run.fit(narrow, 3, None), Err(FitError::Spent(_))));
         }
         assert_eq!(*charges.lock().unwrap(), [(2.0, 1e-6), (2.0, 1e-6)]);
     }
@@ -348,7 +499,7 @@ mod tests {
     fn what_cannot_run_is_refused_before_the_charge() {
         let charges = Arc::new(Mutex::new(Vec::new()));
         let open = |options: MethodOptions, accountant: Option<&'static dyn Accountant>| {
-            let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2 };
+            let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2, units: None };
             let target = Target::Classes { loss: ClassLoss::Logistic, known: None };
             let fit = MatrixFit::new(facts, target, Relation::ZeroOut, (1.0, None), options)?;
             assert_eq!(fit.budget().delta(), default_delta(3000));
@@ -370,7 +521,7 @@ mod tests {
     #[test]
     fn labels_are_found_at_any_epsilon() {
         for (epsilon, delta) in [(30.0, 1e-7), (50.0, 1e-6), (50.0, 1e-9), (300.0, 1e-6)] {
-            let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2 };
+            let facts = MatrixFacts { rows: 3000, features: 3, nonzeros: 3, row_norm: 1.2, units: None };
             let target = Target::Classes { loss: ClassLoss::Logistic, known: None };
             let options = MethodOptions::default();
             let fit = MatrixFit::new(facts, target, Relation::ZeroOut, (epsilon, Some(delta)), options).unwrap();

@@ -10,6 +10,7 @@ use dpopt_objective::records::{self, Encoded, Owners, RecordSet};
 use dpopt_optimize::plan::{Problem, RecordOf};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
+use serde::Deserialize;
 use std::num::NonZeroU64;
 
 /// Who is protected where it is not a row: all rows with one value of a column.
@@ -25,12 +26,13 @@ pub struct UnitOptions {
     pub most_rows: Option<NonZeroU64>,
     /// What is clipped.
     pub clipping: UnitClipping,
-    /// Public number of units; required under add-or-remove, a guess there. `None`: counted.
+    /// Public number of units, at least as many as have rows; required under add-or-remove, a guess there. `None`: counted.
     pub units: Option<u64>,
 }
 
 /// What is clipped where a unit may have several rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum UnitClipping {
     /// Whatever promises the smaller risk, of each method.
     #[default]
@@ -39,6 +41,70 @@ pub enum UnitClipping {
     Unit,
     /// Each row; the guarantee of a row is taken for a group of as many as a unit may have.
     Row,
+}
+
+impl UnitClipping {
+    /// Refuses what needs a bound on the rows of a unit where there is none.
+    fn check(self, most_rows: Option<NonZeroU64>) -> Result<(), FitError> {
+        match (self, most_rows) {
+            (Self::Row, None) => Err(FitError::Option(
+                "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Public facts of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitFacts {
+    /// N; a public guess under add-or-remove.
+    pub count: u64,
+    /// Public bound on the rows of a unit, as in [`UnitOptions`].
+    pub most_rows: Option<NonZeroU64>,
+    /// What is clipped.
+    pub clipping: UnitClipping,
+}
+
+impl UnitFacts {
+    /// Refuses so few that nothing can be learned, and a bound that is not there. `what`: how they are called.
+    pub(super) fn check(&self, what: &str) -> Result<(), FitError> {
+        self.clipping.check(self.most_rows)?;
+        match self.count {
+            0 | 1 => Err(FitError::Option(format!(
+                "{} {what}: nothing private can be learned from so few; a useful answer takes some hundred at least",
+                self.count
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A problem of rows with a unit as record.
+    pub(super) fn pooled(&self, problem: Problem) -> Problem {
+        let most = self.most_rows.filter(|_| self.clipping != UnitClipping::Unit);
+        let pooled = Problem { record: RecordOf::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
+        match self.clipping {
+            UnitClipping::Auto | UnitClipping::Unit => pooled,
+            // a bound is there
+            UnitClipping::Row => pooled.by_row().unwrap_or(pooled),
+        }
+    }
+}
+
+/// Units of which no row is left have a place all the same: a public number of them stays what it is.
+pub(super) fn placed(owners: RowOwners, count: u64, relation: Relation) -> RowOwners {
+    match relation {
+        Relation::AddOrRemove => owners,
+        Relation::ZeroOut | Relation::ReplaceOne => owners.among(count),
+    }
+}
+
+/// Secret coins for which row of a unit is counted.
+pub(super) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError> {
+    Ok(match insecure_seed {
+        Some(seed) => NoiseSource::insecure(!seed),
+        None => NoiseSource::secure().map_err(SessionError::from)?,
+    })
 }
 
 /// Whose rows a table's are.
@@ -69,30 +135,26 @@ impl Units {
                 asked.column
             ))
         })?;
-        if asked.clipping == UnitClipping::Row && asked.most_rows.is_none() {
-            return Err(FitError::Option(
-                "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit".into(),
-            ));
-        }
         Self::of(asked, table, relation)
     }
 
     /// One pass over the column.
     pub(crate) fn of(asked: UnitOptions, table: &dyn TableReader, relation: Relation) -> Result<Self, FitError> {
+        asked.clipping.check(asked.most_rows)?;
         if asked.units.is_none() && relation == Relation::AddOrRemove {
             return Err(FitError::Option(
                 "under add-or-remove the number of units is protected; give a public guess with --units".into(),
             ));
         }
         let owners = RowOwners::read(table, &asked.column)?;
+        let owners = match asked.units {
+            Some(given) => placed(owners, given, relation),
+            None => owners,
+        };
         let count = asked.units.unwrap_or(owners.units());
-        if count < 2 {
-            return Err(FitError::Option(format!(
-                "{count} units of `{}`: nothing private can be learned from so few; a useful answer takes some hundred at least",
-                asked.column
-            )));
-        }
-        Ok(Self { asked, owners, count })
+        let units = Self { asked, owners, count };
+        units.facts().check(&format!("units of `{}`", units.asked.column))?;
+        Ok(units)
     }
 
     /// N, or a public guess of it.
@@ -125,36 +187,27 @@ impl Units {
         table: &'a dyn TableReader,
         insecure_seed: Option<u64>,
     ) -> Result<impl TableReader + use<'a>, FitError> {
-        let mut coins = match insecure_seed {
-            Some(seed) => NoiseSource::insecure(!seed),
-            None => NoiseSource::secure().map_err(SessionError::from)?,
-        };
-        Ok(self.owners.one_row_each(table, &mut coins))
+        Ok(self.owners.one_row_each(table, &mut coins(insecure_seed)?))
     }
 
-    /// Refuses a number of units that was given and is not the table's.
+    /// Refuses a number of units that was given where the table has more, or has fewer rows than that.
     pub(crate) fn check_count(&self, relation: Relation) -> Result<(), FitError> {
         match self.asked.units {
             Some(given) if relation != Relation::AddOrRemove && given != self.owners.units() => {
                 Err(FitError::Option(format!(
-                    "--units is {given}, and `{}` has {} values; leave --units out, or use --relation add-or-remove, which takes a guess",
+                    "--units is {given}, and `{}` has more values than that, or the table fewer rows; give the number of units, leave --units out to count \
+                     them, or use --relation add-or-remove, which takes a guess",
                     self.asked.column,
-                    self.owners.units()
                 )))
             }
             _ => Ok(()),
         }
     }
 
-    /// The same problem with a unit as record.
-    pub(super) fn pooled(&self, problem: Problem) -> Problem {
-        let most = self.asked.most_rows.filter(|_| self.asked.clipping != UnitClipping::Unit);
-        let pooled = Problem { record: RecordOf::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
-        match self.asked.clipping {
-            UnitClipping::Auto | UnitClipping::Unit => pooled,
-            // a bound is there
-            UnitClipping::Row => pooled.by_row().unwrap_or(pooled),
-        }
+    /// What is public of them.
+    pub(super) fn facts(&self) -> UnitFacts {
+        let UnitOptions { most_rows, clipping, .. } = self.asked;
+        UnitFacts { count: self.count, most_rows, clipping }
     }
 }
 

@@ -16,12 +16,15 @@ pub struct LedgerFile {
     pub total: Budget,
     /// How long it is waited for, and who is told what a charge will cost.
     pub access: Access,
+    /// The column whose values are the units, where it is not rows that are protected: what is spent per patient says nothing of visits.
+    pub unit: Option<String>,
 }
 
 impl LedgerFile {
     fn open(&self, neighbours: Neighbours) -> Result<Ledger, LedgerError> {
         // one file, one data set: the file's name says which, and may change
-        let purpose = Purpose { label: "records".into(), terms: neighbours.within(self.total), rule: None };
+        let label = self.unit.as_ref().map_or("records".into(), |column| format!("values of {column}"));
+        let purpose = Purpose { label, terms: neighbours.within(self.total), rule: None };
         Ledger::prepare(&self.path, &purpose, self.access)
     }
 

@@ -74,6 +74,7 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
         path: directory.path().join("budget.jsonl"),
         total: Budget::new(2.0, 1e-5).unwrap(),
         access: dpopt_privacy::ledger::Access::default(),
+        unit: None,
     };
     let terms = RECORDS.within(budget(1.0));
     assert!(matches!(Opening::new(terms, LedgerFile::account(Some(&file)), Some(1)), Err(SessionError::Predictable)));
@@ -90,6 +91,19 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
     let users = Neighbours::of_users(Relation::ZeroOut);
     let opening = Opening::new(users.within(budget(1.0)), LedgerFile::account(Some(&file)), None).unwrap();
     assert!(opening.charge("run", &[&part(users)]).is_err());
+    // nor have the values of a column in one of another's
+    let of = |column: &str| LedgerFile {
+        path: directory.path().join("persons.jsonl"),
+        unit: Some(column.into()),
+        ..file.clone()
+    };
+    let charge = |file: LedgerFile| {
+        let opening = Opening::new(users.within(budget(1.0)), LedgerFile::account(Some(&file)), None).unwrap();
+        opening.charge("run", &[&part(users)]).map(drop).map_err(|why| why.to_string())
+    };
+    assert_eq!(charge(of("patient")), Ok(()));
+    let told = charge(of("visit")).unwrap_err();
+    assert!(told.contains("values of patient") && told.contains("values of visit"), "{told}");
 }
 
 #[test]

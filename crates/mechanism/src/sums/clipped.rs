@@ -224,7 +224,8 @@ impl<O> Clipped<O> {
                 // a longer vector is cut, so that what is clipped is what is summed
                 let most = values.len().min(dimension);
                 self.quantizer.quantize(&mut values[..most], units);
-                units.iter().enumerate().for_each(|(at, &z)| weights.add(at, z));
+                // what the record did not read it does not touch: lazy noise has a place for what was read only
+                units.iter().enumerate().filter(|(_, z)| **z != 0).for_each(|(at, &z)| weights.add(at, z));
             }
         }
         Ok(())

@@ -17,6 +17,33 @@ pub struct Owners {
     pub units: usize,
 }
 
+impl Owners {
+    /// Which rows are left if each unit keeps one, any of its rows as likely as any other. `below(b)` is a uniform number below b. Which row of a unit is
+    /// left depends on nothing but how many it has and on those numbers.
+    ///
+    /// ```
+    /// use dpopt_objective::records::{NOBODY, Owners};
+    /// let visits = Owners { of_row: vec![1, 0, NOBODY, 1], units: 2 };
+    /// assert_eq!(visits.one_row_each(|_| 0), [true, true, false, false]);
+    /// ```
+    pub fn one_row_each(&self, mut below: impl FnMut(u64) -> u64) -> Vec<bool> {
+        let mut ahead = vec![0u64; self.units];
+        let owned = || self.of_row.iter().filter(|unit| **unit != NOBODY);
+        owned().for_each(|&unit| ahead[unit as usize] += 1);
+        // each row with the probability that it is the one, if none before it was: 1 over those that are ahead
+        let left = self.of_row.iter().map(|&unit| {
+            let Some(ahead) = ahead.get_mut(unit as usize) else { return false };
+            if *ahead == 0 {
+                return false;
+            }
+            let chosen = below(*ahead) == 0;
+            *ahead = if chosen { 0 } else { *ahead - 1 };
+            chosen
+        });
+        left.collect()
+    }
+}
+
 /// Rows that belong to units: record u of the set is all rows of unit u, in their order. Which rows those are is as sensitive as the rows are; how many
 /// units there are is public.
 ///

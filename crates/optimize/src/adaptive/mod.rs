@@ -255,6 +255,36 @@ impl<K: AdaptiveKind> Adaptive<K> {
     }
 }
 
+impl<K: AdaptiveKind> Adaptive<K> {
+    /// Whether gradients are clipped as they are: nothing is asked of rows before.
+    fn clips_to_a_ball(&self) -> bool {
+        let asked = &self.adaptive;
+        let moments = asked.moments.as_ref().map_or(K::PRIVATE_MOMENTS, |moments| !matches!(moments, Moments::None));
+        !moments && asked.subspace.is_none() && K::SUBSPACE.is_none() && !asked.euclidean_clip
+    }
+
+    /// The steps where a record may have several rows.
+    fn run_on_units<R: OfRows>(&self, plan: &Plan<AdaptiveSchedule>, run: Run<'_, R>) -> RunResult {
+        let Run { problem, examples, curator, progress } = run;
+        let s = &plan.schedule;
+        let schedule = &s.descent;
+        if s.subspace.is_some() || s.euclidean_clip || !matches!(s.moments, MomentSchedule::None { .. }) {
+            return Err(RunError::ByRow { method: K::NAME });
+        }
+        let objective = R::over(problem.objective().with_loss(schedule.loss));
+        let noise = schedule.noise(problem.weights(), "batch gradient");
+        let gradients = NoisySum::new(objective, noise)?.sampled(schedule.sampling_probability);
+        let mut driver = AdaptiveSteps::new(s.step(problem), problem.weights(), |step| schedule.rate(step));
+        let mut solution = descend(&mut driver, schedule, problem, progress, K::NAME, |weights| {
+            gradients.release(examples, curator, weights)
+        })?;
+        let std = gradient_noise(schedule, problem);
+        let noise = driver.reach().map(|factor| factor * std).collect();
+        s.domain.keep(&mut solution.weights);
+        Ok(curator.answer(Solution { noise: Some(noise), ..solution }))
+    }
+}
+
 /// α over the size of weights.
 const RATE_SHARE: f64 = 0.25;
 
@@ -262,7 +292,7 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
     type Schedule = AdaptiveSchedule;
     const NAME: &'static str = K::NAME;
     const ABOUT: &'static str = K::ABOUT;
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         let more = More { adam: matches!(K::RULE, AdaptiveRule::Adam), projections: true };
@@ -270,10 +300,19 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
+        if problem.is_pooled() && !self.clips_to_a_ball() {
+            return Err(NotApplicable::Problem(format!(
+                "the ellipsoid, the subspace or the Euclidean clip of {} is of single rows: give a bound on the rows of a unit, or take dp-adam or dp-adagrad",
+                K::NAME
+            )));
+        }
         self.plan_for(problem, problem, budget)
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<AdaptiveSchedule>, run: Run<'_, R>) -> RunResult {
+        if R::POOLED {
+            return self.run_on_units(plan, run);
+        }
         match run.by_row(K::NAME)? {
             ByRow::Memory(run) => self.run_watched(plan, run, &mut |_, _| {}),
             ByRow::Disk(run) => self.run_watched(plan, run, &mut |_, _| {}),

@@ -7,7 +7,7 @@ use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm,
 use crate::algorithm::{RowAccess, Traits};
 use crate::options::common::SAMPLING_PROBABILITY;
 use crate::options::{Choice, Said, Setting};
-use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, RecordOf, Summary};
 use crate::planning::{SamplerError, clipped, gaussian_mu, in_range, noise};
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunResult};
@@ -160,7 +160,7 @@ impl Algorithm for DpFtrl {
     type Schedule = StreamSchedule;
     const NAME: &'static str = "dp-ftrl";
     const ABOUT: &'static str = "releases noisy sums over the batches of a stream, with noise that cancels over time; for rows that come in an order";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self {
@@ -175,6 +175,11 @@ impl Algorithm for DpFtrl {
             return Err(NotApplicable::Problem(
                 "batches are made by position, and an added record would move all others; use zero-out or replace-one"
                     .into(),
+            ));
+        }
+        if problem.record != RecordOf::Row {
+            return Err(NotApplicable::Problem(
+                "batches are made by position, and a unit's place among others depends on which of them have rows; take noisy-sgd".into(),
             ));
         }
         let share = in_range("the share of records in a batch", self.batch_share.unwrap_or(1.0 / 64.0), 1e-6, 1.0)?;

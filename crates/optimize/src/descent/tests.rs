@@ -319,3 +319,32 @@ fn deferred_noise_takes_any_local_objective_and_refuses_what_it_is_not_made_for(
         assert_eq!(released(shorter, loss.outputs()).map(drop), Err(CuratorError::Shape));
     }
 }
+
+/// A unit's rows are added up coordinate by coordinate where it has many: noise that is drawn lazily has a place for those that were read only.
+#[test]
+fn lazy_noise_bears_a_unit_with_many_rows() {
+    use crate::plan::RecordOf;
+    use dpopt_objective::records::{Owners, Units};
+    for empty in [false, true] {
+        let mut examples = sparse_table(400, 2_000, 2);
+        if empty {
+            examples.rows = Rows::new(2_000);
+            (0..400).for_each(|_| examples.rows.push_zero());
+        }
+        let of_row = (0..400).map(|row| if row < 100 { 0 } else { row / 2 }).collect();
+        let units = Units::new(examples.clone(), &Owners { of_row, units: 200 }).unwrap();
+        let problem = Problem {
+            rows: 200,
+            record: RecordOf::Unit { rows: 400, most: None },
+            neighbours: Neighbours::of_users(Relation::ZeroOut),
+            ..problem(&examples, LOGISTIC)
+        };
+        let sgd = NoisySgd { sampling_probability: Some(0.5), lazy: Some(true), ..NoisySgd::default() };
+        let plan = sgd.plan(&problem, Budget::new(1.0, 1e-5).unwrap()).unwrap();
+        assert!(plan.schedule.is_lazy(), "{}", plan.schedule.noise_drawn);
+        let (records, mut curator) =
+            (Sensitive::new(units), Curator::new(&plan.summary.certificate, NoiseSource::insecure(1)));
+        let run = Run::new(&problem, &records, &mut curator, &Silent).unwrap();
+        assert!(sgd.run(&plan, run).unwrap().get().weights.iter().all(|w| w.is_finite()));
+    }
+}

@@ -42,6 +42,17 @@ def shape_of(X: Any, n_features: Any, n_rows: Any) -> tuple[int, int, bool]:
     return int(shape[0]), int(shape[1]), True
 
 
+def _whose_rows(privacy: Any) -> str:
+    """What a report says of who is protected."""
+    if privacy.unit == "record":
+        return "Each person has one row."
+    return "A person has one id, and nobody else has it; rows without an id count nowhere."
+
+
+#: Parameters of units with several rows, which mean nothing without them.
+UNIT_PARAMETERS = {"max_rows_per_unit": None, "n_units": None, "unit_clipping": "auto"}
+
+
 class PrivateEstimator(BaseEstimator):
     """Base of all estimators: see the class docstrings for parameters."""
 
@@ -56,7 +67,7 @@ class PrivateEstimator(BaseEstimator):
 
     # --- public facts -------------------------------------------------------------------------------------------
 
-    def _check_common(self) -> str:
+    def _check_common(self, unit: str = "record") -> str:
         if not (isinstance(self.epsilon, (int, float, np.number)) and 0 < self.epsilon < math.inf):
             raise ValueError(f"epsilon is {shown(self.epsilon)}; give a positive, finite number, for example 1")
         if self.delta is not None and not (0 <= number(self.delta, "delta") < 1):
@@ -71,7 +82,15 @@ class PrivateEstimator(BaseEstimator):
                 f"the ledger is kept for {self.budget.relation}, the estimator for {relation}; use the same"
             )
         if self.budget is not None:
+            self.budget._check_unit(unit)
             refuse_seed(self.insecure_seed, charged=True)
+        for name, default in UNIT_PARAMETERS.items() if unit == "record" else ():
+            given = getattr(self, name, default)
+            if given is not default and given != default:
+                raise ValueError(
+                    f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
+                    'units="person" or one id for each row'
+                )
         return relation
 
     def _public_rows(self, counted: int | None, relation: str) -> int:
@@ -89,13 +108,35 @@ class PrivateEstimator(BaseEstimator):
         assert counted is not None
         return counted
 
+    def _public_units(self, counted: int | None, rows: int | None, relation: str) -> dict[str, Any]:
+        """What is public of units of `rows` rows: how many there are, given, or `counted` where it is public; and their bound."""
+        given, most = self.n_units, self.max_rows_per_unit
+        for name, value in (("n_units", given), ("max_rows_per_unit", most)):
+            if value is not None and not (isinstance(value, (int, np.integer)) and 1 <= value < 2**63):
+                raise ValueError(f"{name} is {shown(value)}; give a whole number, at least 1")
+        if given is not None and counted is not None and relation != "add-or-remove":
+            # of units without rows there may be any number; how many have rows is not told
+            if given < counted or (rows is not None and given > rows):
+                raise ValueError(
+                    f"n_units is {given}, and units has more ids than that, or X fewer rows; give the number of units, leave it out to "
+                    'count them, or use neighbors="add-or-remove", which takes a guess'
+                )
+        if given is None and (counted is None or relation == "add-or-remove"):
+            why = "" if counted is None else "under add-or-remove the number of units is protected; "
+            raise ValueError(f"{why}give a public {'number' if counted is None else 'guess'} of units as n_units")
+        clipping = self.unit_clipping
+        if not isinstance(clipping, str) or clipping not in ("auto", "unit", "row"):
+            raise ValueError(f'unit_clipping is {shown(clipping)}; choose "auto", "unit" or "row"')
+        count = counted if given is None else int(given)
+        return {"count": count, "most_rows": None if most is None else int(most), "clipping": clipping}
+
     def _delta(self, rows: int) -> float:
         return float(self.delta) if self.delta is not None else _core.default_delta(rows)
 
-    def _warn_budget(self, rows: int, delta: float) -> None:
-        if delta > 1.0 / rows:
+    def _warn_budget(self, rows: int, delta: float, unit: str = "record") -> None:
+        if delta * rows > 1.0:
             warn(
-                f"delta {delta:g} is larger than 1/{rows}: publishing one record at random would be allowed; "
+                f"delta {delta:g} is larger than 1/{rows}: publishing one {unit} at random would be allowed; "
                 f"give a delta below {1.0 / rows:.1g}"
             )
         refuse_seed(self.insecure_seed, charged=False)
@@ -150,14 +191,14 @@ class PrivateEstimator(BaseEstimator):
         chosen = next(i for i, c in enumerate(plan.candidates) if c["method"] == plan.method)
         schedule = plan.chosen
         stored = {
-            "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows,
+            "command": f"dpopt.{type(self).__name__}.fit", "source": source, "rows": plan.n_rows, "units": plan.n_units,
             "features": facts["features"], "target": target, "task": facts["task"], "preparation": facts["preparation"],
             "guarantee": privacy.guarantee(),
             "releases": privacy.ledger, "candidates": candidates, "chosen": chosen,
             "by_name": self.method != "auto", "schedule": schedule["schedule"],
             "coefficients": self._named_coefficients(),
             "assumptions": schedule["assumptions"] + [
-                "Each person has one row.", "Declared bounds, classes and row norms do not come from the records.",
+                _whose_rows(privacy), "Declared bounds, classes and row norms do not come from the records.",
                 "A missing number counts as the middle of its bounds, an infinite one as its bound (both as 0 without bounds), a record "
                 "without target or with an undeclared class as nothing; no error and no message depends on them.",
             ],
@@ -182,14 +223,15 @@ class PrivateEstimator(BaseEstimator):
                 rows.append((f"{name}{suffix}", float(coef[k, j]), std if math.isfinite(std) else None))
         return rows
 
-    def _before_fit(self) -> str:
-        relation = self._check_common()
+    def _before_fit(self, unit: str = "record") -> str:
+        relation = self._check_common(unit)
         warn_if_searched()
         return relation
 
-    def _facts_of_rows(self, X: Any, relation: str) -> tuple[int, float]:
+    def _facts_of_rows(self, X: Any, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:
         """The public number of rows and δ; warns where the budget is odd."""
         rows = self._public_rows(X.shape[0], relation)
-        delta = self._delta(rows)
-        self._warn_budget(rows, delta)
+        protected, unit = (rows, "record") if units is None else (units["count"], "unit")
+        delta = self._delta(protected)
+        self._warn_budget(protected, delta, unit)
         return rows, delta

@@ -75,9 +75,9 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
         )
         return None
 
-    def _found(self, y: np.ndarray, run: Any) -> Reading:
-        occurring, counts = distinct(y)
-        kept = run.labels(counts.tolist())
+    def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
+        occurring, _ = distinct(y)
+        kept = run.labels(np.ascontiguousarray(codes(y, occurring), dtype=np.int64), len(occurring), owners)
         if kept is None:
             raise _core.PrivacyError(
                 "fewer than two class labels were frequent enough to be released privately (their share of the budget is "
@@ -89,16 +89,18 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
             classes = np.array(sorted_if_comparable(classes.tolist()))
         return self._coded(y, classes, "Classes were found privately: those that are frequent enough.")
 
-    def fit(self, X: Any, y: Any, **said: Any) -> PrivateLinearClassifier:
+    def fit(self, X: Any, y: Any, *, units: Any = None, **said: Any) -> PrivateLinearClassifier:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
             X: rows × features: array, sparse matrix, or table.
             y: one label per row; a label that is not among the classes makes its record contribute nothing. Where columns are
                 declared by name also the name of a column of X.
+            units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
+                then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").
             said: nothing else; a ``sample_weight`` is refused with the reason.
         """
-        self._fit(X, y, said)
+        self._fit(X, y, units, said)
         self._fitted_loss = self.plan_.chosen["loss"]
         return self
 
@@ -175,7 +177,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
-        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())
@@ -204,7 +206,7 @@ class LinearSVC(PrivateLinearClassifier):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out",
-        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, smoothing=0.5,
+        accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", smoothing=0.5,
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
@@ -236,7 +238,7 @@ class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
 
     def __init__(
         self, loss="log_loss", epsilon=1.0, delta=None, *, method="noisy-sgd", bounds=None, row_norm=None, max_nonzeros=None, classes=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip

@@ -16,6 +16,7 @@ __all__ = [
     "FitRun",
     "LABEL_SHARE",
     "METHODS",
+    "Owners",
     "PrivacyError",
     "Rows",
     "SequentialAudit",
@@ -117,6 +118,11 @@ class Bounding:
 class Rows: ...
 
 @final
+class Owners:
+    units: int
+    def __new__(cls, name: str, ids: Any) -> Owners: ...
+
+@final
 class Fit:
     def __new__(cls, rows: int, features: int, nonzeros: int, row_norm: float, request: str) -> Fit: ...
     def plan(self, classes: int, compare: bool) -> str: ...
@@ -124,9 +130,9 @@ class Fit:
 
 @final
 class FitRun:
-    def labels(self, counts: list[int]) -> list[int] | None: ...
+    def labels(self, places: NDArray[np.int64], occurring: int, owners: Owners | None) -> list[int] | None: ...
     def fit(
-        self, rows: Rows, classes: int
+        self, rows: Rows, classes: int, owners: Owners | None
     ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], str, str, str, float]: ...
 
 @final
@@ -145,10 +151,10 @@ class Session:
 
 @final
 class FileLedger:
-    def __new__(cls, path: str, label: str, under: str, epsilon: float, delta: float) -> FileLedger: ...
+    def __new__(cls, path: str, label: str, unit: str, under: str, epsilon: float, delta: float) -> FileLedger: ...
     @staticmethod
     def open(path: str) -> FileLedger: ...
-    def charge(self, label: str, event_json: str, epsilon: float, delta: float, under: str) -> str: ...
+    def charge(self, label: str, event_json: str, epsilon: float, delta: float, unit: str, under: str) -> str: ...
     def status(self) -> str: ...
 
 @final

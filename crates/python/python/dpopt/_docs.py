@@ -33,6 +33,11 @@ PARAMETERS = """Args:
         bad_cells: a cell of a declared table that cannot be read is ``"missing"``, or an ``"error"`` that tells column and row.
         fit_intercept, intercept_scaling: whether there is a constant, and its size next to a row of norm 1.
         n_rows: public number of rows, or a public guess of it under add-or-remove.
+        max_rows_per_unit: for ``fit(X, y, units=...)``, a public bound on the rows of a unit: of one with more, so many are taken at random.
+            Methods that look at rows one by one need it.
+        unit_clipping: what is clipped then: ``"unit"``, the mean of a unit's gradients; ``"row"``, each row, whose guarantee is taken for a
+            group of `max_rows_per_unit`; ``"auto"``, for each method what promises the smaller error.
+        n_units: public number of units, of whom some may have no row; or a public guess of it under add-or-remove; by default they are counted.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
 
     Options of methods. None: chosen from public facts. A method that does not have an option refuses it by name; ``method="auto"``

@@ -176,7 +176,7 @@ class EmbeddingClassifier(EmbeddingMixin, ProbabilityMixin, PrivateLinearClassif
     def __init__(
         self, epsilon=1.0, delta=None, *, embedding_dim=16, embedding_seed=0, bounds=None,
         row_norm=None, max_nonzeros=None, classes=None, neighbors="zero-out", accountant="auto", budget=None,
-        fit_intercept=True, intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
         keep(self, locals())
@@ -237,7 +237,7 @@ class TwoTowerClassifier(TowerMixin, ProbabilityMixin, PrivateLinearClassifier):
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
         bounds=None, row_norm=None, max_nonzeros=None, classes=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip
@@ -291,7 +291,7 @@ class TwoTowerRegressor(TowerMixin, PrivateLinearRegressor):
     def __init__(
         self, epsilon=1.0, delta=None, *, user_features=None, item_features=None, embedding_dim=16, embedding_seed=0,
         bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[EmbeddingOptions],
     ):  # fmt: skip

@@ -17,6 +17,7 @@ from ._plan import Plan, Privacy, Request
 from ._reading import number, required, same_length, shown, validated, whole
 from ._rows import Bounding, bounding
 from ._table_fit import TableRoad
+from ._units import Given, apart, one_for_each
 
 
 @dataclass
@@ -65,7 +66,9 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             options["method"] = self.method
         return options
 
-    def _request(self, rows: int, facts: Bounding, relation: str, known: int | None) -> Request:
+    def _request(
+        self, rows: int, facts: Bounding, relation: str, known: int | None, units: dict[str, Any] | None = None
+    ) -> Request:
         """What the compiled library plans from, for a known number of classes or one that is found."""
         options = self._options(facts)
         if facts.intercept:
@@ -74,7 +77,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         delta = None if self.delta is None else float(self.delta)
         asked = {
             "target": self._target(known), "relation": relation, "epsilon": float(self.epsilon), "delta": delta,
-            "options": options,
+            "options": options, "units": units,
         }  # fmt: skip
         text = json.dumps(asked, sort_keys=True)
         return Request(rows, facts.width, facts.nonzeros, facts.row_norm, text, len(facts.scale))
@@ -87,6 +90,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         *,
         n_rows: int | None = None,
         y: Any = None,
+        units: Any = None,
     ) -> Plan:
         """Every candidate method with its noise, predicted error and certified guarantee, before any data are read.
 
@@ -97,16 +101,33 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             n_classes: for classifiers whose classes are not declared.
             n_rows: public number of records, if no table is given.
             y: the target, of which only the name and the dtype are looked at.
+            units: whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
+                unit, and `n_units` of the estimator says how many there are.
         """
         n_classes = whole(n_classes, "n_classes")
         if self._by_name():
-            return self._explain_table(X, y, n_classes, n_features, n_rows)
-        relation = self._check_common()
-        rows, columns, counted = shape_of(X, n_features, n_rows)
-        if counted:
-            rows = self._public_rows(rows, relation)
+            return self._explain_table(X, y, n_classes, n_features, n_rows, units)
+        relation = self._check_common("record" if units is None else "user")
+        X, given = self._without_ids(X, units, y)
+        there, columns, counted = shape_of(X, n_features, n_rows)
+        rows = self._public_rows(there, relation) if counted else there
         facts = self._facts(X if sp.issparse(X) else None, columns, quiet=True)
-        return self._request(rows, facts, relation, self._known(n_classes)).plan(n_classes, compare=True)
+        public = None if given is None else self._planned_units(given, there if counted else None, relation)
+        return self._request(rows, facts, relation, self._known(n_classes), public).plan(n_classes, compare=True)
+
+    def _without_ids(self, X: Any, units: Any, y: Any) -> tuple[Any, Given | None]:
+        """What is explained, without ids; of rows that are not there only the name of a unit is known."""
+        shape_only = X is None or isinstance(X, (int, float, np.number, np.bool_))
+        return (X, Given(units, None)) if shape_only and isinstance(units, str) else apart(X, units, y)
+
+    def _planned_units(self, given: Given, rows: int | None, relation: str) -> dict[str, Any]:
+        """What is public of units, for a plan; of `rows` rows, if they are there."""
+        if given.ids is not None and rows is not None:
+            one_for_each(given, rows)
+        if given.ids is None or self.n_units is not None:
+            return self._public_units(None, None, relation)
+        # counted where the number is public; under add-or-remove a guess has to be given
+        return self._public_units(-1 if relation == "add-or-remove" else given.owners().units, rows, relation)
 
     def _known(self, n_classes: int) -> int | None:
         """The number of classes, None where it is found privately."""
@@ -124,30 +145,32 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         """The targets; None where classes have to be found first."""
         raise NotImplementedError
 
-    def _found(self, y: np.ndarray, run: Any) -> Reading:
-        """The targets after classes were found by `run`, which is charged for it."""
+    def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
+        """The targets after classes were found by `run`, which is charged for it; the rows are those of `owners`."""
         raise NotImplementedError
 
-    def _fit(self, X: Any, y: Any, said: dict[str, Any] | None = None) -> None:
-        refuse_weights(said or {})
+    def _fit(self, X: Any, y: Any, units: Any, said: dict[str, Any]) -> None:
+        refuse_weights(said)
         if self._by_name():
-            self._fit_table(X, y)
+            self._fit_table(X, y, units)
             return
         for of_a_table in ("_table", "_table_report", "_positions", "encoded_feature_names_"):
             self.__dict__.pop(of_a_table, None)
-        relation = self._before_fit()
+        relation = self._before_fit("record" if units is None else "user")
+        X, given = apart(X, units, y)
         y = self._targets(required(y, self))
         X = validated(self, X, reset=True)
         same_length(X, y)
-        rows, _ = self._facts_of_rows(X, relation)
+        owners, public = self._owned(given, X.shape[0], relation)
+        rows, _ = self._facts_of_rows(X, relation, public)
         facts = self._facts(X, X.shape[1])
         reading = self._read(y)
-        request = self._request(rows, facts, relation, None if reading is None else reading.classes)
+        request = self._request(rows, facts, relation, None if reading is None else reading.classes, public)
         accountant = None if self.accountant == "auto" else self.accountant
         run = request.fit().open(type(self).__name__, self._charging(), self._insecure_seed(), accountant)
         if reading is None:
-            reading = self._found(y, run)
-        released = run.fit(facts.encode(X, reading.values), reading.classes)
+            reading = self._found(y, run, owners)
+        released = run.fit(facts.encode(X, reading.values), reading.classes, owners)
         weights, noise, described, guarantee, releases, planning_seconds = released
 
         self._decode(facts, reading, weights, noise)
@@ -161,6 +184,14 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note],
             "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
         }  # fmt: skip
+
+    def _owned(self, given: Given | None, rows: int, relation: str) -> tuple[Any, dict[str, Any] | None]:
+        """Whose `rows` rows they are, for the compiled library, and what is public of it."""
+        if given is None:
+            return None, None
+        one_for_each(given, rows)
+        owners = given.owners()
+        return owners, self._public_units(owners.units, rows, relation)
 
     def _decode(self, facts: Bounding, reading: Reading, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         """Released weights (one array per model) as attributes in the units of X: post-processing."""

@@ -16,6 +16,7 @@ from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import validated
 from ._rows import Bounding, bounding
+from ._units import refuse
 
 
 class MeanEstimator(PrivateEstimator):
@@ -83,8 +84,12 @@ class MeanEstimator(PrivateEstimator):
         delta = self._delta(rows)
         return self._planned(rows, columns, relation, delta, self._scaling(columns, quiet=True))[1]
 
-    def fit(self, X: Any, y: Any = None) -> MeanEstimator:
-        """Releases the mean of the rows of X."""
+    def fit(self, X: Any, y: Any = None, *, units: Any = None) -> MeanEstimator:
+        """Releases the mean of the rows of X. `units` are refused: each row is protected by itself."""
+        refuse(
+            units,
+            "this mean is of rows, each protected by itself; give it one row for each person, such as the mean of theirs",
+        )
         relation = self._before_fit()
         X = validated(self, X, reset=True, sparse=False)
         rows, delta = self._facts_of_rows(X, relation)

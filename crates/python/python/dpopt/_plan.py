@@ -29,6 +29,7 @@ class Plan:
         refusal: why there is no chosen method.
         encoders: forms of the encoder that were compared where it encodes a table, each with its constants (``knots``, ``pair_knots``,
             …), ``words`` and ``excess_risk``: the first one is taken. None where there was no choice.
+        n_units: how many units own the rows, where a unit may have several; None: each row is one.
     """
 
     method: str | None
@@ -41,6 +42,7 @@ class Plan:
     models: int = 1
     refusal: str | None = None
     encoders: list[dict[str, Any]] = field(default_factory=list)
+    n_units: int | None = None
 
     @property
     def encoder(self) -> dict[str, Any] | None:
@@ -81,7 +83,9 @@ class Plan:
         return float(self.chosen["noise_multiplier"] * bounds[0]) if bounds else float("nan")
 
     def __str__(self) -> str:
+        whose = [] if self.n_units is None else [f"{self.n_rows:,} rows of {self.n_units:,} units", ""]
         lines = [
+            *whose,
             f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}",
         ]
         refused = [c for c in self.candidates if c.get("not_applicable")]
@@ -132,7 +136,8 @@ class Privacy:
         stages: name, ε, δ, event and bound of each part, in order.
         ledger: what was released, in order: label, event, count per stage.
         insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
-        unit: who is protected.
+        unit: who is protected: a ``"record"``, or a ``"user"`` with all rows.
+        unit_column: the column whose values are the units, where rows of one value are one.
         grade: ``"certified"``, or ``"research"`` where a part is not proved or rests on what you vouch for.
     """
 
@@ -146,6 +151,7 @@ class Privacy:
     insecure_seed: bool = False
     unit: str = "record"
     grade: str = "certified"
+    unit_column: str | None = None
 
     @classmethod
     def of(cls, guarantee: str, releases: str) -> Privacy:
@@ -155,7 +161,7 @@ class Privacy:
         return cls(
             promised["certified_epsilon"], promised["delta"], promised["relation"], promised["epsilon"],
             events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"], json.loads(releases),
-            promised["insecure_seed"], promised["unit"], promised["grade"],
+            promised["insecure_seed"], promised["unit"], promised["grade"], promised.get("unit_column"),
         )  # fmt: skip
 
     @classmethod
@@ -168,8 +174,9 @@ class Privacy:
 
     def guarantee(self) -> dict[str, Any]:
         """The guarantee in the form of model files and reports."""
+        column = {} if self.unit_column is None else {"unit_column": self.unit_column}
         return {
-            "unit": self.unit, "relation": self.relation, "epsilon": self.allowed_epsilon, "delta": self.delta,
+            "unit": self.unit, **column, "relation": self.relation, "epsilon": self.allowed_epsilon, "delta": self.delta,
             "certified_epsilon": self.epsilon, "grade": self.grade, "insecure_seed": self.insecure_seed,
             "stages": self.stages,
         }  # fmt: skip
@@ -180,7 +187,7 @@ class Privacy:
 
     def __str__(self) -> str:
         epsilon, delta = _core.shown(self.epsilon, self.delta)
-        text = f"({epsilon}, {delta})-differential privacy per {self.unit}, {self.relation}"
+        text = f"({epsilon}, {delta})-differential privacy per {self.unit_column or self.unit}, {self.relation}"
         return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:
@@ -205,7 +212,7 @@ class Request:
     Attributes:
         rows: number of records.
         features, nonzeros, row_norm: of a bounded row.
-        asked: target, relation, ε, δ and options, as JSON.
+        asked: target, relation, ε, δ, options and what is public of units, as JSON.
         shown_features: columns of X.
     """
 
@@ -226,8 +233,9 @@ class Request:
 
     def shown(self, described: str) -> Plan:
         """A plan as the compiled library describes it."""
-        plan = json.loads(described)
+        plan, asked = json.loads(described), json.loads(self.asked)
+        units = asked["units"]
         return Plan(
             plan["method"], plan["candidates"], self.rows, self.shown_features, plan["epsilon"], plan["delta"],
-            json.loads(self.asked)["relation"], plan["models"], plan["refusal"],
+            asked["relation"], plan["models"], plan["refusal"], n_units=None if units is None else units["count"],
         )  # fmt: skip

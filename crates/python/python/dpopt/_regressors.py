@@ -44,15 +44,17 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
             raise ValueError("target_bounds must be finite with lower < upper")
         return lower, upper
 
-    def fit(self, X: Any, y: Any, **said: Any) -> PrivateLinearRegressor:
+    def fit(self, X: Any, y: Any, *, units: Any = None, **said: Any) -> PrivateLinearRegressor:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
             X: rows × features: array, sparse matrix, or table.
             y: one number per row, clipped to `target_bounds`. Where columns are declared by name also the name of a column of X.
+            units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
+                then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").
             said: nothing else; a ``sample_weight`` is refused with the reason.
         """
-        self._fit(X, y, said)
+        self._fit(X, y, units, said)
         self._flat()
         return self
 
@@ -120,7 +122,7 @@ class LinearRegression(PrivateLinearRegressor):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
@@ -152,7 +154,7 @@ class Ridge(PrivateLinearRegressor):
 
     def __init__(
         self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
-        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
@@ -186,7 +188,7 @@ class SGDRegressor(PrivateLinearRegressor):
     def __init__(
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
         row_norm=None, max_nonzeros=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
-        intercept_scaling=0.5, n_rows=None, insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
         keep(self, locals())

@@ -37,6 +37,7 @@ from ._tables import (
     vectors_path,
     without_rows,
 )
+from ._units import Given, apart
 from ._warnings import SEEDED, warn
 
 #: What files and tables write where a value is missing.
@@ -130,12 +131,23 @@ class TableRoad:
                 raise ValueError(f"{parameter} is {shown(given)}, and {how}: {why}; leave it out")
 
     def _table_fit(
-        self, X: Any, y: Any, own: str | None, rows: int | None, relation: str, charge: Any, seed: int | None
+        self,
+        X: Any,
+        y: Any,
+        own: str | None,
+        rows: int | None,
+        relation: str,
+        charge: Any,
+        seed: int | None,
+        given: Given | None = None,
+        units: dict[str, Any] | None = None,
     ) -> Any:
-        """The compiled fit: checked against everything public, nothing read."""
+        """The compiled fit: checked against everything public, nothing read. Of `given`, whose rows they are, `units` are public facts."""
         names = names_of(X)
         regression, facts = self._target_facts(y)
-        name = target_name(self, own, names, regression)
+        beside = declarations(declared_for(self, names)).names() if given is not None else []
+        whose = [] if given is None else [given.column_beside([*names, own or "y", *beside])]
+        name = target_name(self, own, [*names, *whose], regression)
         loss = self._table_loss()
         declared = declarations(declared_for(self, names), (name, facts))
         if declared.kind(name) == ("levels" if regression else "numeric"):
@@ -150,7 +162,8 @@ class TableRoad:
             raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')  # type: ignore[attr-defined]
         # a plan needs no targets
         target = (np.full(X.shape[0], -1, dtype=np.int64), []) if y is None else cells(y)
-        table = _core.Table(source(X), [*columns_of(X), (name, target)], declared)
+        ids = [] if given is None else [(whose[0], given.ids if X.shape[0] else [])]
+        table = _core.Table(source(X), [*columns_of(X), *ids, (name, target)], declared)
         share, budget = self.bounds_budget, self.budget  # type: ignore[attr-defined]
         request = {
             "target": name, "regression": regression, "relation": relation, "epsilon": float(self.epsilon),  # type: ignore[attr-defined]
@@ -159,26 +172,33 @@ class TableRoad:
             "bounds_budget": None if share is None else number(share, "bounds_budget"),
             "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
             "declared_in": declared_in(self), "ledger": None if budget is None else repr(budget),
+            "unit": None if given is None else (whose[0].strip(), units),
         }  # fmt: skip
         return _core.TableFit(table, declared, json.dumps(request), charge, seed)
 
-    def _plan_of(self, described: tuple[str, int, int], relation: str) -> Plan:
-        plan, rows, features = json.loads(described[0]), described[1], described[2]
+    def _plan_of(
+        self, described: tuple[str, int, int], relation: str, rows: int, units: dict[str, Any] | None = None
+    ) -> Plan:
+        plan, features = json.loads(described[0]), described[2]
         return Plan(
             plan["method"], plan["candidates"], rows, features, plan["epsilon"], plan["delta"], relation, plan["models"],
-            plan["refusal"], plan["encoders"],
+            plan["refusal"], plan["encoders"], None if units is None else units["count"],
         )  # fmt: skip
 
-    def _planned_table(self, X: Any, y: Any, rows: int, relation: str) -> Any:
+    def _planned_table(
+        self, X: Any, y: Any, rows: int, relation: str, given: Given | None = None, units: dict[str, Any] | None = None
+    ) -> Any:
         """The compiled fit to so many rows of a table like `X`, of which names and types are looked at alone."""
         self._checked_table()
         X, y = _apart(X, y)
         target = None if y is None else rows_at(one_column(y), np.arange(0))
-        return self._table_fit(self._names_alone(X), target, own_name(y), rows, relation, None, None)
+        return self._table_fit(self._names_alone(X), target, own_name(y), rows, relation, None, None, given, units)
 
-    def _explain_table(self, X: Any, y: Any, classes: int, n_features: Any, n_rows: Any) -> Plan:
-        """Plans from names, dtypes and the number of rows."""
-        relation = self._check_common()  # type: ignore[attr-defined]
+    def _explain_table(self, X: Any, y: Any, classes: int, n_features: Any, n_rows: Any, units: Any) -> Plan:
+        """Plans from names, dtypes and the number of rows; ids of units are counted."""
+        relation = self._check_common("record" if units is None else "user")  # type: ignore[attr-defined]
+        X, given = self._without_ids(X, units, y)  # type: ignore[attr-defined]
+        counted: int | None = None
         if X is None or isinstance(X, (int, float, np.number)):
             if not by_position(self):
                 raise TypeError(
@@ -193,11 +213,14 @@ class TableRoad:
             counted = shape_of(table, None, None)[0] if by_position(self) else _rows_of(table)
             rows = self._public_rows(counted, relation)  # type: ignore[attr-defined]
             X = table
-        return self._plan_of(self._planned_table(X, y, rows, relation).plan(classes), relation)
+        public = None if given is None else self._planned_units(given, counted, relation)  # type: ignore[attr-defined]
+        fit = self._planned_table(X, y, rows, relation, given, public)
+        return self._plan_of(fit.plan(classes), relation, rows, public)
 
-    def _fit_table(self, X: Any, y: Any) -> None:
-        relation = self._before_fit()  # type: ignore[attr-defined]
+    def _fit_table(self, X: Any, y: Any, units: Any) -> None:
+        relation = self._before_fit("record" if units is None else "user")  # type: ignore[attr-defined]
         self._checked_table()
+        X, given = apart(X, units, y)
         X, y = _apart(X, required(y, self))
         self._positions = None
         own = own_name(y)
@@ -208,15 +231,18 @@ class TableRoad:
         rows = self._public_rows(X.shape[0], relation)  # type: ignore[attr-defined]
         # under add-or-remove what was given stands in for the number of rows, which is protected
         said = rows if self.n_rows is not None else None  # type: ignore[attr-defined]
-        fit = self._table_fit(X, y, own, said, relation, self._charging(), self._insecure_seed())  # type: ignore[attr-defined]
+        _, public = self._owned(given, X.shape[0], relation)  # type: ignore[attr-defined]
+        charge, seed = self._charging(), self._insecure_seed()  # type: ignore[attr-defined]
+        fit = self._table_fit(X, y, own, said, relation, charge, seed, given, public)
         if self._positions is None:
             self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-        self._warn_budget(rows, self._delta(rows))  # type: ignore[attr-defined]
+        protected, unit = (rows, "record") if public is None else (public["count"], "unit")
+        self._warn_budget(protected, self._delta(protected), unit)  # type: ignore[attr-defined]
         self._warn_undeclared(fit, names)
         model, described, releases, noise, html = fit.run()
         self._table, self._table_report = model, html
         self._settle(y, noise)
-        self.plan_ = self._plan_of(described, relation)
+        self.plan_ = self._plan_of(described, relation, rows, public)
         self.noise_std_ = self.plan_.noise_std
         self.privacy_ = Privacy.of(model.guarantee(), releases)
 

@@ -242,7 +242,8 @@ def without_rows(X: Any) -> Any:
     return X.iloc[:0] if _is_pandas(X) else X.slice(0, 0)
 
 
-def _objects(values: Any) -> list[Any]:
+def objects(values: Any) -> list[Any]:
+    """A column as a list of its cells."""
     for convert in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, convert):
             found = attempt(getattr(values, convert))
@@ -263,13 +264,13 @@ def _of_array(values: np.ndarray) -> Any:
         if not values.dtype.isnative:
             values = values.astype(values.dtype.newbyteorder("="))
         return (values if values.flags.aligned else values.copy(), None)
-    return _objects(values)
+    return objects(values)
 
 
 def _of_arrow(values: Any) -> Any:
     # Arrow's messages may quote a cell
     found = attempt(lambda: _of_arrow_type(values))
-    return _objects(values) if found is None else found
+    return objects(values) if found is None else found
 
 
 def _of_arrow_type(values: Any) -> Any:
@@ -283,7 +284,7 @@ def _of_arrow_type(values: Any) -> Any:
     dtype = values.type
     if types.is_dictionary(dtype):
         places = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return (places, _objects(values.dictionary))
+        return (places, objects(values.dictionary))
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     if types.is_boolean(dtype):
         return (values.fill_null(False).to_numpy(zero_copy_only=False), missing)
@@ -302,7 +303,7 @@ def _of_arrow_type(values: Any) -> Any:
         found = np.frombuffer(borders, np.int64)[first : first + len(values) + 1] if borders else np.zeros(1, np.int64)
         none = np.zeros(len(values), dtype=bool) if missing is None else missing
         return (found, np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8), none)
-    return _objects(values)
+    return objects(values)
 
 
 def _arrow_of(convert: Any) -> Any:
@@ -325,17 +326,17 @@ def cells(values: Any) -> Any:
             return _of_arrow(found)
         if values.dtype.is_temporal():
             values = values.to_physical()
-        return _of_array(values.to_numpy()) if values.dtype.is_numeric() else _objects(values)
+        return _of_array(values.to_numpy()) if values.dtype.is_numeric() else objects(values)
     if hasattr(values, "iloc") and hasattr(values, "array"):
         dtype = values.dtype
         if isinstance(dtype, np.dtype):
             return _of_array(values.to_numpy())
         if str(dtype) == "category":
-            return (values.cat.codes.to_numpy().astype(np.int64), _objects(values.cat.categories))
+            return (values.cat.codes.to_numpy().astype(np.int64), objects(values.cat.categories))
         if getattr(dtype, "tz", None) is not None and hasattr(values, "dt"):
             return _of_array(values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
         found = _arrow_of(lambda pa: pa.array(values.array)) if hasattr(values.array, "__arrow_array__") else None
-        return _objects(values) if found is None else _of_arrow(found)
+        return objects(values) if found is None else _of_arrow(found)
     if isinstance(values, (list, tuple)):
         return list(values)
     found = attempt(lambda: np.asarray(values))
@@ -414,6 +415,7 @@ __all__ = [
     "names_of",
     "names_told",
     "numbers_of",
+    "objects",
     "one_column",
     "own_name",
     "rows_at",

@@ -18,6 +18,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._reading import array, number, positive, shown, target, whole
+from ._units import refuse
 from ._warnings import refuse_seed
 
 try:
@@ -50,6 +51,7 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         learning_rate: of a local step, on this client's mean loss.
         clip_norm: l2 bound on a record's gradient.
         insecure_seed: reproducible noise for tests. **No privacy.**
+        units: refused: each record is protected by itself.
 
     Attributes:
         noise_multiplier: noise standard deviation of a gradient sum over `clip_norm`.
@@ -59,8 +61,9 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
     def __init__(
         self, X: Any, y: Any, *, epsilon: float, delta: float, rounds: int, local_steps: int = 1,
         sampling_probability: float = 0.5, learning_rate: float = 1.0, clip_norm: float = 0.5, row_norm: float = 1.0,
-        loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None,
+        loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None, units: Any = None,
     ):  # fmt: skip
+        refuse(units, "a client protects its records one by one; give it one record for each person")
         if loss not in ("logistic", "squared"):
             raise ValueError(f"loss is {shown(loss)}; choose logistic or squared")
         table, self._y = array(X, "X").astype(np.float64, copy=False), target(y).copy()

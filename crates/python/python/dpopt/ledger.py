@@ -25,6 +25,9 @@ from . import _core, accounting
 from ._core import BudgetExceeded, PrivacyError
 from ._reading import attempt, kind, number, shown
 
+#: Who a ledger may protect.
+UNITS = ("record", "user")
+
 _WAY_OUT = (
     "keep it in a file, Ledger(epsilon, delta, path=...), which other processes open (Ledger.open(path)); or use threads, or one "
     "process; a fitted model travels after set_params(budget=None)"
@@ -59,12 +62,21 @@ class Ledger:
     Args:
         epsilon, delta: the total.
         relation: the neighbouring relation all charges must be stated for.
+        unit: who is protected: ``"record"``, or ``"user"``, of whom several rows may be (fits with ``units=``). Charges of the one and of the
+            other do not add up, so each kind has a ledger of its own.
         path: ledger file, created if it does not exist.
         name: public name of the data set, written into the file.
     """
 
     def __init__(
-        self, epsilon: float, delta: float = 0.0, *, relation: str = "zero-out", path: Any = None, name: str = "data"
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        relation: str = "zero-out",
+        unit: str = "record",
+        path: Any = None,
+        name: str = "data",
     ) -> None:
         epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
         if not (0 < epsilon < math.inf):
@@ -74,14 +86,16 @@ class Ledger:
         relation = accounting._relation(relation)
         if relation not in accounting.RELATIONS:
             raise ValueError(f"there is no relation {shown(relation)}; choose one of {', '.join(accounting.RELATIONS)}")
-        self.epsilon, self.delta, self.relation = epsilon, delta, relation
+        if not isinstance(unit, str) or unit not in UNITS:
+            raise ValueError(f"unit is {shown(unit)}; choose one of {', '.join(UNITS)}")
+        self.epsilon, self.delta, self.relation, self.unit = epsilon, delta, relation, unit
         # whole: another process may have another working directory
         if not isinstance(name, str):
             raise TypeError(f"name is {kind(name)}; give the public name of the data set")
         self.path, self.name = None if path is None else _whole_path(path), name
         self._file = None
         if self.path is not None:
-            self._file = _core.FileLedger(self.path, name, relation, self.epsilon, self.delta)
+            self._file = _core.FileLedger(self.path, name, unit, relation, self.epsilon, self.delta)
         self._start()
 
     def _start(self) -> None:
@@ -103,12 +117,8 @@ class Ledger:
         ledger.path = _whole_path(path)
         ledger._file = _core.FileLedger.open(ledger.path)
         terms = ledger._status()["terms"]
-        if terms["unit"] != "record":
-            raise ValueError(
-                f"the ledger protects a {terms['unit']}, and everything here protects a record; use another ledger"
-            )
         ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
-        ledger.name = terms["name"]
+        ledger.name, ledger.unit = terms["name"], terms["unit"]
         ledger._start()
         return ledger
 
@@ -130,26 +140,31 @@ class Ledger:
         epsilon: float,
         delta: float,
         relation: str | None = None,
+        unit: str | None = None,
     ) -> None:
-        """Charges (ε, δ) for `event`, after certifying that the event costs no more; refuses what does not fit.
+        """Charges (ε, δ) for `event`, after certifying that the event costs no more; refuses what does not fit. `relation` and `unit`
+        say what it is stated for: what the ledger is kept for, unless they are given.
 
         Raises:
             dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
         """
-        self._charged(name, event, epsilon, delta, relation)
+        self._charged(name, event, epsilon, delta, relation, unit)
 
-    def _charged(self, name: Any, event: Any, epsilon: Any, delta: Any, relation: str | None) -> str | None:
+    def _charged(
+        self, name: Any, event: Any, epsilon: Any, delta: Any, relation: str | None, unit: str | None
+    ) -> str | None:
         """The proof of a charge, as JSON, where the ledger is a file."""
         if relation is not None and accounting._relation(relation) != self.relation:
             raise ValueError(
                 f"the ledger is kept for {self.relation} but this charge is stated for {relation}; use the same relation"
             )
+        self._check_unit(self.unit if unit is None else unit)
         if not isinstance(name, str):
             raise TypeError(f"the name of a charge is {kind(name)}; give a short text, which the ledger shows")
         event, epsilon, delta = accounting.as_event(event), number(epsilon, "epsilon"), number(delta, "delta")
         self._here()
         if self._file is not None:
-            return self._file.charge(name, event.to_json(), epsilon, delta, self.relation)
+            return self._file.charge(name, event.to_json(), epsilon, delta, self.unit, self.relation)
         accounting.certify(event, epsilon, delta, relation=self.relation)
         with self._lock:
             spent_epsilon = sum((Fraction(e.epsilon) for e in self._entries), Fraction(0))
@@ -166,9 +181,21 @@ class Ledger:
 
     def _charge(self, name: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
         """As :meth:`charge`, for a session of the compiled library: the event as JSON, and between which data sets."""
-        if unit != "record":
-            raise ValueError(f"the ledger protects a record and this charge is per {unit}; use another ledger")
-        return self._charged(name, accounting.from_json(event), epsilon, delta, relation)
+        return self._charged(name, accounting.from_json(event), epsilon, delta, relation, unit)
+
+    def _check_unit(self, unit: str) -> None:
+        """Refuses what protects another unit than the ledger: what protects a row says little of a person with many."""
+        if isinstance(unit, str) and unit == self.unit:
+            return
+        if self.unit == "record":
+            raise ValueError(
+                f'the ledger protects a record and this charge is per {shown(unit)}; use Ledger(..., unit="user") for what is fitted '
+                "with units="
+            )
+        raise ValueError(
+            f"the ledger protects a {self.unit} and this charge is per {shown(unit)}; give the fit units= (whose rows they are), or use "
+            "another ledger"
+        )
 
     def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
         def below(exact: Fraction) -> float:
@@ -223,6 +250,7 @@ class Ledger:
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "relation": self.relation,
+                "unit": self.unit,
                 "entries": [
                     {"name": e.name, "event": e.event.to_dict(), "epsilon": e.epsilon, "delta": e.delta}
                     for e in self.entries
@@ -237,7 +265,7 @@ class Ledger:
         data = attempt(lambda: json.loads(text))
         if not (isinstance(data, dict) and {"epsilon", "delta", "relation", "entries"} <= set(data)):
             raise ValueError("this is not a ledger that to_json wrote")
-        ledger = cls(data["epsilon"], data["delta"], relation=data["relation"])
+        ledger = cls(data["epsilon"], data["delta"], relation=data["relation"], unit=data.get("unit", "record"))
         for entry in data["entries"]:
             ledger.charge(entry["name"], entry["event"], epsilon=entry["epsilon"], delta=entry["delta"])
         return ledger
@@ -260,7 +288,10 @@ class Ledger:
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent
-        return f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}; spent epsilon={epsilon:g}, delta={delta:g})"
+        per = "" if self.unit == "record" else f" per {self.unit}"
+        return (
+            f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{per}; spent epsilon={epsilon:g}, delta={delta:g})"
+        )
 
     def _repr_html_(self) -> str:
         from ._html import ledger_table

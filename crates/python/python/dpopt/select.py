@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
-from ._base import PrivateEstimator, shape_of
+from ._base import UNIT_PARAMETERS, PrivateEstimator, shape_of
 from ._options import keep
 from ._plan import Privacy
 from ._reading import (
@@ -46,6 +46,7 @@ from ._repeats import counted_as_one, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
 from ._table_fit import _apart
 from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, rows_at, without_rows
+from ._units import refuse
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
@@ -299,10 +300,24 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(_UNDECLARED)
         if getattr(inner, "n_rows", None) is not None:
             raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
+        for name, default in UNIT_PARAMETERS.items():
+            if getattr(inner, name, default) != default:
+                raise ValueError(
+                    f"{name} belongs to units with several rows, and a search protects rows one by one; leave it out"
+                )
         candidates = self._candidates()
         fixed = {
             f"{prefix}{name}"
-            for name in ("epsilon", "delta", "budget", "neighbors", "insecure_seed", "classes", "accountant")
+            for name in (
+                "epsilon",
+                "delta",
+                "budget",
+                "neighbors",
+                "insecure_seed",
+                "classes",
+                "accountant",
+                *UNIT_PARAMETERS,
+            )
         }
         for candidate in candidates:
             if clash := fixed & set(candidate):
@@ -358,8 +373,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return listed_cells(X, "X")
         return array(X, "X")
 
-    def fit(self, X: Any, y: Any) -> PrivateSearchCV:
-        """Runs the search and releases its winner within (epsilon, delta)."""
+    def fit(self, X: Any, y: Any, *, units: Any = None) -> PrivateSearchCV:
+        """Runs the search and releases its winner within (epsilon, delta). `units` are refused: a search protects rows one by one."""
+        refuse(
+            units,
+            "a search splits and scores rows one by one, so that a person with several would be in both parts; fit the estimator itself, "
+            "with settings that are known beforehand",
+        )
         inner, prefix, relation, candidates, law = self._checked()
         trials, tabular = self._trials(candidates, {})
         if tabular:

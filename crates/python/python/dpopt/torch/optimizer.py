@@ -21,6 +21,7 @@ import numpy as np
 from .. import _core, accounting
 from .._plan import Privacy
 from .._reading import number, positive, whole
+from .._units import refuse
 from .._warnings import refuse_seed, warn
 from ..ledger import Ledger
 
@@ -46,6 +47,7 @@ class PrivateOptimizer:
         insecure_seed: reproducible noise for tests.
         scales: √C per parameter (a tensor of its shape, or a number), for a clip ‖g‖_C ≤ `clip_norm` and noise of that shape: from
             public moments (:func:`ellipsoid`), or from released gradients. Default: a ball. Privacy does not depend on it.
+        units: refused: each record is protected by itself.
 
     Attributes:
         noise_multiplier: what is added, over `clip_norm`.
@@ -66,7 +68,9 @@ class PrivateOptimizer:
         budget: Ledger | None = None,
         insecure_seed: int | None = None,
         scales: Sequence[Any] | None = None,
+        units: Any = None,
     ) -> None:
+        refuse(units, "an optimizer clips records one by one; give one record for each person, or fit a linear model")
         if whole(dataset_size, "dataset_size") < 1 or whole(steps, "steps") < 1:
             raise ValueError("dataset_size and steps must be at least 1")
         if (epsilon is None) == (noise_multiplier is None):

@@ -11,6 +11,7 @@ import torch
 
 from .. import accounting
 from .._reading import whole
+from .._units import refuse
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
 from .loader import ENTRIES, PoissonLoader, Source
@@ -113,6 +114,7 @@ def make_private(
     dataset_size: int | None = None,
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
+    units: Any = None,
 ) -> tuple[Any, BatchOptimizer, PoissonLoader]:
     """Model, optimizer and loader for private training; the loop stays as it is.
 
@@ -152,7 +154,12 @@ def make_private(
             otherwise it is the data's own.
         budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
         insecure_seed: reproducible noise and batches for tests.
+        units: refused: each record is protected by itself.
     """
+    refuse(
+        units,
+        "batches are drawn, and gradients clipped, record by record; give one record for each person, or fit a linear model",
+    )
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f'loss_reduction is {loss_reduction!r}; give "mean" or "sum"')
     if isinstance(optimizer, PrivateOptimizer):

@@ -1,0 +1,173 @@
+"""Whose rows they are: units of privacy that have several rows.
+
+Ids are compared as the command line compares the values of its ``--unit``: as text without white space around it, so that 7,
+7.0, "7" and " 7" are one unit. A missing id (None, NaN, NA, or the text that a file writes for a missing cell) is nobody's: its row counts
+nowhere. Ids that are neither text nor numbers are one unit where they are equal. No message shows an id.
+"""
+
+from __future__ import annotations
+
+import decimal
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._reading import attempt, kind, shown
+from ._tables import cells, column, is_table, names_of, objects
+
+#: How a unit is called whose ids came without a name of their own.
+UNNAMED = "user"
+
+
+@dataclass(frozen=True)
+class Given:
+    """Ids as they were given, one for each row.
+
+    Attributes:
+        name: the column's, None for ids that came by themselves.
+        ids: as the compiled library reads them; None where only the name is known.
+    """
+
+    name: str | None
+    ids: Any
+
+    def __repr__(self) -> str:
+        return f"Given(name={shown(self.name)})"
+
+    @property
+    def protects(self) -> str:
+        """What a unit is called."""
+        return UNNAMED if self.name is None else self.name
+
+    def column_beside(self, taken: Sequence[str]) -> str:
+        """The name of their column in a table that has others of these names."""
+        if self.name is not None:
+            return self.name
+        name, held = UNNAMED, {other.strip() for other in taken}
+        while name in held:
+            name += "_"
+        return name
+
+    def owners(self) -> Any:
+        """Which unit has which row, for the compiled library."""
+        assert self.ids is not None
+        return _core.Owners(self.protects, self.ids)
+
+
+def apart(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
+    """The table without the column that `units` names, and its ids; or the ids that `units` are. `target`: what y was given as."""
+    if units is None:
+        return X, None
+    if not isinstance(units, str):
+        return X, Given(None, _ids(_one_column(units), strict=True))
+    if isinstance(target, str) and target == units:
+        raise ValueError(
+            "y and units are the same column; name the one that is learned, and the one whose values are persons"
+        )
+    if not is_table(X):
+        raise TypeError(
+            f"units is text, and X is {kind(X)}, whose columns have no names; give one id for each row, or a table of pandas, Polars or Arrow"
+        )
+    names = names_of(X)
+    if units not in names:
+        raise ValueError("units is text and no column of X has that name; give a column's name, or one id for each row")
+    at = names.index(units)
+    ids = Given(units, _ids(column(X, at), strict=False))
+    if hasattr(X, "iloc"):
+        return X.drop(columns=[units]), ids
+    return (X.drop_columns([units]) if hasattr(X, "drop_columns") else X.drop([units])), ids
+
+
+def refuse(units: Any, why: str) -> None:
+    """What can't protect units with several rows yet says so."""
+    if units is not None:
+        raise _core.PrivacyError(f"units= is not supported here: {why}")
+
+
+def one_for_each(given: Given, rows: int) -> None:
+    """Refuses ids of other rows."""
+    found = _length(given.ids)
+    if found != rows:
+        raise ValueError(f"units has {found} ids and X has {rows} rows; give one for each row, or the name of a column")
+
+
+def _length(found: Any) -> int:
+    if isinstance(found, tuple):
+        # arrow's borders are one more than the texts
+        return len(found[2]) if len(found) == 3 else len(found[0])
+    return len(found)
+
+
+def _one_column(units: Any) -> Any:
+    if is_table(units):
+        if units.shape[1] != 1:
+            raise ValueError(f"units has {units.shape[1]} columns; give one id for each row")
+        return column(units, 0)
+    if isinstance(units, (bytes, dict, set, frozenset)) or np.isscalar(units):
+        raise TypeError(f"units is {kind(units)}; give one id for each row, or the name of a column of X")
+    if isinstance(units, np.ndarray):
+        if units.ndim == 2 and units.shape[1] == 1:
+            return units.ravel()
+        if units.ndim != 1:
+            raise ValueError(f"units is an array of {units.ndim} dimensions; give one id for each row")
+        return units
+    if isinstance(units, (list, tuple)):
+        return list(units)
+    if not hasattr(units, "__len__"):
+        raise TypeError(f"units is {kind(units)}; give one id for each row, or the name of a column of X")
+    return units
+
+
+def _ids(values: Any, strict: bool) -> Any:
+    """Ids in a form that the compiled library reads. What can't be compared is an error, or (not `strict`) nobody's."""
+    dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
+    # as floats, large ids would become those of others
+    exact = dtype.startswith("uint64") or "decimal" in dtype
+    found = attempt(lambda: objects(values) if exact else cells(values))
+    if found is None:
+        raise TypeError(f"units is {kind(values)} and could not be read; give one id for each row")
+    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], list):
+        return (found[0], _comparable(found[1], strict))
+    return _comparable(found, strict) if isinstance(found, list) else found
+
+
+def _comparable(ids: list[Any], strict: bool) -> list[Any]:
+    """Texts and numbers as they are; any other object as a number of its own, which no text is."""
+    places: dict[Any, bytes] = {}
+    out: list[Any] = []
+    wrong = None
+    for row, value in enumerate(ids):
+        found: Any = None
+        if isinstance(value, (str, bytes, numbers.Real, np.bool_)):
+            found = value
+        elif isinstance(value, decimal.Decimal) and _is_whole(value):
+            found = int(value)
+        elif not _is_missing(value):
+            # bytes that are no text
+            found = attempt(lambda: places.setdefault(value, b"\xff" + str(len(places)).encode()))
+            if found is None and wrong is None:
+                wrong = (row, kind(value))
+        out.append(found)
+    if strict and wrong is not None:
+        raise TypeError(
+            f"the id in row {wrong[0]} of units is {wrong[1]}, which cannot be compared; give text or numbers"
+        )
+    return out
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    # a date of NumPy, or a decimal, that is missing is not equal to itself
+    return isinstance(value, (np.generic, decimal.Decimal)) and attempt(lambda: bool(value == value)) is not True
+
+
+def _is_whole(value: decimal.Decimal) -> bool:
+    return value.is_finite() and value.adjusted() < 100 and value == value.to_integral_value()
+
+
+__all__ = ["UNNAMED", "Given", "apart", "one_for_each", "refuse"]

@@ -1,0 +1,159 @@
+//! A column of Python, whatever it is held in, as cells that the library reads.
+
+use dpopt::data::{Cells, Texts, TruthWords};
+use numpy::PyReadonlyArray1;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
+
+/// Numbers or truth values of any type.
+#[derive(FromPyObject)]
+pub(crate) enum Array<'py> {
+    F64(PyReadonlyArray1<'py, f64>),
+    I64(PyReadonlyArray1<'py, i64>),
+    Truth(PyReadonlyArray1<'py, bool>),
+    F32(PyReadonlyArray1<'py, f32>),
+    I32(PyReadonlyArray1<'py, i32>),
+    I16(PyReadonlyArray1<'py, i16>),
+    I8(PyReadonlyArray1<'py, i8>),
+    U64(PyReadonlyArray1<'py, u64>),
+    U32(PyReadonlyArray1<'py, u32>),
+    U16(PyReadonlyArray1<'py, u16>),
+    U8(PyReadonlyArray1<'py, u8>),
+}
+
+/// A column as Python hands it over.
+#[derive(FromPyObject)]
+pub(crate) enum Given<'py> {
+    /// Any objects: texts, numbers, truth values, missing ones.
+    Objects(Bound<'py, PyList>),
+    /// Arrow's texts: where each ends and the next begins, bytes, which are missing.
+    Arrow(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, bool>),
+    /// Places in a list of objects; a place outside it is a missing cell.
+    Coded(PyReadonlyArray1<'py, i64>, Bound<'py, PyList>),
+    /// Numbers, and which are missing.
+    Array(Array<'py>, Option<PyReadonlyArray1<'py, bool>>),
+}
+
+fn fill<T: Copy>(values: &mut [T], gaps: &[usize], with: T) {
+    for &row in gaps {
+        if let Some(value) = values.get_mut(row) {
+            *value = with;
+        }
+    }
+}
+
+impl Array<'_> {
+    fn cells(&self, missing: Option<&PyReadonlyArray1<'_, bool>>, words: TruthWords) -> Cells {
+        let gaps: Vec<usize> = missing.map_or_else(Vec::new, |mask| {
+            mask.as_array().iter().enumerate().filter(|(_, gap)| **gap).map(|(row, _)| row).collect()
+        });
+        macro_rules! numbers {
+            ($values:expr) => {{
+                let mut values: Vec<f64> = $values.as_array().iter().map(|v| *v as f64).collect();
+                fill(&mut values, &gaps, f64::NAN);
+                Cells::Numbers(values)
+            }};
+        }
+        macro_rules! integers {
+            ($values:expr) => {
+                Cells::Integers($values.as_array().iter().map(|v| i64::from(*v)).collect(), gaps)
+            };
+        }
+        match self {
+            Self::F64(values) => numbers!(values),
+            Self::F32(values) => numbers!(values),
+            // as in Parquet: numbers of 64 bits without a sign are floating-point
+            Self::U64(values) => numbers!(values),
+            Self::I64(values) => integers!(values),
+            Self::I32(values) => integers!(values),
+            Self::I16(values) => integers!(values),
+            Self::I8(values) => integers!(values),
+            Self::U32(values) => integers!(values),
+            Self::U16(values) => integers!(values),
+            Self::U8(values) => integers!(values),
+            Self::Truth(values) => {
+                let mut values: Vec<u8> = values.as_array().iter().map(|v| u8::from(*v)).collect();
+                fill(&mut values, &gaps, 2);
+                Cells::Truths(values, words)
+            }
+        }
+    }
+}
+
+/// Appends any object as the text that a file would hold.
+fn push(texts: &mut Texts, value: &Bound<'_, PyAny>, words: TruthWords) {
+    if value.is_none() {
+        return texts.push_missing();
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return match text.to_str() {
+            Ok(text) => texts.push(text.as_bytes()),
+            Err(_) => texts.push_unreadable(),
+        };
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return texts.push(words[usize::from(truth.is_true())].as_bytes());
+    }
+    if value.is_instance_of::<PyInt>() {
+        return match value.str() {
+            Ok(digits) => texts.push(digits.to_string_lossy().as_bytes()),
+            Err(_) => texts.push_unreadable(),
+        };
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return texts.push(bytes.as_bytes());
+    }
+    if !value.is_instance_of::<PyFloat>() {
+        let kind = value.get_type();
+        let name = kind.name().map(|name| name.to_string()).unwrap_or_default();
+        if matches!(name.as_str(), "NAType" | "NaTType") {
+            return texts.push_missing();
+        }
+        let numpy = kind.module().is_ok_and(|module| module.to_string_lossy() == "numpy");
+        if numpy
+            && let Ok(plain) = value.call_method0("item")
+            && !plain.get_type().is(&kind)
+        {
+            return push(texts, &plain, words);
+        }
+    }
+    match value.extract::<f64>() {
+        Ok(number) if number.is_nan() => texts.push_missing(),
+        Ok(number) => texts.push((number + 0.0).to_string().as_bytes()),
+        Err(_) => texts.push_unreadable(),
+    }
+}
+
+fn objects(list: &Bound<'_, PyList>, words: TruthWords) -> Texts {
+    let mut texts = Texts::default();
+    list.iter().for_each(|value| push(&mut texts, &value, words));
+    texts
+}
+
+impl Given<'_> {
+    /// The column's cells; truth values are written in these words.
+    pub(crate) fn cells(&self, words: TruthWords) -> Cells {
+        match self {
+            Self::Objects(list) => Cells::Texts(objects(list, words)),
+            Self::Arrow(borders, bytes, missing) => {
+                let (borders, bytes, missing) = (borders.as_array(), bytes.as_array(), missing.as_array());
+                let bytes = bytes.to_slice().unwrap_or_default();
+                let mut texts = Texts::default();
+                let ends = borders.iter().zip(borders.iter().skip(1)).zip(missing);
+                for ((from, to), gap) in ends {
+                    let text = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
+                    match text.and_then(|(from, to)| bytes.get(from..to)) {
+                        Some(text) if !gap => texts.push(text),
+                        _ => texts.push_missing(),
+                    }
+                }
+                Cells::Texts(texts)
+            }
+            Self::Coded(places, levels) => {
+                let place = |p: &i64| u32::try_from(*p).unwrap_or(u32::MAX);
+                Cells::Coded(places.as_array().iter().map(place).collect(), objects(levels, words))
+            }
+            Self::Array(values, missing) => values.cells(missing.as_ref(), words),
+        }
+    }
+}

@@ -1,0 +1,473 @@
+"""Units of privacy with several rows: who is protected, how ids are read, what is refused."""
+
+import decimal
+import json
+import pickle
+import re
+import warnings
+
+import dpopt
+import numpy as np
+import pytest
+from dpopt import flower, mechanisms
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from test_tables import command_line, text_of
+
+pd = pytest.importorskip("pandas")
+
+UNITS, EACH = 500, 10
+ROWS = UNITS * EACH
+#: Quick, and planned for units as for rows.
+DESCENT = {"method": "noisy-gradient-descent", "steps": 5}
+BY_ROW = {"method": "output-perturbation"}
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dpopt.PrivacyWarning)
+        yield
+
+
+@pytest.fixture(scope="module")
+def panel():
+    """Persons with ten rows each, as alike as a person's rows are, in any order."""
+    rng = np.random.default_rng(3)
+    ids = np.repeat(np.arange(UNITS), EACH)
+    X = np.clip(rng.uniform(-0.7, 0.7, (UNITS, 3))[ids] + rng.uniform(-0.3, 0.3, (ROWS, 3)), -1, 1)
+    y = (X @ [1.0, -1.0, 0.5] + 0.2 * rng.standard_normal(ROWS) > 0).astype(int)
+    order = rng.permutation(ROWS)
+    return X[order], y[order], ids[order]
+
+
+def logistic(**more):
+    return dpopt.LogisticRegression(**{"epsilon": 2.0, "bounds": (-1, 1), "classes": [0, 1], **more})
+
+
+def seeded(**more):
+    return logistic(**DESCENT, insecure_seed=5, **more)
+
+
+def frame(panel):
+    X, y, ids = panel
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table["person"], table["member"] = ids, np.where(y == 1, "yes", "no")
+    return table
+
+
+def by_name(**more):
+    declared = {name: (-1, 1) for name in "abc"}
+    return dpopt.LogisticRegression(**{"epsilon": 2.0, "bounds": declared, "classes": ["no", "yes"], **more})
+
+
+def test_a_guarantee_per_person_and_a_model_that_is_of_use(panel):
+    X, y, ids = panel
+    model = logistic().fit(X, y, units=ids)
+    privacy = model.privacy_
+    assert (privacy.unit, str(privacy).split(", ")[1:]) == (
+        "user",
+        ["1.075e-3)-differential privacy per user", "zero-out"],
+    )
+    assert (
+        privacy.epsilon <= 2.0
+        and privacy.delta == pytest.approx(UNITS**-1.1)
+        and privacy.delta_at(2.0) <= privacy.delta
+    )
+    assert (model.plan_.n_units, model.plan_.n_rows) == (UNITS, ROWS)
+    assert str(model.plan_).startswith("5,000 rows of 500 units")
+    assert model.score(X, y) > 0.85 and model.plan_.chosen["unit"] == "user"
+    report = model.report()
+    assert (
+        "differ in one user" in report and "A person has one id" in report and "Each person has one row" not in report
+    )
+    # a column of a table of numbers is taken out of it
+    table = frame(panel).drop(columns="member")
+    of_table = logistic().fit(table, y, units="person")
+    assert str(of_table.privacy_).split(", ")[1].endswith("privacy per person") and of_table.n_features_in_ == 3
+    assert of_table.score(table.drop(columns="person"), y) > 0.85
+
+
+def test_tables_are_the_command_lines(panel, tmp_path):
+    import subprocess
+
+    table = frame(panel)
+    more = {"delta": 1e-4, "insecure_seed": 7, "method": "noisy-gradient-descent"}
+    model = by_name(**more).fit(table, "member", units="person")
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    facts = "".join(f"[{name}]\nlower = -1\nupper = 1\n" for name in "abc") + '[member]\nlevels = ["no", "yes"]\n'
+    (tmp_path / "bounds.toml").write_text(facts)
+    done = subprocess.run(
+        [command_line(), "fit", tmp_path / "visits.csv", "--target", "member", "--bounds", tmp_path / "bounds.toml", "--epsilon", "2",
+         "--delta", "1e-4", "--insecure-seed", "7", "--unit", "person", "--method", "noisy-gradient-descent",
+         "-o", tmp_path / "model.json"],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expected = (tmp_path / "model.json").read_text()
+    assert text_of(model, tmp_path) == expected and json.loads(expected)["guarantee"]["unit_column"] == "person"
+    # ids by themselves: the same numbers, and nothing says what a person is called
+    alone = by_name(**more).fit(table.drop(columns="person"), "member", units=table["person"])
+    assert np.array_equal(alone.coef_, model.coef_) and alone.privacy_.unit_column == "user"
+    from_file = by_name(**more, bounds=tmp_path / "bounds.toml", classes=None).fit(table, "member", units="person")
+    assert text_of(from_file, tmp_path) == expected
+    assert list(model.feature_names_in_) == ["a", "b", "c"] and "per person" in str(model.privacy_)
+    assert "rows of one person" in model.report() or "one value of `person`" in model.report()
+    loaded = dpopt.load(tmp_path / "model.json")
+    assert loaded.privacy_ == dpopt.Privacy(**{**vars(model.privacy_), "ledger": []})
+    assert (loaded.predict(table) == model.predict(table)).all() and (model.predict(table) == table.member).mean() > 0.8
+    planned = by_name(**more).explain(table, y="member", units="person")
+    assert (planned.event, planned.n_units, planned.n_rows) == (model.plan_.event, UNITS, ROWS)
+    encoded = logistic(encoding={"knots": 3}, insecure_seed=2, **BY_ROW, max_rows_per_unit=2).fit(
+        *panel[:2], units=panel[2]
+    )
+    assert encoded.privacy_.unit == "user" and str(encoded.privacy_.event).count("User(2 records") == 1
+
+
+SAME = {
+    "integers": lambda ids: ids,
+    "floats": lambda ids: ids.astype(float),
+    "unsigned": lambda ids: ids.astype(np.uint64),
+    "texts with white space": lambda ids: [f" {i}\t" for i in ids],
+    "7, ' 7', 7.0 and b'7'": lambda ids: [
+        (int(i), f" {i}", float(i), str(i).encode())[at % 4] for at, i in enumerate(ids)
+    ],
+    "decimals": lambda ids: [decimal.Decimal(int(i)) for i in ids],
+    "objects": lambda ids: [("person", int(i)) for i in ids],
+    "dates": lambda ids: np.datetime64("2001-01-01") + ids,
+    "a series": lambda ids: pd.Series(ids, index=ids[::-1], name="person"),
+    "a series of text": lambda ids: pd.Series(ids).astype(str),
+    "categories": lambda ids: pd.Series(ids).astype("category"),
+    "nullable integers": lambda ids: pd.Series(ids, dtype="UInt64"),
+    "a table of one column": lambda ids: pd.DataFrame({"person": ids}),
+    "a column": lambda ids: ids[:, None],
+    "polars": lambda ids: pytest.importorskip("polars").Series(ids.astype(str)),
+    "arrow": lambda ids: pytest.importorskip("pyarrow").array(ids.astype(str)),
+}
+
+
+@pytest.mark.parametrize("form", SAME)
+def test_ids_are_compared_as_text(panel, form):
+    X, y, ids = (part[:2000] for part in panel)
+    expected = seeded(max_rows_per_unit=2).fit(X, y, units=ids)
+    model = seeded(max_rows_per_unit=2).fit(X, y, units=SAME[form](ids))
+    assert model.plan_.n_units == len(set(ids.tolist())) and np.array_equal(model.coef_, expected.coef_)
+
+
+def test_ids_that_are_nearly_alike_are_different_persons(panel):
+    X, y, ids = panel
+    big = np.uint64(2**63) + ids.astype(np.uint64)
+    for units in (
+        big,
+        pd.Series(big, dtype="UInt64"),
+        big.tolist(),
+        [decimal.Decimal(int(i)) for i in big],
+        (2**60 + ids).tolist(),
+        [f"{'a' if i % 2 else 'A'}{i // 2}" for i in ids],
+        [("a", i // 2) if i % 2 else f"('a', {i // 2})" for i in ids.tolist()],
+    ):
+        assert logistic(**DESCENT).explain(X, units=units).n_units == UNITS
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    exact = [decimal.Decimal(int(i)) for i in big]
+    for units in (
+        pl.Series(big),
+        pa.array(big),
+        pa.array(exact, type=pa.decimal128(30, 0)),
+        pl.Series(exact, dtype=pl.Decimal(30, 0)),
+    ):
+        assert logistic(**DESCENT).explain(X, units=units).n_units == UNITS
+
+
+@pytest.mark.parametrize(
+    "missing", [None, float("nan"), pd.NA, pd.NaT, "", "NA", np.datetime64("NaT"), decimal.Decimal("sNaN"), "\ud800"]
+)
+def test_a_row_without_an_id_counts_nowhere(panel, missing):
+    X, y, ids = panel
+    nobody = ids % 7 == 0
+    units = np.array(ids.tolist(), dtype=object)
+    units[nobody] = missing
+    other = X.copy()
+    other[nobody], flipped = -X[nobody], np.where(nobody, 1 - y, y)
+    for more in ({}, {"classes": None, "epsilon": 20.0}):
+        found = [seeded(**more).fit(x, t, units=units) for x, t in ((X, y), (other, flipped))]
+        assert np.array_equal(found[0].coef_, found[1].coef_) and found[0].plan_.n_units == len(
+            set(ids[~nobody].tolist())
+        )
+    # labels that only nobody has are not found
+    odd = seeded(classes=None, epsilon=20.0).fit(X, np.where(nobody, 7, y), units=units)
+    assert odd.classes_.tolist() == [0, 1]
+
+
+def test_all_ids_different_is_a_plan_for_rows(panel):
+    X, y, _ = panel
+    for options in (
+        DESCENT,
+        {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1},
+        {**BY_ROW, "max_rows_per_unit": 1},
+    ):
+        model = logistic(**options)
+        rows = clone(model).set_params(max_rows_per_unit=None).explain(X).chosen
+        units = model.explain(X, units=np.arange(ROWS)).chosen
+        assert (rows["unit"], units["unit"]) == ("record", "user")
+        assert (rows["noise_multiplier"], rows["delta"], rows["event"]) == (
+            units["noise_multiplier"],
+            units["delta"],
+            units["event"],
+        )
+    # the plan of a fit is that of explain, from ids or from numbers alone
+    ids = panel[2]
+    for most in (None, 3):
+        fitted = logistic(**DESCENT, max_rows_per_unit=most).fit(X, y, units=ids).plan_
+        assert fitted.chosen == logistic(**DESCENT, max_rows_per_unit=most).explain(X, units=ids).chosen
+        told = logistic(**DESCENT, max_rows_per_unit=most, n_units=UNITS).explain(ROWS, 3, units="person")
+        assert fitted.chosen == told.chosen
+
+
+def test_methods_that_need_rows_take_a_guarantee_for_a_group(panel):
+    X, y, ids = panel
+    with pytest.raises(dpopt.PrivacyError, match="give a bound on the rows of a unit \\(max_rows_per_unit\\)"):
+        logistic(**BY_ROW).fit(X, y, units=ids)
+    model = logistic(**BY_ROW, max_rows_per_unit=4, delta=1e-4).fit(X, y, units=ids)
+    assert str(model.privacy_.event).startswith("User(4 records") and model.privacy_.epsilon <= 2.0
+    assert any("no unit has more than 4 rows" in text for text in model.plan_.chosen["assumptions"])
+    # what a row may spend is less than a person may
+    alone = logistic(**BY_ROW, delta=1e-4).explain(X).noise_std
+    assert model.plan_.noise_std > 2 * alone
+
+
+def test_what_is_clipped_can_be_said(panel):
+    X, y, ids = panel
+    sampled = {"method": "noisy-sgd", "steps": 20, "sampling_probability": 0.1, "delta": 1e-4, "max_rows_per_unit": 4}
+    table = frame(panel)
+    for clipping, of_rows in (("unit", False), ("row", True)):
+        model = logistic(**sampled, unit_clipping=clipping).fit(X, y, units=ids)
+        named = by_name(**sampled, unit_clipping=clipping, encoding={"spread": False}).fit(
+            table, "member", units="person"
+        )
+        for fitted in (model, named):
+            assert str(fitted.privacy_.event).startswith("User(4 records") == of_rows
+            assert (fitted.plan_.n_units, fitted.plan_.n_rows, fitted.privacy_.unit) == (UNITS, ROWS, "user")
+    with pytest.raises(ValueError, match="needs a public bound on the rows of a unit: give max_rows_per_unit"):
+        logistic(unit_clipping="row").fit(X, y, units=ids)
+    with pytest.raises(ValueError, match='unit_clipping is \'rows\'; choose "auto", "unit" or "row"'):
+        logistic(unit_clipping="rows").fit(X, y, units=ids)
+
+
+def test_a_person_says_one_label(panel):
+    X, y, ids = panel
+    # a quarter of the rows are three persons' who say what nobody else says
+    ids = np.where(np.arange(ROWS) % 4 == 0, UNITS + np.arange(ROWS) % 3, ids)
+    y = np.where(ids >= UNITS, 7, y)
+    found = {"classes": None, "epsilon": 4.0, **DESCENT}
+    assert logistic(**found).fit(X, y).classes_.tolist() == [0, 1, 7]
+    model = logistic(**found).fit(X, y, units=ids)
+    assert model.classes_.tolist() == [0, 1] and [s["name"] for s in model.privacy_.stages] == ["labels", "model"]
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(member=y, person=ids)
+    model = by_name(**found).fit(table, "member", units="person")
+    assert model.classes_.tolist() == [0, 1] and model.privacy_.unit_column == "person"
+
+
+CLASSIFIERS = {"epsilon": 5.0, "bounds": (-1, 1), "classes": [0, 1]}
+NUMBERS = {"epsilon": 5.0, "bounds": (-1, 1), "target_bounds": (-2.5, 2.5)}
+EMBEDDING = {"embedding_dim": 2, "steps": 5, "sampling_probability": 0.5}
+WORKING = [
+    (dpopt.LinearSVC, {**CLASSIFIERS, **DESCENT}),
+    (dpopt.SGDClassifier, {**CLASSIFIERS, "steps": 5}),
+    (dpopt.SparseLogisticRegression, {**CLASSIFIERS, "max_features": 1, "max_rows_per_unit": 2}),
+    (dpopt.EmbeddingClassifier, {**CLASSIFIERS, **EMBEDDING}),
+    (dpopt.TwoTowerClassifier, {**CLASSIFIERS, **EMBEDDING, "select_rows": True, "max_rows_per_unit": 2}),
+    (dpopt.LinearRegression, NUMBERS),
+    (dpopt.Ridge, {**NUMBERS, **DESCENT}),
+    (dpopt.SGDRegressor, {**NUMBERS, "steps": 5}),
+    (dpopt.SparseLinearRegression, {**NUMBERS, "max_features": 1, "max_rows_per_unit": 2}),
+    (dpopt.TwoTowerRegressor, {**NUMBERS, **EMBEDDING}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given"), WORKING, ids=[kind.__name__ for kind, _ in WORKING])
+def test_every_estimator_fits_units(panel, kind, given):
+    X, y, ids = panel
+    y = y if "classes" in given else X[:, 0] - X[:, 1]
+    ledger = dpopt.Ledger(5.0, 1e-2, unit="user")
+    model = kind(**given, budget=ledger).fit(X, y, units=ids)
+    assert model.privacy_.unit == "user" and model.privacy_.epsilon <= 5.0 and np.isfinite(model.predict(X)).all()
+    assert len(ledger.entries) == 1 and ledger.entries[0].epsilon == 5.0
+    again = pickle.loads(pickle.dumps(model.set_params(budget=None)))
+    assert str(again.privacy_) == str(model.privacy_) and not any(
+        part in repr(vars(again)) for part in ("Owners", "Given")
+    )
+
+
+def test_several_classes_pipelines_and_sparse_rows(panel):
+    import scipy.sparse as sp
+
+    X, _, ids = panel
+    three = np.digitize(X[:, 0], [-0.3, 0.3])
+    model = dpopt.LinearSVC(**{**CLASSIFIERS, "classes": [0, 1, 2]}, **DESCENT).fit(sp.csr_matrix(X), three, units=ids)
+    assert [s["name"] for s in model.privacy_.stages] == [
+        "model 1 of 3",
+        "model 2 of 3",
+        "model 3 of 3",
+    ] and model.privacy_.unit == "user"
+    pipe = make_pipeline(dpopt.PublicScaler(bounds=(-1, 1)), logistic(**DESCENT))
+    pipe.fit(X, three > 0, logisticregression__units=ids)
+    assert pipe[-1].privacy_.unit == "user"
+
+
+def test_a_ledger_of_persons_refuses_rows_and_the_other_way_round(panel, tmp_path):
+    X, y, ids = panel
+    for path in (None, tmp_path / "a"):
+        persons = dpopt.Ledger(2.0, 1e-2, unit="user", path=None if path is None else tmp_path / "persons")
+        rows = dpopt.Ledger(2.0, 1e-2, path=None if path is None else tmp_path / "rows")
+        with pytest.raises(ValueError, match="protects a user and this charge is per 'record'; give the fit units="):
+            logistic(**DESCENT, epsilon=1.0, budget=persons).fit(X, y)
+        with pytest.raises(
+            ValueError, match=r'protects a record and this charge is per \'user\'; use Ledger\(..., unit="user"\)'
+        ):
+            logistic(**DESCENT, epsilon=1.0, budget=rows).fit(X, y, units=ids)
+        with pytest.raises(ValueError, match="protects a user"):
+            mechanisms.gaussian_sum(X, 1.0, epsilon=0.5, delta=1e-5, ledger=persons)
+        with pytest.raises(ValueError, match="protects a user"):
+            dpopt.MeanEstimator(epsilon=1.0, bounds=(-1, 1), budget=persons).fit(X)
+        with pytest.raises(ValueError, match="protects a user"):
+            by_name(epsilon=1.0, budget=persons).fit(frame(panel).drop(columns="person"), "member")
+        assert persons.entries == () and rows.entries == ()
+        logistic(**DESCENT, epsilon=1.0, budget=persons).fit(X, y, units=ids)
+        by_name(**DESCENT, epsilon=0.5, budget=persons).fit(frame(panel), "member", units="person")
+        persons.charge("by hand", "gaussian(50)", epsilon=0.25, delta=1e-6)
+        assert [e.epsilon for e in persons.entries] == [1.0, 0.5, 0.25] and "per user" in repr(persons)
+        with pytest.raises(ValueError, match="protects a user"):
+            persons.charge("a row's", "gaussian(50)", epsilon=0.25, delta=1e-6, unit="record")
+        again = dpopt.Ledger.from_json(persons.to_json()) if path is None else dpopt.Ledger.open(tmp_path / "persons")
+        assert again.unit == "user" and len(again.entries) == 3
+    with pytest.raises(ValueError, match="unit is 'person'; choose one of record, user"):
+        dpopt.Ledger(1.0, unit="person")
+
+
+def test_numbers_of_units_that_are_protected(panel):
+    X, y, ids = panel
+    protected = {"neighbors": "add-or-remove", "n_rows": 5200, "delta": 1e-4, **DESCENT}
+    for explain in (True, False):
+        model = logistic(**protected)
+        with pytest.raises(ValueError, match="number of units is protected; give a public guess of units as n_units"):
+            model.explain(X, units=ids) if explain else model.fit(X, y, units=ids)
+    model = logistic(**protected, n_units=480).fit(X, y, units=ids)
+    assert (model.plan_.n_units, model.privacy_.relation) == (480, "add-or-remove") and model.score(X, y) > 0.8
+    table = frame(panel)
+    model = by_name(**protected, n_units=480).fit(table, "member", units="person")
+    assert (model.plan_.n_units, model.plan_.n_rows) == (480, 5200)
+    # a public number is one of places, whoever fills them
+    for wrong in (480, ROWS + 1):
+        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that, or X fewer rows"):
+            logistic(n_units=wrong).fit(X, y, units=ids)
+        with pytest.raises(ValueError, match=f"n_units is {wrong}, and units has more ids than that, or X fewer rows"):
+            by_name(n_units=wrong).fit(table, "member", units="person")
+    for model in (
+        logistic(n_units=600, **DESCENT).fit(X, y, units=ids),
+        by_name(n_units=600, **DESCENT).fit(table, "member", units="person"),
+    ):
+        assert model.plan_.n_units == 600 and model.privacy_.delta == pytest.approx(600**-1.1)
+    for name, given in (("n_units", 500), ("max_rows_per_unit", 3), ("unit_clipping", "row")):
+        with pytest.raises(ValueError, match=f"{name} is given and units= is not"):
+            logistic(**{name: given}).fit(X, y)
+    for name in ("n_units", "max_rows_per_unit"):
+        with pytest.raises(ValueError, match=f"{name} is 0.5; give a whole number"):
+            logistic(**{name: 0.5}).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="give a public number of units as n_units"):
+        logistic().explain(ROWS, 3, units="person")
+
+
+class Unhashable:
+    __hash__ = None
+
+    def __repr__(self):
+        return "secret-repr"
+
+
+def test_wrong_ids_are_errors_that_show_none(panel):
+    X, y, ids = panel
+    secret = [f"secret{i}" for i in ids]
+    table = frame(panel)
+    for units, kind, message in [
+        (secret[:-1], ValueError, "units has 4999 ids and X has 5000 rows"),
+        ([*secret[:-1], ["secret"]], TypeError, "the id in row 4999 of units is a sequence, which cannot be compared"),
+        ([*secret[:-1], Unhashable()], TypeError, "the id in row 4999 of units is of type Unhashable"),
+        (np.array([secret, secret], dtype=object).T, ValueError, "an array of 2 dimensions"),
+        (np.array(secret, dtype=object).reshape(-1, 1, 1), ValueError, "an array of 3 dimensions"),
+        (dict.fromkeys(secret), TypeError, "units is of type dict"),
+        (set(secret), TypeError, "units is of type set"),
+        (17, TypeError, "units is a number"),
+        ("secret", TypeError, "units is text, and X is a sequence"),
+        (["secret"] * ROWS, ValueError, "1 units: nothing private can be learned from so few"),
+        ([None] * ROWS, ValueError, "0 units: nothing private"),
+    ]:
+        with pytest.raises(kind, match=message) as caught:
+            logistic().fit(X, y, units=units)
+        assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    for units, message in [
+        ("secret", "no column of X has that name"),
+        ("member", "y and units are the same column"),
+        (table[["person", "a"]], "units has 2 columns"),
+        (secret[1:], "units has 4999 ids"),
+    ]:
+        with pytest.raises(ValueError, match=message) as caught:
+            by_name().fit(table, "member", units=units)
+        assert "secret" not in str(caught.value)
+    # a cell of a table that can't be compared is a missing id
+    table["person"] = [[1] if i == 0 else i for i in ids.tolist()]
+    assert by_name(**DESCENT).fit(table, "member", units="person").plan_.n_units == UNITS - 1
+
+
+def test_what_protects_rows_only_says_so(panel):
+    X, y, ids = panel
+    search = dpopt.select.PrivateSearchCV(logistic(), {"regularization": [1.0]})
+    with pytest.raises(
+        dpopt.PrivacyError, match="units= is not supported here: a search splits and scores rows one by one"
+    ):
+        search.fit(X, y, units=ids)
+    bounded = dpopt.select.PrivateSearchCV(logistic(max_rows_per_unit=3), {"regularization": [1.0]})
+    for given in (bounded, dpopt.select.PrivateSearchCV(logistic(), {"n_units": [3]})):
+        with pytest.raises(ValueError, match="max_rows_per_unit|n_units"):
+            given.fit(X, y)
+    with pytest.raises(dpopt.PrivacyError, match="this mean is of rows"):
+        dpopt.MeanEstimator(bounds=(-1, 1)).fit(X, units=ids)
+    with pytest.raises(dpopt.PrivacyError, match="adaptive steps and a choice of rows"):
+        dpopt.EmbeddingClassifier(**CLASSIFIERS, **EMBEDDING, select_rows=True).fit(X, y, units=ids)
+    with pytest.raises(ValueError, match="pairs are found privately for rows that are units of their own"):
+        by_name(encoding={"pairs": "private"}).fit(frame(panel), "member", units="person")
+    with pytest.raises(dpopt.PrivacyError, match="a client protects its records one by one"):
+        flower.PrivateClient(X, 2 * y - 1, epsilon=1.0, delta=1e-6, rounds=1, units=ids)
+
+
+def test_torch_protects_records_only():
+    torch = pytest.importorskip("torch")
+    from dpopt.torch import PrivateOptimizer, make_private
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    facts = {"epsilon": 1.0, "delta": 1e-6, "units": [1, 2]}
+    with pytest.raises(dpopt.PrivacyError, match="an optimizer clips records one by one"):
+        PrivateOptimizer(optimizer, dataset_size=2, sampling_probability=0.5, steps=1, clip_norm=1.0, **facts)
+    with pytest.raises(dpopt.PrivacyError, match="record by record"):
+        make_private(model, optimizer, (torch.zeros(2, 2), torch.zeros(2)), epochs=1, max_grad_norm=1.0, **facts)
+
+
+def test_ids_leave_no_trace(panel, tmp_path):
+    X, y, ids = panel
+    secret = [f"s3cret{i}" for i in ids]
+    ledger = dpopt.Ledger(10.0, 1e-1, unit="user", path=tmp_path / "a.ledger")
+    model = logistic(**DESCENT, budget=ledger).fit(X, y, units=secret)
+    table = frame(panel).assign(person=secret)
+    named = by_name(**DESCENT, budget=ledger).fit(table, "member", units="person")
+    named.save(tmp_path / "model.json")
+    texts = [(tmp_path / name).read_text() for name in ("a.ledger", "model.json")]
+    for fitted in (model, named):
+        texts += [
+            repr(fitted),
+            repr(vars(fitted)),
+            fitted.report(),
+            str(fitted.plan_),
+            repr(fitted.privacy_),
+            pickle.dumps(fitted).decode("latin-1"),
+        ]
+    assert not any(re.search("s3cret", text) for text in texts)
