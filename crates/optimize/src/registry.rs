@@ -74,7 +74,7 @@ fn planned<A: Algorithm>(
             A::NAME
         )));
     }
-    by_unit_or_row(asked::<A>(options)?, problem, budget)
+    by_unit_or_row(asked::<A>(options)?, problem, budget, options)
 }
 
 /// Where a record is a unit: the plan for units, if the method can take them, or else the plan for rows one by one, if something bounds how many a unit has.
@@ -84,6 +84,7 @@ fn by_unit_or_row<A: Algorithm>(
     algorithm: A,
     problem: &Problem,
     budget: Budget,
+    options: &MethodOptions,
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
     if !problem.is_pooled() {
         return prepare(algorithm, problem, budget);
@@ -96,7 +97,9 @@ fn by_unit_or_row<A: Algorithm>(
             A::NAME
         ))),
     };
-    match (by_unit, problem.by_row()) {
+    // one that takes units, though not with what it does by itself, is planned for groups of rows if it is asked for: their accounting takes seconds
+    let named = !A::TRAITS.pools || options.embedding.is_some() || options.method.as_deref() == Some(A::NAME);
+    match (by_unit, problem.by_row().filter(|_| named)) {
         (Ok(units), _) => Ok(units),
         (Err(_), Some(rows)) => prepare(algorithm, &rows, budget),
         (Err(why), None) => Err(why),
@@ -105,7 +108,7 @@ fn by_unit_or_row<A: Algorithm>(
 
 /// Peeling leaves the fit of what it picked to another method where δ = 0.
 fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
-    by_unit_or_row(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget)
+    by_unit_or_row(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget, options)
 }
 
 /// In the standing order: one release before many, full batches before samples.

@@ -302,7 +302,7 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<AdaptiveSchedule>, NotApplicable> {
         if problem.is_pooled() && !self.clips_to_a_ball() {
             return Err(NotApplicable::Problem(format!(
-                "the ellipsoid, the subspace or the Euclidean clip of {} is of single rows: give a bound on the rows of a unit, or take dp-adam or dp-adagrad",
+                "the ellipsoid, the subspace or the Euclidean clip of {} is of single rows: ask for it by name with a bound on the rows of a unit, or take dp-adam or dp-adagrad",
                 K::NAME
             )));
         }
