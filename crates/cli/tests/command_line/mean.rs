@@ -235,7 +235,7 @@ fn a_ledger_by_person_refuses_rows_and_the_other_way_round() {
     succeed(d.path(), &by_row("rows.jsonl"));
     let before = ["persons.jsonl", "rows.jsonl"].map(|name| std::fs::read(d.path().join(name)).unwrap());
     for refused in [refuse(d.path(), &by_row("persons.jsonl")), refuse(d.path(), &by_person("rows.jsonl"))] {
-        assert!(refused.contains("user") && refused.contains("record"), "{refused}");
+        assert!(refused.contains("values of ") && refused.contains("records"), "{refused}");
     }
     // a number of persons that is wrong, and one that is missing
     for (extra, why) in [(["--units", "299"], "--units is 299"), (["--relation", "add-or-remove"], "with --units")] {
