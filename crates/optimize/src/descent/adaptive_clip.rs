@@ -4,6 +4,8 @@
 //! first step is several times too large for the last, and so is the noise. Before a few of the steps a noisy histogram of
 //! gradient norms is released; the clip norm is a quantile of it from then on. Noise multipliers are fixed beforehand, so the event
 //! does not depend on what is found. The rate does not either: what scores are worth goes with the size of the residuals, as noise does.
+//!
+//! Where a record is a unit with several rows, its gradient is a mean and shorter than a row's by as much as its rows disagree, whatever the loss.
 
 use super::{DescentOptions, default_clip_norm};
 use crate::algorithm::{RowAccess, Traits};
@@ -142,7 +144,7 @@ impl Algorithm for AdaptiveClipDescent {
         let averaged = problem.rows_of_a_record() > 1.0;
         if problem.loss.facts().lipschitz.is_some() && !averaged {
             return Err(NotApplicable::Problem(
-                "the slope of this loss is bounded whatever the residuals are; a clip norm that follows them is for squared loss".into(),
+                "the slope of this loss is bounded whatever the residuals are; a clip norm that follows them is for squared loss, or for units of several rows".into(),
             ));
         }
         let first = default_clip_norm(problem);
