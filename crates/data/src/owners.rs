@@ -6,7 +6,7 @@ use super::error::DataError;
 use super::table::{Block, Column, Field, TableReader, Visit};
 use dpopt_mechanism::Sensitive;
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_objective::records::{NOBODY, Owners};
+use dpopt_objective::records::{NOBODY, Owners, Units, UnitsError};
 use std::collections::HashMap;
 
 /// Which unit has which row, by the values of a column: rows with equal values belong to one unit. A row without a value, or that can't be read, belongs to
@@ -111,6 +111,14 @@ impl RowOwners {
     /// Which unit has which row.
     pub fn sensitive(&self) -> Sensitive<Owners> {
         Sensitive::new(self.owners.clone())
+    }
+
+    /// The positions of each unit's rows, for who holds the rows elsewhere.
+    ///
+    /// # Errors
+    /// Never, for what was [read](Self::read).
+    pub fn positions(&self) -> Result<Units<Vec<()>>, UnitsError> {
+        Units::new(vec![(); self.owners.of_row.len()], &self.owners)
     }
 
     /// Which rows are left if each unit keeps [one of them](Owners::one_row_each). Whatever counts the rows that are left counts units.
