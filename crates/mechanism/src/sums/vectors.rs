@@ -214,6 +214,16 @@ impl BatchSum {
         Ok(())
     }
 
+    /// Whether its grid is one that f32 entries can fill: what [`add_in_chunks`](Self::add_in_chunks) asks for.
+    pub fn fits_f32(&self) -> bool {
+        PieceSum::fits(&self.quantizer, self.units.len())
+    }
+
+    /// How many entries a vector has.
+    pub fn dimension(&self) -> usize {
+        self.units.len()
+    }
+
     /// The sum of what was added: what [`Gaussian`](crate::Gaussian) adds noise to. The batch is used up.
     pub fn finish(self) -> Sensitive<GridSum> {
         let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());

@@ -143,7 +143,7 @@ pub fn catalogue() -> &'static [Described] {
 }
 
 /// Refuses names and values that no method of this task takes.
-fn check(options: &MethodOptions) -> Result<(), NotApplicable> {
+fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
     if let Some(name) = options.method.as_deref().filter(|name| !METHODS.contains(name)) {
         return Err(NotApplicable::Option(format!(
             "no method `{}` minimizes an objective; leave it out, or choose one of {}",
@@ -165,7 +165,7 @@ fn check(options: &MethodOptions) -> Result<(), NotApplicable> {
 /// Plans and certifies every method; touches no record. The method asked for by name comes first, then the others as they stand: stochastic before full-batch
 /// descent where its bound is as good, and after them what no measurement has shown to be better (docs/methods/minimize.md).
 pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
-    let checked = problem.check().and_then(|()| check(options));
+    let checked = problem.check().and_then(|()| check_values(options));
     let named = |method: Method| options.method.as_deref() == Some(method.name());
     let others = MethodOptions::default();
     let mut all: Vec<Candidate> = ALL
@@ -185,6 +185,36 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
     all
 }
 
+/// Refuses what every method of the task refuses before it plans, with the reason of one that takes such objectives.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check(problem: &MinimizeProblem, options: &MethodOptions) -> Result<(), NotApplicable> {
+    problem.check()?;
+    check_values(options)?;
+    if options.method.is_some() {
+        return Ok(());
+    }
+    let mut last = Ok(());
+    for method in ALL.iter().filter(|method| method.takes(problem.answers)) {
+        match method.asked(options) {
+            Ok(_) => return Ok(()),
+            refused => last = refused.map(drop),
+        }
+    }
+    last.map_err(|why| {
+        let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
+        match said.len() {
+            1 => NotApplicable::Option(format!(
+                "{} is no option of a method for objectives that say {}; leave it out",
+                said[0],
+                if problem.answers == Answers::Gradients { "gradients" } else { "values or derivatives" }
+            )),
+            _ => why,
+        }
+    })
+}
+
 /// The plan to run: of the method that is asked for, or of the first that applies.
 ///
 /// # Errors
@@ -194,17 +224,7 @@ pub fn choose(
     budget: Budget,
     options: &MethodOptions,
 ) -> Result<MinimizePlan, NotApplicable> {
-    problem.check()?;
-    check(options)?;
-    if options.method.is_none() {
-        // with one method in question its own reason is told
-        let refusals: Vec<NotApplicable> =
-            ALL.iter().filter(|m| m.takes(problem.answers)).filter_map(|m| m.asked(options).err()).collect();
-        let all_refuse = refusals.len() == ALL.iter().filter(|m| m.takes(problem.answers)).count();
-        if let Some(why) = refusals.into_iter().next().filter(|_| all_refuse) {
-            return Err(why);
-        }
-    }
+    check(problem, options)?;
     let first = candidates(problem, budget, options).into_iter().next();
     first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)
 }

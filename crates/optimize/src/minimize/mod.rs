@@ -15,7 +15,7 @@ mod source;
 mod tests;
 
 pub use directions::Directions;
-pub use method::{METHODS, candidates, catalogue, choose};
+pub use method::{METHODS, candidates, catalogue, check, choose};
 pub use plan::{Averaged, Batches, Candidate, DirectionSchedule, MinimizePlan, MinimizeSchedule, Rule};
 pub use problem::{Answers, DISTANCE, MinimizeProblem};
 pub use run::run;
