@@ -10,6 +10,7 @@ mod cells;
 mod errors;
 mod fit;
 mod ledger;
+mod minimize;
 mod owners;
 mod release;
 mod report;
@@ -37,6 +38,8 @@ mod _core {
     use crate::fit::{Fit, FitRun, method_options, probability};
     #[pymodule_export]
     use crate::ledger::FileLedger;
+    #[pymodule_export]
+    use crate::minimize::{Minimizing, minimize_options};
     #[pymodule_export]
     use crate::owners::{Owners, UnitRows};
     #[pymodule_export]
