@@ -207,6 +207,7 @@ mod tests {
     use super::*;
     use crate::{BadCells, Format, ReadOptions, label_counts, open_bytes, quantile_counts};
     use dpopt_mechanism::past_the_curator;
+    use dpopt_objective::records::RecordSet;
 
     fn table(text: &str) -> Box<dyn TableReader> {
         open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()
@@ -220,6 +221,9 @@ mod tests {
         // x and X are other texts; a ragged row and one without a key are nobody's
         assert_eq!(owners.owners.of_row, [0, 0, 0, 0, 1, 2, n, n, n, n, 0, 3]);
         assert_eq!(owners.units(), 4);
+        let positions = owners.among(6).positions().unwrap();
+        let of_each: Vec<&[u64]> = (0..positions.len()).map(|unit| positions.of(unit)).collect();
+        assert_eq!(of_each, [&[0, 1, 2, 3, 10][..], &[4], &[5], &[11], &[], &[]]);
         let error = RowOwners::read(&*table, "ID").err().unwrap().to_string();
         assert!(error.contains("the unit `ID` is not a column"), "{error}");
     }

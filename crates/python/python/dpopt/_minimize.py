@@ -94,7 +94,9 @@ def plan_minimize(
     said = {
         "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
     }  # fmt: skip
-    return _planned(whole(n_records, "n_records"), whole(dimension, "dimension"), gives, epsilon, delta, relation, said)[1]
+    return _planned(
+        whole(n_records, "n_records"), whole(dimension, "dimension"), gives, epsilon, delta, relation, said
+    )[1]
 
 
 def minimize(
@@ -165,7 +167,9 @@ def minimize(
     else:
         count = len(records)
         if n_records is not None and whole(n_records, "n_records") != count:
-            raise ValueError("n_records is not the number of records, which is public under this relation; leave it out")
+            raise ValueError(
+                "n_records is not the number of records, which is public under this relation; leave it out"
+            )
     if budget is not None and insecure_seed is not None:
         raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
     said = {
