@@ -121,7 +121,9 @@ fn released(m: &mut Markup, report: &Report) {
             if report.facts.units.is_some() { "units' " } else { "" },
             number(error_bound)
         ),
-        Answer::Minimum => format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target),
+        Answer::Minimum => {
+            format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target)
+        }
     }];
     items.extend(report.facts.preparation.iter().cloned());
     items.push(
@@ -315,9 +317,7 @@ fn plan(m: &mut Markup, report: &Report) {
             Answer::Mean { .. } => {
                 ["method", "#noise", "#releases", "#vectors", "#l2 error, at most", "#ε", "accountant"]
             }
-            Answer::Minimum => {
-                ["method", "#noise", "#steps", "#evaluations", "#excess, if convex", "#ε", "accountant"]
-            }
+            Answer::Minimum => ["method", "#noise", "#steps", "#evaluations", "#excess, if convex", "#ε", "accountant"],
         },
         &rows,
     );

@@ -154,7 +154,8 @@ impl BatchSum {
     /// What was added to [such a sum](Self::of_positions); `None` for any other.
     pub(crate) fn into_units_of(self, quantizer: &Quantizer, dimension: usize) -> Option<Vec<i64>> {
         let clips_alike = |q: &Quantizer| q.clip_norm() == quantizer.clip_norm() && q.grid() == quantizer.grid();
-        let same = self.batch.id() == Self::OF_POSITIONS && clips_alike(&self.quantizer) && self.units.len() == dimension;
+        let same =
+            self.batch.id() == Self::OF_POSITIONS && clips_alike(&self.quantizer) && self.units.len() == dimension;
         same.then_some(self.units)
     }
 

@@ -133,7 +133,11 @@ mod tests {
 
     #[test]
     fn derivatives_are_those_of_the_values_and_the_estimate_is_their_mean() {
-        let objective = Closures::new(3, |x: &[f64], a: &f64| a * (x[0] + 2.0 * x[1] - x[2]), |_: &[f64], _: &f64, _: &mut [f64]| {});
+        let objective = Closures::new(
+            3,
+            |x: &[f64], a: &f64| a * (x[0] + 2.0 * x[1] - x[2]),
+            |_: &[f64], _: &f64, _: &mut [f64]| {},
+        );
         let all = directions(4, 3);
         let along = Along::new(&objective, &all, &[0.5, -1.0, 2.0]);
         let (records, mut scratch) = (vec![3.0], Default::default());

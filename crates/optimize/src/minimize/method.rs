@@ -31,8 +31,10 @@ static AVERAGE: Setting<Averaged> = Setting::choice(
     ],
     "what of the iterates is the answer [default: last-half]",
 );
-static DIRECTIONS: Setting<u64> =
-    Setting::whole("directions", "random directions of a step, whose derivatives are clipped as one vector [default: 8]");
+static DIRECTIONS: Setting<u64> = Setting::whole(
+    "directions",
+    "random directions of a step, whose derivatives are clipped as one vector [default: 8]",
+);
 static DIFFERENCE: Setting<f64> = Setting::real(
     "difference",
     Range::POSITIVE,

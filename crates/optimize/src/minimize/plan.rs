@@ -228,7 +228,9 @@ pub(super) fn plan(
 ) -> Result<MinimizePlan, NotApplicable> {
     if !method.takes(problem.answers) {
         return Err(NotApplicable::Problem(match problem.answers {
-            Answers::Gradients => "for objectives that say values or derivatives along directions, and this one says gradients".into(),
+            Answers::Gradients => {
+                "for objectives that say values or derivatives along directions, and this one says gradients".into()
+            }
             Answers::Derivatives | Answers::Values => {
                 "needs gradients, and the objective says values or derivatives along directions".into()
             }
@@ -410,7 +412,10 @@ impl Planner<'_> {
                         (0..8).map(|k| first << k).filter(fits).collect()
                     }
                 };
-                lengths.into_iter().map(|t| self.independent(t, in_range("the share of a batch", share(t), 1e-9, 1.0)?)).collect()
+                lengths
+                    .into_iter()
+                    .map(|t| self.independent(t, in_range("the share of a batch", share(t), 1e-9, 1.0)?))
+                    .collect()
             }
         }
     }
@@ -424,8 +429,7 @@ impl Planner<'_> {
                 best = Some((predicted, draft));
             }
         }
-        best.map(|(_, draft)| draft)
-            .ok_or_else(|| NotApplicable::Option("no number of steps fits; give one".into()))
+        best.map(|(_, draft)| draft).ok_or_else(|| NotApplicable::Option("no number of steps fits; give one".into()))
     }
 
     fn plan(self) -> Result<MinimizePlan, NotApplicable> {
@@ -526,9 +530,12 @@ impl Planner<'_> {
             }
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
-                let usual = 3.0 * d / (t * self.problem.dimension as f64).sqrt();
+                let usual = d / (t * self.problem.dimension as f64).sqrt();
                 let second = in_range("second momentum", self.asked.second_momentum.unwrap_or(0.999), 0.0, 1.0 - 1e-9)?;
-                (Rule::Adam { learning_rate: asked_rate(usual)?, momentum: momentum(0.9)?, second_momentum: second }, bound)
+                (
+                    Rule::Adam { learning_rate: asked_rate(usual)?, momentum: momentum(0.9)?, second_momentum: second },
+                    bound,
+                )
             }
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
                 // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for

@@ -67,12 +67,7 @@ impl PerRecord for Foreign {
 }
 
 fn problem(n: usize, answers: Answers) -> MinimizeProblem {
-    MinimizeProblem {
-        answers,
-        smoothness: Some(1.0),
-        distance: 1.5,
-        ..MinimizeProblem::new(n as u64, D, neighbours())
-    }
+    MinimizeProblem { answers, smoothness: Some(1.0), distance: 1.5, ..MinimizeProblem::new(n as u64, D, neighbours()) }
 }
 
 fn answer<S: Source>(problem: &MinimizeProblem, plan: &MinimizePlan, source: S, seed: u64) -> Vec<f64> {
@@ -107,8 +102,7 @@ fn whoever_evaluates_the_objective_the_numbers_are_the_same() {
         let here = problem(n, answers);
         let there = MinimizeProblem { elsewhere: true, ..here.clone() };
         let options = MethodOptions::of(method);
-        let (plan, foreign) =
-            (choose(&here, budget(), &options).unwrap(), choose(&there, budget(), &options).unwrap());
+        let (plan, foreign) = (choose(&here, budget(), &options).unwrap(), choose(&there, budget(), &options).unwrap());
         assert!(foreign.assumptions.iter().any(|a| a.text().contains("told and not checked")));
         let a = answer(&here, &plan, InMemory::new(distances(), &records), 9);
         let b = answer(&there, &foreign, Elsewhere::new(Foreign(points(n)), n), 9);
@@ -182,10 +176,8 @@ fn what_is_not_an_option_of_the_method_is_refused_by_name() {
 #[test]
 fn a_run_on_other_records_than_the_planned_ones_is_refused_and_a_protected_number_is_not_told() {
     let plan_for = |relation| {
-        let problem = MinimizeProblem {
-            neighbours: Neighbours::of_records(relation),
-            ..problem(100, Answers::Gradients)
-        };
+        let problem =
+            MinimizeProblem { neighbours: Neighbours::of_records(relation), ..problem(100, Answers::Gradients) };
         let plan = choose(&problem, budget(), &MethodOptions::of("noisy-sgd").with("steps", 3)).unwrap();
         (problem, plan)
     };
