@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import Plan, Privacy
-from ._reading import kind, number, whole
+from ._reading import kind, number, positive, whole
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 from .objectives import Objective
@@ -57,19 +57,34 @@ def _planned(
 ) -> tuple[Any, Plan]:
     if gives not in ("gradients", "values", "derivatives"):
         raise ValueError(f'gives is {gives!r}; give "gradients", "values" or "derivatives"')
-    known = {name: said.pop(name) for name in ("distance", "smoothness", "strong_convexity")}
+    known = {
+        name: None if (value := said.pop(name)) is None else positive(value, name) for name in ("distance", "smoothness")
+    }
+    known["strong_convexity"] = number(said.pop("strong_convexity"), "strong_convexity")
+    if not 0 <= known["strong_convexity"] < np.inf:
+        raise ValueError("strong_convexity is not a finite number, 0 or more")
     allowed = number(epsilon, "epsilon")
     delta = _core.default_delta(records) if delta is None else number(delta, "delta")
     method = said.pop("method")
-    options = {name: value for name, value in said.items() if value is not None}
+    options = {name: _public(value, name) for name, value in said.items() if value is not None}
     request = {
         "records": records, "dimension": dimension, "elsewhere": elsewhere, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
         "distance": known["distance"], "smoothness": known["smoothness"],
-        "strong_convexity": number(known["strong_convexity"], "strong_convexity"), "options": {**options, "method": method},
+        "strong_convexity": known["strong_convexity"], "options": {**options, "method": method},
     }  # fmt: skip
     planned = _core.Minimizing(json.dumps(request))
     candidates = json.loads(planned.candidates())
     return planned, Plan(candidates[0]["method"], candidates, records, dimension, allowed, delta, relation)
+
+
+def _public(value: Any, name: str) -> Any:
+    """An option as JSON has it; what JSON has no word for is refused by name."""
+    if isinstance(value, (bool, str)):
+        return value
+    found = number(value, name)
+    if not np.isfinite(found):
+        raise ValueError(f"{name} is {found:g}; give a finite number")
+    return int(found) if found == int(found) and not isinstance(value, (float, np.floating)) else found
 
 
 def plan_minimize(
@@ -102,7 +117,9 @@ def plan_minimize(
     said = {
         "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
     }  # fmt: skip
-    return _planned(whole(n_records, "n_records"), whole(dimension, "dimension"), gives, epsilon, delta, relation, said)[1]
+    return _planned(
+        whole(n_records, "n_records"), whole(dimension, "dimension"), gives, epsilon, delta, relation, said
+    )[1]
 
 
 def minimize(
@@ -190,7 +207,9 @@ def minimize(
     else:
         count = present
         if n_records is not None and whole(n_records, "n_records") != count:
-            raise ValueError("n_records is not the number of records, which is public under this relation; leave it out")
+            raise ValueError(
+                "n_records is not the number of records, which is public under this relation; leave it out"
+            )
     if budget is not None and insecure_seed is not None:
         raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
     said = {

@@ -161,9 +161,7 @@ class Network(Objective):
     810
     """
 
-    def __init__(
-        self, input_shape: int | Sequence[int], layers: Sequence[Any], *, loss: str = "cross-entropy"
-    ) -> None:
+    def __init__(self, input_shape: int | Sequence[int], layers: Sequence[Any], *, loss: str = "cross-entropy") -> None:
         picture = [1, 1, input_shape] if isinstance(input_shape, (int, np.integer)) else list(input_shape)
         if len(picture) != 3:
             raise ValueError("input_shape is the length of a row, or (channels, height, width)")
