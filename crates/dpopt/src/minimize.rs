@@ -4,8 +4,8 @@
 //! writes the objective ([`Objective`], [`PerRecord`]).
 
 pub use dpopt_optimize::minimize::{
-    Answers, Averaged, Batches, Candidate, DISTANCE, DirectionSchedule, Directions, Elsewhere, InMemory, METHODS,
-    MinimizePlan, MinimizeProblem, MinimizeSchedule, PerRecord, Rule, Source, candidates, catalogue,
+    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, InMemory, METHODS, MinimizePlan,
+    MinimizeProblem, MinimizeSchedule, PerRecord, Rule, Source, candidates, catalogue, usual_distance,
 };
 
 use crate::guarantee::Guarantee;
@@ -28,7 +28,7 @@ use std::time::Instant;
 /// | `delta` | 1/n^1.1, at most 0.01 | δ > 0 |
 /// | `relation` | zero-out | which sets of records are neighbours |
 /// | `records` | counted | public number of records; required under add-or-remove, a guess there |
-/// | `distance` | 5 | public guess of the l2 distance from the start to the answer: sets step sizes |
+/// | `distance` | 2·d^(1/4) | public guess of the l2 distance from the start to the answer: sets step sizes |
 /// | `smoothness`, `strong_convexity` | what the objective knows; 0 | bounds on the curvature of the mean loss: steer steps, never privacy |
 /// | `method` | the first that applies | a name of [`METHODS`] with its options |
 #[derive(Default)]
@@ -122,7 +122,7 @@ where
     let counted = guess.unwrap_or(records.len() as u64);
     let records = Sensitive::new(records);
     let mut problem = MinimizeProblem::of(&objective, counted, neighbours);
-    problem.distance = options.distance.unwrap_or(DISTANCE);
+    problem.distance = options.distance.unwrap_or(problem.distance);
     problem.smoothness = options.smoothness.or(problem.smoothness);
     problem.strong_convexity = options.strong_convexity;
     let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(counted)))?;

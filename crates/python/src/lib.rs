@@ -11,6 +11,7 @@ mod errors;
 mod fit;
 mod ledger;
 mod minimize;
+mod objectives;
 mod owners;
 mod release;
 mod report;
@@ -40,6 +41,8 @@ mod _core {
     use crate::ledger::FileLedger;
     #[pymodule_export]
     use crate::minimize::{Minimizing, minimize_options};
+    #[pymodule_export]
+    use crate::objectives::NativeObjective;
     #[pymodule_export]
     use crate::owners::{Owners, UnitRows};
     #[pymodule_export]

@@ -3,18 +3,22 @@
 use crate::accounting::{json, of_records};
 use crate::errors::{invalid, refused};
 use crate::fit::fit_error;
+use crate::objectives::{Kind, NativeObjective, entries, examples};
 use crate::session::Session;
 use crate::training::{Block, add_rows};
 use crate::words::{in_python, report_in_python};
+use dpopt::Sensitive;
 use dpopt::mechanism::BatchSum;
 use dpopt::minimize::{
-    Answers, Candidate, DISTANCE, Directions, Elsewhere, Minimization, MinimizeProblem, PerRecord, catalogue,
+    Answers, Candidate, Directions, Elsewhere, InMemory, Minimization, MinimizeProblem, PerRecord, catalogue,
 };
 use dpopt::model::FitError;
+use dpopt::objective::Objective;
 use dpopt::optimize::{MethodOptions, RunError};
 use dpopt::plan::Assumption;
 use dpopt::privacy::Budget;
 use dpopt::progress::Silent;
+use dpopt::records::RecordSet;
 use dpopt::session::Closed;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
@@ -30,6 +34,8 @@ struct Request {
     distance: Option<f64>,
     smoothness: Option<f64>,
     strong_convexity: f64,
+    /// Whether Python evaluates it.
+    elsewhere: bool,
     relation: String,
     epsilon: f64,
     delta: f64,
@@ -83,13 +89,14 @@ impl Minimizing {
             "derivatives" => Answers::Derivatives,
             _ => Answers::Gradients,
         };
+        let usual = MinimizeProblem::new(r.records, r.dimension, of_records(&r.relation)?);
         let problem = MinimizeProblem {
-            distance: r.distance.unwrap_or(DISTANCE),
+            distance: r.distance.unwrap_or(usual.distance),
             smoothness: r.smoothness,
             strong_convexity: r.strong_convexity,
             answers,
-            elsewhere: true,
-            ..MinimizeProblem::new(r.records, r.dimension, of_records(&r.relation)?)
+            elsewhere: r.elsewhere,
+            ..usual
         };
         let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
         let inner = py.detach(|| Minimization::plan(problem, budget, &r.options)).map_err(fit_error)?;
@@ -129,6 +136,34 @@ impl Minimizing {
         Ok(found.map_err(raised)?.to_pyarray(py))
     }
 
+    /// The same with an objective of the library's: rows and their targets, or entries of a matrix without targets.
+    fn run_native<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Session,
+        start: PyReadonlyArray1<'py, f64>,
+        objective: &NativeObjective,
+        records: NativeRecords<'py>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let start = start.as_array().to_vec();
+        let found = match (&objective.kind, records) {
+            (Kind::Scored(scored), NativeRecords::Rows(rows, targets)) => {
+                let records = Sensitive::new(examples(&rows, &targets)?);
+                py.detach(|| self.run_on(&start, *scored, &records, session))
+            }
+            (Kind::Network(network), NativeRecords::Rows(rows, targets)) => {
+                let records = Sensitive::new(examples(&rows, &targets)?);
+                py.detach(|| self.run_on(&start, network.clone(), &records, session))
+            }
+            (Kind::Factorization(factorization), NativeRecords::Entries(cells)) => {
+                let records = Sensitive::new(entries(&cells)?);
+                py.detach(|| self.run_on(&start, *factorization, &records, session))
+            }
+            _ => return Err(invalid("these records are not of the kind that the objective takes")),
+        };
+        Ok(found.map_err(raised)?.to_pyarray(py))
+    }
+
     /// The report, as HTML.
     fn report(
         &self,
@@ -146,6 +181,26 @@ impl Minimizing {
             report_in_python(&minimum.report.html())
         })
     }
+}
+
+impl Minimizing {
+    fn run_on<O: Objective<R> + Clone + Sync, R: RecordSet>(
+        &self,
+        start: &[f64],
+        objective: O,
+        records: &Sensitive<R>,
+        session: &Session,
+    ) -> Result<Vec<f64>, FitError> {
+        session.run_in(|inner| self.inner.run(start, InMemory::new(objective, records), inner, &Silent))
+    }
+}
+
+/// Records of an objective of the library's.
+#[derive(FromPyObject)]
+pub(crate) enum NativeRecords<'py> {
+    Rows(PyReadonlyArray2<'py, f32>, PyReadonlyArray1<'py, f32>),
+    #[pyo3(transparent)]
+    Entries(PyReadonlyArray2<'py, f64>),
 }
 
 /// An objective of Python's.

@@ -17,6 +17,6 @@ mod tests;
 pub use directions::Directions;
 pub use method::{METHODS, candidates, catalogue, check, choose};
 pub use plan::{Averaged, Batches, Candidate, DirectionSchedule, MinimizePlan, MinimizeSchedule, Rule};
-pub use problem::{Answers, DISTANCE, MinimizeProblem};
+pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;
 pub use source::{Elsewhere, InMemory, PerRecord, Source, Streaming, Summing};

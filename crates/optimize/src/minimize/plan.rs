@@ -530,7 +530,7 @@ impl Planner<'_> {
             }
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
-                let usual = 3.0 * d / (t * self.problem.dimension as f64).sqrt();
+                let usual = d / (t * self.problem.dimension as f64).sqrt();
                 let second = in_range("second momentum", self.asked.second_momentum.unwrap_or(0.999), 0.0, 1.0 - 1e-9)?;
                 (
                     Rule::Adam { learning_rate: asked_rate(usual)?, momentum: momentum(0.9)?, second_momentum: second },

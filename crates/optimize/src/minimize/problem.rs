@@ -45,16 +45,18 @@ pub struct MinimizeProblem {
     pub neighbours: Neighbours,
 }
 
-/// D if nobody has a guess.
-pub const DISTANCE: f64 = 5.0;
+/// D if nobody has a guess: 2·d^(1/4). Networks end further from where they start than models of few parameters do; chosen on a network for digits.
+pub fn usual_distance(dimension: usize) -> f64 {
+    2.0 * (dimension as f64).sqrt().sqrt()
+}
 
 impl MinimizeProblem {
-    /// With nothing known: D = [`DISTANCE`].
+    /// With nothing known: D is the [usual one](usual_distance).
     pub fn new(records: u64, dimension: usize, neighbours: Neighbours) -> Self {
         Self {
             records,
             dimension,
-            distance: DISTANCE,
+            distance: usual_distance(dimension),
             smoothness: None,
             strong_convexity: 0.0,
             answers: Answers::Gradients,

@@ -12,7 +12,7 @@ True
 True
 """
 
-from . import accounting, encoders, mechanisms, select
+from . import accounting, encoders, mechanisms, objectives, select
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
 from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
@@ -71,6 +71,7 @@ __all__ = [
     "export",
     "mechanisms",
     "minimize",
+    "objectives",
     "plan_minimize",
     "plot",
     "select",

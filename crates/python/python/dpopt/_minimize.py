@@ -12,9 +12,10 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import Plan, Privacy
-from ._reading import kind, number, whole
+from ._reading import kind, number, positive, whole
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
+from .objectives import Objective
 
 Gives = Literal["gradients", "values", "derivatives"]
 
@@ -45,23 +46,46 @@ class Minimum:
 
 
 def _planned(
-    records: int, dimension: int, gives: str, epsilon: float, delta: float | None, relation: str, said: dict[str, Any]
+    records: int,
+    dimension: int,
+    gives: str,
+    epsilon: float,
+    delta: float | None,
+    relation: str,
+    said: dict[str, Any],
+    elsewhere: bool = True,
 ) -> tuple[Any, Plan]:
     if gives not in ("gradients", "values", "derivatives"):
         raise ValueError(f'gives is {gives!r}; give "gradients", "values" or "derivatives"')
-    known = {name: said.pop(name) for name in ("distance", "smoothness", "strong_convexity")}
+    known = {
+        name: None if (value := said.pop(name)) is None else positive(value, name)
+        for name in ("distance", "smoothness")
+    }
+    known["strong_convexity"] = number(said.pop("strong_convexity"), "strong_convexity")
+    if not 0 <= known["strong_convexity"] < np.inf:
+        raise ValueError("strong_convexity is not a finite number, 0 or more")
     allowed = number(epsilon, "epsilon")
     delta = _core.default_delta(records) if delta is None else number(delta, "delta")
     method = said.pop("method")
-    options = {name: value for name, value in said.items() if value is not None}
+    options = {name: _public(value, name) for name, value in said.items() if value is not None}
     request = {
-        "records": records, "dimension": dimension, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
+        "records": records, "dimension": dimension, "elsewhere": elsewhere, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
         "distance": known["distance"], "smoothness": known["smoothness"],
-        "strong_convexity": number(known["strong_convexity"], "strong_convexity"), "options": {**options, "method": method},
+        "strong_convexity": known["strong_convexity"], "options": {**options, "method": method},
     }  # fmt: skip
     planned = _core.Minimizing(json.dumps(request))
     candidates = json.loads(planned.candidates())
     return planned, Plan(candidates[0]["method"], candidates, records, dimension, allowed, delta, relation)
+
+
+def _public(value: Any, name: str) -> Any:
+    """An option as JSON has it; what JSON has no word for is refused by name."""
+    if isinstance(value, (bool, str)):
+        return value
+    found = number(value, name)
+    if not np.isfinite(found):
+        raise ValueError(f"{name} is {found:g}; give a finite number")
+    return int(found) if found == int(found) and not isinstance(value, (float, np.floating)) else found
 
 
 def plan_minimize(
@@ -100,9 +124,9 @@ def plan_minimize(
 
 
 def minimize(
-    objective: Callable[..., Any],
+    objective: Callable[..., Any] | Objective,
     data: Any,
-    start: Any,
+    start: Any = None,
     *,
     epsilon: float,
     delta: float | None = None,
@@ -138,14 +162,16 @@ def minimize(
     Args:
         objective: ``objective(x, *rows)``. By `gives` it returns for m records: ``"gradients"``: arrays of the shapes of `start` with m in front;
             ``"values"``: m losses (derivatives along random directions are differences of them); ``"derivatives"``, called as
-            ``objective(x, directions, *rows)`` with K directions as rows of an array: m × K derivatives.
+            ``objective(x, directions, *rows)`` with K directions as rows of an array: m × K derivatives. Or one of
+            :mod:`dpopt.objectives`, which the library evaluates itself.
         data: an array with a record in each row, or a tuple of them: NumPy, SciPy, pandas, PyTorch, JAX.
-        start: where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form.
+        start: where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form. May be left out
+            with one of :mod:`dpopt.objectives`.
         epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
         gives: what the objective says of a record.
         method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"zeroth-order"``; by default the
             first that applies.
-        distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 5.
+        distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
         n_records: public guess of the number of records, needed under add-or-remove; otherwise they are counted.
@@ -156,16 +182,31 @@ def minimize(
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``.
     """
     relation = accounting._relation(neighbors)
-    if not callable(objective):
-        raise TypeError(f"objective is {kind(objective)}; give a function of parameters and records")
-    records = Records(data)
+    native = objective if isinstance(objective, Objective) else None
+    if native is None and not callable(objective):
+        raise TypeError(
+            f"objective is {kind(objective)}; give a function of parameters and records, or one of dpopt.objectives"
+        )
+    if start is None:
+        if native is None:
+            raise TypeError("start is missing; give the parameters to start from")
+        start = native.start(insecure_seed)
     parameters = Leaves(start, "start")
+    if native is not None and parameters.size != native.dimension:
+        raise ValueError(f"start has {parameters.size} numbers, and the objective {native.dimension}")
+    records: Any
+    present: int
+    if native is not None:
+        records, present = native._records(data)
+    else:
+        records = Records(data)
+        present = len(records)
     if relation == "add-or-remove":
         if n_records is None:
             raise ValueError("add-or-remove protects the number of records; give a public guess as n_records")
         count = whole(n_records, "n_records")
     else:
-        count = len(records)
+        count = present
         if n_records is not None and whole(n_records, "n_records") != count:
             raise ValueError(
                 "n_records is not the number of records, which is public under this relation; leave it out"
@@ -175,7 +216,7 @@ def minimize(
     said = {
         "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
     }  # fmt: skip
-    planned, plan = _planned(count, parameters.size, gives, epsilon, delta, relation, said)
+    planned, plan = _planned(count, parameters.size, gives, epsilon, delta, relation, said, elsewhere=native is None)
     if batch_records is None:
         width = parameters.size if gives == "gradients" else plan.schedule["directions"]
         batch_records = max(1, ENTRIES // max(width, 1))
@@ -185,8 +226,11 @@ def minimize(
     price = (planned.event(), plan.epsilon, plan.delta, relation)
     charge = None if budget is None else budget._charge
     session = _core.Session("minimize", "minimize", price, charge, seed)
-    called = _called(objective, records, parameters, gives)
-    found = planned.run(session, parameters.vector(), called, len(records), batch_records)
+    if native is not None:
+        found = planned.run_native(session, parameters.vector(), native._native, records)
+    else:
+        called = _called(objective, records, parameters, gives)  # type: ignore[arg-type]
+        found = planned.run(session, parameters.vector(), called, present, batch_records)
     name = getattr(objective, "__name__", type(objective).__name__)
     html = planned.report(session, found, "records in memory", f"the mean of {name}")
     return Minimum(parameters.tree(found), Privacy.of_session(session), plan, html)

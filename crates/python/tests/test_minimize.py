@@ -1,0 +1,309 @@
+"""Objectives of one's own: what is found, what is promised, what is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import dpopt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+CENTRE = np.array([1.0, -2.0, 0.5])
+
+
+def points(n: int = 3000) -> np.ndarray:
+    return np.random.default_rng(0).normal(CENTRE, 0.1, (n, 3))
+
+
+def gradients(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+    return x - a
+
+
+def values(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+    return 0.5 * ((x - a) ** 2).sum(axis=1)
+
+
+def derivatives(x: np.ndarray, directions: np.ndarray, a: np.ndarray) -> np.ndarray:
+    return (x - a) @ directions.T
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (None, {}),
+        ("noisy-gradient-descent", {}),
+        ("dp-adam", {}),
+        ("dp-ftrl", {}),
+        ("accelerated", {"smoothness": 1.0, "strong_convexity": 1.0}),
+    ],
+)
+def test_every_method_finds_the_minimiser_within_its_budget(method: str | None, options: dict) -> None:
+    found = dpopt.minimize(
+        gradients,
+        points(),
+        np.zeros(3),
+        epsilon=1.0,
+        delta=1e-6,
+        method=method,
+        distance=3.0,
+        insecure_seed=4,
+        **options,
+    )
+    # the start is 2.3 away; over all steps the noise is that of about one release, 4√3/3000 = .002 times a few
+    assert np.linalg.norm(found.x - CENTRE) < 0.15
+    assert found.privacy_.epsilon <= 1.0 and found.privacy_.insecure_seed
+    assert found.plan_.method == (method or "noisy-sgd")
+
+
+@pytest.mark.parametrize(("gives", "objective"), [("values", values), ("derivatives", derivatives)])
+def test_an_objective_without_gradients(gives: str, objective: object) -> None:
+    found = dpopt.minimize(
+        objective, points(), np.zeros(3), epsilon=1.0, delta=1e-6, gives=gives, distance=3.0, passes=50, insecure_seed=4
+    )
+    assert found.plan_.method == "zeroth-order"
+    assert np.linalg.norm(found.x - CENTRE) < 0.25
+
+
+def test_a_plan_needs_public_numbers_only_and_is_what_is_run() -> None:
+    plan = dpopt.plan_minimize(3000, 3, epsilon=1.0, delta=1e-6, distance=3.0)
+    found = dpopt.minimize(gradients, points(), np.zeros(3), epsilon=1.0, delta=1e-6, distance=3.0, insecure_seed=1)
+    assert plan.schedule == found.plan_.schedule
+    assert plan.event == found.plan_.event
+    # the ε is recomputed from the event by the accountant of everything else
+    assert float(dpopt.accounting.epsilon(plan.event, 1e-6)) <= 1.0
+    assert any("told and not checked" in text for text in plan.chosen["assumptions"])
+
+
+def test_the_size_of_parts_and_the_type_of_numbers_change_nothing_that_matters() -> None:
+    run = lambda f, **more: (
+        dpopt.minimize(  # noqa: E731
+            f, points(500), np.zeros(3), epsilon=1.0, delta=1e-6, steps=20, insecure_seed=9, **more
+        ).x
+    )
+    assert (run(gradients) == run(gradients, batch_records=7)).all()
+    # f32 is added up where it lies: the same up to its own rounding
+    single = run(lambda x, a: (x - a).astype(np.float32))
+    assert np.allclose(single, run(gradients), atol=1e-4)
+
+
+def test_parameters_may_be_a_tree_and_records_several_arrays() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(4000, 2))
+    y = X @ [1.0, -1.0] + 0.5
+
+    def of_model(model: dict, rows: np.ndarray, targets: np.ndarray) -> dict:
+        r = rows @ model["weights"] + model["bias"][0] - targets
+        return {"weights": r[:, None] * rows, "bias": r[:, None]}
+
+    start = {"weights": np.zeros(2), "bias": np.zeros(1)}
+    found = dpopt.minimize(of_model, (X, y), start, epsilon=2.0, delta=1e-6, distance=2.0, insecure_seed=3)
+    assert set(found.x) == {"weights", "bias"} and found.x["weights"].shape == (2,)
+    assert np.allclose(found.x["weights"], [1, -1], atol=0.1) and abs(found.x["bias"][0] - 0.5) < 0.1
+    # sparse rows are indexed as they are
+    sparse = lambda x, a: x - a.toarray()  # noqa: E731
+    x = dpopt.minimize(sparse, sp.csr_matrix(points(500)), np.zeros(3), epsilon=1.0, steps=5, insecure_seed=3).x
+    assert np.isfinite(x).all()
+
+
+def test_a_wild_record_moves_the_sum_by_the_clip_norm() -> None:
+    calm = np.zeros((400, 1))
+    wild = calm.copy()
+    wild[17] = 1e30
+    odd = calm.copy()
+    odd[17] = np.nan
+    one = {"method": "noisy-gradient-descent", "steps": 1, "learning_rate": 1.0, "momentum": 0.0}
+    run = lambda a: dpopt.minimize(gradients, a, np.zeros(1), epsilon=1.0, delta=1e-6, insecure_seed=5, **one).x[0]  # noqa: E731
+    assert 0.99 / 400 < abs(run(wild) - run(calm)) <= 1.0 / 400
+    assert run(odd) == run(calm), "what is no number counts as nothing"
+
+
+def test_a_ledger_is_charged_before_a_record_is_read(tmp_path: Path) -> None:
+    ledger = dpopt.Ledger(epsilon=1.0, delta=1e-5)
+    dpopt.minimize(gradients, points(300), np.zeros(3), epsilon=0.6, delta=1e-6, steps=5, budget=ledger)
+    calls = []
+
+    def watched(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        calls.append(len(a))
+        return x - a
+
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.minimize(watched, points(300), np.zeros(3), epsilon=0.6, delta=1e-6, steps=5, budget=ledger)
+    assert not calls
+    with pytest.raises(ValueError, match="ledger"):
+        dpopt.minimize(watched, points(300), np.zeros(3), epsilon=0.1, budget=ledger, insecure_seed=1)
+    # what a callable raises comes out as it is, and the charge stays
+    spent = ledger.spent if not callable(ledger.spent) else ledger.spent()
+
+    def fails(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        dpopt.minimize(fails, points(300), np.zeros(3), epsilon=0.1, delta=1e-6, steps=2, budget=ledger)
+    assert (ledger.spent if not callable(ledger.spent) else ledger.spent()) != spent
+
+
+def test_the_number_of_records_is_protected_under_add_or_remove() -> None:
+    with pytest.raises(ValueError, match="n_records"):
+        dpopt.minimize(gradients, points(300), np.zeros(3), epsilon=1.0, neighbors="add-or-remove")
+    asked = {"epsilon": 1.0, "delta": 1e-6, "neighbors": "add-or-remove", "n_records": 320, "steps": 5}
+    schedules = [dpopt.minimize(gradients, points(n), np.zeros(3), **asked).plan_.schedule for n in (300, 301)]
+    assert schedules[0] == schedules[1]
+
+
+BAD = [
+    ({"clip_nrom": 1.0}, "did you mean `clip_norm`"),
+    ({"method": "dp-sgd"}, "no method `dp-sgd`"),
+    ({"method": "accelerated"}, "smoothness"),
+    ({"clip_norm": -1.0}, "positive"),
+    ({"epsilon": -1.0}, "epsilon"),
+    ({"delta": 0.0}, "delta > 0"),
+    ({"gives": "hessians"}, "gives"),
+    ({"n_records": 5}, "leave it out"),
+    ({"steps": 1 << 30}, "give fewer"),
+    ({"distance": float("nan")}, "distance"),
+]
+
+
+@pytest.mark.parametrize(("changed", "says"), BAD, ids=[next(iter(c)) for c, _ in BAD])
+def test_what_is_wrong_is_said_and_nothing_is_read(changed: dict, says: str) -> None:
+    def never(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        raise AssertionError("a record was read")
+
+    with pytest.raises((ValueError, TypeError), match=says):
+        dpopt.minimize(never, points(50), np.zeros(3), **{"epsilon": 1.0, "delta": 1e-6, **changed})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x, a: (x - a)[1:],
+        lambda x, a: (x - a)[:, :2],
+        lambda x, a: (x - a).mean(axis=0),
+        lambda x, a: np.array([["a"] * 3] * len(a)),
+        lambda x, a: None,
+    ],
+)
+def test_an_answer_of_another_shape_is_refused_without_numbers_of_the_batch(wrong: object) -> None:
+    with pytest.raises((ValueError, TypeError)) as told:
+        dpopt.minimize(wrong, points(200), np.zeros(3), epsilon=1.0, delta=1e-6, sampling_probability=0.3, steps=3)
+    assert not any(str(n) in str(told.value) for n in range(30, 100)), "the size of a batch is secret"
+
+
+def test_mistakes_that_mix_records_are_found_on_records_that_are_not_sensitive() -> None:
+    made_up = np.random.default_rng(1).normal(size=(20, 3))
+    dpopt.check_per_record(gradients, made_up, np.zeros(3))
+    dpopt.check_per_record(values, made_up, np.zeros(3), gives="values")
+    dpopt.check_per_record(derivatives, made_up, np.zeros(3), gives="derivatives")
+    state = []
+
+    def counting(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        state.append(1)
+        return (x - a) * len(state)
+
+    for mixing, says in [
+        (lambda x, a: (x - a) / len(a), "depends on the other records"),
+        (lambda x, a: (x - a) - (x - a).mean(axis=0), "depends on the other records"),
+        (lambda x, a: np.sort(x - a, axis=0), "depends on the other records"),
+        (counting, "does not say the same twice"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            dpopt.check_per_record(mixing, made_up, np.zeros(3))
+
+
+def test_the_report_tells_the_guarantee_and_what_it_rests_on(tmp_path: Path) -> None:
+    found = dpopt.minimize(gradients, points(500), np.zeros(3), epsilon=1.0, delta=1e-6, steps=5)
+    html = found.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == html
+    for said in ("A private minimum of the mean of gradients", "Told and not checked", "noisy-sgd", "zero-out"):
+        assert said in html
+    assert (pickle.loads(pickle.dumps(found)).x == found.x).all()
+
+
+# objectives of the library
+
+
+def test_a_native_objective_is_the_same_as_a_callable_of_the_same_loss() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (600, 2)).astype(np.float32)
+    y = rng.poisson(np.exp(X @ [0.5, -0.5])).astype(np.float32)
+    called = lambda x, rows, counts: (np.exp(rows.astype(float) @ x) - counts)[:, None] * rows.astype(float)  # noqa: E731
+    asked = {"epsilon": 1.0, "delta": 1e-6, "steps": 30, "sampling_probability": 0.2, "insecure_seed": 6}
+    native = dpopt.minimize(dpopt.objectives.PoissonRegression(2), (X, y), **asked)
+    foreign = dpopt.minimize(called, (X, y), np.zeros(2), **asked)
+    assert np.allclose(native.x, foreign.x, atol=1e-5)
+    assert not any("told and not checked" in text for text in native.plan_.chosen["assumptions"])
+
+
+def test_regressions_find_their_truth() -> None:
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    truth = np.array([1.0, -0.5])
+    asked = {"epsilon": 1.0, "delta": 1e-6, "distance": 2.0, "insecure_seed": 8}
+    noisy = X @ truth + np.where(rng.uniform(size=len(X)) < 0.1, 50.0, 0.0)
+    robust = dpopt.minimize(dpopt.objectives.RobustRegression(2, scale=0.5), (X, noisy), **asked)
+    counts = rng.poisson(np.exp(X @ truth) * rng.gamma(2.0, 0.5, len(X)))
+    spread = dpopt.minimize(dpopt.objectives.NegativeBinomialRegression(2, dispersion=0.5), (X, counts), **asked)
+    phase = dpopt.objectives.PhaseRetrieval(2)
+    found = dpopt.minimize(phase, (X, (X @ truth) ** 2), np.array([0.6, -0.1]), **asked)
+    for answer in (robust, spread, found):
+        assert np.linalg.norm(answer.x - truth) < 0.2, answer.x
+
+
+def test_a_matrix_is_factorized() -> None:
+    rng = np.random.default_rng(9)
+    U, V = rng.normal(size=(30, 2)), rng.normal(size=(20, 2))
+    cells = np.column_stack([rng.integers(30, size=30_000), rng.integers(20, size=30_000), np.zeros(30_000)])
+    cells[:, 2] = (U[cells[:, 0].astype(int)] * V[cells[:, 1].astype(int)]).sum(axis=1)
+    objective = dpopt.objectives.MatrixFactorization(30, 20, 2)
+    found = dpopt.minimize(objective, cells, epsilon=4.0, delta=1e-6, distance=10.0, insecure_seed=2)
+    left, right = objective.factors(found.x)
+    product, true = left @ right.T, U @ V.T
+    assert ((product - true) ** 2).mean() < 0.5 * (true**2).mean()
+
+
+def test_a_network_learns_digits() -> None:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    train, test = np.arange(len(X)) % 5 > 0, np.arange(len(X)) % 5 == 0
+    network = dpopt.objectives.Network(64, [32, 10])
+    found = dpopt.minimize(network, (X[train], y[train]), epsilon=4.0, delta=1e-4, insecure_seed=1)
+    # .93 on three random splits; chance is .1
+    assert (network.predict(found.x, X[test]) == y[test]).mean() > 0.85
+    assert pickle.loads(pickle.dumps(network)).dimension == network.dimension == found.x.size
+
+
+def test_objectives_of_the_library_refuse_what_they_cannot_read() -> None:
+    o = dpopt.objectives
+    for make in (
+        lambda: o.RobustRegression(0),
+        lambda: o.RobustRegression(2, scale=-1.0),
+        lambda: o.NegativeBinomialRegression(2, dispersion=0.0),
+        lambda: o.MatrixFactorization(0, 2, 2),
+        lambda: o.Network(4, []),
+        lambda: o.Network((1, 4, 4), [("conv", 2, 9, 1), 2]),
+        lambda: o.Network(4, [2], loss="hinge"),
+        lambda: o.Network(4, ["two"]),
+    ):
+        with pytest.raises(ValueError):
+            make()
+    poisson, X = o.PoissonRegression(2), np.ones((10, 2))
+    for data in (X, (X, np.ones(9)), (np.ones((10, 3)), np.ones(10)), (X, ["secret"] * 10)):
+        with pytest.raises((ValueError, TypeError)) as told:
+            dpopt.minimize(poisson, data, epsilon=1.0)
+        assert "secret" not in str(told.value)
+    with pytest.raises(ValueError, match="numbers, and the objective"):
+        dpopt.minimize(poisson, (X, np.ones(10)), np.zeros(3), epsilon=1.0)
+    # values that are no numbers, or no counts, contribute nothing, and nothing is said of them
+    odd = np.where(np.arange(10) % 2 == 0, np.nan, -1.0)
+    assert np.isfinite(dpopt.minimize(poisson, (X, odd), epsilon=1.0, steps=3).x).all()
+
+
+def test_options_of_every_method_are_described() -> None:
+    described = json.loads(dpopt._core.minimize_options())
+    assert {"clip_norm", "passes", "directions", "learning_rate"} <= {option["name"] for option in described}
+    assert all(option["help"] and option["methods"] for option in described)
