@@ -6,7 +6,7 @@ use super::error::DataError;
 use super::table::{Block, Column, Field, TableReader, Visit};
 use dpopt_mechanism::Sensitive;
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_objective::records::{NOBODY, Owners};
+use dpopt_objective::records::{NOBODY, Owners, Units, UnitsError};
 use std::collections::HashMap;
 
 /// Which unit has which row, by the values of a column: rows with equal values belong to one unit. A row without a value, or that can't be read, belongs to
@@ -113,6 +113,14 @@ impl RowOwners {
         Sensitive::new(self.owners.clone())
     }
 
+    /// The positions of each unit's rows, for who holds the rows elsewhere.
+    ///
+    /// # Errors
+    /// Never, for what was [read](Self::read).
+    pub fn positions(&self) -> Result<Units<Vec<()>>, UnitsError> {
+        Units::new(vec![(); self.owners.of_row.len()], &self.owners)
+    }
+
     /// Which rows are left if each unit keeps [one of them](Owners::one_row_each). Whatever counts the rows that are left counts units.
     pub fn one_row_of_each(&self, coins: &mut NoiseSource) -> Vec<bool> {
         let mut stream = coins.stream(Purpose::Split, 0);
@@ -199,6 +207,7 @@ mod tests {
     use super::*;
     use crate::{BadCells, Format, ReadOptions, label_counts, open_bytes, quantile_counts};
     use dpopt_mechanism::past_the_curator;
+    use dpopt_objective::records::RecordSet;
 
     fn table(text: &str) -> Box<dyn TableReader> {
         open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()
@@ -212,6 +221,9 @@ mod tests {
         // x and X are other texts; a ragged row and one without a key are nobody's
         assert_eq!(owners.owners.of_row, [0, 0, 0, 0, 1, 2, n, n, n, n, 0, 3]);
         assert_eq!(owners.units(), 4);
+        let positions = owners.among(6).positions().unwrap();
+        let of_each: Vec<&[u64]> = (0..positions.len()).map(|unit| positions.of(unit)).collect();
+        assert_eq!(of_each, [&[0, 1, 2, 3, 10][..], &[4], &[5], &[11], &[], &[]]);
         let error = RowOwners::read(&*table, "ID").err().unwrap().to_string();
         assert!(error.contains("the unit `ID` is not a column"), "{error}");
     }

@@ -44,12 +44,12 @@ mod _core {
     #[pymodule_export]
     use crate::objectives::NativeObjective;
     #[pymodule_export]
-    use crate::owners::Owners;
+    use crate::owners::{Owners, UnitRows};
     #[pymodule_export]
     use crate::release::{
-        bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, label_event, laplace_sum,
-        private_bounds, quantile_choices, quantiles, quantiles_sampler_error, random_below, second_moment,
-        select_labels,
+        bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, histogram_of_units,
+        label_event, laplace_sum, private_bounds, quantile_choices, quantiles, quantiles_sampler_error, random_below,
+        second_moment, select_labels,
     };
     #[pymodule_export]
     use crate::report::report_html;

@@ -1,18 +1,36 @@
 //! Whose rows a table's are, by one id for each row.
 
+use crate::accounting::relation;
 use crate::cells::Given;
 use crate::errors::invalid;
+use crate::fit::noise;
 use crate::table::Table;
 use dpopt::data::{RowOwners, truth_words};
 use dpopt::model::{UnitClipping, UnitFacts, UnitOptions};
+use dpopt::noise::{NoiseSource, Purpose, Stream};
+use dpopt::privacy::Relation;
+use dpopt::records::{RecordSet, Units};
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::num::NonZeroU64;
+use std::sync::{Mutex, PoisonError};
 
 /// Which unit has which row. It cannot be read from Python, but for how many units there are.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct Owners {
     pub(crate) inner: RowOwners,
+}
+
+impl Owners {
+    /// The same among `units` units where their number is public, of which some may be without a row.
+    pub(crate) fn among(&self, units: u64, relation: Relation) -> RowOwners {
+        match relation {
+            Relation::AddOrRemove => self.inner.clone(),
+            Relation::ZeroOut | Relation::ReplaceOne => self.inner.clone().among(units),
+        }
+    }
 }
 
 #[pymethods]
@@ -52,5 +70,139 @@ impl UnitsAsked {
     pub(crate) fn of_column(self, column: String) -> UnitOptions {
         let Self { count, most_rows, clipping } = self;
         UnitOptions { column, most_rows, clipping, units: Some(count) }
+    }
+}
+
+/// A view of rows by unit: which of them take part in what is released, by secret coins and by nothing that another unit has. What makes one record of
+/// a unit looks at rows through it.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct UnitRows {
+    units: Units<Vec<()>>,
+    /// A unit with more rows is seen by a uniform choice of so many, made anew for each look.
+    most: Option<NonZeroU64>,
+    coins: Mutex<Coins>,
+}
+
+/// Every look at units has a stream of its own.
+struct Coins {
+    source: NoiseSource,
+    looks: u64,
+}
+
+impl UnitRows {
+    /// The coins of a new look.
+    fn tossed(&self) -> Stream {
+        let mut coins = self.coins.lock().unwrap_or_else(PoisonError::into_inner);
+        coins.looks += 1;
+        let look = coins.looks;
+        coins.source.stream(Purpose::Split, look)
+    }
+
+    /// No unit is seen by more rows.
+    pub(crate) fn most(&self) -> Option<NonZeroU64> {
+        self.most
+    }
+
+    /// How many units there are.
+    pub(crate) fn count(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Refuses a table of another number of rows.
+    pub(crate) fn same_rows(&self, rows: usize) -> PyResult<()> {
+        match rows == self.units.rows().len() {
+            true => Ok(()),
+            false => Err(invalid("the rows and the ids of their units are not as many; give one for each row")),
+        }
+    }
+
+    /// Hands the chosen rows of each of `units` to `take`, unit by unit.
+    pub(crate) fn look(&self, units: impl Iterator<Item = usize>, mut take: impl FnMut(&[u64])) {
+        let (mut stream, mut chosen) = (self.tossed(), Vec::new());
+        for unit in units {
+            match self.most {
+                _ if unit >= self.units.len() => take(&[]),
+                None => take(self.units.of(unit)),
+                Some(most) => {
+                    chosen.clear();
+                    self.units.choose(unit, most, |bound| stream.below(bound), &mut chosen);
+                    take(&chosen);
+                }
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl UnitRows {
+    /// Of `units` units, of which some may be without a row; under add-or-remove of those that have one.
+    #[new]
+    fn new(owners: &Owners, units: u64, under: &str, most: Option<NonZeroU64>, seed: Option<u64>) -> PyResult<Self> {
+        let units = owners.among(units, relation(under)?).positions().map_err(invalid)?;
+        // not the coins of the noise
+        let source = noise(seed.map(|seed| !seed))?;
+        Ok(Self { units, most, coins: Mutex::new(Coins { source, looks: 0 }) })
+    }
+
+    /// How many units there are, with those that have no row.
+    fn __len__(&self) -> usize {
+        self.count()
+    }
+
+    /// Positions of the rows of each of `units`, unit by unit, and how many each has: a choice of at most so many as the view shows.
+    fn draw<'py>(
+        &self,
+        py: Python<'py>,
+        units: PyReadonlyArray1<'py, u64>,
+    ) -> (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>) {
+        let units = units.as_array();
+        let (mut rows, mut counts) = (Vec::new(), Vec::with_capacity(units.len()));
+        py.detach(|| {
+            self.look(units.iter().map(|&unit| usize::try_from(unit).unwrap_or(usize::MAX)), |own| {
+                rows.extend(own.iter().map(|&row| row as i64));
+                counts.push(own.len() as i64);
+            });
+        });
+        (rows.into_pyarray(py), counts.into_pyarray(py))
+    }
+
+    /// The position of one row of each unit, any of those that it has as likely as any other; -1 for a unit without rows.
+    fn one_each<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        let mut rows = Vec::with_capacity(self.units.len());
+        py.detach(|| {
+            let mut stream = self.tossed();
+            for unit in 0..self.count() {
+                let own = self.units.of(unit);
+                let one = if own.is_empty() { None } else { own.get(stream.below(own.len() as u64) as usize) };
+                rows.push(one.map_or(-1, |&row| row as i64));
+            }
+        });
+        rows.into_pyarray(py)
+    }
+
+    /// One vector per unit: the sum of its rows, or their mean. Entries that are not finite count as 0, and so does a unit without rows.
+    fn combined<'py>(
+        &self,
+        py: Python<'py>,
+        x: PyReadonlyArray2<'py, f64>,
+        mean: bool,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let x = x.as_array();
+        self.same_rows(x.nrows())?;
+        let mut out = Array2::zeros((self.count(), x.ncols()));
+        py.detach(|| {
+            let mut lines = out.rows_mut().into_iter();
+            self.look(0..self.count(), |own| {
+                let Some(mut line) = lines.next() else { return };
+                // divided before they are added up: a sum of large values would not be finite
+                let count = if mean { own.len() as f64 } else { 1.0 };
+                for &row in own {
+                    for (entry, &value) in line.iter_mut().zip(x.row(row as usize)) {
+                        *entry += if value.is_finite() { value / count } else { 0.0 };
+                    }
+                }
+            });
+        });
+        Ok(out.into_pyarray(py))
     }
 }

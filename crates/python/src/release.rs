@@ -5,6 +5,7 @@
 use crate::accounting::{of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::noise;
+use crate::owners::UnitRows;
 use crate::session::Session;
 use dpopt::Sensitive;
 use dpopt::mechanism::{
@@ -14,10 +15,11 @@ use dpopt::mechanism::{
 use dpopt::noise::{Grid, Purpose};
 use dpopt::privacy::Budget;
 use dpopt::records::{BelowCounts, Examples, Rows, quantile_grid};
-use numpy::ndarray::{Array2, ArrayView2};
+use numpy::ndarray::{Array2, ArrayView2, ArrayViewMut1};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
+use std::f64::consts::SQRT_2;
 
 /// One release through a session's curator.
 fn release<M: Mechanism>(session: &Session, mechanism: &M, input: &Sensitive<M::Input>) -> PyResult<M::Output> {
@@ -71,7 +73,7 @@ pub(crate) fn laplace_sum<'py>(
     Ok(values.to_pyarray(py))
 }
 
-/// Σ x xᵀ over rows clipped to l2 norm `row_norm`, plus symmetric Gaussian noise of standard deviation
+/// Σ x xᵀ over rows clipped to l2 norm `row_norm`, or Σ over units of the mean of that over a unit's rows, plus symmetric Gaussian noise of standard deviation
 /// noise_multiplier·row_norm² on the diagonal and 1/√2 of that off it.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
@@ -82,25 +84,53 @@ pub(crate) fn second_moment<'py>(
     noise_multiplier: f64,
     records: u64,
     session: &Session,
+    units: Option<&UnitRows>,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let x = x.as_array();
     let d = x.ncols();
     let (coordinates, sensitivity) = (SecondMoment::coordinates(d), row_norm * row_norm);
     let grid = Grid::for_sum(sensitivity, noise_multiplier * sensitivity, records, coordinates);
+    units.map_or(Ok(()), |units| units.same_rows(x.nrows()))?;
     let values = py.detach(|| {
         let mut rows = Rows::new(d);
         for line in x.outer_iter() {
             let mut entries: Vec<(u32, f32)> = (0..).zip(line.iter().map(|v| *v as f32)).collect();
             rows.push_clipped(&mut entries, row_norm);
         }
-        let targets = vec![0.0; rows.len()];
-        let sum =
-            SecondMoment::new(1.0, row_norm, grid).map_err(refused)?.sum(&Sensitive::new(Examples { rows, targets }));
+        let sum = match units {
+            None => {
+                let targets = vec![0.0; rows.len()];
+                let moment = SecondMoment::new(1.0, row_norm, grid).map_err(refused)?;
+                moment.sum(&Sensitive::new(Examples { rows, targets }))
+            }
+            Some(units) => {
+                // what the rows of each unit come to; clipped again as one, in exact integers
+                let mut means = Array2::zeros((units.count(), coordinates));
+                let mut lines = means.rows_mut().into_iter();
+                units.look(0..units.count(), |own| {
+                    let Some(mut line) = lines.next() else { return };
+                    own.iter().for_each(|&row| add_moment(rows.row(row as usize), own.len() as f64, &mut line));
+                });
+                let clipped = ClippedVectors::new(sensitivity, grid).map_err(refused)?;
+                clipped.sum(units.count(), coordinates, row(&means.view()))
+            }
+        };
         let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, coordinates, "second moment");
         release(session, &mechanism, &sum)
     })?;
     let matrix = Array2::from_shape_vec((d, d), symmetric_matrix(d, &values)).map_err(invalid)?;
     Ok(matrix.into_pyarray(py))
+}
+
+/// Adds x xᵀ/`count` in the coordinates of [`SecondMoment`].
+fn add_moment((indices, entries): (&[u32], &[f32]), count: f64, line: &mut ArrayViewMut1<'_, f64>) {
+    for (a, (&j, &x)) in indices.iter().zip(entries).enumerate() {
+        let (x, start) = (f64::from(x), j as usize * (j as usize + 1) / 2);
+        for (&k, &y) in indices[..a].iter().zip(&entries[..a]) {
+            line[start + k as usize] += SQRT_2 * x * f64::from(y) / count;
+        }
+        line[start + j as usize] += x * x / count;
+    }
 }
 
 /// Integer counts of a declared sensitivity plus noise P(x) ∝ exp(−|x|/scale).
@@ -126,6 +156,28 @@ pub(crate) fn histogram(
 ) -> PyResult<Vec<i64>> {
     let counts = Counts::histogram(records.as_array().iter().map(|c| usize::try_from(*c).ok()), cells);
     release(session, &DiscreteLaplaceNoise::new(scale, 1), &counts)
+}
+
+/// The same, where a unit may have several rows, `records` naming the cell of each: at most as many of a unit's count as `units` shows.
+#[pyfunction]
+pub(crate) fn histogram_of_units(
+    records: PyReadonlyArray1<'_, i64>,
+    cells: usize,
+    scale: f64,
+    units: &UnitRows,
+    session: &Session,
+) -> PyResult<Vec<i64>> {
+    let (records, mut counts) = (records.as_array(), vec![0i64; cells]);
+    units.same_rows(records.len())?;
+    let most = units.most().ok_or_else(|| invalid("how many rows of a unit count must be said"))?.get();
+    units.look(0..units.count(), |own| {
+        for cell in own.iter().filter_map(|&row| usize::try_from(records[row as usize]).ok()) {
+            if let Some(count) = counts.get_mut(cell) {
+                *count = count.saturating_add(1);
+            }
+        }
+    });
+    release(session, &DiscreteLaplaceNoise::new(scale, most), &Counts::declared(counts, most as f64))
 }
 
 /// Integer counts of a declared l2 sensitivity plus noise P(x) ∝ exp(−x²/(2σ²)).

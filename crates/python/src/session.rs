@@ -1,13 +1,13 @@
 //! Runs that Python drives: their charge, their releases, what they promised.
 
-use crate::accounting::{certify_error, event, json, of_records, relation};
+use crate::accounting::{certify_error, event, json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::named_accountant;
 use dpopt::mechanism::{Curator, ReleaseRecord};
 use dpopt::model::Guarantee;
 use dpopt::objective::Warrant;
 use dpopt::privacy::ledger::{Quote, Receipt};
-use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, certify};
+use dpopt::privacy::{Budget, Certificate, Neighbours, Relation, Unit, certify};
 use dpopt::session::{self, Account, Entered, Opening, SessionError, StageFacts};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Price(String, f64, f64, String);
 
 impl Price {
-    pub(crate) fn certificate(&self) -> PyResult<Certificate> {
+    /// For rows that are units of their own, or for units (`of_units`) of which any number of rows may be.
+    fn certificate(&self, of_units: bool) -> PyResult<Certificate> {
         let budget = Budget::new(self.1, self.2).map_err(invalid)?;
-        certify(&event(&self.0)?, of_records(&self.3)?.within(budget)).map_err(certify_error)
+        let unit = if of_units { Unit::User } else { Unit::Record };
+        let neighbours = Neighbours { unit, relation: self.relation()? };
+        certify(&event(&self.0)?, neighbours.within(budget)).map_err(certify_error)
     }
 
     pub(crate) fn relation(&self) -> PyResult<Relation> {
@@ -74,6 +77,8 @@ pub(crate) struct Session {
     inner: Mutex<session::Session>,
     stage: String,
     price: Price,
+    /// How a unit is called that may have several rows; `None`: a row is one.
+    unit: Option<String>,
     /// Of the part.
     pub(crate) certificate: Certificate,
 }
@@ -96,7 +101,8 @@ impl Session {
     /// What was promised so far, and the proof of its charge, if there is one.
     pub(crate) fn promised(&self) -> (Guarantee, Option<Receipt>) {
         let session = self.locked();
-        (session.guarantee().clone(), session.receipt().cloned())
+        let guarantee = Guarantee { unit_column: self.unit.clone(), ..session.guarantee().clone() };
+        (guarantee, session.receipt().cloned())
     }
 
     /// Notes that a release rested on this too.
@@ -135,9 +141,10 @@ impl Session {
 #[pymethods]
 impl Session {
     /// Charges `charge` (run, event, ε, δ, relation, unit), if there is one, for what `price` says of its one `stage`. Refused before
-    /// if the accountant `by` has no bound for it.
+    /// if the accountant `by` has no bound for it. `unit`: how those are called who are protected with all their rows, if it is not each row by itself.
     #[new]
-    #[pyo3(signature = (run, stage, price, charge, seed, by=None))]
+    #[pyo3(signature = (run, stage, price, charge, seed, by=None, unit=None))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new(
         py: Python<'_>,
         run: &str,
@@ -146,23 +153,25 @@ impl Session {
         charge: Option<Py<PyAny>>,
         seed: Option<u64>,
         by: Option<&str>,
+        unit: Option<&str>,
     ) -> PyResult<Self> {
         let by = by.map(named_accountant).transpose()?;
         py.detach(|| {
-            let certificate = price.certificate()?;
+            let certificate = price.certificate(unit.is_some())?;
             if let Some(by) = by {
                 let budget = certificate.budget();
                 by.epsilon(certificate.event(), certificate.relation(), budget.delta()).map_err(refused)?;
             }
             let opening = Opening::new(certificate.terms(), Charging::account(charge), seed).map_err(session_error)?;
             let session = opening.charge(run, &[&certificate]).map_err(session_error)?;
-            Ok(Self { inner: Mutex::new(session), stage, price, certificate })
+            let unit = unit.map(|name| name.trim().to_string());
+            Ok(Self { inner: Mutex::new(session), stage, price, unit, certificate })
         })
     }
 
     /// What was promised so far, as JSON.
     fn guarantee(&self) -> PyResult<String> {
-        json(self.locked().guarantee())
+        json(&self.promised().0)
     }
 
     /// What was released so far by each stage, as JSON.

@@ -2,29 +2,34 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
+use crate::owners::Owners;
 use crate::session::Session;
+use dpopt::Sensitive;
 use dpopt::estimate::{MeanCandidate, MeanPlan, MeanProblem, mean_candidates};
 use dpopt::optimize::RunError;
-use dpopt::privacy::{Budget, Neighbours};
+use dpopt::privacy::{Budget, Neighbours, Unit};
+use dpopt::records::SparseVectors;
 use numpy::PyReadonlyArray1;
+use numpy::ndarray::ArrayView1;
 use pyo3::prelude::*;
 use serde_json::json as value;
+use std::num::NonZeroU64;
 
 /// Public facts: records, dimension, sparsity, norm, relation, ε, δ.
 #[derive(FromPyObject)]
 pub(crate) struct MeanFacts(u64, u64, f64, f64, String, f64, f64);
 
 impl MeanFacts {
-    fn candidates(&self) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
+    fn candidates(&self, unit: Unit) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
         let &Self(records, dimension, sparsity, norm, ref name, epsilon, delta) = self;
-        let problem =
-            MeanProblem { records, dimension, sparsity, norm, neighbours: Neighbours::of_records(relation(name)?) };
+        let neighbours = Neighbours { unit, relation: relation(name)? };
+        let problem = MeanProblem { records, dimension, sparsity, norm, neighbours };
         let candidates = mean_candidates(&problem, Budget::new(epsilon, delta).map_err(invalid)?);
         Ok((problem, candidates))
     }
 
-    fn plan(&self, method: Option<&str>) -> PyResult<(MeanProblem, MeanPlan)> {
-        let (problem, candidates) = self.candidates()?;
+    fn plan(&self, unit: Unit, method: Option<&str>) -> PyResult<(MeanProblem, MeanPlan)> {
+        let (problem, candidates) = self.candidates(unit)?;
         let chosen = match method {
             None => candidates.into_iter().next(),
             Some(name) => candidates.into_iter().find(|c| c.method == name),
@@ -42,7 +47,7 @@ impl MeanFacts {
 pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: MeanFacts) -> PyResult<String> {
     py.detach(|| {
         let mut rows = Vec::new();
-        for c in facts.candidates()?.1 {
+        for c in facts.candidates(Unit::Record)?.1 {
             rows.push(match &c.plan {
                 Ok(plan) => value!({
                     "method": c.method,
@@ -60,8 +65,35 @@ pub(crate) fn sparse_mean_plans(py: Python<'_>, facts: MeanFacts) -> PyResult<St
     })
 }
 
-/// The mean of a CSR matrix's rows: (indices, values). The session must have been charged for the method's event.
+/// Rows of a CSR matrix, one after the other.
+struct Lines<'a> {
+    values: ArrayView1<'a, f64>,
+    indices: ArrayView1<'a, i64>,
+    offsets: ArrayView1<'a, i64>,
+}
+
+impl Lines<'_> {
+    fn for_each(&self, mut line: impl FnMut(&mut Vec<(u32, f64)>)) {
+        let mut entries: Vec<(u32, f64)> = Vec::new();
+        for (&from, &to) in self.offsets.iter().zip(self.offsets.iter().skip(1)) {
+            entries.clear();
+            for k in from.max(0)..to {
+                // an index out of range contributes nothing
+                if let (Some(&j), Some(&v)) = (self.indices.get(k as usize), self.values.get(k as usize))
+                    && let Ok(j) = u32::try_from(j)
+                {
+                    entries.push((j, v));
+                }
+            }
+            line(&mut entries);
+        }
+    }
+}
+
+/// The mean of a CSR matrix's rows, or of the means of the rows of `owners` (how many units there are is the number of records of `facts`), at most `most`
+/// rows of each: (indices, values). The session must have been charged for the method's event.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn sparse_mean(
     py: Python<'_>,
     values: PyReadonlyArray1<'_, f64>,
@@ -70,28 +102,39 @@ pub(crate) fn sparse_mean(
     facts: MeanFacts,
     method: String,
     session: &Session,
+    owners: Option<&Owners>,
+    most: Option<NonZeroU64>,
 ) -> PyResult<(Vec<u64>, Vec<f64>)> {
-    let (values, indices, offsets) = (values.as_array(), indices.as_array(), offsets.as_array());
+    let lines = Lines { values: values.as_array(), indices: indices.as_array(), offsets: offsets.as_array() };
     py.detach(|| {
-        let (problem, plan) = facts.plan(Some(&method))?;
-        let rows = |summer: &mut dpopt::mechanism::SparseSummer| -> Result<(), RunError> {
-            let mut entries: Vec<(u32, f64)> = Vec::new();
-            for (&from, &to) in offsets.iter().zip(offsets.iter().skip(1)) {
-                entries.clear();
-                for k in from.max(0)..to {
-                    // an index out of range contributes nothing
-                    if let (Some(&j), Some(&v)) = (indices.get(k as usize), values.get(k as usize))
-                        && let Ok(j) = u32::try_from(j)
-                    {
-                        entries.push((j, v));
+        let neighbours = session.certificate.neighbours();
+        // rows of a unit are of no one else's concern, and a row that is one has no others
+        if owners.is_some() != (neighbours.unit == Unit::User) {
+            return Err(refused("the session was charged for another unit than the mean is of"));
+        }
+        let (problem, plan) = facts.plan(neighbours.unit, Some(&method))?;
+        let released = session.stage(&plan.certificate, |curator| {
+            let mean = match owners {
+                None => plan.run(&problem, curator, |summer| -> Result<(), RunError> {
+                    lines.for_each(|entries| summer.add(entries));
+                    Ok(())
+                }),
+                Some(owners) => {
+                    let mut vectors = SparseVectors::default();
+                    lines.for_each(|entries| vectors.push(entries));
+                    let owners = owners.among(problem.records, neighbours.relation).sensitive();
+                    let mut units = owners.of(Sensitive::new(vectors)).map_err(refused)?;
+                    if let Some(most) = most {
+                        units = curator.capped(units, most);
                     }
+                    plan.run(&problem, curator, |summer| -> Result<(), RunError> {
+                        summer.add_units(&units, || ());
+                        Ok(())
+                    })
                 }
-                summer.add(&mut entries);
-            }
-            Ok(())
-        };
-        let released =
-            session.stage(&plan.certificate, |curator| plan.run(&problem, curator, rows).map_err(refused))?;
+            };
+            mean.map_err(refused)
+        })?;
         Ok(released.into_inner().into_iter().unzip())
     })
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import itertools
 import multiprocessing
@@ -303,14 +304,20 @@ def named(kind, relation, task, options, record):
 IDS = (None, " 3 ", 3.0, np.inf, "\ud800", b"\xff\x00", ("a", 1), 10**30, "NA")
 
 
-def by_unit(kind, relation, task, how, record):
-    """A fit that protects persons with six rows each, among a public number of them: one person's rows differ, and the id of one row."""
+def persons(record, task):
+    """Rows, targets and ids of persons with six rows each: one person's rows differ, and the id of one row."""
     X, y = table(record, task)
     ids = (np.arange(ROWS) % 40).astype(object)
     person = ids == ids[7]
     X[person], y[person] = X[7], y[7]
     hostile = next((at for at, held in enumerate(HOSTILE.values()) if held is record), -1)
     ids[7] = IDS[hostile + 1]
+    return X, y, ids
+
+
+def by_unit(kind, relation, task, how, record):
+    """A fit that protects persons, among a public number of them."""
+    X, y, ids = persons(record, task)
     given = {
         "epsilon": 8.0, "delta": 1e-4, "bounds": (-1, 1), "insecure_seed": 3, "neighbors": relation, **MORE.get(kind, {}), **BY_UNIT[how],
         "n_units": 41, "n_rows": ROWS if relation == "add-or-remove" else None,
@@ -353,6 +360,24 @@ def search(record, task):
     return observed(lambda: of_model(model.fit(X, y), X))
 
 
+def search_by_unit(relation, form, record):
+    """A search that protects persons."""
+    X, y, ids = persons(record, "three classes")
+    inner = dpopt.LogisticRegression(
+        bounds=(-1, 1), classes=[0, 1, 2], method="noisy-gradient-descent", steps=4, max_rows_per_unit=2
+    )
+    given, units = X, ids
+    if form == "columns":
+        import pandas as pd
+
+        inner.set_params(bounds={name: (-1, 1) for name in "abc"}, encoding={"knots": 2, "pairs": "none"})
+        given, units = pd.DataFrame(X, columns=list("abc")).assign(person=ids), "person"
+    model = select.PrivateSearchCV(
+        inner, {"row_norm": [0.5, 1.0]}, epsilon=200.0, delta=1e-4, expected_runs=1, neighbors=relation, n_units=41, insecure_seed=4
+    )  # fmt: skip
+    return observed(lambda: of_model(model.fit(given, y, units=units), given))
+
+
 def search_of_columns(record, task):
     """A search over a table with columns declared by name, a private range among them."""
     frame, y = columns(record, task)
@@ -381,10 +406,15 @@ def encoded(kind, relation, task, form, record):
     return fit(lambda: kind(**given), form, task, record)
 
 
-def release(name, relation, record):
+def release(name, relation, by_unit, record):
     X, y = table(record, "three classes")
     n = {"n_rows": ROWS} if relation == "add-or-remove" else {}
     common = {"epsilon": 2.0, "relation": relation, "insecure_seed": 2}
+    if by_unit:
+        X, y, ids = persons(record, "three classes")
+        # so much that which labels are found is the same
+        common |= {"units": ids, "n_units": 41, "epsilon": 20.0}
+        n = {"max_rows_per_unit": 2} if name in BOUNDED else {}
     delta = {**common, "delta": 1e-6}
     with np.errstate(all="ignore"):
         run = {
@@ -392,9 +422,9 @@ def release(name, relation, record):
             "laplace_sum": lambda: mechanisms.laplace_sum(X, 1e-3, **delta, **n),
             "second_moment": lambda: mechanisms.second_moment(X, 1e-3, **delta, **n),
             "sparse_mean": lambda: mechanisms.sparse_mean(sp.csr_matrix(X), 1, **delta, **n),
-            "histogram": lambda: mechanisms.histogram(y, [0, 1, 2], **common),
+            "histogram": lambda: mechanisms.histogram(y, [0, 1, 2], **common, **(n if by_unit else {})),
             "quantiles": lambda: mechanisms.quantiles(X[:, 0], [0.25, 0.5], **common),
-            "private_bounds": lambda: mechanisms.private_bounds(X[:, :1], **{**common, "epsilon": 20.0}, **n),
+            "private_bounds": lambda: mechanisms.private_bounds(X[:, :1], **{**common, "epsilon": 200.0 if by_unit else 20.0}, **n),
             "frequent_labels": lambda: mechanisms.frequent_labels([None if v != v else v for v in y], **delta),
             "frequent_labels of mixed types": lambda: mechanisms.frequent_labels([{"a": 1} if v == 77 else v for v in y], **delta),
             "histogram of mixed types": lambda: mechanisms.histogram([[1] if v == 77 else v for v in y], [0, 1, 2], **common),
@@ -410,16 +440,60 @@ MECHANISMS = (
 )  # fmt: skip
 
 
-def client(record, loss, q):
+#: What takes a bound on the rows of a unit.
+BOUNDED = ("gaussian_sum", "laplace_sum", "second_moment", "sparse_mean", "histogram")
+
+
+def mean_by_unit(relation, most, record):
+    """A mean of persons' means."""
+    X, _, ids = persons(record, "regression")
+    model = dpopt.MeanEstimator(
+        epsilon=5.0, delta=1e-4, bounds=(-1, 1), neighbors=relation, n_units=41, max_rows_per_unit=most, insecure_seed=3
+    )
+    return observed(lambda: of_model(model.fit(X, units=ids), X))
+
+
+def network_by_unit(relation, record):
+    """A PyTorch network that is trained on persons' records, in parts that split a person's."""
+    import torch
+    from dpopt.torch import make_private
+
+    X, y, ids = persons(record, "regression")
+    with np.errstate(all="ignore"):
+        data = (torch.tensor(X.astype(np.float32)), torch.tensor(y.astype(np.float32)))
+
+    def run():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        model, optimizer, loader = make_private(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), data, epsilon=5.0, delta=1e-4, epochs=1, batch_size=10, max_grad_norm=1.0,
+            physical_batch_size=4, relation=relation, units=ids, n_units=41, max_rows_per_unit=3, insecure_seed=6,
+        )  # fmt: skip
+        for x, target in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x)[:, 0], target).backward()
+            optimizer.step()
+        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        released = [(r["label"], r["count"]) for r in optimizer.releases]
+        return len(loader), finite, str(optimizer.privacy_), optimizer.privacy_.event.to_json(), released
+
+    return observed(run)
+
+
+def client(record, loss, q, by_unit=False):
     """A Flower client's rounds."""
     from dpopt.flower import PrivateClient
 
-    X, y = table(record, "two classes" if loss == "logistic" else "regression")
+    task, whose = "two classes" if loss == "logistic" else "regression", {}
+    X, y = table(record, task)
+    if by_unit:
+        X, y, ids = persons(record, task)
+        whose = {"units": ids, "n_units": 41, "max_rows_per_unit": 2}
     y = 2 * y - 1 if loss == "logistic" else y
 
     def run():
         made = PrivateClient(
-            X, y, epsilon=5.0, delta=1e-5, rounds=2, loss=loss, sampling_probability=q, insecure_seed=6
+            X, y, epsilon=5.0, delta=1e-5, rounds=2, loss=loss, sampling_probability=q, insecure_seed=6, **whose
         )
         first = made.fit([np.zeros(COLUMNS)], {})
         second = made.fit(first[0], {})
@@ -506,10 +580,29 @@ def cases():
     for task in ("three classes", "regression"):
         yield f"PrivateSearchCV {task}", lambda record, task=task: search(record, task)
         yield f"PrivateSearchCV {task}, columns", lambda record, task=task: search_of_columns(record, task)
-    for name, relation in itertools.product(MECHANISMS, RELATIONS):
-        yield f"{name} {relation}", lambda record, name=name, relation=relation: release(name, relation, record)
-    for loss, q in itertools.product(("logistic", "squared"), (0.5, 1.0)):
-        yield f"PrivateClient {loss} q={q}", lambda record, loss=loss, q=q: client(record, loss, q)
+    for relation, form in itertools.product(("zero-out", "replace-one"), ("dense", "columns")):
+        yield (
+            f"PrivateSearchCV {relation}, {form} by unit",
+            lambda record, given=(relation, form): search_by_unit(*given, record),
+        )
+    for name, relation, by in itertools.product(MECHANISMS, RELATIONS, ("row", "unit")):
+        yield (
+            f"{name} {relation} by {by}",
+            lambda record, given=(name, relation, by == "unit"): release(*given, record),
+        )
+    for relation, most in itertools.product(RELATIONS, (None, 2)):
+        yield (
+            f"units MeanEstimator {relation}, {'all' if most is None else 'some'} rows",
+            lambda record, given=(relation, most): mean_by_unit(*given, record),
+        )
+    for loss, q, by in itertools.product(("logistic", "squared"), (0.5, 1.0), ("row", "unit")):
+        yield (
+            f"PrivateClient {loss} q={q} by {by}",
+            lambda record, given=(loss, q, by == "unit"): client(record, *given),
+        )
+    # PyTorch is not a part of the tests' environment
+    for relation in RELATIONS if importlib.util.find_spec("torch") else ():
+        yield f"make_private {relation} by unit", lambda record, relation=relation: network_by_unit(relation, record)
     for name in ("PublicScaler", "PublicOneHot", "HashingEncoder"):
         yield name, lambda record, name=name: encoder(name, record)
 

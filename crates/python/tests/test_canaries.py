@@ -7,6 +7,7 @@ without an example below makes the test fail.
 
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import io
 import os
@@ -15,6 +16,7 @@ import tempfile
 import warnings
 
 import dpopt
+import dpopt.flower
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -365,6 +367,62 @@ def test_encoded_matrices_and_searches_of_tables_keep_a_record_to_themselves():
         if found:
             found = (poison, found)
         assert not found, found
+
+
+def test_ids_and_rows_of_people_keep_a_record_to_themselves():
+    good, y = np.tile([[0.5, 1.0], [1.0, 2.0]], (100, 1)), [0, 1] * 100
+    ids = np.arange(200) % 50
+    both = {"epsilon": 5.0, "delta": 1e-4}
+    search = lambda: dpopt.select.PrivateSearchCV(
+        dpopt.LogisticRegression(bounds=(0, 2), classes=[0, 1], method="noisy-gradient-descent", steps=2), [{}], expected_runs=1, **both
+    )  # fmt: skip
+    client = lambda X, y, units: dpopt.flower.PrivateClient(
+        X, y, rounds=1, units=units, max_rows_per_unit=2, **both
+    ).fit([np.zeros(2)], {})
+    doors = {
+        "mean": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).fit(X, units=units),
+        "mean explained": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).explain(X, units=units),
+        "search": lambda X, y, units: search().fit(X, y, units=units),
+        "search explained": lambda X, y, units: search().explain(X, units=units),
+        "client": client,
+        "sum": lambda X, y, units: mechanisms.gaussian_sum(X, 1.0, units=units, max_rows_per_unit=2, **both),
+        "sparse mean": lambda X, y, units: mechanisms.sparse_mean(X, 2, units=units, **both),
+        "moment": lambda X, y, units: mechanisms.second_moment(X, 1.0, units=units, **both),
+        "histogram": lambda X, y, units: mechanisms.histogram(y, [0, 1], epsilon=5.0, units=units),
+        "labels": lambda X, y, units: mechanisms.frequent_labels(y, units=units, **both),
+        "quantiles": lambda X, y, units: mechanisms.quantiles(y, [0.5], epsilon=5.0, units=units),
+        "ranges": lambda X, y, units: mechanisms.private_bounds(X, epsilon=50.0, units=units),
+    }
+    if importlib.util.find_spec("torch"):
+        doors["network"] = network_by_unit
+    for name, door in doors.items():
+        assert not leaks(lambda: door(good, y, ids)), name
+        for poison, given in POISONS.items():
+            found = leaks(lambda: door(good, y, given()))
+            if name == "search":
+                # what it does with poisoned rows is another test's
+                assert not found, (name, poison, found)
+                continue
+            found += leaks(lambda: door(given(), y, ids), results=False)
+            found += leaks(lambda: door(good, given(), ids), results=False)
+            found += leaks(lambda: door(given(), [0, 1], [TEXT, NUMBER]), results=False)
+            found += leaks(lambda: door(given(), [0, 1], "b"), results=False)
+            assert not found, (name, poison, found)
+
+
+def network_by_unit(X, y, units):
+    import torch
+    from dpopt.torch import make_private
+
+    model = torch.nn.Linear(2, 1)
+    model, optimizer, loader = make_private(
+        model, torch.optim.SGD(model.parameters(), lr=0.1), (X, y), epsilon=5.0, delta=1e-4, epochs=1, batch_size=10, max_grad_norm=1.0,
+        units=units, max_rows_per_unit=2,
+    )  # fmt: skip
+    for x, target in loader:
+        torch.nn.functional.mse_loss(model(x.float())[:, 0], target.float()).backward()
+        optimizer.step()
+    return optimizer.privacy_
 
 
 @pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])

@@ -9,7 +9,7 @@ import warnings
 import dpopt
 import numpy as np
 import pytest
-from dpopt import flower, mechanisms
+from dpopt import mechanisms
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from test_tables import command_line, text_of
@@ -420,36 +420,10 @@ def test_wrong_ids_are_errors_that_show_none(panel):
 
 def test_what_protects_rows_only_says_so(panel):
     X, y, ids = panel
-    search = dpopt.select.PrivateSearchCV(logistic(), {"regularization": [1.0]})
-    with pytest.raises(
-        dpopt.PrivacyError, match="units= is not supported here: a search splits and scores rows one by one"
-    ):
-        search.fit(X, y, units=ids)
-    bounded = dpopt.select.PrivateSearchCV(logistic(max_rows_per_unit=3), {"regularization": [1.0]})
-    for given in (bounded, dpopt.select.PrivateSearchCV(logistic(), {"n_units": [3]})):
-        with pytest.raises(ValueError, match="max_rows_per_unit|n_units"):
-            given.fit(X, y)
-    with pytest.raises(dpopt.PrivacyError, match="this mean is of rows"):
-        dpopt.MeanEstimator(bounds=(-1, 1)).fit(X, units=ids)
     with pytest.raises(dpopt.PrivacyError, match="adaptive steps and a choice of rows"):
         dpopt.EmbeddingClassifier(**CLASSIFIERS, **EMBEDDING, select_rows=True).fit(X, y, units=ids)
     with pytest.raises(ValueError, match="pairs are found privately for rows that are units of their own"):
         by_name(encoding={"pairs": "private"}).fit(frame(panel), "member", units="person")
-    with pytest.raises(dpopt.PrivacyError, match="a client protects its records one by one"):
-        flower.PrivateClient(X, 2 * y - 1, epsilon=1.0, delta=1e-6, rounds=1, units=ids)
-
-
-def test_torch_protects_records_only():
-    torch = pytest.importorskip("torch")
-    from dpopt.torch import PrivateOptimizer, make_private
-
-    model = torch.nn.Linear(2, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    facts = {"epsilon": 1.0, "delta": 1e-6, "units": [1, 2]}
-    with pytest.raises(dpopt.PrivacyError, match="an optimizer clips records one by one"):
-        PrivateOptimizer(optimizer, dataset_size=2, sampling_probability=0.5, steps=1, clip_norm=1.0, **facts)
-    with pytest.raises(dpopt.PrivacyError, match="record by record"):
-        make_private(model, optimizer, (torch.zeros(2, 2), torch.zeros(2)), epochs=1, max_grad_norm=1.0, **facts)
 
 
 def test_ids_leave_no_trace(panel, tmp_path):

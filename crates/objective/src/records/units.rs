@@ -111,20 +111,26 @@ impl<R: RecordSet> Units<R> {
         let (mut members, mut starts) = (Vec::with_capacity(self.members.len()), Vec::with_capacity(self.starts.len()));
         for unit in 0..self.len() {
             starts.push(members.len());
-            let rows = self.of(unit);
-            let mut wanted = most.get().min(rows.len() as u64);
-            // each row with the probability that it is among the wanted ones of those that are left: they keep their order
-            for (&row, left) in rows.iter().zip((1..=rows.len() as u64).rev()) {
-                if wanted == left || (wanted > 0 && below(left) < wanted) {
-                    members.push(row);
-                    wanted -= 1;
-                }
-            }
+            self.choose(unit, most, &mut below, &mut members);
         }
         starts.push(members.len());
         (self.members, self.starts) = (members, starts);
         self.most = Some(self.most.map_or(most, |before| before.min(most)));
         self
+    }
+
+    /// Appends `most` rows of unit `unit` to `chosen`, in their order: all of them if it has no more, else a uniform choice by the numbers of `below`, as
+    /// [`capped`](Self::capped) makes it.
+    pub fn choose(&self, unit: usize, most: NonZeroU64, mut below: impl FnMut(u64) -> u64, chosen: &mut Vec<u64>) {
+        let rows = self.of(unit);
+        let mut wanted = most.get().min(rows.len() as u64);
+        // each row with the probability that it is among the wanted ones of those that are left: they keep their order
+        for (&row, left) in rows.iter().zip((1..=rows.len() as u64).rev()) {
+            if wanted == left || (wanted > 0 && below(left) < wanted) {
+                chosen.push(row);
+                wanted -= 1;
+            }
+        }
     }
 
     /// No unit has more rows, if they were [`capped`](Self::capped).

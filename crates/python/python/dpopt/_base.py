@@ -16,6 +16,7 @@ from . import _core, accounting
 from ._reading import kind, number, shown, whole
 from ._repeats import warn_if_repeated
 from ._tables import by_position
+from ._units import public_bound, public_number
 from ._warnings import refuse_seed, warn, warn_if_searched
 from .ledger import Ledger
 
@@ -110,25 +111,14 @@ class PrivateEstimator(BaseEstimator):
 
     def _public_units(self, counted: int | None, rows: int | None, relation: str) -> dict[str, Any]:
         """What is public of units of `rows` rows: how many there are, given, or `counted` where it is public; and their bound."""
-        given, most = self.n_units, self.max_rows_per_unit
-        for name, value in (("n_units", given), ("max_rows_per_unit", most)):
-            if value is not None and not (isinstance(value, (int, np.integer)) and 1 <= value < 2**63):
-                raise ValueError(f"{name} is {shown(value)}; give a whole number, at least 1")
-        if given is not None and counted is not None and relation != "add-or-remove":
-            # of units without rows there may be any number; how many have rows is not told
-            if given < counted or (rows is not None and given > rows):
-                raise ValueError(
-                    f"n_units is {given}, and units has more ids than that, or X fewer rows; give the number of units, leave it out to "
-                    'count them, or use neighbors="add-or-remove", which takes a guess'
-                )
-        if given is None and (counted is None or relation == "add-or-remove"):
-            why = "" if counted is None else "under add-or-remove the number of units is protected; "
-            raise ValueError(f"{why}give a public {'number' if counted is None else 'guess'} of units as n_units")
+        count, most = (
+            public_number(self.n_units, counted, rows, relation),
+            public_bound(self.max_rows_per_unit),
+        )
         clipping = self.unit_clipping
         if not isinstance(clipping, str) or clipping not in ("auto", "unit", "row"):
             raise ValueError(f'unit_clipping is {shown(clipping)}; choose "auto", "unit" or "row"')
-        count = counted if given is None else int(given)
-        return {"count": count, "most_rows": None if most is None else int(most), "clipping": clipping}
+        return {"count": count, "most_rows": most, "clipping": clipping}
 
     def _delta(self, rows: int) -> float:
         return float(self.delta) if self.delta is not None else _core.default_delta(rows)

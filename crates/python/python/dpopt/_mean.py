@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._base import PrivateEstimator, shape_of
+from ._by_unit import Units, settled
 from ._html import table
 from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import validated
 from ._rows import Bounding, bounding
-from ._units import refuse
+from ._units import Given, apart, one_for_each, public_number
 
 
 class MeanEstimator(PrivateEstimator):
@@ -27,6 +28,11 @@ class MeanEstimator(PrivateEstimator):
         bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning.
         row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box).
         neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.
+        max_rows_per_unit, n_units: with ``fit(X, units=ids)``: a bound on the rows of a unit that are used (a uniform choice by secret coins;
+            default: all of them), and the public number of units (a guess under add-or-remove; default: counted).
+
+    Persons with several rows are protected as a whole by ``fit(X, units=ids)``: the mean is then over units, each of which has one
+    vector, the mean of its bounded rows, whatever their number; rows without an id count nowhere.
 
     Fitted attributes: ``mean_``, ``noise_std_`` (standard deviation of the noise in each entry of ``mean_``),
     ``privacy_`` (:class:`dpopt.Privacy`), ``plan_`` (:class:`dpopt.Plan`).
@@ -40,7 +46,7 @@ class MeanEstimator(PrivateEstimator):
 
     def __init__(
         self, epsilon=1.0, delta=None, *, bounds=None, row_norm=None, neighbors="zero-out", accountant="auto",
-        budget=None, n_rows=None, insecure_seed=None,
+        budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -54,59 +60,103 @@ class MeanEstimator(PrivateEstimator):
         return bounding(n_features, self.bounds, self.row_norm, 0.0, False, quiet)
 
     def _planned(
-        self, rows: int, n_features: int, relation: str, delta: float, scaling: Bounding
+        self, records: int, n_features: int, relation: str, delta: float, scaling: Bounding, unit: str
     ) -> tuple[float, Plan]:
+        """For `records` rows, or units; how many rows units have is none of the public facts."""
         if delta <= 0:
             raise ValueError("Gaussian noise needs delta > 0; give a small delta, for example 1e-6")
         noise, event, text = _core.sum_noise("gaussian", n_features, float(self.epsilon), delta, relation)
         bound = json.loads(text)
-        std = noise / scaling.scale / rows
+        std = noise / scaling.scale / records
         chosen = {
             "method": "clipped-mean", "grade": "certified", "noise_multiplier": noise, "steps": 1,
-            "gradients": float(rows), "predicted_excess_risk": float(np.sum(std**2)), "epsilon": bound["upper"],
+            "gradients": float(records), "predicted_excess_risk": float(np.sum(std**2)), "epsilon": bound["upper"],
             "delta": delta, "allowed_epsilon": float(self.epsilon), "relation": relation, "bound": bound,
+            "unit": unit,
             "event": json.loads(event), "schedule": {"clip_norm": 1.0, "noise_std": noise}, "assumptions": [],
             "warnings": [],
         }  # fmt: skip
-        return noise, Plan("clipped-mean", [chosen], rows, n_features, float(self.epsilon), delta, relation)
+        return noise, Plan(
+            "clipped-mean",
+            [chosen],
+            records,
+            n_features,
+            float(self.epsilon),
+            delta,
+            relation,
+            n_units=None if unit == "record" else records,
+        )
 
-    def explain(self, X: Any = None, n_features: int | None = None, *, n_rows: int | None = None) -> Plan:
+    def explain(
+        self, X: Any = None, n_features: int | None = None, *, n_rows: int | None = None, units: Any = None
+    ) -> Plan:
         """Noise and certified guarantee, before any data are read; the predicted risk is the squared error from noise.
 
         Args:
             X: the table, of which only the shape is looked at; or the public number of records.
             n_features: number of columns, if no table is given.
             n_rows: public number of records, if no table is given.
+            units: whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
+                unit, and `n_units` of the estimator says how many there are.
         """
-        relation = self._check_common()
+        relation = self._check_common("record" if units is None else "user")
+        shape_only = X is None or isinstance(X, (int, float, np.number, np.bool_))
+        X, given = (X, Given(units, None)) if shape_only and isinstance(units, str) else apart(X, units)
         rows, columns, counted = shape_of(X, n_features, n_rows)
-        rows = self._public_rows(rows, relation) if counted else rows
-        delta = self._delta(rows)
-        return self._planned(rows, columns, relation, delta, self._scaling(columns, quiet=True))[1]
+        if given is not None:
+            records = self._number_of(given, rows if counted else None, relation)
+        else:
+            records = self._public_rows(rows, relation) if counted else rows
+        unit, scaling = "record" if given is None else "user", self._scaling(columns, quiet=True)
+        return self._planned(records, columns, relation, self._delta(records), scaling, unit)[1]
+
+    def _number_of(self, given: Given, rows: int | None, relation: str) -> int:
+        """The public number of units of `rows` rows, if they are there."""
+        if given.ids is not None and rows is not None:
+            one_for_each(given, rows)
+        counted = None if given.ids is None or relation == "add-or-remove" else given.owners().units
+        return public_number(self.n_units, counted, rows, relation)
+
+    def _settled(self, given: Given, rows: int, relation: str) -> Units:
+        if self.n_rows is not None:
+            raise ValueError("with units= the mean is over units, and no use is made of a number of rows; give n_units")
+        return settled(
+            given, rows, relation, n_units=self.n_units, max_rows_per_unit=self.max_rows_per_unit, seed=self._insecure_seed()
+        )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, *, units: Any = None) -> MeanEstimator:
-        """Releases the mean of the rows of X. `units` are refused: each row is protected by itself."""
-        refuse(
-            units,
-            "this mean is of rows, each protected by itself; give it one row for each person, such as the mean of theirs",
-        )
-        relation = self._before_fit()
+        """Releases the mean of the rows of X; with `units` (one id for each row, or the name of a column of a table) of the means of units,
+        each of whom is protected with all rows."""
+        relation = self._before_fit("record" if units is None else "user")
+        X, given = apart(X, units)
         X = validated(self, X, reset=True, sparse=False)
-        rows, delta = self._facts_of_rows(X, relation)
+        whose = None if given is None else self._settled(given, X.shape[0], relation)
+        if whose is None:
+            records, delta = self._facts_of_rows(X, relation)
+        else:
+            records, delta = whose.count, self._delta(whose.count)
+            self._warn_budget(records, delta, "unit")
         scaling = self._scaling(X.shape[1], quiet=False)
-        noise, self.plan_ = self._planned(rows, X.shape[1], relation, delta, scaling)
+        noise, self.plan_ = self._planned(
+            records, X.shape[1], relation, delta, scaling, "record" if whose is None else "user"
+        )
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
         by = None if self.accountant == "auto" else self.accountant
-        session = _core.Session(type(self).__name__, "mean", price, self._charging(), self._insecure_seed(), by)
+        session = _core.Session(
+            type(self).__name__, "mean", price, self._charging(), self._insecure_seed(), by,
+            None if whose is None else whose.name,
+        )  # fmt: skip
         with np.errstate(all="ignore"):
             # what is not finite then counts as 0, which is the centre
             bounded = (
                 np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre
             ) * scaling.scale
+        if whose is not None:
+            bounded = whose.rows.combined(bounded, True)
         # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
-        total = _core.gaussian_sum(bounded, 1.0, noise, rows, session)
-        self.mean_ = total / rows / scaling.scale + scaling.centre
-        self.noise_std_ = noise / rows / scaling.scale
+        total = _core.gaussian_sum(bounded, 1.0, noise, records, session)
+        self.mean_ = total / records / scaling.scale + scaling.centre
+        self.noise_std_ = noise / records / scaling.scale
         self.privacy_ = Privacy.of_session(session, self.accountant)
         return self
 

@@ -58,7 +58,8 @@ def _planned(
     if gives not in ("gradients", "values", "derivatives"):
         raise ValueError(f'gives is {gives!r}; give "gradients", "values" or "derivatives"')
     known = {
-        name: None if (value := said.pop(name)) is None else positive(value, name) for name in ("distance", "smoothness")
+        name: None if (value := said.pop(name)) is None else positive(value, name)
+        for name in ("distance", "smoothness")
     }
     known["strong_convexity"] = number(said.pop("strong_convexity"), "strong_convexity")
     if not 0 <= known["strong_convexity"] < np.inf:

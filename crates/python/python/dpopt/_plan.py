@@ -83,7 +83,8 @@ class Plan:
         return float(self.chosen["noise_multiplier"] * bounds[0]) if bounds else float("nan")
 
     def __str__(self) -> str:
-        whose = [] if self.n_units is None else [f"{self.n_rows:,} rows of {self.n_units:,} units", ""]
+        rows = "" if self.n_rows == self.n_units else f"{self.n_rows:,} rows of "
+        whose = [] if self.n_units is None else [f"{rows}{self.n_units:,} units", ""]
         lines = [
             *whose,
             f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}",

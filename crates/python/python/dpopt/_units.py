@@ -43,6 +43,11 @@ class Given:
         """What a unit is called."""
         return UNNAMED if self.name is None else self.name
 
+    @property
+    def rows(self) -> int:
+        """How many ids there are."""
+        return _length(self.ids)
+
     def column_beside(self, taken: Sequence[str]) -> str:
         """The name of their column in a table that has others of these names."""
         if self.name is not None:
@@ -82,17 +87,39 @@ def apart(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
     return (X.drop_columns([units]) if hasattr(X, "drop_columns") else X.drop([units])), ids
 
 
-def refuse(units: Any, why: str) -> None:
-    """What can't protect units with several rows yet says so."""
-    if units is not None:
-        raise _core.PrivacyError(f"units= is not supported here: {why}")
-
-
 def one_for_each(given: Given, rows: int) -> None:
     """Refuses ids of other rows."""
     found = _length(given.ids)
     if found != rows:
         raise ValueError(f"units has {found} ids and X has {rows} rows; give one for each row, or the name of a column")
+
+
+def public_number(n_units: Any, counted: int | None, rows: int | None, relation: str, name: str = "n_units") -> int:
+    """How many units there are: `n_units` (a parameter of this `name`), or the `counted` ones where their number is public. Of units without rows there
+    may be any number; how many have rows is not told."""
+    given = _at_least_one(name, n_units)
+    if given is None:
+        if counted is None or relation == "add-or-remove":
+            why = "" if counted is None else "under add-or-remove the number of units is protected; "
+            raise ValueError(f"{why}give a public {'number' if counted is None else 'guess'} of units as {name}")
+        return counted
+    if counted is not None and relation != "add-or-remove" and (given < counted or (rows is not None and given > rows)):
+        raise ValueError(
+            f"{name} is {given}, and units has more ids than that, or X fewer rows; give the number of units, leave it out to "
+            "count them, or protect their number (add-or-remove), which takes a guess"
+        )
+    return given
+
+
+def public_bound(max_rows_per_unit: Any) -> int | None:
+    """A bound on the rows of a unit."""
+    return _at_least_one("max_rows_per_unit", max_rows_per_unit)
+
+
+def _at_least_one(name: str, value: Any) -> int | None:
+    if value is not None and not (isinstance(value, (int, np.integer)) and 1 <= value < 2**63):
+        raise ValueError(f"{name} is {shown(value)}; give a whole number, at least 1")
+    return None if value is None else int(value)
 
 
 def _length(found: Any) -> int:
@@ -170,4 +197,4 @@ def _is_whole(value: decimal.Decimal) -> bool:
     return value.is_finite() and value.adjusted() < 100 and value == value.to_integral_value()
 
 
-__all__ = ["UNNAMED", "Given", "apart", "one_for_each", "refuse"]
+__all__ = ["UNNAMED", "Given", "apart", "one_for_each", "public_bound", "public_number"]

@@ -1,8 +1,10 @@
 """Private sparse learning with Flower: a strategy for the server and a client that protects its own records.
 
-Record level: every local gradient is clipped, summed and noised on the client, which accounts for all local steps of all
-rounds before the first one; the server sees noisy models only and keeps the largest coordinates of their mean. Whether a
-client takes part is not hidden. Needs ``pip install flwr``.
+A client is a party that holds the records of many, a hospital say. Each of its records is protected from everybody else; where a
+person has several of them, so are the persons with all of theirs (``units=``). Every local gradient is clipped, summed and noised on the
+client, which accounts for all local steps of all rounds before the first one; the server sees noisy models only and keeps the largest
+coordinates of their mean. Whether a client takes part is not hidden, and a person with records at two clients is protected at each by
+itself. Needs ``pip install flwr``.
 
 >>> from dpopt.flower import hard_threshold
 >>> hard_threshold([0.5, -2.0, 0.1, 1.0], 2).tolist()
@@ -17,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from . import _core, accounting
+from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
+from ._plan import Privacy
 from ._reading import array, number, positive, shown, target, whole
-from ._units import refuse
 from ._warnings import refuse_seed
 
 try:
@@ -51,7 +54,11 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         learning_rate: of a local step, on this client's mean loss.
         clip_norm: l2 bound on a record's gradient.
         insecure_seed: reproducible noise for tests. **No privacy.**
-        units: refused: each record is protected by itself.
+        units: whose records they are, one id for each: persons with several are protected as a whole. Local batches are then drawn of
+            persons, and the mean of a person's gradients is clipped as one vector. Records without an id are nobody's and in no batch.
+        max_rows_per_unit: with `units`, the most records of a person in a batch: of one with more, a uniform choice by secret coins, made
+            anew for each batch. Must be given: the time that a step takes is the server's to see.
+        n_units: public number of persons, of whom some may have no record; counted unless it is given.
 
     Attributes:
         noise_multiplier: noise standard deviation of a gradient sum over `clip_norm`.
@@ -62,8 +69,8 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         self, X: Any, y: Any, *, epsilon: float, delta: float, rounds: int, local_steps: int = 1,
         sampling_probability: float = 0.5, learning_rate: float = 1.0, clip_norm: float = 0.5, row_norm: float = 1.0,
         loss: str = "logistic", relation: str = "zero-out", insecure_seed: int | None = None, units: Any = None,
+        max_rows_per_unit: int | None = None, n_units: int | None = None,
     ):  # fmt: skip
-        refuse(units, "a client protects its records one by one; give it one record for each person")
         if loss not in ("logistic", "squared"):
             raise ValueError(f"loss is {shown(loss)}; choose logistic or squared")
         table, self._y = array(X, "X").astype(np.float64, copy=False), target(y).copy()
@@ -94,16 +101,34 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
             raise ValueError("rounds and local_steps must be at least 1")
         if relation == "add-or-remove":
             raise ValueError("the number of records of a client is public here; use zero-out or replace-one")
+        refuse_seed(insecure_seed, charged=False)
+        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        self._units: Units | None = None
+        if units is None:
+            unused(max_rows_per_unit=max_rows_per_unit, n_units=n_units)
+        else:
+            self._units = settled(
+                ids_alone(units), len(self._y), relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
+            )  # fmt: skip
+        #: of records, or of persons, and public
+        self._number = len(self._y) if self._units is None else self._units.count
         facts = json.dumps({
-            "records": len(self._y), "sampling_probability": self._q, "steps": steps, "dimension": dimension,
+            "records": self._number, "sampling_probability": self._q, "steps": steps, "dimension": dimension,
         })  # fmt: skip
         epsilon, delta = number(epsilon, "epsilon"), number(delta, "delta")
         self.noise_multiplier, event, _ = _core.batch_noise(facts, epsilon, delta, relation)
         self.event = accounting.from_json(event)
-        refuse_seed(insecure_seed, charged=False)
-        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
-        session = _core.Session("PrivateClient", "training", (event, epsilon, delta, relation), None, seed)
-        self._training = _core.Training(len(self._y), self._q, dimension, clip_norm, self.noise_multiplier, session)
+        session = _core.Session(
+            "PrivateClient", "training", (event, epsilon, delta, relation), None, seed, None,
+            None if self._units is None else self._units.name,
+        )  # fmt: skip
+        self._session = session
+        self._training = _core.Training(self._number, self._q, dimension, clip_norm, self.noise_multiplier, session)
+
+    @property
+    def privacy_(self) -> Privacy:
+        """What all rounds cost, per record or per person, and what was released so far."""
+        return Privacy.of_session(self._session)
 
     @property
     def releases(self) -> list[dict[str, Any]]:
@@ -112,24 +137,29 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
 
     def local_step(self, weights: np.ndarray) -> np.ndarray:
         """One noisy step on a secret batch."""
-        batch = self._training.sample().astype(np.int64)
+        drawn, means = self._training.sample(), None
+        if self._units is None:
+            batch = drawn.astype(np.int64)
+        else:
+            batch, counts = self._units.rows.draw(drawn)
+            means = UnitMeans(counts)
         X, y = self._X[batch], self._y[batch]
         with np.errstate(all="ignore"):
             # a gradient that is not finite counts as 0
             scores = X @ weights
             slopes = -y / (1.0 + np.exp(np.clip(y * scores, -700, 700))) if self._loss == "logistic" else scores - y
             gradients = np.ascontiguousarray(slopes[:, None] * X)
-        self._training.add([gradients])
+        self._training.add([gradients] if means is None else means.of([gradients]))
         total = self._training.step()
         # by the expected size of the batch, which is public
-        return weights - self._rate * total / (self._q * len(self._y))
+        return weights - self._rate * total / (self._q * self._number)
 
     def fit(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[list[np.ndarray], int, dict[str, Any]]:
-        """`local_steps` noisy steps from the server's weights. The number of records is public."""
+        """`local_steps` noisy steps from the server's weights. The number of records, or of persons, is public."""
         weights = np.asarray(parameters[0], dtype=np.float64)
         for _ in range(self._local):
             weights = self.local_step(weights)
-        return [weights], len(self._y), {}
+        return [weights], self._number, {}
 
     def evaluate(self, parameters: list[np.ndarray], config: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
         """Refused: a loss on the records would be another release."""

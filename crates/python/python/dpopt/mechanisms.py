@@ -15,13 +15,23 @@ be charged to a ledger:
 0.5
 
 A ledger is charged before anything is computed, and the charge stays even if the release fails.
+
+**Persons with several rows** are protected as a whole by ``units=``: one id for each row, or the name of a column of a table. What one
+unit adds is then bounded as one row's was, in the way that each function says: its rows are added up or averaged and clipped as one vector,
+or one of its rows, or at most so many, are chosen by secret coins. `n_units` is the public number of units (of whom some may have no row;
+counted unless the relation protects it, then a guess), a row without an id counts nowhere, and a ledger needs ``unit="user"``:
+
+>>> visits, persons = np.ones((3000, 1)), np.arange(3000) % 1000
+>>> release = mechanisms.gaussian_sum(visits, 3, units=persons, epsilon=1.0, delta=1e-6, insecure_seed=1)
+>>> bool(abs(release.value[0] - 3000) < 60), release.unit
+(True, 'user')
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,10 +39,9 @@ from typing import Any
 import numpy as np
 
 from . import _core, accounting
-from ._plan import VOID
+from ._by_unit import Units, name_alone, unused
 from ._reading import (
     array,
-    as_table,
     distinct,
     hashable,
     integers,
@@ -44,124 +53,13 @@ from ._reading import (
     whole,
 )
 from ._reading import labels as read_labels
-from ._warnings import refuse_seed
+from ._release import Release, calibrated, least, matrix, named, owned, pay, released
+from ._tables import is_table, one_column
+from ._units import Given, apart
 from .ledger import Ledger
 
 #: Total variation of one sample of the discrete samplers from the exact law.
 DISCRETE_SAMPLER_ERROR = 2.0**-170
-
-
-@dataclass(frozen=True, repr=False)
-class Release:
-    """A released value with the event that it cost.
-
-    Attributes:
-        value: what left.
-        event: what was done.
-        epsilon, delta: what was allowed (and charged).
-        bound: the certified ε of the event at `delta`.
-        records: what the curator wrote down: label, event, count.
-        insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
-    """
-
-    value: Any
-    event: accounting.DpEvent
-    epsilon: float
-    delta: float
-    bound: accounting.Bound
-    records: list[dict[str, Any]]
-    insecure_seed: bool
-
-    def __repr__(self) -> str:
-        shown = f"value={self.value!r}, event={self.event!r}, epsilon={self.epsilon!r}, delta={self.delta!r}"
-        return f"{type(self).__name__}({shown})" + (VOID if self.insecure_seed else "")
-
-    def _repr_html_(self) -> str:
-        from ._html import table
-
-        rows = [(r["label"], str(accounting.from_dict(r["event"])), r["count"]) for r in self.records]
-        return table(
-            ["release", "event", "times"],
-            rows,
-            "({}, {})-differential privacy".format(*_core.shown(float(self.bound), self.delta))
-            + (VOID if self.insecure_seed else ""),
-        )
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        return np.asarray(self.value, dtype=dtype)
-
-
-def _matrix(values: Any) -> np.ndarray:
-    values = array(as_table(values), "values").astype(np.float64, copy=False)
-    values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2:
-        raise ValueError("give one row per record: a vector, or a matrix rows × coordinates")
-    return values
-
-
-def _records(counted: int, given: int | None, relation: str) -> int:
-    if given is not None:
-        if not (isinstance(given, (int, np.integer)) and given >= 1):
-            raise ValueError(f"n_rows is {shown(given)}; give a whole number, at least 1")
-        return int(given)
-    if relation == "add-or-remove":
-        raise ValueError("under add-or-remove the number of rows is protected; give a public guess as n_rows")
-    return counted
-
-
-def _pay(
-    name: str,
-    event: accounting.DpEvent,
-    epsilon: float,
-    delta: float,
-    relation: str,
-    ledger: Ledger | None,
-    seed: int | None,
-) -> Any:
-    """A session of the compiled library that was charged for `event`: what the release goes through."""
-    refuse_seed(seed, charged=ledger is not None)
-    under = accounting._relation(relation)
-    price = (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), under)
-    return _core.Session(name, name, price, None if ledger is None else ledger._charge, seed)
-
-
-def _release(value: Any, epsilon: float, delta: float, session: Any) -> Release:
-    promised = json.loads(session.guarantee())
-    (stage,), (records,) = promised["stages"], json.loads(session.releases())
-    bound = accounting.Bound(stage["bound"])
-    return Release(
-        value, accounting.from_dict(stage["event"]), epsilon, delta, bound, records, promised["insecure_seed"]
-    )
-
-
-def _least(
-    law: str,
-    name: str,
-    coordinates: int,
-    epsilon: float,
-    delta: float,
-    relation: str,
-    ledger: Ledger | None,
-    seed: int | None,
-) -> tuple[float, Any]:
-    """The least noise of one sum within (ε, δ), and the session after the ledger was charged."""
-    under = accounting._relation(relation)
-    noise, event, _ = _core.sum_noise(law, coordinates, number(epsilon, "epsilon"), number(delta, "delta"), under)
-    return noise, _pay(name, accounting.from_json(event), epsilon, delta, relation, ledger, seed)
-
-
-def _calibrated(
-    name: str,
-    event: Callable[[float], accounting.DpEvent],
-    epsilon: float,
-    delta: float,
-    relation: str,
-    ledger: Ledger | None,
-    seed: int | None,
-) -> tuple[float, Any]:
-    """The least noise within (ε, δ), and the session after the ledger was charged."""
-    found = accounting.calibrate(event, epsilon, delta, relation=relation)
-    return found.value, _pay(name, found.event, epsilon, delta, relation, ledger, seed)
 
 
 def gaussian_sum(
@@ -172,6 +70,9 @@ def gaussian_sum(
     delta: float,
     relation: str = "zero-out",
     n_rows: int | None = None,
+    units: Any = None,
+    max_rows_per_unit: int | None = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -179,18 +80,26 @@ def gaussian_sum(
 
     Args:
         values: one row per record; entries that are not finite count as 0.
+        units: whose rows they are: a unit's rows are added up, and the *sum of a unit* is clipped to `clip_norm`, however many there are (of
+            at most `max_rows_per_unit` of them, a uniform choice by secret coins, if that is given).
         n_rows: public number of rows (for the grid only); counted unless the relation protects it, then required.
 
     >>> r = gaussian_sum([[30.0, 40.0]] * 900 + [[0.3, 0.4]] * 100, 1.0, epsilon=1.0, delta=1e-6, insecure_seed=1)
     >>> bool(np.abs(r.value - [0.6 * 950, 0.8 * 950]).max() < 6 * r.event.event.noise_multiplier)
     True
     """
-    values = _matrix(values)
-    records = _records(len(values), n_rows, relation)
+    values, given = apart(values, units)
+    values = matrix(values)
+    whose, records = owned(
+        given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+    )  # fmt: skip
+    values = values if whose is None else whose.rows.combined(values, False)
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
-    noise, session = _least("gaussian", "gaussian sum", size, epsilon, delta, relation, ledger, insecure_seed)
+    noise, session = least(
+        "gaussian", "gaussian sum", size, epsilon, delta, relation, ledger, insecure_seed, named(whose)
+    )
     total = _core.gaussian_sum(values, clip_norm, noise, records, session)
-    return _release(total, epsilon, delta, session)
+    return released(total, epsilon, delta, session)
 
 
 def laplace_sum(
@@ -201,23 +110,34 @@ def laplace_sum(
     delta: float = 0.0,
     relation: str = "zero-out",
     n_rows: int | None = None,
+    units: Any = None,
+    max_rows_per_unit: int | None = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
     """Σ of rows clipped to l1 norm `clip_norm`, with Laplace noise: ε-DP up to the sampler's error of about 1e-51.
 
+    `units`: as in :func:`gaussian_sum`, the sum of a unit's rows is clipped.
+
     >>> r = laplace_sum([0.2, 0.9, 4.0], 1.0, epsilon=50.0, delta=1e-9, insecure_seed=1)
     >>> bool(abs(float(r.value[0]) - 2.1) < 0.5)
     True
     """
-    values = _matrix(values)
-    records = _records(len(values), n_rows, relation)
+    values, given = apart(values, units)
+    values = matrix(values)
+    whose, records = owned(
+        given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+    )  # fmt: skip
+    values = values if whose is None else whose.rows.combined(values, False)
     # the sampler's error needs a δ, however small
     allowed = delta if delta > 0 else 1e-30
     size, clip_norm = values.shape[1], positive(clip_norm, "clip_norm")
-    noise, session = _least("laplace", "laplace sum", size, epsilon, allowed, relation, ledger, insecure_seed)
+    noise, session = least(
+        "laplace", "laplace sum", size, epsilon, allowed, relation, ledger, insecure_seed, named(whose)
+    )
     total = _core.laplace_sum(values, clip_norm, noise, records, session)
-    return _release(total, epsilon, allowed, session)
+    return released(total, epsilon, allowed, session)
 
 
 @dataclass(frozen=True, repr=False)
@@ -276,6 +196,9 @@ def sparse_mean(
     method: str | None = None,
     relation: str = "zero-out",
     n_rows: int | None = None,
+    units: Any = None,
+    max_rows_per_unit: int | None = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> SparseMean:
@@ -290,6 +213,8 @@ def sparse_mean(
         delta: 0 for a pure guarantee (Laplace noise).
         norm: rows longer than this (l2) are shrunk to it.
         method: a name from :func:`sparse_mean_plans`; by default the smallest proved error.
+        units: whose rows they are: the mean is over units, and each is in it with the *mean of its rows* (of at most `max_rows_per_unit` of them, a
+            uniform choice by secret coins, if that is given), shrunk to `norm` as one.
         n_rows: public number of rows; counted unless the relation protects it, then required.
 
     >>> import scipy.sparse
@@ -300,10 +225,13 @@ def sparse_mean(
     """
     import scipy.sparse
 
-    rows = table(values, "values", sparse=True) if scipy.sparse.issparse(values) else _matrix(values)
+    values, given = apart(values, units)
+    rows = table(values, "values", sparse=True) if scipy.sparse.issparse(values) else matrix(values)
     csr = scipy.sparse.csr_array(rows, dtype=np.float64)
     counted, dimension = csr.shape
-    records = _records(counted, n_rows, relation)
+    whose, records = owned(
+        given, counted, relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+    )  # fmt: skip
     plans = sparse_mean_plans(records, dimension, sparsity, epsilon=epsilon, delta=delta, norm=norm, relation=relation)
     plan = next((p for p in plans if method in (None, p["method"])), None)
     if plan is None:
@@ -313,7 +241,7 @@ def sparse_mean(
     if "not_applicable" in plan:
         raise _core.PrivacyError(plan["not_applicable"])
     event = accounting.from_json(plan["event"])
-    session = _pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed)
+    session = pay("sparse mean", event, epsilon, delta, relation, ledger, insecure_seed, named(whose))
     facts = (
         records,
         dimension,
@@ -324,12 +252,13 @@ def sparse_mean(
         number(delta, "delta"),
     )
     indices, entries = _core.sparse_mean(
-        csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], session
-    )
+        csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64), facts, plan["method"], session,
+        None if whose is None else whose.owners, None if whose is None else whose.most,
+    )  # fmt: skip
     value = scipy.sparse.csr_array((entries, indices, [0, len(indices)]), shape=(1, dimension))
-    done = _release(value, epsilon, delta, session)
+    done = released(value, epsilon, delta, session)
     return SparseMean(
-        value, done.event, epsilon, delta, done.bound, done.records, done.insecure_seed, plan["method"], plan["error_bound"]
+        value, done.event, epsilon, delta, done.bound, done.records, done.insecure_seed, done.unit, plan["method"], plan["error_bound"]
     )  # fmt: skip
 
 
@@ -341,6 +270,9 @@ def second_moment(
     delta: float,
     relation: str = "zero-out",
     n_rows: int | None = None,
+    units: Any = None,
+    max_rows_per_unit: int | None = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -348,17 +280,25 @@ def second_moment(
 
     The noise is symmetric, with standard deviation z·row_norm² on the diagonal and z·row_norm²/√2 off it.
 
+    `units`: a unit adds the *mean* of x xᵀ over its rows (over at most `max_rows_per_unit` of them, a uniform choice by secret coins, if that
+    is given), which is clipped as one to row_norm²: the sum is over units.
+
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> m = second_moment(X, 1.0, epsilon=1.0, delta=1e-6, insecure_seed=1).value
     >>> bool(np.abs(m / 5000 - np.eye(2) / 12).max() < 0.02), bool((m == m.T).all())
     (True, True)
     """
-    values = _matrix(values)
-    records = _records(len(values), n_rows, relation)
+    values, given = apart(values, units)
+    values = matrix(values)
+    whose, records = owned(
+        given, len(values), relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+    )  # fmt: skip
     size, row_norm = values.shape[1] * (values.shape[1] + 1) // 2, positive(row_norm, "row_norm")
-    noise, session = _least("gaussian", "second moment", size, epsilon, delta, relation, ledger, insecure_seed)
-    matrix = _core.second_moment(values, row_norm, noise, records, session)
-    return _release(matrix, epsilon, delta, session)
+    noise, session = least(
+        "gaussian", "second moment", size, epsilon, delta, relation, ledger, insecure_seed, named(whose)
+    )
+    found = _core.second_moment(values, row_norm, noise, records, session, None if whose is None else whose.rows)
+    return released(found, epsilon, delta, session)
 
 
 def _at_least_one(sensitivity: int) -> int:
@@ -381,12 +321,37 @@ def _laplace_scale(epsilon: float, sensitivity: int, relation: str) -> tuple[flo
     return scale, accounting.DiscreteLaplaceDpEvent(decay, sensitivity)
 
 
+def _alone(values: Any, given: Given | None) -> Any:
+    """The one column that is left of a table, when the ids are taken out."""
+    return one_column(values) if given is not None and is_table(values) else values
+
+
+def _counted(
+    given: Given | None,
+    rows: int,
+    relation: str,
+    n_units: int | None,
+    seed: int | None,
+    most: int | None = None,
+) -> tuple[Units | None, np.ndarray | None]:
+    """Whose records are counted, where no number of rows is needed; and the position of one record of each unit, by secret coins, -1 for who has none."""
+    if given is None:
+        unused(n_units=n_units, max_rows_per_unit=most)
+        return None, None
+    whose, _ = owned(given, rows, relation, n_units=n_units, most=most, seed=seed)
+    assert whose is not None
+    return whose, whose.rows.one_each()
+
+
 def histogram(
     values: Sequence[Any],
     categories: Sequence[Any],
     *,
     epsilon: float,
     relation: str = "zero-out",
+    units: Any = None,
+    max_rows_per_unit: int | None = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -394,19 +359,32 @@ def histogram(
 
     A record counts in one cell at most, whatever it holds; values that are not listed count nowhere.
 
+    Args:
+        units: whose records they are: at most `max_rows_per_unit` records of a unit count, a uniform choice by secret coins, and the noise is
+            made for so many (k of them move all counts by k together).
+        max_rows_per_unit: with `units`; 1 by default, so that units are counted.
+
     >>> a, b = histogram(["a", "b"] * 500 + ["zoe"], ["a", "b"], epsilon=1.0, insecure_seed=1).value
     >>> abs(a - 500) < 30 and abs(b - 500) < 30
     True
     """
+    values, given = apart(values, units)
     listed = {category: i for i, category in enumerate(categories) if hashable(category)}
     if not listed or len(listed) != len(categories):
         raise ValueError("categories must list at least one value, and each once")
-    cells = np.fromiter(
-        (listed.get(v, -1) if hashable(v) else -1 for v in read_labels(values, "values").tolist()), dtype=np.int64
-    )
-    scale, event = _laplace_scale(epsilon, 1, relation)
-    session = _pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed)
-    return _release(_core.histogram(cells, len(listed), scale, session), epsilon, 0.0, session)
+    found = read_labels(_alone(values, given), "values").tolist()
+    cells = np.fromiter((listed.get(v, -1) if hashable(v) else -1 for v in found), dtype=np.int64)
+    if given is not None and max_rows_per_unit is None:
+        max_rows_per_unit = 1
+    whose, _ = _counted(given, len(cells), relation, n_units, insecure_seed, max_rows_per_unit)
+    together = 1 if whose is None or whose.most is None else whose.most
+    scale, event = _laplace_scale(epsilon, together, relation)
+    session = pay("histogram", event, epsilon, 0.0, relation, ledger, insecure_seed, named(whose))
+    if whose is None:
+        counts = _core.histogram(cells, len(listed), scale, session)
+    else:
+        counts = _core.histogram_of_units(cells, len(listed), scale, whose.rows, session)
+    return released(counts, epsilon, 0.0, session)
 
 
 def discrete_laplace_counts(
@@ -415,13 +393,16 @@ def discrete_laplace_counts(
     epsilon: float,
     sensitivity: int = 1,
     relation: str = "zero-out",
+    units: str | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
     """Integer counts made elsewhere plus integer noise. You vouch for `sensitivity`; :func:`histogram` enforces it.
 
     Args:
-        sensitivity: l1 norm of one record's contribution to all counts.
+        sensitivity: l1 norm of one record's contribution to all counts; with `units`, of all records of a unit together.
+        units: the name of a unit (``"person"``), where what you vouch for is a unit's contribution. No records come in here, so none can be
+            bounded here.
 
     >>> a, b = discrete_laplace_counts([1000, 2000], epsilon=1.0, insecure_seed=1).value
     >>> abs(a - 1000) < 30 and abs(b - 2000) < 30
@@ -429,9 +410,9 @@ def discrete_laplace_counts(
     """
     made = integers(counts, "counts")
     scale, event = _laplace_scale(epsilon, sensitivity, relation)
-    session = _pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed)
+    session = pay("counts", event, epsilon, 0.0, relation, ledger, insecure_seed, name_alone(units))
     noisy = _core.discrete_laplace(made, scale, whole(sensitivity, "sensitivity"), session)
-    return _release(noisy, epsilon, 0.0, session)
+    return released(noisy, epsilon, 0.0, session)
 
 
 def discrete_gaussian_counts(
@@ -441,13 +422,16 @@ def discrete_gaussian_counts(
     delta: float,
     sensitivity: float = 1.0,
     relation: str = "zero-out",
+    units: str | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
     """Integer counts made elsewhere plus discrete Gaussian noise.
 
     Args:
-        sensitivity: l2 norm of one record's contribution to all counts, at least 1; you vouch for it.
+        sensitivity: l2 norm of one record's contribution to all counts, at least 1; you vouch for it. With `units`, of all records of
+            a unit together.
+        units: the name of a unit, as in :func:`discrete_laplace_counts`.
 
     >>> discrete_gaussian_counts([10, 20], epsilon=400.0, delta=1e-6, insecure_seed=1).value
     [10, 20]
@@ -459,9 +443,9 @@ def discrete_gaussian_counts(
         # the compiled mechanism's event
         return accounting.ApproximateDpEvent(error, accounting.DiscreteGaussianDpEvent(sigma, float(sensitivity)))
 
-    sigma, session = _calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed)
+    sigma, session = calibrated("counts", event, epsilon, delta, relation, ledger, insecure_seed, name_alone(units))
     noisy = _core.discrete_gaussian(made, sigma, number(sensitivity, "sensitivity"), session)
-    return _release(noisy, epsilon, delta, session)
+    return released(noisy, epsilon, delta, session)
 
 
 def choose(
@@ -471,6 +455,7 @@ def choose(
     sensitivity: int = 1,
     monotone: bool = False,
     mechanism: str = "permute-and-flip",
+    units: str | None = None,
     ledger: Ledger | None = None,
     relation: str = "zero-out",
     insecure_seed: int | None = None,
@@ -480,6 +465,8 @@ def choose(
     Args:
         sensitivity: largest change of one score by one record's presence; you vouch for it. Under replace-one scores move
             twice as far, and the noise is made for that.
+            With `units`, of a unit with all its records.
+        units: the name of a unit, as in :func:`discrete_laplace_counts`.
         monotone: a record moves all scores in one direction (counts, not under replace-one): half the noise.
         mechanism: ``"permute-and-flip"`` (never worse) or ``"exponential"``.
 
@@ -499,9 +486,16 @@ def choose(
     else:
         raise ValueError(f"mechanism is {shown(mechanism)}; choose permute-and-flip or exponential")
     sensitivity = _at_least_one(sensitivity)
-    session = _pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed)
+    session = pay("choice", event, epsilon, 0.0, relation, ledger, insecure_seed, name_alone(units))
     index = _core.choose(made, mechanism, number(epsilon, "epsilon"), sensitivity, monotone, session)
-    return _release(index, epsilon, 0.0, session)
+    return released(index, epsilon, 0.0, session)
+
+
+def _at(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
+    """One row of each unit; for a unit without rows a missing one."""
+    if not len(rows):
+        return np.full((len(one), rows.shape[1]), np.nan)
+    return np.where((one >= 0)[:, None], rows[one], np.nan)
 
 
 def quantiles(
@@ -511,6 +505,8 @@ def quantiles(
     epsilon: float,
     delta: float = 0.0,
     relation: str = "zero-out",
+    units: Any = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -518,6 +514,7 @@ def quantiles(
 
     Args:
         levels: between 0 and 1, in thousandths, for example ``[0.25, 0.5, 0.75]``; missing values (NaN) are left out.
+        units: whose values they are: *one* row of each unit is looked at, a uniform choice by secret coins, so that the quantiles are of units.
         delta: a positive δ lets the choices compose more tightly.
 
     >>> x = np.random.default_rng(0).uniform(0, 100, 4000)
@@ -525,9 +522,12 @@ def quantiles(
     >>> 5 < low < 20 < middle < 60 < high < 100
     True
     """
-    column = _matrix(values)
+    values, given = apart(values, units)
+    column = matrix(values)
     if column.shape[1] != 1:
         raise ValueError("quantiles are of one column; call it once per column")
+    whose, one = _counted(given, len(column), relation, n_units, insecure_seed)
+    column = column if one is None else _at(column, one)
     thousandths = [
         round(1000 * level) if np.isfinite(level) else -1 for level in array(levels, "levels").ravel().tolist()
     ]
@@ -542,11 +542,11 @@ def quantiles(
         # a pure guarantee is of the exact law: there is no delta to pay samplers from
         return accounting.ApproximateDpEvent(drawn, all_choices) if number(delta, "delta") > 0 else all_choices
 
-    noise, session = _calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed)
+    noise, session = calibrated("quantiles", event, epsilon, delta, relation, ledger, insecure_seed, named(whose))
     found = _core.quantiles(column, sorted(thousandths), 1.0 / noise, session)
     # in the order in which they were asked for
     place = np.argsort(np.argsort(thousandths, kind="stable"), kind="stable")
-    return _release([found[i] for i in place], epsilon, delta, session)
+    return released([found[i] for i in place], epsilon, delta, session)
 
 
 def private_bounds(
@@ -556,6 +556,8 @@ def private_bounds(
     delta: float = 0.0,
     relation: str = "zero-out",
     n_rows: int | None = None,
+    units: Any = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
@@ -564,20 +566,26 @@ def private_bounds(
     The value is ``(lower, upper)``, two arrays that fit ``bounds=`` of the estimators. A column whose range lies beyond the
     public grid (±0.001 to ±1e9, and 0) gets [-1, 1]. Declared bounds are better wherever they are known: they cost nothing.
 
+    `units`: *one* row of each unit is looked at, a uniform choice by secret coins.
+
     >>> X = np.random.default_rng(0).uniform(20, 60, (5000, 1))
     >>> lower, upper = private_bounds(X, epsilon=0.5, insecure_seed=1).value
     >>> bool(0 < lower[0] < 30 and 50 < upper[0] < 90)
     True
     """
-    columns = _matrix(values)
-    rows = _records(len(columns), n_rows, relation)
+    values, given = apart(values, units)
+    columns = matrix(values)
+    whose, rows = owned(given, len(columns), relation, n_rows=n_rows, n_units=n_units, seed=insecure_seed)
+    columns = columns if whose is None else _at(columns, whose.rows.one_each())
     under = accounting._relation(relation)
     event = _core.bounds_event(columns.shape[1], rows, number(epsilon, "epsilon"), number(delta, "delta"), under)
-    session = _pay("private bounds", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed)
+    session = pay(
+        "private bounds", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed, named(whose)
+    )
     found = _core.private_bounds(columns, rows, session)
     pairs = [pair if pair is not None else (-1.0, 1.0) for pair in found]
     lower, upper = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-    return _release((lower, upper), epsilon, delta, session)
+    return released((lower, upper), epsilon, delta, session)
 
 
 def frequent_labels(
@@ -586,23 +594,30 @@ def frequent_labels(
     epsilon: float,
     delta: float,
     relation: str = "zero-out",
+    units: Any = None,
+    n_units: int | None = None,
     ledger: Ledger | None = None,
     insecure_seed: int | None = None,
 ) -> Release:
     """Which labels occur often: one that a single record owns is published with probability at most δ.
 
+    `units`: *one* label of each unit counts, a uniform choice by secret coins, so that a label is published if many units have it.
+
     >>> frequent_labels(["a"] * 500 + ["b"] * 400 + ["zoe"], epsilon=1.0, delta=1e-6, insecure_seed=1).value
     ['a', 'b']
     """
-    values, counts = distinct(read_labels(labels, "labels"))
+    labels, given = apart(labels, units)
+    read = read_labels(_alone(labels, given), "labels")
+    whose, one = _counted(given, len(read), relation, n_units, insecure_seed)
+    values, counts = distinct(read if one is None else read[one[one >= 0]])
     keys = [f"{i:012d}" for i in range(len(values))]
     event = _core.label_event(number(epsilon, "epsilon"), number(delta, "delta"), accounting._relation(relation))
-    session = _pay("labels", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed)
+    session = pay("labels", accounting.from_json(event), epsilon, delta, relation, ledger, insecure_seed, named(whose))
     found = _core.select_labels(dict(zip(keys, counts.tolist())), session)
     # as plain Python values, whatever the other labels are: NumPy's and Python's numbers would tell whether one is missing
     plain = [v.item() if isinstance(v, np.generic) else v for v in values[[int(key) for key in found]].tolist()]
     kept = sorted_if_comparable(plain)
-    return _release(kept, epsilon, delta, session)
+    return released(kept, epsilon, delta, session)
 
 
 __all__ = [

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core, accounting, encoders
 from ._base import UNIT_PARAMETERS, PrivateEstimator, shape_of
+from ._by_unit import settled
 from ._options import keep
 from ._plan import Privacy
 from ._reading import (
@@ -44,9 +45,10 @@ from ._reading import (
 )
 from ._repeats import counted_as_one, warn_if_repeated
 from ._search_price import SHAPES, SearchPlan, plan_search
+from ._split import Split, held_out
 from ._table_fit import _apart
-from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, rows_at, without_rows
-from ._units import refuse
+from ._tables import NumberTable, by_name, by_position, names_by_position, names_of, one_column, without_rows
+from ._units import Given, apart, one_for_each, public_number
 from ._warnings import PrivacyWarning, refuse_seed
 from .ledger import Ledger
 
@@ -119,6 +121,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     privately (`bounds_budget`) too; a run that finds no model counts as one with score 0. K, the losing scores and the candidates' order are never shown. The time of the search depends on K:
     whoever can measure it learns about K, which the guarantee assumes secret.
 
+    Persons with several rows are protected as a whole by ``fit(X, y, units=ids)``: units are split, with all their rows on one side;
+    candidates are fitted by unit; and the score is a mean over units, of the mean of each one's rows.
+
     The winner is the model that was trained in its run; it is not fitted again on all rows (that would be a new release).
 
     Args:
@@ -135,6 +140,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             target_bounds), or a function ``(y_true, y_pred) -> scores`` per record, clipped to [0, 1].
         neighbors: ``"zero-out"`` or ``"replace-one"`` (the split and the mean use the public number of rows).
         budget: a :class:`dpopt.Ledger`, charged once before the first run.
+        n_units: with ``fit(X, y, units=ids)``, the public number of units, of whom some may have no row; counted by default. A bound on
+            their rows, where a method needs one, is the estimator's `max_rows_per_unit`.
         insecure_seed: reproducible noise for tests.
 
     Fitted attributes: ``best_estimator_``, ``best_params_``, ``best_score_`` (noisy), ``privacy_``, ``plan_``.
@@ -151,7 +158,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self, estimator, param_candidates, *, epsilon=1.0, delta=None, expected_runs=10, distribution="auto", test_size=0.25,
-        scoring=None, neighbors="zero-out", budget=None, insecure_seed=None,
+        scoring=None, neighbors="zero-out", budget=None, n_units=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
 
@@ -244,9 +251,19 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return trials, tables == {True}
 
     def _planner(
-        self, trials: list[Any], prefix: str, relation: str, X: Any, y: Any, rows: int, features: int, classes: int
+        self,
+        trials: list[Any],
+        prefix: str,
+        relation: str,
+        X: Any,
+        y: Any,
+        rows: int,
+        features: int,
+        classes: int,
+        units: Given | None = None,
     ):
-        """A function of (ε₁, δ₁): what every stage of each candidate's fit to `rows` rows is certified for. Looks at names and types."""
+        """A function of (ε₁, δ₁): what every stage of each candidate's fit to `rows` rows is certified for; they are those of `units`, whose number is
+        the trials' own. Looks at names and types."""
         columns = [self._columns(trial, X, features) for trial in trials]
 
         def stages(trial: Any, width: int, epsilon: float, delta: float) -> list[accounting.DpEvent]:
@@ -254,11 +271,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             inner = self._inner(clone(trial).set_params(**budget, **{f"{prefix}budget": None}))[0]
             if by_name(inner):
                 given = X if X is not None else NumberTable(np.empty((0, width)), names_by_position(None, width))
-                fit = inner._planned_table(given, y, rows, relation)
+                public = None if units is None else inner._public_units(None, None, relation)
+                fit = inner._planned_table(given, y, rows, relation, units, public)
                 if fit.finds_labels():
                     raise ValueError(_UNDECLARED)
                 return [accounting.from_dict(json.loads(event)) for event in fit.stages()]
-            plan = inner.explain(rows, width, *([classes] if is_classifier(inner) else []))
+            name = None if units is None else units.protects
+            plan = inner.explain(rows, width, *([classes] if is_classifier(inner) else []), units=name)
             return [plan.event] * plan.models
 
         def all_stages(epsilon: float, delta: float) -> list[list[accounting.DpEvent]]:
@@ -266,21 +285,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         return all_stages
 
-    def _search_plan(self, planner: Callable[..., Any], relation: str, law: str, n_rows: int) -> SearchPlan:
+    def _search_plan(self, planner: Callable[..., Any], relation: str, law: str, records: int) -> SearchPlan:
         def train(epsilon: float, run_delta: float) -> list[accounting.DpEvent]:
             # every candidate is planned before anything is read: no run can fail because of the data
             return [_together(events) for events in planner(epsilon, run_delta)]
 
-        delta = number(self.delta, "delta") if self.delta is not None else _core.default_delta(n_rows)
+        delta = number(self.delta, "delta") if self.delta is not None else _core.default_delta(records)
         return plan_search(
             train, distribution=law, expected_runs=number(self.expected_runs, "expected_runs"), epsilon=number(self.epsilon, "epsilon"),
             delta=delta, relation=relation,
         )  # fmt: skip
 
-    def _of_training(self, n_rows: int) -> int:
-        return n_rows - max(1, int(round(n_rows * self.test_size)))
+    def _of_training(self, number: int) -> int:
+        return number - held_out(number, self.test_size)
 
-    def _checked(self) -> tuple[PrivateEstimator, str, str, list[dict[str, Any]], str]:
+    def _checked(self, by_unit: bool = False) -> tuple[PrivateEstimator, str, str, list[dict[str, Any]], str]:
         """The estimator inside, its prefix, the relation, the candidates and the law of K; all parameters checked."""
         inner, prefix = self._inner(self.estimator)
         relation = accounting._relation(self.neighbors)
@@ -292,6 +311,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("budget must be a dpopt.Ledger, or None")
         if self.budget is not None:
             refuse_seed(self.insecure_seed, charged=True)
+            self.budget._check_unit("user" if by_unit else "record")
         if not (0 < number(self.test_size, "test_size") < 1):
             raise ValueError(f"test_size is {self.test_size}; give a share between 0 and 1")
         if not (number(self.expected_runs, "expected_runs") >= 1 and math.isfinite(self.expected_runs)):
@@ -300,11 +320,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(_UNDECLARED)
         if getattr(inner, "n_rows", None) is not None:
             raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
-        for name, default in UNIT_PARAMETERS.items():
+        if getattr(inner, "n_units", None) is not None:
+            raise ValueError("n_units is set by the search, which fits to a part of the units; give it to the search")
+        for name, default in UNIT_PARAMETERS.items() if not by_unit else ():
             if getattr(inner, name, default) != default:
                 raise ValueError(
-                    f"{name} belongs to units with several rows, and a search protects rows one by one; leave it out"
+                    f"{name} is given and units= is not, so that each row would be protected by itself; say whose rows they are, "
+                    'units="person" or one id for each row'
                 )
+        if self.n_units is not None and not by_unit:
+            raise ValueError("n_units is given and units= is not; say whose rows they are, or leave it out")
         candidates = self._candidates()
         fixed = {
             f"{prefix}{name}"
@@ -337,6 +362,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         *,
         n_rows: int | None = None,
         y: Any = None,
+        units: Any = None,
     ) -> SearchPlan:
         """What the search would do and what it costs, before any data are read.
 
@@ -347,11 +373,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             n_classes: for classifiers.
             n_rows: public number of records, if no table is given.
             y: the target of a table with named columns, of which only the name is looked at.
+            units: whose rows they are, as in :meth:`fit`: the ids are counted. Without a table the name of a unit, and `n_units` says how many
+                there are.
         """
-        _, prefix, relation, candidates, law = self._checked()
+        _, prefix, relation, candidates, law = self._checked(units is not None)
+        shape_only = X is None or isinstance(X, (int, float, np.number))
+        X, given = (X, Given(units, None)) if shape_only and isinstance(units, str) else apart(X, units, y)
         trials, tabular = self._trials(candidates, {})
         if tabular:
-            if X is None or isinstance(X, (int, float, np.number)):
+            if shape_only:
                 raise TypeError(
                     "columns are declared by name, so explain(X) takes the table, of which it looks at names, dtypes and the number of rows"
                 )
@@ -362,10 +392,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             rows, columns, _ = shape_of(X, n_features, n_rows)
             X = None
-        planner = self._planner(
-            trials, prefix, relation, X, y, self._of_training(rows), columns, whole(n_classes, "n_classes")
-        )
-        return self._search_plan(planner, relation, law, rows)
+        records, facts, to_train = rows, {}, self._of_training(rows)
+        if given is not None:
+            if given.ids is not None:
+                one_for_each(given, rows)
+            counted = None if given.ids is None else given.owners().units
+            records, to_train = public_number(self.n_units, counted, rows, relation), rows
+            facts = {f"{prefix}n_units": self._of_training(records)}
+        trials, _ = self._trials(candidates, facts)
+        planner = self._planner(trials, prefix, relation, X, y, to_train, columns, whole(n_classes, "n_classes"), given)
+        return self._search_plan(planner, relation, law, records)
 
     def _listed(self, X: Any) -> np.ndarray:
         """A list of rows as an array: of cells for a pipeline's encoders, or of numbers."""
@@ -374,14 +410,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return array(X, "X")
 
     def fit(self, X: Any, y: Any, *, units: Any = None) -> PrivateSearchCV:
-        """Runs the search and releases its winner within (epsilon, delta). `units` are refused: a search protects rows one by one."""
-        refuse(
-            units,
-            "a search splits and scores rows one by one, so that a person with several would be in both parts; fit the estimator itself, "
-            "with settings that are known beforehand",
-        )
-        inner, prefix, relation, candidates, law = self._checked()
+        """Runs the search and releases its winner within (epsilon, delta). `units`: one id for each row, or the name of a column of a table that
+        X is, which then is no feature."""
+        inner, prefix, relation, candidates, law = self._checked(units is not None)
         trials, tabular = self._trials(candidates, {})
+        X, given = apart(X, units, y)
         if tabular:
             X, y = _apart(X, required(y, self))
             names_of(X)
@@ -402,23 +435,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             found = distinct(labels(y))[0] if isinstance(inner.classes, str) else inner.classes
             public = {f"{prefix}classes": found}
         scores = self._scores(inner, y if direct else None, X if direct else None)
-        trials, _ = self._trials(candidates, public)
-        names = without_rows(X) if tabular else None
-        planner = self._planner(
-            trials, prefix, relation, names, y, self._of_training(n), width, len(next(iter(public.values()), []))
-        )
-        plan = self._search_plan(planner, relation, law, n)
-        planned = [[event.to_json() for event in events] for events in planner(plan.run_epsilon, plan.run_delta)]
-        if direct:
-            first = self._inner(trials[0])[0]
-            first._warn_undeclared(first._planned_table(names, y, self._of_training(n), relation), names_of(X))
-        own = {
-            f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
-            f"{prefix}budget": None, f"{prefix}accountant": "auto", **public,
-        }  # fmt: skip
-        if self.budget is None and self.insecure_seed is None:
-            warn_if_repeated(width, None, number(self.epsilon, "epsilon"), plan.delta)
-        refuse_seed(self.insecure_seed, charged=False)
 
         def seed(k: int) -> int | None:
             return (
@@ -427,14 +443,39 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 else (whole(self.insecure_seed, "insecure_seed") * 1_000_003 + k) % 2**63
             )
 
+        whose = None
+        if given is not None:
+            whose = settled(given, n, relation, n_units=self.n_units, max_rows_per_unit=None, seed=seed(3))
+            if whose.count < 4:
+                raise ValueError("units are less than 4; give the ids of at least 4")
+        records = n if whose is None else whose.count
+        split = Split(whose, n, self.test_size, seed(1))
+        if split.units is not None:
+            public[f"{prefix}n_units"] = split.units
+        to_train = self._of_training(n) if whose is None else n
+        trials, _ = self._trials(candidates, public)
+        names = without_rows(X) if tabular else None
+        classes = len(public.get(f"{prefix}classes", []))
+        planner = self._planner(trials, prefix, relation, names, y, to_train, width, classes, given)
+        plan = self._search_plan(planner, relation, law, records)
+        planned = [[event.to_json() for event in events] for events in planner(plan.run_epsilon, plan.run_delta)]
+        if direct:
+            first = self._inner(trials[0])[0]
+            first._warn_undeclared(first._planned_table(names, y, to_train, relation), names_of(X))
+        own = {
+            f"{prefix}epsilon": plan.run_epsilon, f"{prefix}delta": plan.run_delta, f"{prefix}neighbors": relation,
+            f"{prefix}budget": None, f"{prefix}accountant": "auto", **public,
+        }  # fmt: skip
+        if self.budget is None and self.insecure_seed is None:
+            warn_if_repeated(width, None, number(self.epsilon, "epsilon"), plan.delta)
+        refuse_seed(self.insecure_seed, charged=False)
+
         allowed = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
         charge = None if self.budget is None else self.budget._charge
-        session = _core.Session("PrivateSearchCV", "private search", allowed, charge, seed(2))
-        n_validation = max(1, int(round(n * self.test_size)))
-        order = np.argsort(np.array(_core.random_below(2**62, n, seed(1)), dtype=np.int64), kind="stable")
-        training, validation = order[: n - n_validation], order[n - n_validation :]
-        X_train, X_validation = rows_at(X, training), rows_at(X, validation)
-        y_train, y_validation = rows_at(y, training), rows_at(y, validation)
+        unit = None if whose is None else whose.name
+        session = _core.Session("PrivateSearchCV", "private search", allowed, charge, seed(2), None, unit)
+        X_train, X_validation = split.to_train(X), split.to_score(X)
+        y_train, y_validation = split.to_train(y), split.to_score(y)
         price = (plan.score_event.to_json(), plan.run_epsilon, plan.run_delta, relation)
         models, drawn, scored = [], [], []
 
@@ -442,12 +483,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             at = _core.random_below(len(candidates), 1, seed(10 + 4 * k))[0]
             model = clone(self.estimator).set_params(**own, **candidates[at])
             model.set_params(**{f"{prefix}insecure_seed": seed(11 + 4 * k)})
-            each = np.zeros(n_validation)
+            each = np.zeros(split.held_out)
             with warnings.catch_warnings(), counted_as_one():
                 # warnings of single runs stay inside: they would tell how many there were
                 warnings.simplefilter("ignore")
                 try:
-                    model.fit(X_train, y_train)
+                    model.fit(X_train, y_train, **split.whose(prefix))
                 except ValueError as error:
                     # an answer of this run, as a model is: it leaves only if it is the one that is chosen
                     model = error
@@ -457,10 +498,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                         at
                     ]:
                         raise _core.PrivacyError("a run released something else than what the search was charged for")
-                    each = one_each(lambda: scores(model, X_validation, y_validation), n_validation)
+                    if split.rows_to_score:
+                        of_rows = one_each(lambda: scores(model, X_validation, y_validation), split.rows_to_score)
+                        each = split.score_each(of_rows)
             # a run is paid for by the search
-            scoring = _core.Session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k))
-            noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, n_validation, scoring)
+            scoring = _core.Session("PrivateSearchCV", "score", price, None, seed(12 + 4 * k), None, unit)
+            noisy = _core.gaussian_sum(each[:, None], 1.0, plan.score_noise, split.held_out, scoring)
             models.append(model)
             drawn.append(at)
             scored.append(float(noisy[0]))
@@ -471,7 +514,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise _core.PrivacyError(f"the run that was chosen found no model: {models[best]}")
         self.plan_ = plan
         self.best_estimator_, self.best_params_ = models[best], candidates[drawn[best]]
-        self.best_score_ = scored[best] / n_validation
+        self.best_score_ = scored[best] / split.held_out
         self.privacy_ = Privacy.of_session(session)
         # the winner was released by the search: its guarantee is the search's, not that of one run
         self._inner(self.best_estimator_)[0]._released_by(session, self.privacy_)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core, accounting
+from .._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from .._plan import Privacy
 from .._reading import number, positive, whole
-from .._units import refuse
 from .._warnings import refuse_seed, warn
 from ..ledger import Ledger
 
@@ -36,7 +36,7 @@ class PrivateOptimizer:
 
     Args:
         optimizer: any torch optimizer; its parameters that require gradients are trained.
-        dataset_size: public number of records n.
+        dataset_size: public number of records n; with `units`, of units, of whom some may have no row.
         sampling_probability: q of the Poisson batches.
         steps: planned number of steps; one more is refused.
         clip_norm: l2 bound C on a record's gradient over all parameters.
@@ -47,7 +47,11 @@ class PrivateOptimizer:
         insecure_seed: reproducible noise for tests.
         scales: √C per parameter (a tensor of its shape, or a number), for a clip ‖g‖_C ≤ `clip_norm` and noise of that shape: from
             public moments (:func:`ellipsoid`), or from released gradients. Default: a ball. Privacy does not depend on it.
-        units: refused: each record is protected by itself.
+        units: whose rows they are, one id for each row of the data: persons with several rows are protected as a whole. Batches are then
+            Poisson samples of *units*, drawn by :meth:`sample` and by nothing else, which gives rows of the drawn units; the mean of a
+            unit's gradients is clipped as one vector, however many rows it has. A row without an id is nobody's and in no batch.
+        max_rows_per_unit: with `units`, the most rows of a unit in a batch: of one with more, a uniform choice by secret coins, made anew
+            for each batch. Must be given.
 
     Attributes:
         noise_multiplier: what is added, over `clip_norm`.
@@ -69,16 +73,19 @@ class PrivateOptimizer:
         insecure_seed: int | None = None,
         scales: Sequence[Any] | None = None,
         units: Any = None,
+        max_rows_per_unit: int | None = None,
     ) -> None:
-        refuse(units, "an optimizer clips records one by one; give one record for each person, or fit a linear model")
         if whole(dataset_size, "dataset_size") < 1 or whole(steps, "steps") < 1:
             raise ValueError("dataset_size and steps must be at least 1")
         if (epsilon is None) == (noise_multiplier is None):
             raise ValueError("give either epsilon (the noise is then found) or noise_multiplier")
         if budget is not None and epsilon is None:
             raise ValueError("a ledger is charged with (epsilon, delta); give epsilon instead of noise_multiplier")
+        if units is None:
+            unused(max_rows_per_unit=max_rows_per_unit)
         if delta > 1.0 / dataset_size:
-            warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one record at random would be allowed")
+            one = "record" if units is None else "unit"
+            warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one {one} at random would be allowed")
         refuse_seed(insecure_seed, charged=budget is not None)
         self.optimizer = optimizer
         self.clip_norm = positive(clip_norm, "clip_norm")
@@ -91,6 +98,13 @@ class PrivateOptimizer:
         self._dimension = sum(p.numel() for p in self._parameters())
         self.scales = scales
         relation = accounting._relation(relation)
+        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        #: who is protected, where it is not each record by itself
+        self._units: Units | None = units if isinstance(units, Units) or units is None else self._read_units(
+            units, max_rows_per_unit, relation, seed
+        )  # fmt: skip
+        #: of the batch that was drawn: what becomes of its rows
+        self._means: UnitMeans | None = None
         facts = json.dumps({
             "records": self._drawn_from(relation), "sampling_probability": self.sampling_probability, "steps": self.planned_steps,
             "dimension": self._dimension,
@@ -110,8 +124,10 @@ class PrivateOptimizer:
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
         charge = None if budget is None else budget._charge
-        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
-        self._session = _core.Session("PrivateOptimizer", "training", (event, allowed, delta, relation), charge, seed)
+        self._session = _core.Session(
+            "PrivateOptimizer", "training", (event, allowed, delta, relation), charge, seed, None,
+            None if self._units is None else self._units.name,
+        )  # fmt: skip
         self._training = _core.Training(
             self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
             self._session,
@@ -119,7 +135,17 @@ class PrivateOptimizer:
 
     def _drawn_from(self, relation: str) -> int:
         """The most records that a batch is drawn from, for what the plan says of the sampler's error."""
-        return self.dataset_size
+        # how many units there are may be protected: the plan must not fail by it
+        guessed = self._units is not None and relation == "add-or-remove"
+        return 1 << 40 if guessed else self.dataset_size
+
+    def _read_units(self, ids: Any, most: Any, relation: str, seed: int | None) -> Units:
+        """The units of ids that came alone: there are `dataset_size` of them."""
+        given = ids_alone(ids)
+        return settled(
+            given, given.rows, relation, n_units=self.dataset_size, max_rows_per_unit=most, seed=seed, bounded=True,
+            name="dataset_size",
+        )  # fmt: skip
 
     @property
     def privacy_(self) -> Privacy:
@@ -160,8 +186,25 @@ class PrivateOptimizer:
         return json.loads(self._training.records())
 
     def sample(self) -> Any:
-        """Indices of a fresh Poisson batch for the next step (may be empty). They are as secret as the records."""
-        return _torch.from_numpy(self._training.sample().astype(np.int64))
+        """Indices of a fresh Poisson batch for the next step (may be empty). They are as secret as the records. With `units`: rows of the
+        units that were drawn, unit by unit; gradients must come in this order, in one part or several."""
+        return _torch.from_numpy(self._drawn(self.dataset_size))
+
+    def _drawn(self, records: int) -> np.ndarray:
+        """Positions of the rows of a fresh batch, drawn from `records` records, or from as many units as there are."""
+        if self._units is None:
+            return self._training.sample(records).astype(np.int64)
+        rows, counts = self._units.rows.draw(self._training.sample(len(self._units.rows)))
+        self._means = UnitMeans(counts)
+        return rows
+
+    def _add(self, blocks: list[np.ndarray]) -> None:
+        """Adds gradients of the next rows of the batch to its sum: one vector for each record, or for each unit whose rows are all there."""
+        if self._units is not None:
+            if self._means is None:
+                raise RuntimeError("with units= a batch is drawn by sample(), before its gradients are made")
+            blocks = self._means.of(blocks)
+        self._training.add(blocks)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients and per-sample gradients."""
@@ -192,7 +235,7 @@ class PrivateOptimizer:
             if g is not None and tuple(g.shape[1:]) != tuple(p.shape):
                 raise ValueError("a per-sample gradient must have the shape batch × parameter shape")
             # a parameter without gradient counts as zero: the clip is over all parameters together
-            flat = _torch.zeros(batch, p.numel()) if g is None else g.detach().reshape(len(g), -1).cpu()
+            flat = _torch.zeros(batch, p.numel()) if g is None else g.detach().reshape(len(g), p.numel()).cpu()
             if flat.dtype not in (_torch.float32, _torch.float64):
                 flat = flat.to(_torch.float32)
             block = flat.numpy()
@@ -204,14 +247,14 @@ class PrivateOptimizer:
         return blocks
 
     def accumulate(self, per_sample_gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
-        """Clips the gradients of a part of the batch and adds them to its sum; :meth:`step` releases it. Nothing else of them is kept:
-        a batch larger than the memory comes in parts.
+        """Clips the gradients of a part of the batch and adds them to its sum; :meth:`step` releases it. Nothing else of them is kept, but for
+        the sum over a unit whose other rows are still to come: a batch larger than the memory comes in parts.
 
         Args:
             per_sample_gradients: as in :meth:`step`; ``p.grad_sample`` is forgotten.
         """
         self._refuse_beyond_plan()
-        self._training.add(self._blocks(per_sample_gradients))
+        self._add(self._blocks(per_sample_gradients))
         if per_sample_gradients is None:
             self._forget_samples()
 
@@ -233,6 +276,13 @@ class PrivateOptimizer:
             )
 
     def _release(self) -> None:
+        if self._means is not None and not self._means.complete:
+            raise RuntimeError(
+                "some rows that sample() drew have no gradients yet; give those of all of them before step()"
+            )
+        if self._units is not None and self._means is None:
+            raise RuntimeError("with units= a batch is drawn by sample(), also one that turns out empty")
+        self._means = None
         total = self._training.step()
         self.steps_taken += 1
         if self._scales is not None:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from .. import accounting
+from .._by_unit import Units, ids_alone, settled, unused
 from .._reading import whole
-from .._units import refuse
 from ..ledger import Ledger
 from .gradients import PerRecord, refuse_mixing
 from .loader import ENTRIES, PoissonLoader, Source
@@ -59,10 +59,10 @@ class BatchOptimizer(PrivateOptimizer):
         self._recorder.forget()
 
     def _next_part(self, size: int) -> np.ndarray:
-        """Positions of the next records, at most `size`; none if the batch has none. A part that was handed out and never stepped on
-        comes again: a batch that was drawn is released."""
+        """Positions of the next rows, at most `size`; none if the batch has none. A part that was handed out and never stepped on comes
+        again: a batch that was drawn is released. The rows of a unit may come in several parts."""
         if self._rest is None:
-            self._rest = self._training.sample(self._records).astype(np.int64)
+            self._rest = self._drawn(self._records)
         part = self._rest[:size]
         self._part = len(part)
         self._handed_out = True
@@ -86,7 +86,7 @@ class BatchOptimizer(PrivateOptimizer):
             gradients = self._recorder.gradients(self._parameters())
             if all(g is None for g in gradients):
                 raise RuntimeError("no gradients: loss.backward() of the part that the loader gave comes before step()")
-            self._training.add(self._blocks(gradients))
+            self._add(self._blocks(gradients))
         self._handed_out = False
         self._recorder.awaited = None
         self._rest = self._rest[self._part :]
@@ -95,6 +95,18 @@ class BatchOptimizer(PrivateOptimizer):
         self._rest = None
         self._release()
         return True
+
+
+def _public_size(given: int | None, counted: int, relation: str) -> int:
+    """The number of records to plan for."""
+    protected = relation == "add-or-remove"
+    if protected and given is None:
+        raise ValueError("add-or-remove protects the number of records; give a public guess as dataset_size")
+    if given is None:
+        return counted
+    if whole(given, "dataset_size") != counted and not protected:
+        raise ValueError("dataset_size is not the number of records, which is public under this relation; leave it out")
+    return given
 
 
 def make_private(
@@ -115,6 +127,8 @@ def make_private(
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     units: Any = None,
+    max_rows_per_unit: int | None = None,
+    n_units: int | None = None,
 ) -> tuple[Any, BatchOptimizer, PoissonLoader]:
     """Model, optimizer and loader for private training; the loop stays as it is.
 
@@ -154,12 +168,14 @@ def make_private(
             otherwise it is the data's own.
         budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
         insecure_seed: reproducible noise and batches for tests.
-        units: refused: each record is protected by itself.
+        units: whose records they are, one id for each: persons with several rows are protected as a whole. `batch_size` is then the expected
+            number of *units* in a batch, which are drawn as records are, and the mean of a unit's gradients is clipped as one vector,
+            however many rows it has (added up before that where they come in several parts). A row without an id is nobody's and in no batch.
+        max_rows_per_unit: with `units`, the most rows of a unit in a batch: of one with more, a uniform choice by secret coins, made anew
+            for each batch. Must be given.
+        n_units: public number of units, of whom some may have no row; counted unless the relation protects it, then a guess. It takes the
+            place of `dataset_size`.
     """
-    refuse(
-        units,
-        "batches are drawn, and gradients clipped, record by record; give one record for each person, or fit a linear model",
-    )
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f'loss_reduction is {loss_reduction!r}; give "mean" or "sum"')
     if isinstance(optimizer, PrivateOptimizer):
@@ -176,19 +192,26 @@ def make_private(
     if len({id(p) for p in trained}) != len(trained):
         raise ValueError("the optimizer has a parameter twice")
     source = Source(data)
-    protected = accounting._relation(relation) == "add-or-remove"
-    if protected and dataset_size is None:
-        raise ValueError("add-or-remove protects the number of records; give a public guess as dataset_size")
-    if dataset_size is None:
-        dataset_size = len(source)
-    elif whole(dataset_size, "dataset_size") != len(source) and not protected:
-        raise ValueError("dataset_size is not the number of records, which is public under this relation; leave it out")
+    relation = accounting._relation(relation)
+    whose: Units | None = None
+    if units is None:
+        unused(max_rows_per_unit=max_rows_per_unit, n_units=n_units)
+        dataset_size = _public_size(dataset_size, len(source), relation)
+    elif dataset_size is not None:
+        raise ValueError("with units= no use is made of a number of records; give n_units, or leave both out")
+    else:
+        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        whose = settled(
+            ids_alone(units), len(source), relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
+        )  # fmt: skip
+        dataset_size = whose.count
+    what = "records" if whose is None else "units"
     if batch_size is None:
         batch_size = source.batch_size
     if batch_size is None:
-        raise ValueError("give batch_size, the expected number of records per batch")
+        raise ValueError(f"give batch_size, the expected number of {what} per batch")
     if not 1 <= whole(batch_size, "batch_size") <= dataset_size:
-        raise ValueError("batch_size must be at least 1 and at most the number of records")
+        raise ValueError(f"batch_size must be at least 1 and at most the number of {what}")
     if whole(epochs, "epochs") < 1:
         raise ValueError("epochs must be at least 1")
     if physical_batch_size is None:
@@ -199,7 +222,7 @@ def make_private(
     options: dict[str, Any] = {
         "dataset_size": dataset_size, "sampling_probability": batch_size / dataset_size, "steps": epochs * batches,
         "clip_norm": max_grad_norm, "delta": delta, "epsilon": epsilon, "noise_multiplier": noise_multiplier,
-        "relation": relation, "budget": budget, "insecure_seed": insecure_seed,
+        "relation": relation, "budget": budget, "insecure_seed": insecure_seed, "units": whose,
     }  # fmt: skip
     private = BatchOptimizer(optimizer, model, len(source), loss_reduction == "mean", **options)
     return model, private, PoissonLoader(source, private, batches, physical_batch_size)
