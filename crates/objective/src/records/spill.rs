@@ -43,6 +43,10 @@ pub trait RecordSet: Sync {
     }
     /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
     fn fetch(&self, _: &[u64]) {}
+    /// Whether a record keeps its number whatever the others hold. Not if others are numbered by what they hold, as units are by which of them have rows.
+    fn keeps_places(&self) -> bool {
+        true
+    }
 }
 
 /// Records of anybody's own type, in memory.
@@ -110,6 +114,11 @@ impl RecordSet for Examples {
 
     fn fetch(&self, records: &[u64]) {
         self.rows.fetch(records);
+    }
+
+    // rows of a unit may stand where the units before it leave them a place
+    fn keeps_places(&self) -> bool {
+        self.rows.of_a_unit() == 1
     }
 }
 
@@ -192,6 +201,10 @@ impl RecordSet for SpilledExamples {
 
     fn len(&self) -> usize {
         self.targets.len()
+    }
+
+    fn keeps_places(&self) -> bool {
+        self.of_a_unit == 1
     }
 }
 
