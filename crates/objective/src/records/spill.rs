@@ -142,6 +142,28 @@ impl Records for Examples {
     }
 }
 
+impl Examples {
+    /// The records with the columns of `support` only, numbered in their order, their rows of norm at most `row_norm`.
+    ///
+    /// # Errors
+    /// If a record can't be read.
+    pub fn restricted<R: Records>(records: &R, support: &[u32], row_norm: f64) -> Result<Self, R::Error> {
+        let rows = Rows::in_place_of(records, support.len());
+        let mut out = Self { rows, targets: Vec::with_capacity(records.len()) };
+        let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
+        for i in 0..records.len() {
+            let (columns, values, target) = records.record(i, &mut buffer)?;
+            entries.clear();
+            entries.extend(
+                columns.iter().zip(values).filter_map(|(j, &x)| support.binary_search(j).ok().map(|at| (at as u32, x))),
+            );
+            out.rows.push_clipped(&mut entries, row_norm);
+            out.targets.push(target);
+        }
+        Ok(out)
+    }
+}
+
 /// Examples in a file without a name; in memory are 12 bytes per record.
 pub struct SpilledExamples {
     file: File,
