@@ -66,7 +66,7 @@ impl RecordOf {
     ///
     /// ```
     /// use dpopt_optimize::plan::RecordOf;
-    /// assert_eq!(RecordOf::UnitsRow { most: 3.try_into()? }.clips().as_deref(), Some("row × 3"));
+    /// assert_eq!(RecordOf::UnitsRow { most: 3u64.try_into()? }.clips().as_deref(), Some("row × 3"));
     /// assert_eq!(RecordOf::Row.clips(), None);
     /// # Ok::<(), std::num::TryFromIntError>(())
     /// ```
