@@ -103,7 +103,8 @@ fn what_is_clipped_is_a_column_where_units_are_protected() {
     };
     let forced = json(&["--unit", "person", "--max-rows-per-unit", "2", "--unit-clipping", "row"]);
     let planned = |c: &&serde_json::Value| c.get("not_applicable").is_none();
-    let clips: Vec<_> = forced["candidates"].as_array().unwrap().iter().filter(planned).map(|c| c["clips"].clone()).collect();
+    let clips: Vec<_> =
+        forced["candidates"].as_array().unwrap().iter().filter(planned).map(|c| c["clips"].clone()).collect();
     assert!(clips.len() > 5 && clips.iter().all(|c| c == "row × 2"), "{clips:?}");
     assert!(json(&[])["candidates"].as_array().unwrap().iter().all(|c| c.get("clips").is_none()));
 }

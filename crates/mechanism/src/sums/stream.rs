@@ -6,6 +6,7 @@
 //! its own (docs/proofs/units.md). There is no amplification by sampling.
 
 use super::clipped::Clipped;
+use super::vectors::BatchSum;
 use crate::curator::door::{Interactive, Opening, sealed};
 use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
@@ -16,6 +17,7 @@ use dpopt_objective::objective::{Linear, Objective};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Event, Relation};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// How the noises of the steps are correlated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,6 +263,12 @@ impl<O: Clone> Interactive for StreamPlan<O> {
     }
 }
 
+/// Of a batch: whole and disjoint for every number of records and of batches.
+fn positions(records: u64, batch: usize, batches: usize) -> Range<usize> {
+    let (n, m, batch) = (u128::from(records), batches as u128, batch as u128);
+    (n * batch / m) as usize..(n * (batch + 1) / m) as usize
+}
+
 impl<O> GradientStream<O> {
     /// The exact sum over a batch.
     fn batch_sum<R: RecordSet>(
@@ -279,10 +287,7 @@ impl<O> GradientStream<O> {
         }
         let sum = match &self.batches {
             Batches::Position if records.keeps_places() => {
-                let (n, m, batch) = (records.len() as u128, batches as u128, batch as u128);
-                // whole and disjoint for every n and m
-                let range = (n * batch / m) as usize..(n * (batch + 1) / m) as usize;
-                self.gradient.sum_range(examples, range, weights)
+                self.gradient.sum_range(examples, positions(self.records, batch, batches), weights)
             }
             Batches::Dealt(dealt) if dealt.records.len() == records.len() => {
                 let dealt = dealt.batch(batch);
@@ -306,16 +311,53 @@ impl<O> GradientStream<O> {
     where
         O: Objective<R>,
     {
-        let label = LABEL;
-        if self.step == self.shape.steps {
-            return Err(CuratorError::Unforeseen { label });
-        }
         let counted = self.relation == Relation::AddOrRemove || examples.expose().len() as u64 == self.records;
         if weights.len() != self.dimension || !counted {
             return Err(CuratorError::Shape);
         }
+        let batch = self.next_batch()?;
+        let sum = self.batch_sum(examples, batch, weights)?;
+        self.noisy(sum)
+    }
+
+    /// The same where the records' gradients are made elsewhere: `add` is given the positions of the next batch, and adds one vector for each of its records, in any
+    /// number of parts. Not where batches go by coin: who is in one is as secret as the records.
+    ///
+    /// # Errors
+    /// If all planned steps are used up, or batches go by coin; as `add`, and then the step is not: it can be tried again.
+    pub fn next_in_parts<E: From<CuratorError>>(
+        &mut self,
+        add: impl FnOnce(Range<usize>, &mut BatchSum) -> Result<(), E>,
+    ) -> Result<Released<Vec<f64>>, E> {
+        let range = self.positions()?;
+        let mut sum = BatchSum::of_positions(self.gradient.quantizer(), range.clone(), self.dimension);
+        add(range, &mut sum)?;
+        // it was out of these hands: another sum in its place has another clip, or another batch
+        let units = sum.into_units_of(self.gradient.quantizer(), self.dimension).ok_or(CuratorError::Shape)?;
+        Ok(self.noisy(units)?)
+    }
+
+    /// Which batch comes next.
+    fn next_batch(&self) -> Result<usize, CuratorError> {
+        match self.step == self.shape.steps {
+            true => Err(CuratorError::Unforeseen { label: LABEL }),
+            false => Ok(self.step % self.shape.batches),
+        }
+    }
+
+    /// Of the next batch, where they are public.
+    fn positions(&self) -> Result<Range<usize>, CuratorError> {
+        let batch = self.next_batch()?;
+        match &self.batches {
+            Batches::Position => Ok(positions(self.records, batch, self.shape.batches)),
+            Batches::Coins(_) | Batches::Dealt(_) => Err(CuratorError::Shape),
+        }
+    }
+
+    /// The next step's noise on the sum over its batch.
+    fn noisy(&mut self, mut sum: Vec<i64>) -> Result<Released<Vec<f64>>, CuratorError> {
+        let label = LABEL;
         let batch = self.step % self.shape.batches;
-        let mut sum = self.batch_sum(examples, batch, weights)?;
         match &mut self.noise {
             StreamNoise::Factor(noise) => {
                 if !noise.add_next(&mut sum, &mut self.randomness) {
@@ -355,7 +397,7 @@ impl<O> GradientStream<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::{ClippedVectors, Curator};
     use dpopt_noise::NoiseSource;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::objective::OfUnits;
@@ -423,6 +465,53 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn vectors_made_elsewhere_are_the_gradients_of_the_batch() {
+        let (batches, steps, d, n) = (3, 7, 3, 23);
+        for correlation in ALL {
+            let plan = plan(correlation, batches, steps, d, n);
+            let open = || {
+                let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(8));
+                curator.open(&plan).unwrap()
+            };
+            let (mut here, mut elsewhere) = (open(), open());
+            let data = examples(n as usize, d);
+            for _ in 0..steps {
+                let expected = here.next(&data, &[0.0; 3]).unwrap();
+                // slopes of −1 times the rows, in two parts
+                let released = elsewhere.next_in_parts(|positions, sum| {
+                    let (first, rest) = (positions.start, positions.len() / 2);
+                    let unit = |i: usize, out: &mut Vec<f64>| out.extend((0..d).map(|j| f64::from(i % d == j)));
+                    sum.add(rest, |k, out| unit(first + k, out))?;
+                    sum.add(positions.len() - rest, |k, out| unit(first + rest + k, out))?;
+                    assert!(sum.add(1, |_, out| out.resize(d, 1.0)).is_err(), "one vector for each record");
+                    Ok::<_, CuratorError>(())
+                });
+                // gradients of exactly the clip norm: each may lose a step of the grid, one way or the other
+                let room = n as f64 * Grid::new(-12).step();
+                for (a, b) in released.unwrap().get().iter().zip(expected.get()) {
+                    assert!((a - b).abs() <= room, "{correlation:?}: {a} {b}");
+                }
+            }
+            assert!(elsewhere.next_in_parts(|_, _| Ok::<_, CuratorError>(())).is_err(), "the plan is used up");
+        }
+    }
+
+    #[test]
+    fn a_sum_with_another_clip_is_not_released() {
+        let plan = plan(Correlation::Blt, 2, 2, 1, 4);
+        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(9));
+        let mut stream = curator.open(&plan).unwrap();
+        let wide = ClippedVectors::new(1e6, Grid::new(-12)).unwrap();
+        let batch = curator.all_of(4).unwrap();
+        let mut other = wide.in_parts(batch, 1);
+        let swapped = stream.next_in_parts(|_, sum| {
+            std::mem::swap(sum, &mut other);
+            Ok::<_, CuratorError>(())
+        });
+        assert!(matches!(swapped, Err(CuratorError::Shape)));
     }
 
     #[test]
