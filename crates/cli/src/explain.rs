@@ -195,6 +195,7 @@ fn shown(e: &Explained, read: &str) -> String {
         ));
     }
     out.push_str(&format!("{read}\n\n"));
+    let by_unit = p.record != RecordOf::Row;
     let rows: Vec<Vec<String>> = e
         .candidates
         .iter()
@@ -208,13 +209,18 @@ fn shown(e: &Explained, read: &str) -> String {
                 format!("{:.6}", Shown((row.epsilon * 1e6).ceil() / 1e6)),
                 probability(row.delta),
                 row.accountant.clone(),
-            ],
+            ]
+            .into_iter()
+            .chain(by_unit.then(|| row.clips.clone().unwrap_or_default()))
+            .collect(),
             Outcome::Refused { not_applicable } => {
                 vec![c.method.clone(), format!("not applicable: {}", with_flags(not_applicable))]
             }
         })
         .collect();
-    let headings = ["method", "#noise", "#steps", "#gradients", "#excess risk", "#epsilon", "#delta", "accountant"];
+    let mut headings =
+        vec!["method", "#noise", "#steps", "#gradients", "#excess risk", "#epsilon", "#delta", "accountant"];
+    headings.extend(by_unit.then_some("clips"));
     out.push_str(&table(&headings, &rows));
     for candidate in &e.candidates {
         if let Outcome::Planned(row) = &candidate.outcome {

@@ -58,6 +58,7 @@ fn sample(hostile: &str) -> Report {
                     epsilon: 0.9499,
                     delta: 1e-6,
                     accountant: "gdp".into(),
+                    clips: None,
                     notes: Vec::new(),
                 }),
             },

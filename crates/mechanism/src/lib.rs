@@ -73,7 +73,7 @@ pub use sums::moments::{FeatureMoments, moment_bound, target_moment};
 pub use sums::sketched_sum::SketchedGaussian;
 pub use sums::sparse_descent::SparseDescent;
 pub use sums::sparse_sum::{ProjectedGaussian, ProjectedLaplace, Projection, SparseClip, SparseSum, SparseSummer};
-pub use sums::stream::{Correlation, GradientStream, StreamPlan, StreamShape};
+pub use sums::stream::{Batching, Correlation, GradientStream, StreamPlan, StreamShape};
 pub use sums::telescope::{BatchGradients, ProjectedGradients, ScaledPoint, telescoped_multiplier};
 pub use sums::thresholded::{Formed, SparseGridSum, SparseVector, ThresholdedGaussian};
 pub use sums::vectors::{BatchSum, ClippedVectors, L1Sum, Laplace, PieceSum};

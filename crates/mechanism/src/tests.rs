@@ -508,10 +508,11 @@ fn sums_of_another_width_are_refused_before_a_record_is_read() {
     assert!(curator.release(&ProjectedGradients { dimension: 7, ..noise }, &sums).is_ok());
 }
 
-/// A stream's batches are by position: another record would move all that come after it.
+/// Where a stream's batches are by position, another record would move all that come after it.
 #[test]
-fn a_stream_is_not_for_add_or_remove() {
-    let plan = |relation| StreamPlan {
+fn a_stream_by_position_is_not_for_add_or_remove() {
+    let plan = |relation, batching| StreamPlan {
+        batching,
         shape: StreamShape { batches: 4, steps: 4, correlation: Correlation::Independent },
         gradient: gradient(0.5, 7),
         noise_multiplier: 20.0,
@@ -519,14 +520,17 @@ fn a_stream_is_not_for_add_or_remove() {
         records: 200,
         relation,
     };
-    let opened = |relation| {
+    let opened = |relation, batching| {
         let terms = Neighbours::of_records(relation).within(Budget::new(1.0, 1e-6).unwrap());
         let certificate = certify(&SamplerError::proved(1e-9).on(Event::gaussian(20.0)), terms).unwrap();
-        Curator::new(&certificate, NoiseSource::insecure(1)).open(&plan(relation)).map(drop)
+        Curator::new(&certificate, NoiseSource::insecure(1)).open(&plan(relation, batching)).map(drop)
     };
-    assert_eq!(opened(Relation::ZeroOut), Ok(()));
-    assert_eq!(opened(Relation::ReplaceOne), Ok(()));
-    assert_eq!(opened(Relation::AddOrRemove), Err(CuratorError::Shape));
+    for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
+        assert_eq!(opened(relation, Batching::Position), Ok(()));
+        assert_eq!(opened(relation, Batching::Coin), Ok(()));
+    }
+    assert_eq!(opened(Relation::AddOrRemove, Batching::Position), Err(CuratorError::Shape));
+    assert_eq!(opened(Relation::AddOrRemove, Batching::Coin), Ok(()));
 }
 
 /// τ and the steps of a minimiser follow from the planned number of records: more than those have no promise.

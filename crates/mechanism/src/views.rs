@@ -4,7 +4,7 @@ use crate::refused::CuratorError;
 use crate::{Curator, Sensitive};
 use dpopt_noise::Purpose;
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::{Examples, Owners, RecordBuffer, RecordSet, Records, Rows, ScaledRecords, Shear, Units};
+use dpopt_objective::records::{Examples, Owners, RecordSet, Records, ScaledRecords, Shear, Units};
 use dpopt_privacy::Relation;
 use std::num::NonZeroU64;
 
@@ -65,19 +65,7 @@ impl<R: Records> Sensitive<R> {
 
     /// The records with the columns of `support` only, numbered in their order, their rows of norm at most `row_norm`.
     pub fn restricted(&self, support: &[u32], row_norm: f64) -> Result<Sensitive<Examples>, R::Error> {
-        let records = self.expose();
-        let mut out = Examples { rows: Rows::new(support.len()), targets: Vec::with_capacity(records.len()) };
-        let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
-        for i in 0..records.len() {
-            let (columns, values, target) = records.record(i, &mut buffer)?;
-            entries.clear();
-            entries.extend(
-                columns.iter().zip(values).filter_map(|(j, &x)| support.binary_search(j).ok().map(|at| (at as u32, x))),
-            );
-            out.rows.push_clipped(&mut entries, row_norm);
-            out.targets.push(target);
-        }
-        Ok(Sensitive::new(out))
+        Examples::restricted(self.expose(), support, row_norm).map(Sensitive::new)
     }
 }
 

@@ -62,6 +62,22 @@ pub enum RecordOf {
 }
 
 impl RecordOf {
+    /// What is clipped where units are protected, in a word or two: `unit`, or `row × k`. `None` where a row is a unit of its own.
+    ///
+    /// ```
+    /// use dpopt_optimize::plan::RecordOf;
+    /// assert_eq!(RecordOf::UnitsRow { most: 3u64.try_into()? }.clips().as_deref(), Some("row × 3"));
+    /// assert_eq!(RecordOf::Row.clips(), None);
+    /// # Ok::<(), std::num::TryFromIntError>(())
+    /// ```
+    pub fn clips(self) -> Option<String> {
+        match self {
+            Self::Row => None,
+            Self::UnitsRow { most } => Some(format!("row × {most}")),
+            Self::Unit { .. } => Some("unit".into()),
+        }
+    }
+
     /// What a guarantee for units rests on besides.
     pub(crate) fn assumption(self) -> Option<Assumption> {
         match self {

@@ -17,7 +17,11 @@ pub(crate) fn gaussian_mu(problem: &Problem, budget: Budget) -> Result<f64, NotA
 
 /// μ of Gaussian differential privacy that (ε, δ) leaves to the method for one record, after what is released before it.
 pub(crate) fn remaining_mu(problem: &Problem, epsilon: f64, delta: f64) -> f64 {
-    let mu = special::gaussian_mu(epsilon, delta);
+    left_of_mu(problem, special::gaussian_mu(epsilon, delta))
+}
+
+/// What of the μ of a whole run is left to the method for one record.
+pub(crate) fn left_of_mu(problem: &Problem, mu: f64) -> f64 {
     problem.before.as_ref().map_or(mu, |before| before.rest_of(mu)) / problem.group() as f64
 }
 

@@ -20,8 +20,77 @@ pub fn approximate(size: u64, epsilon: f64, delta: f64) -> (f64, f64) {
     let k = size as f64;
     let total = k * epsilon;
     let growth = if epsilon == 0.0 { k } else { total.exp_m1() / epsilon.exp_m1() };
-    let delta = if delta == 0.0 { 0.0 } else { (delta * growth * (1.0 + 16.0 * UNIT_ROUNDOFF)).min(1.0) };
+    // the exponent is rounded, relative to itself
+    let rounding = 1.0 + (16.0 + 4.0 * total) * UNIT_ROUNDOFF;
+    let delta = if delta == 0.0 { 0.0 } else { (delta * growth * rounding).min(1.0) };
     (total * (1.0 + 2.0 * UNIT_ROUNDOFF), delta)
+}
+
+/// What `event`, described for one record, is for a group of `size` where that is an event of the same kind, no more and no less: scores and sums move by as
+/// many times as much. `None` where it is not, or is no number (docs/proofs/accounting-groups.md).
+///
+/// ```
+/// use dpopt_privacy::{Event, group};
+/// let three = group::of_kind(3, &Event::ExponentialMechanism { epsilon: 0.5 });
+/// assert!(matches!(three, Some(Event::ExponentialMechanism { epsilon }) if (epsilon - 1.5).abs() < 1e-15 && epsilon >= 1.5));
+/// assert_eq!(group::of_kind(3, &Event::gaussian(1.0).poisson_sampled(0.1)), None);
+/// ```
+pub fn of_kind(size: u64, event: &Event) -> Option<Event> {
+    let k = size as f64;
+    let grown = |epsilon: f64| Some(k * epsilon * (1.0 + 2.0 * UNIT_ROUNDOFF)).filter(|e| e.is_finite());
+    Some(match event {
+        Event::Laplace { noise_multiplier } => {
+            let shrunk = noise_multiplier / k * (1.0 - 2.0 * UNIT_ROUNDOFF);
+            Event::Laplace { noise_multiplier: Some(shrunk).filter(|b| *b > f64::MIN_POSITIVE)? }
+        }
+        Event::ExponentialMechanism { epsilon } => Event::ExponentialMechanism { epsilon: grown(*epsilon)? },
+        Event::PermuteAndFlip { epsilon } => Event::PermuteAndFlip { epsilon: grown(*epsilon)? },
+        Event::DiscreteLaplace { noise_parameter, sensitivity } => {
+            let sensitivity = sensitivity.checked_mul(size).filter(|s| *s <= MOST_INTEGERS)?;
+            Event::DiscreteLaplace { noise_parameter: *noise_parameter, sensitivity }
+        }
+        _ => return None,
+    })
+}
+
+/// Beyond it not every integer is a double.
+const MOST_INTEGERS: u64 = 1 << 53;
+
+/// Group sizes up to which [`pure`] follows every step.
+const MOST_STEPS: u64 = 512;
+
+/// What k steps at a pure ε come to: (E, δ(E)) where the largest possible profile has its kinks, E ≥ 0 increasing, and at 0; between them it is linear in e^E.
+/// P(S) is at most min(e^ε·Q(S), 1 − e^−ε·(1 − Q(S))) at each step, and the k-fold of that is attained
+/// (docs/proofs/accounting-groups.md). The last E is kε, where δ is 0.
+pub(crate) fn pure(size: u64, epsilon: f64) -> Vec<(f64, f64)> {
+    let end = approximate(size, epsilon, 0.0);
+    if size > MOST_STEPS || epsilon > 300.0 {
+        return vec![end];
+    }
+    // losses (2j − k)ε: ln of the mass under Q, from the largest on
+    let k = size as i64;
+    let ln_x = -(epsilon.exp()).ln_1p();
+    let mass = |j: i64| {
+        let ln_q = ln_x - (j - 1) as f64 * epsilon;
+        let ln_q = if j == k { ln_q } else { ln_q + (-(-epsilon).exp_m1()).ln() };
+        ((2 * j - k) as f64 * epsilon, ln_q)
+    };
+    // exponents and logarithms of at most kε and a few: each is off by a few u of that
+    let rounding = 1.0 + (32.0 + 8.0 * end.0) * UNIT_ROUNDOFF;
+    let delta = |from: i64, at: f64| {
+        let over = |j: i64| {
+            let (loss, ln_q) = mass(j);
+            (ln_q + loss).exp() * -(at - loss).exp_m1()
+        };
+        ((from..=k).map(over).sum::<f64>() * (rounding + k as f64 * UNIT_ROUNDOFF)).min(1.0)
+    };
+    let mut points = vec![(0.0, delta(k / 2 + 1, 0.0))];
+    for j in k / 2 + 1..k {
+        let (loss, _) = mass(j);
+        points.push((loss * (1.0 + 2.0 * UNIT_ROUNDOFF), delta(j + 1, loss)));
+    }
+    points.push(end);
+    points
 }
 
 /// zero-out (or add-or-remove) profile to replace-one: one step out, one step in. `profile(ε)` must bound δ in both

@@ -85,7 +85,13 @@ pub(crate) fn described(planned: &Planned, forms: &[(EncoderForm, String, f64)])
     let mut candidates = Vec::new();
     for candidate in &planned.candidates {
         candidates.push(match &candidate.plan {
-            Ok(prepared) => summary(prepared.summary(), prepared.schedule())?,
+            Ok(prepared) => {
+                let mut row = summary(prepared.summary(), prepared.schedule())?;
+                if let Some(clips) = prepared.problem().record.clips() {
+                    row["clips"] = value!(clips);
+                }
+                row
+            }
             Err(why) => value!({ "method": candidate.method, "not_applicable": in_python(&why.to_string()) }),
         });
     }

@@ -64,6 +64,8 @@ struct StoredCandidate {
     #[serde(default)]
     accountant: String,
     #[serde(default)]
+    clips: Option<String>,
+    #[serde(default)]
     notes: Vec<String>,
 }
 
@@ -100,6 +102,7 @@ impl From<StoredCandidate> for CandidateRow {
                 epsilon: c.epsilon,
                 delta: c.delta,
                 accountant: c.accountant,
+                clips: c.clips,
                 notes: c.notes,
             }),
             (why, _) => Outcome::Refused { not_applicable: why.unwrap_or_default() },

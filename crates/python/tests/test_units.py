@@ -445,3 +445,12 @@ def test_ids_leave_no_trace(panel, tmp_path):
             pickle.dumps(fitted).decode("latin-1"),
         ]
     assert not any(re.search("s3cret", text) for text in texts)
+
+
+def test_the_plan_says_what_each_method_clips(panel):
+    X, _, ids = panel
+    plan = logistic(max_rows_per_unit=2).explain(X, units=ids)
+    clips = {c["method"]: c.get("clips") for c in plan.candidates if not c.get("not_applicable")}
+    assert clips["noisy-gradient-descent"] == "unit" and clips["objective-perturbation"] == "row × 2"
+    assert "clips" in str(plan).splitlines()[2] and "row × 2" in str(plan) and "row × 2" in plan._repr_html_()
+    assert "clips" not in str(logistic().explain(X))

@@ -5,7 +5,11 @@ use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::draws::Draws;
 use crate::statistics::Claim;
-use dpopt_mechanism::{Clipped, Gaussian, GridSum, Sensitive, past_the_curator};
+use crate::worst_cases::methods::coordinate;
+use dpopt_mechanism::{
+    Batching, Clipped, Correlation, Gaussian, GridSum, Interactive, Sensitive, StreamPlan, StreamShape,
+    past_the_curator,
+};
 use dpopt_noise::{Grid, NoiseSource};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::{Linear, OfRows};
@@ -75,6 +79,31 @@ fn released<R: OfRows<Error = std::convert::Infallible>>(records: R, noise: f64,
     let mut curator = past_the_curator::uncharged(&Event::gaussian(noise), NoiseSource::insecure(draws.word()));
     let noisy = curator.release(&Gaussian::new(noise, CLIP, grid, 1, "gradient sum"), &sum(records, grid)?).ok()?;
     Some(-noisy.get()[0] / CLIP)
+}
+
+/// Batches of a stream; it has one epoch and independent noise of a clip norm per step.
+const BATCHES: usize = 4;
+
+/// What the steps of a stream let out, in clip norms; up with the person.
+fn streamed<R: OfRows<Error = std::convert::Infallible>>(
+    records: R,
+    batching: Batching,
+    draws: &mut Draws,
+) -> Option<Vec<f64>> {
+    let plan = StreamPlan {
+        shape: StreamShape { batches: BATCHES, steps: BATCHES, correlation: Correlation::Independent },
+        gradient: Clipped::new(R::over(Linear::new(Loss::Absolute, 1, 1.0)), CLIP, Grid::new(-20)).ok()?,
+        noise_multiplier: 1.0,
+        dimension: 1,
+        records: records.len() as u64,
+        relation: Relation::ZeroOut,
+        batching,
+    };
+    let records = Sensitive::new(records);
+    let mut curator = past_the_curator::watched(&plan.event(), NoiseSource::insecure(draws.word()));
+    let mut stream = curator.open(&plan).ok()?;
+    (0..BATCHES).try_for_each(|_| stream.next(&records, &[0.0]).ok().map(drop))?;
+    Some(coordinate(&past_the_curator::seen(&curator), 0, CLIP))
 }
 
 /// A claim for a group of [`MOST`] rows: noise of as many clip norms.
@@ -186,6 +215,54 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
                 let key = code.pick(plain as fn(&'static str) -> &'static str, |key| key);
                 let run = |draws: &mut Draws| released(capped(units(&file, key)?, draws)?, noise, draws);
                 run(draws).unwrap_or(f64::NAN)
+            },
+        ),
+        PlantedBug::counting(
+            (
+                "22.batches",
+                Shipped,
+                "rows are dealt to the batches of a stream where what is promised is a person's: a person takes part several times per epoch",
+                "person with four rows, four batches; sum of all steps",
+            ),
+            Claim::gaussian(1.0),
+            (400, 30_000),
+            move |code, with, draws| {
+                let file = file(with, &["a", "a", "a", "a"], &["b", "c", "d"]);
+                let run = |draws: &mut Draws| match code {
+                    Code::Correct => streamed(units(&file, plain)?, Batching::Coin, draws),
+                    Code::Planted => streamed(examples(&file), Batching::Coin, draws),
+                };
+                run(draws).map_or(f64::NAN, |steps| steps.iter().sum())
+            },
+        ),
+        PlantedBug::counting(
+            (
+                "22.places",
+                Shipped,
+                "persons are dealt to the batches of a stream by their places: without one, those after it are in others",
+                "first of eight persons or none, the third, fifth and seventh are not empty; all steps, along what moves",
+            ),
+            Claim::gaussian(1.0),
+            (400, 30_000),
+            move |code, with, draws| {
+                // eight places of persons; who has no rows leaves none empty, and the last are
+                let file =
+                    [("a", 1.0), ("b", 0.0), ("c", -1.0), ("d", 0.0), ("e", -1.0), ("f", 0.0), ("g", -1.0), ("h", 0.0)];
+                let file: File = file.into_iter().skip(usize::from(!with)).collect();
+                let Owners { of_row, .. } = owners(&file, plain);
+                let run = |draws: &mut Draws| match code {
+                    Code::Correct => {
+                        let units = Units::new(examples(&file), &Owners { of_row, units: 8 }).ok()?;
+                        streamed(units, Batching::Coin, draws)
+                    }
+                    Code::Planted => {
+                        let mut file = file;
+                        file.resize(8, ("nobody", 0.0));
+                        streamed(examples(&file), Batching::Position, draws)
+                    }
+                };
+                // by places the four sums are 1, −1, −1, −1 or −1, −1, −1, 0
+                run(draws).map_or(f64::NAN, |steps| 2.0 * steps[0] - steps[3])
             },
         ),
     ]

@@ -4,12 +4,14 @@ use super::LibraryAudit;
 use super::methods::BUDGET;
 use super::releases::TIGHT_RUNS;
 use crate::worst_cases::methods::{Subject, View, coordinate, descent, problem, sgd};
-use dpopt_mechanism::Sensitive;
+use crate::worst_cases::streams::Filter;
+use dpopt_mechanism::{Correlation, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_objective::records::{Examples, Owners, Rows, Units};
-use dpopt_optimize::Algorithm;
 use dpopt_optimize::plan::{Problem, RecordOf};
+use dpopt_optimize::{Algorithm, DpFtrl, StreamSchedule};
+use dpopt_privacy::special::log_sum_exp;
 use dpopt_privacy::{Neighbours, Relation};
 use std::num::NonZeroU64;
 
@@ -51,6 +53,39 @@ fn row<A: Algorithm, R: OfRows + Send + 'static>(
         let Some(worlds) = &worlds else { return f64::NAN };
         subject.run_on(&worlds[usize::from(with)], draws, &statistic).unwrap_or(f64::NAN)
     })
+}
+
+/// Batches of a stream, and its epochs.
+const BATCHES: usize = 2;
+const EPOCHS: usize = 2;
+
+/// A person in one of the batches of a stream, whichever its coin says: exact log-likelihood ratio, but for a constant factor.
+fn dealt() -> LibraryAudit {
+    let stream = DpFtrl {
+        batch_share: Some(1.0 / BATCHES as f64),
+        correlation: Some(Correlation::Banded),
+        descent: descent((BATCHES * EPOCHS) as u64).descent,
+    };
+    row(
+        (
+            "dp-ftrl by unit, banded noise, two epochs",
+            "person with four rows in one of 2 batches, by coin, all sums seen; exact log-likelihood ratio",
+        ),
+        stream,
+        by_persons(PERSONS, RecordOf::Unit { rows: (PERSONS * ROWS) as u64, most: None }),
+        worlds(|units| Some(units.gathered())),
+        |s: &StreamSchedule, view| {
+            let sums = coordinate(view.seen, 0, s.descent.clip_norm);
+            let noise = s.sensitivity * s.descent.noise_multiplier;
+            let of_batch = |batch: usize| {
+                let taken: Vec<usize> = (0..EPOCHS).map(|epoch| batch + epoch * BATCHES).collect();
+                let filter = Filter::new(s.shape, &taken).ok()?;
+                Some((filter.apply(&sums) - 0.5 * filter.norm * filter.norm) / (noise * noise))
+            };
+            let ratios: Option<Vec<f64>> = (0..BATCHES).map(of_batch).collect();
+            ratios.map_or(f64::NAN, |ratios| log_sum_exp(ratios.into_iter()))
+        },
+    )
 }
 
 /// Nobody's rows, and the first person's.
@@ -95,5 +130,6 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             sum,
         )
         .gaussian(),
+        dealt(),
     ]
 }

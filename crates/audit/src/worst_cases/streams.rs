@@ -3,7 +3,9 @@
 use crate::draws::Draws;
 use crate::worst_cases::methods::coordinate;
 use crate::worst_cases::sums::CLIP;
-use dpopt_mechanism::{Clipped, Correlation, Interactive, Sensitive, StreamPlan, StreamShape, past_the_curator};
+use dpopt_mechanism::{
+    Batching, Clipped, Correlation, Interactive, Sensitive, StreamPlan, StreamShape, past_the_curator,
+};
 use dpopt_noise::correlated::TreeNoise;
 use dpopt_noise::{Grid, NoiseSource, RoundedGaussian};
 use dpopt_objective::loss::Loss;
@@ -97,6 +99,7 @@ impl Stream {
                 dimension: 1,
                 records: n as u64,
                 relation: Relation::ZeroOut,
+                batching: Batching::Position,
             };
             let mut curator = past_the_curator::watched(&plan.event(), NoiseSource::insecure(draws.word()));
             let mut stream = curator.open(&plan).ok()?;

@@ -84,3 +84,27 @@ fn with_a_row_count_nothing_behind_the_header_is_asked_for() {
     };
     assert!(status.is_some_and(|s| s.success()), "explain waited for a row");
 }
+
+/// Where units are protected, each method says what it clips; elsewhere nobody is bothered with it.
+#[test]
+fn what_is_clipped_is_a_column_where_units_are_protected() {
+    let d = tempfile::tempdir().unwrap();
+    succeed(d.path(), &["generate", "panel", "--units", "200", "--rows-per-unit", "3", "-o", "t.csv"]);
+    let base = ["explain", "t.csv", "--target", "outcome", "--bounds", "bounds.toml", "--epsilon", "1"];
+    let line = |out: &str, start: &str| out.lines().find(|l| l.starts_with(start)).unwrap_or_default().to_owned();
+    let units = succeed(d.path(), &[&base[..], &["--unit", "person", "--max-rows-per-unit", "2"]].concat());
+    assert!(line(&units, "method").ends_with("clips"), "{units}");
+    assert!(line(&units, "noisy-gradient-descent").ends_with("  unit"), "{units}");
+    assert!(line(&units, "objective-perturbation").ends_with("  row × 2"), "{units}");
+    let rows = succeed(d.path(), &base);
+    assert!(!line(&rows, "method").contains("clips") && !rows.contains("row ×"), "{rows}");
+    let json = |extra: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&succeed(d.path(), &[&base[..], &["--json"], extra].concat())).unwrap()
+    };
+    let forced = json(&["--unit", "person", "--max-rows-per-unit", "2", "--unit-clipping", "row"]);
+    let planned = |c: &&serde_json::Value| c.get("not_applicable").is_none();
+    let clips: Vec<_> =
+        forced["candidates"].as_array().unwrap().iter().filter(planned).map(|c| c["clips"].clone()).collect();
+    assert!(clips.len() > 5 && clips.iter().all(|c| c == "row × 2"), "{clips:?}");
+    assert!(json(&[])["candidates"].as_array().unwrap().iter().all(|c| c.get("clips").is_none()));
+}

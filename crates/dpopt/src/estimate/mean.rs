@@ -358,6 +358,7 @@ impl MeanEstimate {
                 epsilon: plan.certificate.bound().upper,
                 delta: plan.certificate.budget().delta(),
                 accountant: plan.certificate.bound().accountant.clone(),
+                clips: None,
                 notes: Vec::new(),
             }),
             Err(why) => Outcome::Refused { not_applicable: why.to_string() },

@@ -214,6 +214,9 @@ pub struct PlannedRow {
     pub delta: f64,
     /// Which accountant certified it.
     pub accountant: String,
+    /// Where units of several rows are protected: what is clipped, `unit` or `row × k`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clips: Option<String>,
     /// What the plan tells besides: a proved bound, for example.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -244,6 +247,7 @@ impl From<&Candidate> for CandidateRow {
                     epsilon: s.certificate.bound().upper,
                     delta: s.certificate.budget().delta(),
                     accountant: s.certificate.bound().accountant.clone(),
+                    clips: plan.problem().record.clips(),
                     notes: s.warnings.clone(),
                 })
             }

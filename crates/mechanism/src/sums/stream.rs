@@ -1,8 +1,9 @@
 //! Gradient sums of a stream of batches with noise that cancels over time: all steps are *one* Gaussian release (spec 19 §5,
 //! spec 07 §1, docs/proofs/correlated.md).
 //!
-//! Each record is in one batch of every epoch, by its position, which is public: epochs are passes over the same batches in
-//! the same order, so two participations of a record are exactly one epoch apart. There is no amplification by sampling.
+//! Each record is in one batch of every epoch: epochs are passes over the same batches in the same order, so two participations
+//! of a record are exactly one epoch apart. Which batch that is its position says, where that is public, or else a secret coin of
+//! its own (docs/proofs/units.md). There is no amplification by sampling.
 
 use super::clipped::Clipped;
 use super::vectors::BatchSum;
@@ -31,6 +32,17 @@ pub enum Correlation {
     Tree,
     /// Independent noise, for comparison.
     Independent,
+}
+
+/// Which batch a record is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Batching {
+    /// Its position among all records says it: for records that stay where they are whatever others hold.
+    #[default]
+    Position,
+    /// A secret coin of its own, thrown once: any batch is as likely as any other, whoever else is there.
+    Coin,
 }
 
 /// Public numbers of a stream.
@@ -116,11 +128,49 @@ pub struct GradientStream<O = Linear> {
     gradient: Clipped<O>,
     dimension: usize,
     records: u64,
+    relation: Relation,
+    batches: Batches,
     step: usize,
     noise: StreamNoise,
     randomness: Stream,
     /// Of a watched curator.
     seen: Option<Seen>,
+}
+
+enum Batches {
+    Position,
+    /// Not thrown yet: how many records there are may be theirs to know.
+    Coins(Box<Stream>),
+    Dealt(Dealt),
+}
+
+/// Records by batch.
+struct Dealt {
+    /// Batch by batch, increasing within each.
+    records: Vec<u64>,
+    /// Where the batches begin, and the end.
+    starts: Vec<usize>,
+}
+
+impl Dealt {
+    /// Into `batches` of them; record i's is the i-th of `coins`, all below `batches`.
+    fn by(coins: &[usize], batches: usize) -> Self {
+        let mut starts = vec![0; batches + 1];
+        coins.iter().for_each(|&batch| starts[batch + 1] += 1);
+        for batch in 0..batches {
+            starts[batch + 1] += starts[batch];
+        }
+        let (mut next, mut records) = (starts.clone(), vec![0; coins.len()]);
+        for (record, &batch) in coins.iter().enumerate() {
+            records[next[batch]] = record as u64;
+            next[batch] += 1;
+        }
+        Self { records, starts }
+    }
+
+    fn batch(&self, batch: usize) -> &[u64] {
+        &self.records[self.starts[batch]..self.starts[batch + 1]]
+    }
 }
 
 /// What a stream is calibrated for.
@@ -133,10 +183,13 @@ pub struct StreamPlan<O = Linear> {
     pub noise_multiplier: f64,
     /// Number of weights.
     pub dimension: usize,
-    /// Public number of records.
+    /// Public number of records; under add-or-remove a guess, which decides nothing here.
     pub records: u64,
-    /// Which data sets are neighbours: not add-or-remove, which would move all other records to other batches.
+    /// Which data sets are neighbours.
     pub relation: Relation,
+    /// Which batch a record is in. Not by position under add-or-remove, which would move all other records to other batches, nor for records that do not
+    /// [keep their places](RecordSet::keeps_places).
+    pub batching: Batching,
 }
 
 impl<O> StreamPlan<O> {
@@ -159,7 +212,8 @@ impl<O: Clone> Interactive for StreamPlan<O> {
     }
 
     fn sampler_error(&self) -> Result<f64, CuratorError> {
-        if self.shape.batches == 0 || self.shape.steps == 0 || self.relation == Relation::AddOrRemove {
+        let moved = self.relation == Relation::AddOrRemove && self.batching == Batching::Position;
+        if self.shape.batches == 0 || self.shape.steps == 0 || moved {
             return Err(CuratorError::Shape);
         }
         self.shape.total_variation(self.noise_std()?, self.gradient.grid(), self.dimension)
@@ -196,6 +250,11 @@ impl<O: Clone> Interactive for StreamPlan<O> {
             gradient: self.gradient.clone(),
             dimension: d,
             records: self.records,
+            relation: self.relation,
+            batches: match self.batching {
+                Batching::Position => Batches::Position,
+                Batching::Coin => Batches::Coins(Box::new(opening.noise.stream(Purpose::Split, 0))),
+            },
             step: 0,
             noise: source,
             randomness: opening.noise.stream(Purpose::Correlated, 0),
@@ -204,7 +263,42 @@ impl<O: Clone> Interactive for StreamPlan<O> {
     }
 }
 
+/// Of a batch: whole and disjoint for every number of records and of batches.
+fn positions(records: u64, batch: usize, batches: usize) -> Range<usize> {
+    let (n, m, batch) = (u128::from(records), batches as u128, batch as u128);
+    (n * batch / m) as usize..(n * (batch + 1) / m) as usize
+}
+
 impl<O> GradientStream<O> {
+    /// The exact sum over a batch.
+    fn batch_sum<R: RecordSet>(
+        &mut self,
+        examples: &Sensitive<R>,
+        batch: usize,
+        weights: &[f64],
+    ) -> Result<Vec<i64>, CuratorError>
+    where
+        O: Objective<R>,
+    {
+        let (records, batches) = (examples.expose(), self.shape.batches);
+        if let Batches::Coins(coins) = &mut self.batches {
+            let coins: Vec<usize> = (0..records.len()).map(|_| coins.below(batches as u64) as usize).collect();
+            self.batches = Batches::Dealt(Dealt::by(&coins, batches));
+        }
+        let sum = match &self.batches {
+            Batches::Position if records.keeps_places() => {
+                self.gradient.sum_range(examples, positions(self.records, batch, batches), weights)
+            }
+            Batches::Dealt(dealt) if dealt.records.len() == records.len() => {
+                let dealt = dealt.batch(batch);
+                self.gradient.add_up(records, weights, dealt.len(), |i| dealt[i] as usize)
+            }
+            // other records than those that were dealt, or places that others decide
+            _ => return Err(CuratorError::Shape),
+        };
+        sum.map_err(CuratorError::unreadable)
+    }
+
     /// The noisy sum of clipped gradients of the next batch at `weights`.
     ///
     /// # Errors
@@ -217,19 +311,20 @@ impl<O> GradientStream<O> {
     where
         O: Objective<R>,
     {
-        if weights.len() != self.dimension || examples.expose().len() as u64 != self.records {
+        let counted = self.relation == Relation::AddOrRemove || examples.expose().len() as u64 == self.records;
+        if weights.len() != self.dimension || !counted {
             return Err(CuratorError::Shape);
         }
-        let range = self.positions()?;
-        let sum = self.gradient.sum_range(examples, range, weights).map_err(CuratorError::unreadable)?;
+        let batch = self.next_batch()?;
+        let sum = self.batch_sum(examples, batch, weights)?;
         self.noisy(sum)
     }
 
     /// The same where the records' gradients are made elsewhere: `add` is given the positions of the next batch, and adds one vector for each of its records, in any
-    /// number of parts.
+    /// number of parts. Not where batches go by coin: who is in one is as secret as the records.
     ///
     /// # Errors
-    /// If all planned steps are used up; as `add`, and then the step is not: it can be tried again.
+    /// If all planned steps are used up, or batches go by coin; as `add`, and then the step is not: it can be tried again.
     pub fn next_in_parts<E: From<CuratorError>>(
         &mut self,
         add: impl FnOnce(Range<usize>, &mut BatchSum) -> Result<(), E>,
@@ -242,15 +337,21 @@ impl<O> GradientStream<O> {
         Ok(self.noisy(units)?)
     }
 
-    /// Of the next batch.
-    fn positions(&self) -> Result<Range<usize>, CuratorError> {
-        if self.step == self.shape.steps {
-            return Err(CuratorError::Unforeseen { label: LABEL });
+    /// Which batch comes next.
+    fn next_batch(&self) -> Result<usize, CuratorError> {
+        match self.step == self.shape.steps {
+            true => Err(CuratorError::Unforeseen { label: LABEL }),
+            false => Ok(self.step % self.shape.batches),
         }
-        let batch = (self.step % self.shape.batches) as u128;
-        let (n, m) = (u128::from(self.records), self.shape.batches as u128);
-        // whole and disjoint for every n and m
-        Ok((n * batch / m) as usize..(n * (batch + 1) / m) as usize)
+    }
+
+    /// Of the next batch, where they are public.
+    fn positions(&self) -> Result<Range<usize>, CuratorError> {
+        let batch = self.next_batch()?;
+        match &self.batches {
+            Batches::Position => Ok(positions(self.records, batch, self.shape.batches)),
+            Batches::Coins(_) | Batches::Dealt(_) => Err(CuratorError::Shape),
+        }
     }
 
     /// The next step's noise on the sum over its batch.
@@ -299,7 +400,8 @@ mod tests {
     use crate::{ClippedVectors, Curator};
     use dpopt_noise::NoiseSource;
     use dpopt_objective::loss::Loss;
-    use dpopt_objective::records::{Examples, Rows};
+    use dpopt_objective::objective::OfUnits;
+    use dpopt_objective::records::{Examples, Owners, Rows, Units};
 
     const ALL: [Correlation; 4] = [Correlation::Blt, Correlation::Banded, Correlation::Tree, Correlation::Independent];
 
@@ -307,6 +409,7 @@ mod tests {
         let grid = Grid::new(-12);
         StreamPlan {
             relation: Relation::ZeroOut,
+            batching: Batching::Position,
             shape: StreamShape { batches, steps, correlation },
             gradient: Clipped::new(Linear::new(Loss::Absolute, d, 1.0), 1.0, grid).unwrap(),
             noise_multiplier: 1.0,
@@ -437,6 +540,204 @@ mod tests {
                 (seen / expected - 1.0).abs() < 5.2 * (2.0 / d as f64).sqrt(),
                 "{correlation:?}: {seen} {expected}"
             );
+        }
+    }
+    /// The sums of all steps, and the same of records that add nothing; by coin. They differ by the exact sums: the seed decides coins and noise.
+    fn exact_by_coin(plan: &StreamPlan, seed: u64) -> Vec<Vec<f64>> {
+        let run = |data: &Sensitive<Examples>| -> Vec<Vec<f64>> {
+            let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(seed));
+            let mut stream = curator.open(plan).unwrap();
+            let weights = vec![0.0; plan.dimension];
+            (0..plan.shape.steps).map(|_| stream.next(data, &weights).unwrap().into_inner()).collect()
+        };
+        let n = plan.records as usize;
+        let mut rows = Rows::new(plan.dimension);
+        (0..n).for_each(|_| rows.push_zero());
+        let (noisy, noise) =
+            (run(&examples(n, plan.dimension)), run(&Sensitive::new(Examples { rows, targets: vec![0.0; n] })));
+        let differences = noisy.iter().zip(&noise).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a - b).collect());
+        differences.collect()
+    }
+
+    #[test]
+    fn a_coin_gives_each_record_one_batch_of_every_epoch() {
+        let (n, batches, steps) = (6, 3, 8);
+        let mut seen = [[0u32; 3]; 9];
+        let runs = 3_000;
+        for seed in 0..runs {
+            let plan =
+                StreamPlan { batching: Batching::Coin, ..plan(Correlation::Banded, batches, steps, n, n as u64) };
+            let sums = exact_by_coin(&plan, seed);
+            let batch_of = |record: usize, epoch: usize| -> usize {
+                let of_epoch = &sums[epoch * batches..((epoch + 1) * batches).min(steps)];
+                let own: Vec<usize> = (0..of_epoch.len()).filter(|&t| of_epoch[t][record].abs() > 0.5).collect();
+                // the last epoch is cut short by one step
+                assert!(own.len() == 1 || (epoch == 2 && own.is_empty()));
+                own.first().copied().unwrap_or(2)
+            };
+            for record in 0..n {
+                assert_eq!(batch_of(record, 0), batch_of(record, 1));
+                assert_eq!(batch_of(record, 0), batch_of(record, 2));
+            }
+            // of each pair of neighbours in the table, all nine pairs of batches
+            for pair in 0..3 {
+                let (a, b) = (batch_of(2 * pair, 0), batch_of(2 * pair + 1, 0));
+                seen[3 * a + b][pair] += 1;
+            }
+        }
+        let expected = runs as f64 / 9.0;
+        for pair in 0..3 {
+            let chi2: f64 = seen.iter().map(|n| (f64::from(n[pair]) - expected).powi(2) / expected).sum();
+            // 8 degrees of freedom: P(chi2 > 42.7) = 1e-6
+            assert!(chi2 < 42.7, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn records_that_others_can_move_are_not_cut_by_position() {
+        let units = |records: usize| {
+            let (mut rows, of_row) = (Rows::new(1), vec![0, 1]);
+            (0..2).for_each(|_| rows.push_zero());
+            Sensitive::new(
+                Units::new(Examples { rows, targets: vec![0.0; 2] }, &Owners { of_row, units: records }).unwrap(),
+            )
+        };
+        let next = |batching, data: &Sensitive<Units<Examples>>, relation| {
+            let of_rows = plan(Correlation::Blt, 2, 2, 1, 2);
+            let plan = StreamPlan {
+                gradient: Clipped::new(OfUnits::new(*of_rows.gradient.objective()), 1.0, of_rows.gradient.grid())
+                    .unwrap(),
+                batching,
+                relation,
+                shape: of_rows.shape,
+                noise_multiplier: 1.0,
+                dimension: 1,
+                records: 2,
+            };
+            let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(1));
+            let mut stream = curator.open(&plan).unwrap();
+            stream.next(data, &[0.0])?;
+            stream.next(&units(3), &[0.0]).map(drop)
+        };
+        let zero_out = Relation::ZeroOut;
+        assert_eq!(next(Batching::Position, &units(2), zero_out), Err(CuratorError::Shape));
+        assert_eq!(next(Batching::Coin, &units(3), zero_out), Err(CuratorError::Shape), "not as many as planned");
+        assert_eq!(
+            next(Batching::Coin, &units(2), zero_out),
+            Err(CuratorError::Shape),
+            "others than those that were dealt"
+        );
+        // how many there are is nobody's to know under add-or-remove, but they stay the same
+        assert_eq!(next(Batching::Coin, &units(3), Relation::AddOrRemove), Ok(()));
+        assert_eq!(next(Batching::Coin, &units(4), Relation::AddOrRemove), Err(CuratorError::Shape));
+        // rows of which a unit has two may stand unit by unit
+        let mut rows = Rows::new(1);
+        (0..4).for_each(|_| rows.push_zero());
+        let owners = Owners { of_row: vec![0, 0, 1, 1], units: 2 };
+        let pairs = Units::new(Examples { rows, targets: vec![0.0; 4] }, &owners).unwrap();
+        let pairs = Sensitive::new(pairs.capped(2.try_into().unwrap(), |_| 0).one_by_one().unwrap());
+        for (batching, fits) in [(Batching::Position, false), (Batching::Coin, true)] {
+            let plan = StreamPlan { batching, ..plan(Correlation::Blt, 2, 2, 1, 4) };
+            let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(1));
+            assert_eq!(curator.open(&plan).unwrap().next(&pairs, &[0.0]).is_ok(), fits);
+        }
+    }
+
+    /// Squared l2 norm of what `moved` (per step, per coordinate) moves of what the noise is added to: C times it, or the nodes of a tree per epoch.
+    fn moved_of_the_noised(shape: StreamShape, moved: &[Vec<f64>]) -> f64 {
+        let squares = |of: &dyn Fn(usize) -> f64| (0..moved[0].len()).map(|j| of(j).powi(2)).sum::<f64>();
+        let Some(factor) = shape.factor().unwrap() else {
+            let epochs = moved.chunks(shape.batches);
+            return epochs
+                .map(|epoch| {
+                    // node (2^l, ending at t) of the steps 1, …, T of an epoch, for 2^l that divides t
+                    let nodes = (1..=epoch.len()).flat_map(|t| (0..=t.trailing_zeros()).map(move |l| t - (1 << l)..t));
+                    nodes.map(|node| squares(&|j| epoch[node.clone()].iter().map(|e| e[j]).sum())).sum::<f64>()
+                })
+                .sum();
+        };
+        let c = factor.coefficients(shape.steps);
+        (0..shape.steps).map(|t| squares(&|j| (0..=t).map(|s| c[t - s] * moved[s][j]).sum())).sum()
+    }
+
+    /// What a unit has (row, target); and what all of them have in the order in which they are met.
+    type Held = Vec<([f32; 2], f32)>;
+
+    /// The exact sums of all steps; `coins` goes with the units, wherever they stand: what coins of their own come to in both worlds.
+    fn dealt_sums(shape: StreamShape, world: &[(usize, Held)], coins: &[usize]) -> Vec<Vec<f64>> {
+        let (mut rows, mut targets, mut of_row) = (Rows::new(2), Vec::new(), Vec::new());
+        // every second row first, so that a unit's rows are not together
+        for half in 0..2 {
+            for (place, (_, held)) in world.iter().enumerate() {
+                for (x, target) in held.iter().skip(half).step_by(2) {
+                    rows.push_clipped(&mut [(0, x[0]), (1, x[1])], 1.0);
+                    (targets.push(*target), of_row.push(place as u32));
+                }
+            }
+        }
+        let units = Units::new(Examples { rows, targets }, &Owners { of_row, units: world.len() }).unwrap();
+        let of_rows = plan(shape.correlation, shape.batches, shape.steps, 2, world.len() as u64);
+        let plan = StreamPlan {
+            gradient: Clipped::new(OfUnits::new(*of_rows.gradient.objective()), 1.0, of_rows.gradient.grid()).unwrap(),
+            batching: Batching::Coin,
+            relation: Relation::AddOrRemove,
+            shape,
+            noise_multiplier: 1.0,
+            dimension: 2,
+            records: 5,
+        };
+        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(1));
+        let mut stream = curator.open(&plan).unwrap();
+        let own: Vec<usize> = world.iter().map(|(unit, _)| coins[*unit]).collect();
+        stream.batches = Batches::Dealt(Dealt::by(&own, shape.batches));
+        let data = Sensitive::new(units);
+        (0..shape.steps).map(|_| stream.next(&data, &[0.0; 2]).unwrap().into_inner()).collect()
+    }
+
+    /// A unit with 300 rows, or others, or none, first, last or not there: given the coins, what is noised moves by no more than the planned sensitivity.
+    #[test]
+    fn a_unit_moves_the_stream_by_what_was_planned_for() {
+        let held = |n: usize, x: [f32; 2], target: f32| vec![(x, target); n];
+        let others: Vec<(usize, Held)> =
+            (1..6).map(|unit| (unit, held(unit - 1, [0.6, -0.8], if unit % 2 == 0 { 1e6 } else { -1e6 }))).collect();
+        let with = |own: Held, place: usize| {
+            let mut world = others.clone();
+            world.insert(place, (0, own));
+            world
+        };
+        let (nothing, up, down) = (vec![], held(300, [1.0, 0.0], -1e6), held(7, [1.0, 0.0], 1e6));
+        // the last epoch is cut short or is not
+        for (correlation, steps) in ALL.into_iter().flat_map(|c| [(c, 10), (c, 12)]) {
+            let shape = StreamShape { batches: 4, steps, correlation };
+            let planned = shape.sensitivity().unwrap();
+            let mut most = [0.0f64; 3];
+            for coin in 0..4 {
+                let coins = [coin, 3, 0, 2, 0, 1];
+                let sums = |world: &[(usize, Held)]| dealt_sums(shape, world, &coins);
+                let base = sums(&with(up.clone(), 2));
+                let neighbours = [
+                    (0, 1.0, with(nothing.clone(), 2)),
+                    // other places, among units that keep their own order
+                    (0, 1.0, with(nothing.clone(), 0)),
+                    (1, 2.0, with(down.clone(), 2)),
+                    (1, 2.0, with(down.clone(), 5)),
+                    (2, 1.0, others.clone()),
+                ];
+                for (kind, factor, world) in neighbours {
+                    let moved: Vec<Vec<f64>> = base
+                        .iter()
+                        .zip(sums(&world))
+                        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a - b).collect())
+                        .collect();
+                    let moved = moved_of_the_noised(shape, &moved).sqrt() / factor;
+                    // sums of at most a hundred doubles
+                    assert!(moved <= planned * (1.0 + 1e-12), "{correlation:?} {coin} {kind}: {moved} {planned}");
+                    most[kind] = most[kind].max(moved);
+                }
+            }
+            // the gradients lose less than a grid step of 2^-12 each by truncation; a cut epoch is paid for as a whole one
+            let whole = steps == 12;
+            assert!(!whole || most.iter().all(|m| *m > 0.999 * planned), "{correlation:?}: {most:?} {planned}");
         }
     }
 }

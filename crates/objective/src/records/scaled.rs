@@ -39,6 +39,10 @@ impl<R: Records> RecordSet for ScaledRecords<'_, R> {
     fn len(&self) -> usize {
         self.records.len()
     }
+
+    fn keeps_places(&self) -> bool {
+        self.records.keeps_places()
+    }
 }
 
 impl<R: Records> Records for ScaledRecords<'_, R> {

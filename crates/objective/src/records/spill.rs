@@ -43,6 +43,10 @@ pub trait RecordSet: Sync {
     }
     /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
     fn fetch(&self, _: &[u64]) {}
+    /// Whether a record keeps its number whatever the others hold. Not if others are numbered by what they hold, as units are by which of them have rows.
+    fn keeps_places(&self) -> bool {
+        true
+    }
 }
 
 /// Records of anybody's own type, in memory.
@@ -111,6 +115,11 @@ impl RecordSet for Examples {
     fn fetch(&self, records: &[u64]) {
         self.rows.fetch(records);
     }
+
+    // rows of a unit may stand where the units before it leave them a place
+    fn keeps_places(&self) -> bool {
+        self.rows.of_a_unit() == 1
+    }
 }
 
 impl Records for Examples {
@@ -130,6 +139,28 @@ impl Records for Examples {
     fn record<'a>(&'a self, i: usize, _: &'a mut RecordBuffer) -> Result<Record<'a>, Infallible> {
         let (indices, values) = self.rows.row(i);
         Ok((indices, values, self.targets[i]))
+    }
+}
+
+impl Examples {
+    /// The records with the columns of `support` only, numbered in their order, their rows of norm at most `row_norm`.
+    ///
+    /// # Errors
+    /// If a record can't be read.
+    pub fn restricted<R: Records>(records: &R, support: &[u32], row_norm: f64) -> Result<Self, R::Error> {
+        let rows = Rows::in_place_of(records, support.len());
+        let mut out = Self { rows, targets: Vec::with_capacity(records.len()) };
+        let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
+        for i in 0..records.len() {
+            let (columns, values, target) = records.record(i, &mut buffer)?;
+            entries.clear();
+            entries.extend(
+                columns.iter().zip(values).filter_map(|(j, &x)| support.binary_search(j).ok().map(|at| (at as u32, x))),
+            );
+            out.rows.push_clipped(&mut entries, row_norm);
+            out.targets.push(target);
+        }
+        Ok(out)
     }
 }
 
@@ -192,6 +223,10 @@ impl RecordSet for SpilledExamples {
 
     fn len(&self) -> usize {
         self.targets.len()
+    }
+
+    fn keeps_places(&self) -> bool {
+        self.of_a_unit == 1
     }
 }
 

@@ -212,6 +212,11 @@ impl<R: RecordSet> RecordSet for Units<R> {
             self.rows.fetch(self.of(unit as usize));
         }
     }
+
+    // which number a unit has depends on which others have a row
+    fn keeps_places(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

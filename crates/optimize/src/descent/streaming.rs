@@ -1,7 +1,7 @@
 //! DP-FTRL: descent over a stream of batches with correlated noise, without amplification (Kairouz et al. 2021; spec 19 §5).
 //!
-//! Records come in their own order, each once per epoch, so nothing has to be sampled or kept secret about batches. All steps
-//! together are one Gaussian release of a sensitivity that accounts for every participation.
+//! Records come in their own order, each once per epoch; those whose places others could move have a batch by a secret coin of their own. No amplification is
+//! claimed either way: all steps together are one Gaussian release of a sensitivity that accounts for every participation.
 
 use super::{Average, DescentOptions, DescentSchedule, Recipe, default_clip_norm, descend};
 use crate::algorithm::{RowAccess, Traits};
@@ -11,7 +11,7 @@ use crate::plan::{Assumption, NotApplicable, Plan, Problem, RecordOf, Summary};
 use crate::planning::{SamplerError, clipped, gaussian_mu, in_range, noise};
 use crate::risk::RiskModel;
 use crate::{Algorithm, Run, RunResult};
-use dpopt_mechanism::{Clipped, Correlation, StreamPlan, StreamShape};
+use dpopt_mechanism::{Batching, Clipped, Correlation, StreamPlan, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
@@ -149,8 +149,25 @@ pub struct StreamSchedule {
     /// Batches, epochs, correlation.
     #[serde(flatten)]
     pub shape: StreamShape,
+    /// Which batch a record is in.
+    pub batching: Batching,
     /// l2 sensitivity of the whole stream over the clip norm.
     pub sensitivity: f64,
+}
+
+/// By position where nobody's records can move another's.
+fn batching(problem: &Problem) -> Batching {
+    match (problem.record, problem.relation()) {
+        (RecordOf::Row, Relation::ZeroOut | Relation::ReplaceOne) => Batching::Position,
+        _ => Batching::Coin,
+    }
+}
+
+fn which(batching: Batching) -> &'static str {
+    match batching {
+        Batching::Position => "by its position in the table",
+        Batching::Coin => "by a secret coin of its own that is thrown once",
+    }
 }
 
 /// Most steps: the sensitivity is a sum over all of them.
@@ -160,7 +177,7 @@ impl Algorithm for DpFtrl {
     type Schedule = StreamSchedule;
     const NAME: &'static str = "dp-ftrl";
     const ABOUT: &'static str = "releases noisy sums over the batches of a stream, with noise that cancels over time; for rows that come in an order";
-    const TRAITS: Traits = Traits { rows: RowAccess::Batches, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Batches, pools: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self {
@@ -171,19 +188,9 @@ impl Algorithm for DpFtrl {
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<StreamSchedule>, NotApplicable> {
-        if problem.relation() == Relation::AddOrRemove {
-            return Err(NotApplicable::Problem(
-                "batches are made by position, and an added record would move all others; use zero-out or replace-one"
-                    .into(),
-            ));
-        }
-        if problem.record != RecordOf::Row {
-            return Err(NotApplicable::Problem(
-                "batches are made by position, and a unit's place among others depends on which of them have rows; take noisy-sgd".into(),
-            ));
-        }
         let share = in_range("the share of records in a batch", self.batch_share.unwrap_or(1.0 / 64.0), 1e-6, 1.0)?;
         let batches = ((1.0 / share).round() as u64).clamp(1, problem.rows.max(1));
+        let batching = batching(problem);
         let draft = self.best_draft(problem, budget, batches)?;
         let Draft { shape, sensitivity, .. } = draft;
         let (recipe, steps) = (&draft.recipe, shape.steps as u64);
@@ -212,8 +219,9 @@ impl Algorithm for DpFtrl {
                 assumptions: vec![
                     clipped(),
                     Assumption::proved(format!(
-                        "each record is in one of {batches} batches, by its position in the table, and contributes at most {} times, \
-                         {batches} steps apart: all of it is accounted as one release",
+                        "each record is in one of {batches} batches, {}, and contributes at most {} times, {batches} steps apart: all of it is \
+                         accounted as one release",
+                        which(batching),
                         shape.epochs()
                     )),
                 ],
@@ -230,6 +238,7 @@ impl Algorithm for DpFtrl {
                     )
                 },
                 shape,
+                batching,
                 sensitivity,
             },
         })
@@ -241,6 +250,7 @@ impl Algorithm for DpFtrl {
         let grid = Grid::new(schedule.grid_exponent);
         let mut stream = curator.open(&StreamPlan {
             shape: plan.schedule.shape,
+            batching: plan.schedule.batching,
             gradient: Clipped::new(R::over(problem.objective().with_loss(schedule.loss)), schedule.clip_norm, grid)?,
             noise_multiplier: schedule.noise_multiplier,
             dimension: problem.weights(),

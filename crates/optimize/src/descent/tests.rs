@@ -348,3 +348,56 @@ fn lazy_noise_bears_a_unit_with_many_rows() {
         assert!(sgd.run(&plan, run).unwrap().get().weights.iter().all(|w| w.is_finite()));
     }
 }
+
+/// A stream of units has a batch for each by a coin, as one of rows has where an added row would move others; how many there are is a guess then.
+#[test]
+fn a_stream_takes_units_and_a_number_of_records_that_is_a_guess() {
+    use crate::DpFtrl;
+    use crate::plan::RecordOf;
+    use dpopt_mechanism::Batching;
+    use dpopt_objective::records::{Owners, Units};
+    let examples = sparse_table(3_000, 20, 2);
+    let of_row: Vec<u32> = (0..3_000).map(|row| if row < 300 { 0 } else { row / 3 }).collect();
+    let units = Sensitive::new(Units::new(examples.clone(), &Owners { of_row, units: 1_000 }).unwrap());
+    let rows = Sensitive::new(examples.clone());
+    let budget = Budget::new(4.0, 1e-5).unwrap();
+    let ftrl = DpFtrl { batch_share: Some(0.1), ..DpFtrl::default() };
+    let by_row = problem(&examples, LOGISTIC);
+    let unit = |relation, guess| Problem {
+        rows: guess,
+        record: RecordOf::Unit { rows: 3_000, most: None },
+        neighbours: Neighbours::of_users(relation),
+        ..by_row.clone()
+    };
+    let value = |weights: &[f64]| {
+        let mut scratch = Default::default();
+        let objective = by_row.objective();
+        let Ok(sum) =
+            (0..3_000).try_fold(0.0, |sum, i| objective.value(weights, &examples, i, &mut scratch).map(|v| sum + v));
+        sum / 3_000.0
+    };
+    let zeros = vec![0.0; by_row.weights()];
+    for (problem, batching) in [
+        (by_row.clone(), Batching::Position),
+        (
+            Problem { rows: 2_700, neighbours: Neighbours::of_records(Relation::AddOrRemove), ..by_row.clone() },
+            Batching::Coin,
+        ),
+        (unit(Relation::ZeroOut, 1_000), Batching::Coin),
+        (unit(Relation::ReplaceOne, 1_000), Batching::Coin),
+        (unit(Relation::AddOrRemove, 1_300), Batching::Coin),
+    ] {
+        let plan = ftrl.plan(&problem, budget).unwrap();
+        assert_eq!(plan.schedule.batching, batching);
+        let said = plan.summary.assumptions.iter().any(|a| a.text().contains("by a secret coin of its own"));
+        assert_eq!(said, batching == Batching::Coin);
+        let mut curator = Curator::new(&plan.summary.certificate, NoiseSource::insecure(1));
+        let weights = match problem.is_pooled() {
+            true => ftrl.run(&plan, Run::new(&problem, &units, &mut curator, &Silent).unwrap()),
+            false => ftrl.run(&plan, Run::new(&problem, &rows, &mut curator, &Silent).unwrap()),
+        };
+        let weights = weights.unwrap().into_inner().weights;
+        assert!(curator.is_spent());
+        assert!(value(&weights) < value(&zeros) - 0.01, "{problem:?}: {} {}", value(&weights), value(&zeros));
+    }
+}

@@ -13,7 +13,7 @@ mod tests;
 pub use schedule::ChainSchedule;
 
 use super::output_perturbation::{check_shape, smooth_loss};
-use super::planning::{TARGET_BOUND, check_problem, positive, products, require_delta};
+use super::planning::{TARGET_BOUND, check_problem, left_of_mu, positive, products, require_delta};
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunError, RunResult, Solution};
 use crate::options::common::{CLIP_NORM, REGULARIZATION, SHIFT};
@@ -23,7 +23,7 @@ use dpopt_mechanism::{GibbsDraw, GibbsFacts, Mechanism, Released};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Relation};
-use parameters::shares;
+use parameters::{Shares, shares};
 use schedule::gradients;
 use serde::Serialize;
 
@@ -119,6 +119,9 @@ impl Algorithm for ExponentialMechanism {
         }
         let loss = self.loss(problem)?;
         let all = shares(budget);
+        // a hair below what is left, for the rounding of sums of squares and of a group's multiple
+        let mu = if problem.group() > 1 || problem.before.is_some() { 1.0 - 1e-9 } else { 1.0 };
+        let all = Shares { mu: mu * left_of_mu(problem, all.mu), ..all };
         let facts = GibbsFacts {
             objective: problem.objective().with_loss(loss),
             rows: problem.rows,

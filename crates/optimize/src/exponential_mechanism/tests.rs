@@ -370,3 +370,19 @@ fn the_pure_mechanism_on_a_ball_follows_its_law() {
     let distance = kolmogorov_distance(&mut first, |x| law.cdf(x));
     assert!(distance < kolmogorov_limit(1_000) + 3e-3, "{distance}");
 }
+
+/// A draw for a group of rows, or after another release, is made for what is left: it fits the budget and uses it.
+#[test]
+fn groups_of_rows_and_earlier_releases_leave_less_to_a_draw() {
+    use crate::plan::{Before, RecordOf};
+    let alone = Problem { neighbours: Neighbours::of_users(Relation::ZeroOut), ..problem(4_000, 5, LOGISTIC) };
+    for most in [2u64, 5] {
+        let rows = Problem { record: RecordOf::UnitsRow { most: most.try_into().unwrap() }, ..alone.clone() };
+        let plan = ExponentialMechanism::default().plan(&rows, budget(2.0)).unwrap();
+        let spent = plan.summary.certificate.bound().upper;
+        assert!(spent <= 2.0 && spent > 1.98, "{most}: {spent}");
+    }
+    let later = Problem { before: Some(Before::gaussian(8.0, 3, Relation::ZeroOut)), ..alone };
+    let spent = ExponentialMechanism::default().plan(&later, budget(2.0)).unwrap().summary.certificate.bound().upper;
+    assert!(spent <= 2.0 && spent > 1.98, "{spent}");
+}

@@ -233,13 +233,16 @@ impl Peeling {
         };
         let centre = if shares.centre > 0.0 { Some(fit(1, shares.centre, None)?) } else { None };
         let last = fit(k as usize + usize::from(shares.centre > 0.0), shares.fit, regularization)?;
-        let pick = epsilon(shares.picks) / k as f64;
-        let own = |fit: &FeatureFit| {
-            if let FeatureFit::Pure { plan, .. } = fit {
-                plan.summary().certificate.event().clone()
-            } else {
-                Event::NoOp
-            }
+        // of one record: what all of a unit's come to is said of the whole, once
+        let pick = epsilon(shares.picks) / k as f64 / problem.group() as f64;
+        let own = |fit: &FeatureFit| match fit {
+            FeatureFit::Pure { plan, .. } => match plan.summary().certificate.event() {
+                Event::UserUnit { records_per_user, event } if *records_per_user == problem.group() => {
+                    (**event).clone()
+                }
+                event => event.clone(),
+            },
+            FeatureFit::Descent(_) => Event::NoOp,
         };
         let mut parts: Vec<Event> = centre.iter().map(own).collect();
         parts.push(pick_event(law, pick).self_composed(k));

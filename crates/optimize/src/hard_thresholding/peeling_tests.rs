@@ -2,7 +2,7 @@
 
 use super::tests::{budget, facts, sparse, table};
 use super::*;
-use crate::plan::Plan;
+use crate::plan::{Plan, Summary};
 use crate::{Algorithm, MethodOptions, Run, choose};
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{Curator, FeaturePick, FeatureScores, PeelingLaw, Sensitive, VertexFacts, past_the_curator};
@@ -234,4 +234,35 @@ fn what_does_not_fit_is_refused_and_what_does_is_a_candidate() {
     let options = MethodOptions::default().with("max_features", 3);
     let chosen = choose(&problem, Budget::new(1.0, 0.0).unwrap(), &options).unwrap().summary().method;
     assert!(["peeling", "frank-wolfe"].contains(&chosen), "{chosen}");
+}
+
+/// Where δ = 0, another method fits what was picked: what a unit's rows cost is said once of the whole, and the rows that are fitted are still known to be a unit's.
+#[test]
+fn without_delta_a_group_of_rows_is_paid_for_once() {
+    use crate::plan::RecordOf;
+    use dpopt_objective::records::{Owners, Units};
+    let examples = table(3000, 50, 4);
+    let owners = Owners { of_row: (0..3000).map(|row| row / 3).collect(), units: 1000 };
+    let two = Units::new(examples.clone(), &owners).unwrap().capped(2.try_into().unwrap(), |_| 0).one_by_one().unwrap();
+    let problem = Problem {
+        record: RecordOf::UnitsRow { most: 2.try_into().unwrap() },
+        rows: two.targets.len() as u64,
+        neighbours: Neighbours::of_users(Relation::ZeroOut),
+        ..facts(&examples, 4)
+    };
+    let examples = Sensitive::new(two);
+    for law in LAWS {
+        let options = MethodOptions::default()
+            .with("max_features", 3)
+            .with("peeling", serde_json::to_value(law).unwrap().as_str().unwrap());
+        let plan = choose(&problem, Budget::new(8.0, 0.0).unwrap(), &options.by("peeling")).unwrap();
+        let Summary { certificate, .. } = plan.summary();
+        let spent = certificate.bound().upper;
+        assert!(spent <= 8.0 && spent > 7.99, "{law:?}: {spent}");
+        let Event::UserUnit { records_per_user: 2, event } = certificate.event() else { panic!("{law:?}") };
+        assert!(!format!("{event:?}").contains("UserUnit"), "{event}");
+        let mut curator = Curator::new(certificate, NoiseSource::insecure(3));
+        let weights = plan.run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner();
+        assert!(curator.is_spent() && weights.weights.iter().filter(|w| **w != 0.0).count() <= 4, "{law:?}");
+    }
 }

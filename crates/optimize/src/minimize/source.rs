@@ -3,8 +3,8 @@
 use super::directions::{Along, Directions};
 use crate::RunError;
 use dpopt_mechanism::{
-    BatchSum, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Released, Sensitive, StreamPlan,
-    StreamShape,
+    BatchSum, Batching, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Released, Sensitive,
+    StreamPlan, StreamShape,
 };
 use dpopt_noise::Grid;
 use dpopt_objective::objective::Objective;
@@ -40,6 +40,7 @@ impl Streaming {
             dimension: self.dimension,
             records: self.records,
             relation: self.relation,
+            batching: Batching::Position,
         })
     }
 }

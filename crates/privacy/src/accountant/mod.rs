@@ -15,7 +15,7 @@ pub mod zcdp;
 
 pub use trade_off::{gdp_estimate, true_positive_rates};
 
-use crate::{Budget, Event, Relation};
+use crate::{Budget, Event, Relation, group};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -281,12 +281,32 @@ pub fn compare_delta(
 }
 
 /// Whether the lattice has envelopes for a part of the event, pairs above all mechanisms of a kind, where a Rényi curve may know
-/// more: choices of bounded range, stated curves, integer noise on several sums.
-fn has_envelope(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::ExponentialMechanism { .. } | Event::Zcdp { .. } | Event::Rdp { .. } | Event::DiscreteGaussian { .. }
-    ) || event.children().iter().any(has_envelope)
+/// more: choices of bounded range, stated curves, integer noise on several sums, groups of which only their records are known.
+fn has_envelope(event: &Event, relation: Relation) -> bool {
+    let here = match event {
+        Event::ExponentialMechanism { .. }
+        | Event::Zcdp { .. }
+        | Event::Rdp { .. }
+        | Event::DiscreteGaussian { .. } => true,
+        Event::UserUnit { event, records_per_user } => is_converted(event, *records_per_user, relation),
+        _ => false,
+    };
+    here || event.children().iter().any(|child| has_envelope(child, relation))
+}
+
+/// Whether what is known of a group comes from what is known of one record, and not from the group's own law.
+fn is_converted(event: &Event, records: u64, relation: Relation) -> bool {
+    match event {
+        Event::Composed { .. } | Event::SelfComposed { .. } | Event::Approximate { .. } => {
+            event.children().iter().any(|child| is_converted(child, records, relation))
+        }
+        Event::NoOp | Event::DiscreteGaussian { .. } | Event::Zcdp { .. } => false,
+        other => {
+            group::of_kind(records, other).is_none()
+                && gdp::mu(other, relation).is_err()
+                && !pld::has_group_pair(records, other, relation)
+        }
+    }
 }
 
 /// Below this a divergence may have lost digits, or all of them, by underflow: of (α − 1)·D with α − 1 from 1e-16 and of squares
@@ -349,7 +369,7 @@ fn automatic(
     found.extend(["pure", "split", "zcdp"].into_iter().filter_map(named).map(&ask));
     let more = match &lattice {
         Err(_) => true,
-        Ok(bound) => has_envelope(event) || renyi_is_near(event, relation, bound, renyi),
+        Ok(bound) => has_envelope(event, relation) || renyi_is_near(event, relation, bound, renyi),
     };
     if more {
         found.extend(named("rdp").map(&ask));

@@ -5,11 +5,12 @@
 
 use super::pld::objective::ObjectiveProfile;
 use super::sampler_error::{delta_with_error, epsilon_with_error};
-use super::{Accountant, AccountingError, Bound};
-use crate::special::gaussian_ln_delta_upper;
+use super::{Accountant, AccountingError, Bound, gdp};
+use crate::group;
+use crate::special::{UNIT_ROUNDOFF, gaussian_ln_delta_upper};
 use crate::{Event, Relation};
 
-/// Objective perturbation, alone or with one Gaussian (several Gaussians are one).
+/// Objective perturbation, of a record or of a group, alone or with Gaussians, which are one.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitAccountant;
 
@@ -18,13 +19,22 @@ const NAME: &str = "split";
 /// A profile for ε ≥ 0 in both orders, rounded up, non-increasing.
 enum Profile {
     Objective(ObjectiveProfile),
-    Gaussian { mu: f64 },
+    /// Of a group of so many records (docs/proofs/accounting-groups.md).
+    Group(u64, ObjectiveProfile),
+    Gaussian {
+        mu: f64,
+    },
 }
 
 impl Profile {
     fn delta(&self, epsilon: f64) -> f64 {
         let delta = match self {
             Self::Objective(profile) => profile.delta(epsilon),
+            Self::Group(records, profile) => {
+                // rounded down: as many times as much is at most ε
+                let each = epsilon / *records as f64 * (1.0 - 4.0 * UNIT_ROUNDOFF);
+                group::approximate(*records, each, profile.delta(each).max(f64::MIN_POSITIVE)).1
+            }
             Self::Gaussian { mu } => gaussian_ln_delta_upper(epsilon, *mu).exp(),
         };
         // an underflow is not nothing
@@ -35,22 +45,32 @@ impl Profile {
 fn profiles(event: &Event, relation: Relation) -> Result<(Vec<Profile>, f64), AccountingError> {
     let exact = event.exact(relation).map_err(|e| AccountingError::Parameter(e.to_string()))?;
     let unsupported = |reason: &str| AccountingError::Unsupported { accountant: NAME, relation, reason: reason.into() };
-    let mut list = vec![];
+    let objective = |part: &Event| match part {
+        Event::ObjectivePerturbation { noise_multiplier, regularization, link } => Some(
+            ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation).map_err(|why| unsupported(&why)),
+        ),
+        _ => None,
+    };
+    let (mut list, mut gaussians) = (vec![], vec![]);
     for (part, count) in &exact.parts {
-        list.push(match part {
-            Event::ObjectivePerturbation { noise_multiplier, regularization, link } if *count == 1 => {
-                let profile = ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation);
-                Profile::Objective(profile.map_err(|reason| unsupported(&reason))?)
+        if let Ok((mu, _)) = gdp::mu(part, relation) {
+            gaussians.push((mu, *count));
+            continue;
+        }
+        let profile = match part {
+            Event::UserUnit { records_per_user, event } => {
+                let of_group = |profile| Profile::Group(*records_per_user, profile);
+                objective(event).map(|profile| profile.map(of_group))
             }
-            Event::Gaussian { noise_multiplier } if *count == 1 => {
-                Profile::Gaussian { mu: (relation.sum_sensitivity() / noise_multiplier).next_up() }
-            }
-            _ => {
-                return Err(unsupported(
-                    "only objective perturbation with at most one Gaussian; use the pld accountant",
-                ));
-            }
-        });
+            part => objective(part).map(|profile| profile.map(Profile::Objective)),
+        };
+        match profile {
+            Some(profile) if *count == 1 => list.push(profile?),
+            _ => return Err(unsupported("only objective perturbation and Gaussians; use the pld accountant")),
+        }
+    }
+    if !gaussians.is_empty() {
+        list.push(Profile::Gaussian { mu: gdp::together(&gaussians) });
     }
     if list.is_empty() || list.len() > 2 {
         return Err(unsupported("only one or two mechanisms; use the pld accountant"));

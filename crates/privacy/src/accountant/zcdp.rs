@@ -88,7 +88,9 @@ fn part_cost(part: &Event, relation: Relation) -> Result<(f64, f64, f64), Accoun
         let one = cost(event, relation)?;
         if one.xi == 0.0 && one.delta == 0.0 {
             let k = *records_per_user as f64;
-            return Ok((k * k * one.rho, 0.0, 0.0));
+            // (Bun, Steinke 2016, Proposition 27), or what an ε as many times as large comes to
+            let of_group = pure::worst(part, relation).filter(|(_, delta)| *delta == 0.0).map(|(e, _)| pure_dp(e));
+            return Ok(((k * k * one.rho).min(of_group.unwrap_or(f64::INFINITY)), 0.0, 0.0));
         }
     }
     // whichever steps it takes part in

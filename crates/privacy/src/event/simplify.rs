@@ -5,6 +5,7 @@
 
 use super::{Event, EventError};
 use crate::Relation;
+use crate::group;
 use crate::special::UNIT_ROUNDOFF;
 use std::collections::HashMap;
 
@@ -189,7 +190,9 @@ impl Collector {
                         }
                         part => (*records_per_user, Box::new(part)),
                     };
-                    self.push(Event::UserUnit { records_per_user: records, event }, count.saturating_mul(inner));
+                    let group =
+                        group::of_kind(records, &event).unwrap_or(Event::UserUnit { records_per_user: records, event });
+                    self.push(group, count.saturating_mul(inner));
                 }
                 up(tv * count as f64)
             }

@@ -62,10 +62,12 @@ def plan_table(plan: Any) -> str:
                 c["predicted_excess_risk"],
                 c["epsilon"],
                 c["grade"],
+                *([c["clips"]] if "clips" in c else []),
             )
         )
     caption = f"Plan for {plan.n_rows:,} rows and {plan.n_features:,} features: epsilon {plan.epsilon:g}, delta {plan.delta:.3g}, {plan.relation}"
     head = ["method", "noise multiplier", "steps", "gradients", "predicted excess risk", "certified epsilon", "grade"]
+    head += ["clips"] if any("clips" in c for c in plan.candidates) else []
     folded = table(["method", "does not apply because"], plan.refused.items())
     more = (
         f"<details><summary>{len(plan.refused)} methods do not apply</summary>{folded}</details>"

@@ -85,9 +85,10 @@ class Plan:
     def __str__(self) -> str:
         rows = "" if self.n_rows == self.n_units else f"{self.n_rows:,} rows of "
         whose = [] if self.n_units is None else [f"{rows}{self.n_units:,} units", ""]
+        by_unit = any("clips" in c for c in self.candidates)
         lines = [
             *whose,
-            f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}",
+            f"{'method':<26} {'noise':>8} {'steps':>6} {'risk':>9} {'epsilon':>8}{'  clips' if by_unit else ''}",
         ]
         refused = [c for c in self.candidates if c.get("not_applicable")]
         for c in self.candidates:
@@ -96,6 +97,7 @@ class Plan:
                 lines.append(
                     f"{mark} {c['method']:<24} {c['noise_multiplier']:>8.4g} {c['steps']:>6} "
                     f"{c['predicted_excess_risk']:>9.3g} {c['epsilon']:>8.4g}"
+                    f"{'  ' + c['clips'] if 'clips' in c else ''}"
                 )
         if len(refused) == len(self.candidates):
             lines += [f"  {c['method']:<24} does not apply: {c['not_applicable']}" for c in refused]

@@ -192,10 +192,6 @@ fn user(k: u64, event: &Event, relation: Relation, how: Use) -> Option<Sides> {
         return (how == Use::Alone).then(|| Sides { with_to_without: pair.clone(), without_to_with: pair });
     };
     match part {
-        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
-            let shift = relation.sum_sensitivity() * k as f64 / noise_multiplier;
-            Some(Sides::symmetric(LaplacePair { shift: shift * DOWN }))
-        }
         Event::DiscreteGaussian { sigma, sensitivity, dimension } if *sigma > 0.0 => {
             Some(Sides::symmetric(DiscreteGaussianPair::new(*sigma, line(*sensitivity, *dimension, relation, k))))
         }

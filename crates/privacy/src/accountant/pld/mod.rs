@@ -33,6 +33,7 @@ mod tree;
 mod truncated;
 
 pub use compose::Quality;
+pub(crate) use tree::has_group_pair;
 
 use super::sampler_error::delta_with_error;
 use super::{Accountant, AccountingError, Bound, Slack};

@@ -466,24 +466,108 @@ fn without_replacement(q: f64, event: &Event, relation: Relation) -> Result<Side
 
 /// A user owns at most `k` records, each clipped by itself.
 fn user_sides(k: u64, part: &Event, relation: Relation) -> Result<Sides, AccountingError> {
-    const MOST_RECORDS: u64 = 256;
     match part {
-        Event::PoissonSampled { sampling_probability: q, event }
-            if relation != Relation::ReplaceOne && k <= MOST_RECORDS && gdp::mu(event, relation).is_ok() =>
-        {
+        Event::PoissonSampled { sampling_probability: q, event } if has_group_pair(k, part, relation) => {
             let (mu, _) = gdp::mu(event, relation)?;
             let shifts = (0..=k).map(|j| (j as f64 * mu, ln_binomial_mass(j, k, *q, 1.0 - q)));
             Ok(shift_mixture(shifts.filter(|(_, ln_p)| *ln_p > f64::NEG_INFINITY).collect()))
         }
-        Event::Laplace { noise_multiplier } if *noise_multiplier > 0.0 => {
-            let shift = relation.sum_sensitivity() * k as f64 / noise_multiplier;
-            Ok(Sides::symmetric(LaplacePair { shift: shift * (1.0 + 4.0 * U) }))
+        _ => converted(k, part, relation),
+    }
+}
+
+/// Whether a group of k has a pair of its own.
+pub(crate) fn has_group_pair(k: u64, part: &Event, relation: Relation) -> bool {
+    const MOST_RECORDS: u64 = 256;
+    match part {
+        Event::PoissonSampled { event, .. } => {
+            relation != Relation::ReplaceOne && k <= MOST_RECORDS && gdp::mu(event, relation).is_ok()
         }
-        _ => Err(unsupported(
+        _ => false,
+    }
+}
+
+/// Points of ε, per record, between which the profile of a group is a chord.
+const GROUP_POINTS: usize = 700;
+
+/// The pair of a group of k, from what is known of one record: (kε, δ(ε)·(e^(kε) − 1)/(e^ε − 1)) for ε on a grid, and what is known of it at the end of its
+/// losses (docs/proofs/accounting-groups.md).
+fn converted(k: u64, part: &Event, relation: Relation) -> Result<Sides, AccountingError> {
+    let mut points = match pure::worst(part, relation) {
+        Some((epsilon, 0.0)) => group::pure(k, epsilon),
+        Some((epsilon, delta)) => vec![group::approximate(k, epsilon, delta)],
+        None => vec![],
+    };
+    let largest = LARGEST_LOSS / k as f64;
+    let mut add = |profile: &dyn Fn(&[f64]) -> Vec<f64>, kinks: Vec<f64>| {
+        let mut end = largest.min(1e-6);
+        // far beyond any δ that is asked for
+        while end < largest && profile(&[end])[0] > 1e-61 {
+            end = (end * 1.5).min(largest);
+        }
+        let share = |i: usize| i as f64 / GROUP_POINTS as f64;
+        let mut grid: Vec<f64> = (0..=GROUP_POINTS)
+            .flat_map(|i| [end * share(i).powi(2), end * 1e-6f64.powf(share(i))])
+            .chain(kinks.into_iter().filter(|loss| *loss > 0.0 && *loss < end))
+            .collect();
+        grid.sort_by(f64::total_cmp);
+        grid.dedup();
+        points.extend(grid.iter().zip(profile(&grid)).map(|(epsilon, delta)| group::approximate(k, *epsilon, delta)));
+    };
+    match part {
+        Event::ObjectivePerturbation { noise_multiplier, regularization, link } => {
+            let profile = ObjectiveProfile::new(*noise_multiplier, *regularization, *link, relation)
+                .map_err(|reason| unsupported(relation, reason))?;
+            add(&|grid| grid.iter().map(|e| profile.delta(*e).max(f64::MIN_POSITIVE)).collect(), vec![]);
+        }
+        _ => {
+            if let Ok(sides) = leaf_sides(part, relation) {
+                let pairs = [sides.with_to_without, sides.without_to_with];
+                let both = |grid: &[f64]| {
+                    let [one, other] = [0, 1].map(|i| profile_above(&*pairs[i], grid));
+                    one.into_iter().zip(other).map(|(a, b)| a.max(b)).collect()
+                };
+                add(&both, pairs.iter().flat_map(|pair| pair.atoms().losses).collect());
+            }
+        }
+    }
+    points.retain(|(epsilon, delta)| *epsilon <= LARGEST_LOSS && *delta < 1.0);
+    if points.is_empty() {
+        return Err(unsupported(
             relation,
             format!("{} for users of {k} records is not implemented; describe the users' own event", name(part)),
-        )),
+        ));
     }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    points.dedup_by(|later, earlier| later.0 == earlier.0);
+    let (epsilons, mut deltas): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+    for i in 1..deltas.len() {
+        deltas[i] = deltas[i].min(deltas[i - 1]);
+    }
+    Ok(Sides::symmetric(Atoms::symmetric(&epsilons, &deltas)))
+}
+
+/// Upper bounds of the pair's δ at every ε of an increasing `grid` of numbers that are not negative.
+fn profile_above(pair: &dyn Pair, grid: &[f64]) -> Vec<f64> {
+    let masses = pair.masses(grid);
+    let (mut p, mut q) = (0.0, 0.0);
+    let mut above: Vec<(f64, f64)> = (0..=grid.len())
+        .rev()
+        .map(|cell| {
+            p = (p + masses.p[cell] + masses.p_error[cell]) * (1.0 + 2.0 * U);
+            q = (q + (masses.q[cell] - masses.q_error[cell]).max(0.0)) * (1.0 - 2.0 * U);
+            (p, q)
+        })
+        .collect();
+    above.reverse();
+    // cell i + 1 and those above it lie above border i; a border is off by 4u(1 + ε), which costs at most that much of what lies near it
+    let delta = |(i, epsilon): (usize, &f64)| {
+        let ((p, q), near) = (above[i + 1], above[i].0);
+        let moved = 16.0 * U * (1.0 + epsilon) * near;
+        let taken = epsilon.exp() * (1.0 - (4.0 + 2.0 * epsilon) * U) * q;
+        ((p - taken) * (1.0 + 2.0 * U) + moved).clamp(f64::MIN_POSITIVE, 1.0)
+    };
+    grid.iter().enumerate().map(|(i, epsilon)| delta((i, epsilon))).collect()
 }
 
 /// The class name of an event.
