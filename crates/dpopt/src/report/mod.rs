@@ -87,6 +87,7 @@ impl Outcome {
                 delta: plan.certificate.budget().delta(),
                 accountant: plan.certificate.bound().accountant.clone(),
                 notes: plan.warnings.clone(),
+                clips: None,
             }),
             Err(why) => Self::Refused { not_applicable: why.to_string() },
         }
