@@ -128,7 +128,7 @@ impl RowOwners {
 
     /// The column whose values name the units; columns, as in "sender and recipient".
     pub fn column(&self) -> String {
-        joined(&self.columns)
+        unit_name(&self.columns)
     }
 
     /// Number of rows.
@@ -211,8 +211,8 @@ pub fn kept_rows<'a>(table: &'a dyn TableReader, kept: &KeptRows) -> impl TableR
     SomeRows { table, left: kept.mask() }
 }
 
-/// "sender and recipient".
-fn joined(columns: &[String]) -> String {
+/// How a unit of these columns is called: `person`, "sender and recipient".
+pub fn unit_name(columns: &[String]) -> String {
     match columns {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         _ => columns.concat(),

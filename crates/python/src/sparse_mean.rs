@@ -17,8 +17,14 @@ pub(crate) struct MeanFacts(u64, u64, f64, f64, String, f64, f64);
 impl MeanFacts {
     fn candidates(&self) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
         let &Self(records, dimension, sparsity, norm, ref name, epsilon, delta) = self;
-        let problem =
-            MeanProblem { records, dimension, sparsity, norm, neighbours: Neighbours::of_records(relation(name)?) };
+        let problem = MeanProblem {
+            records,
+            dimension,
+            sparsity,
+            norm,
+            group: 1,
+            neighbours: Neighbours::of_records(relation(name)?),
+        };
         let candidates = mean_candidates(&problem, Budget::new(epsilon, delta).map_err(invalid)?);
         Ok((problem, candidates))
     }

@@ -80,6 +80,7 @@ impl Fit {
                 source: self.table.name(),
                 rows: Some(self.rows),
                 units: self.units.as_ref().map(|_| self.protected()),
+                ownership: self.ownership(),
                 features: model.encoder().dimension(),
                 target: self.target.clone(),
                 task,
