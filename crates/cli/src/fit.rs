@@ -87,7 +87,11 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
         report.facts.target,
         report.facts.task,
         report.facts.rows.map_or("rows".into(), |rows| format!("{rows} rows")),
-        report.facts.units.map_or(String::new(), |units| format!(" of {units} {}", g.protected())),
+        match (report.facts.units, &report.facts.ownership) {
+            (Some(owners), Some(owned)) => format!(" of {owners} owners ({})", owned.columns.join(", ")),
+            (Some(units), None) => format!(" of {units} {}", g.protected()),
+            (None, _) => String::new(),
+        },
         report.facts.features
     );
     if let Some(owned) = &report.facts.ownership {

@@ -668,7 +668,7 @@ impl Fit {
         let planned = self.plan_for(classes, compare)?;
         let plan = planned.plan()?;
         let by_row = self.units.is_some() && !plan.problem().is_pooled();
-        if self.options.memory.is_some() && self.units.as_ref().is_some_and(|units| units.ownership().is_some()) {
+        if self.options.memory.is_some() && self.units.as_ref().is_some_and(Units::are_shared) {
             return Err(FitError::Option("rows with several owners are chosen in memory; leave out --memory".into()));
         }
         if self.options.memory.is_some() && (by_row || !plan.runs_from_disk()) {

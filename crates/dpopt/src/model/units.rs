@@ -284,6 +284,11 @@ impl Units {
         Some(kept_rows(table, &self.owners.kept(self.kept?.most)?))
     }
 
+    /// Whether a row may have several owners.
+    pub(super) fn are_shared(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Who owns what, where a row may have several owners.
     pub(crate) fn ownership(&self) -> Option<Ownership> {
         let KeptCounts { most, rows: kept, one_each } = self.kept?;
