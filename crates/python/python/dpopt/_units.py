@@ -122,7 +122,9 @@ def owned(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
             raise ValueError("units names a column twice; once is enough")
         if all(name in names for name in units):
             if isinstance(target, str) and target in units:
-                raise ValueError("y is one of the columns of units; name the one that is learned, and those whose values are persons")
+                raise ValueError(
+                    "y is one of the columns of units; name the one that is learned, and those whose values are persons"
+                )
             columns = []
             for name in units:
                 X, given = apart(X, name)
