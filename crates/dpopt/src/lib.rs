@@ -20,10 +20,12 @@
 //! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
 //! | [`model`] | what a user fits, predicts with and evaluates |
 //! | [`estimate`] | answers without a model: the mean of sparse vectors |
+//! | [`minimize`] | where the mean of anybody's own losses is small |
 #![forbid(unsafe_code)]
 
 pub mod estimate;
 pub mod guarantee;
+pub mod minimize;
 pub mod model;
 pub mod report;
 pub mod session;

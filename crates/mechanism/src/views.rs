@@ -28,9 +28,8 @@ pub struct PublicShape {
 impl Curator {
     /// What the neighbours of its certificate agree on.
     pub fn public_shape<R: OfRows>(&self, records: &Sensitive<R>) -> PublicShape {
-        let records = records.expose();
-        let counted = (self.relation() != Some(Relation::AddOrRemove)).then(|| records.len() as u64);
-        let rows = records.rows();
+        let counted = self.public_count(records);
+        let rows = records.expose().rows();
         PublicShape {
             records: counted,
             features: rows.columns(),
@@ -38,6 +37,16 @@ impl Curator {
             pooled: R::POOLED,
             of_a_unit: rows.of_a_unit(),
         }
+    }
+
+    /// How many records there are; `None` where that is protected.
+    pub fn public_count<R: RecordSet>(&self, records: &Sensitive<R>) -> Option<u64> {
+        self.public_number(records.expose().len() as u64)
+    }
+
+    /// A number of records, unless it is protected.
+    pub fn public_number(&self, records: u64) -> Option<u64> {
+        (self.relation() != Some(Relation::AddOrRemove)).then_some(records)
     }
 
     /// The units with at most `most` rows each, a uniform choice of each unit's: by secret coins, and by nothing that another unit holds.

@@ -192,6 +192,9 @@ pub enum RunError {
         /// Its name.
         method: &'static str,
     },
+    /// Whoever evaluates an objective outside of the library could not.
+    #[error("the objective could not be evaluated: {0}")]
+    Objective(Box<dyn std::error::Error + Send + Sync>),
     /// The method looks into single rows (a bug of the caller, who planned it for units).
     #[error(
         "{method} works on rows and not on all rows of a unit at once; plan it for rows, of which a unit has at most so many"

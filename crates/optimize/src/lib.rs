@@ -11,6 +11,7 @@ mod embedding;
 mod exponential_mechanism;
 mod frank_wolfe;
 mod hard_thresholding;
+pub mod minimize;
 mod noisy_newton;
 mod objective_perturbation;
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod cells;
 mod errors;
 mod fit;
 mod ledger;
+mod minimize;
+mod objectives;
 mod owners;
 mod release;
 mod report;
@@ -37,6 +39,10 @@ mod _core {
     use crate::fit::{Fit, FitRun, method_options, probability};
     #[pymodule_export]
     use crate::ledger::FileLedger;
+    #[pymodule_export]
+    use crate::minimize::{Minimizing, minimize_options};
+    #[pymodule_export]
+    use crate::objectives::NativeObjective;
     #[pymodule_export]
     use crate::owners::Owners;
     #[pymodule_export]

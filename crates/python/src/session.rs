@@ -3,7 +3,7 @@
 use crate::accounting::{certify_error, event, json, of_records, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::named_accountant;
-use dpopt::mechanism::Curator;
+use dpopt::mechanism::{Curator, ReleaseRecord};
 use dpopt::model::Guarantee;
 use dpopt::objective::Warrant;
 use dpopt::privacy::ledger::{Quote, Receipt};
@@ -107,6 +107,16 @@ impl Session {
     /// Writes down what was released through it.
     pub(crate) fn note(&self, entered: &Entered) {
         self.locked().note(entered);
+    }
+
+    /// What was released so far by each stage.
+    pub(crate) fn released(&self) -> Vec<Vec<ReleaseRecord>> {
+        self.locked().releases().to_vec()
+    }
+
+    /// Hands the session to what runs its stages by itself.
+    pub(crate) fn run_in<T>(&self, run: impl FnOnce(&mut session::Session) -> T) -> T {
+        run(&mut self.locked())
     }
 
     /// Runs the part, planned as `certificate`, through a curator of its own.

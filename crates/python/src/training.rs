@@ -82,28 +82,47 @@ impl Training {
             self.clipping.in_parts(batch, self.dimension)
         })
     }
+}
 
-    fn add_views(&self, sum: &mut BatchSum, views: &[View<'_>], rows: usize) -> Result<(), CuratorError> {
-        let in_place: Option<Vec<&[f32]>> = views.iter().map(View::in_place).collect();
-        let Some(blocks) = in_place.filter(|_| self.clipping.fits_f32(self.dimension)) else {
-            return sum.add(rows, |i, out| views.iter().for_each(|v| v.push(i, out)));
-        };
-        // (place of the first entry, entries, all rows)
-        let mut blocks: Vec<(usize, usize, &[f32])> =
-            blocks.into_iter().zip(views).map(|(values, v)| (0, v.shape().1, values)).collect();
-        let mut start = 0;
-        for (place, width, _) in &mut blocks {
-            (*place, start) = (start, start + *width);
-        }
-        sum.add_in_chunks(rows, TOGETHER, |range, sum| {
-            let mut pieces = Vec::with_capacity(blocks.len());
-            for i in range {
-                pieces.clear();
-                pieces.extend(blocks.iter().map(|&(place, width, all)| (place, &all[i * width..(i + 1) * width])));
-                sum.add(&pieces);
-            }
-        })
+/// Adds rows that lie side by side in blocks, one row for each record.
+fn add_views(sum: &mut BatchSum, views: &[View<'_>], rows: usize) -> Result<(), CuratorError> {
+    let in_place: Option<Vec<&[f32]>> = views.iter().map(View::in_place).collect();
+    let Some(blocks) = in_place.filter(|_| sum.fits_f32()) else {
+        return sum.add(rows, |i, out| views.iter().for_each(|v| v.push(i, out)));
+    };
+    // (place of the first entry, entries, all rows)
+    let mut blocks: Vec<(usize, usize, &[f32])> =
+        blocks.into_iter().zip(views).map(|(values, v)| (0, v.shape().1, values)).collect();
+    let mut start = 0;
+    for (place, width, _) in &mut blocks {
+        (*place, start) = (start, start + *width);
     }
+    sum.add_in_chunks(rows, TOGETHER, |range, sum| {
+        let mut pieces = Vec::with_capacity(blocks.len());
+        for i in range {
+            pieces.clear();
+            pieces.extend(blocks.iter().map(|&(place, width, all)| (place, &all[i * width..(i + 1) * width])));
+            sum.add(&pieces);
+        }
+    })
+}
+
+fn views<'a>(blocks: &'a [Block<'_>]) -> Vec<View<'a>> {
+    let view = |block: &'a Block<'_>| match block {
+        Block::Single(x) => View::Single(x.as_array()),
+        Block::Double(x) => View::Double(x.as_array()),
+    };
+    blocks.iter().map(view).collect()
+}
+
+/// Adds the vectors of `count` records, which are the rows of all blocks side by side; an error if there are others.
+pub(crate) fn add_rows(py: Python<'_>, sum: &mut BatchSum, blocks: &[Block<'_>], count: usize) -> Result<(), ()> {
+    let views = views(blocks);
+    let width: usize = views.iter().map(|v| v.shape().1).sum();
+    if views.iter().any(|v| v.shape().0 != count) || width != sum.dimension() {
+        return Err(());
+    }
+    py.detach(|| add_views(sum, &views, count)).map_err(|_| ())
 }
 
 #[pymethods]
@@ -155,13 +174,7 @@ impl Training {
     /// Clips per-sample gradients and adds them to the sum over the batch drawn last, or over one that was drawn elsewhere. The
     /// blocks lie side by side: a record's gradient is its row of all of them.
     fn add(&self, py: Python<'_>, blocks: Vec<Block<'_>>) -> PyResult<()> {
-        let views: Vec<View<'_>> = blocks
-            .iter()
-            .map(|b| match b {
-                Block::Single(x) => View::Single(x.as_array()),
-                Block::Double(x) => View::Double(x.as_array()),
-            })
-            .collect();
+        let views = views(&blocks);
         let rows = views.first().map_or(0, |v| v.shape().0);
         if views.iter().any(|v| v.shape().0 != rows) {
             return Err(invalid("the parameters' per-sample gradients have different batch sizes"));
@@ -173,7 +186,7 @@ impl Training {
             let mut run = self.locked();
             // an error uses the batch up
             let mut sum = self.take_sum(&mut run);
-            self.add_views(&mut sum, &views, rows)
+            add_views(&mut sum, &views, rows)
                 .map_err(|_| invalid("there are more per-sample gradients than records in the batch that was drawn"))?;
             run.sum = Some(sum);
             Ok(())

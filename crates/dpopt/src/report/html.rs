@@ -68,10 +68,12 @@ fn opening(m: &mut Markup, report: &Report) {
     let heading = match report.answer {
         Answer::LinearModel => format!("A private model of {}", report.facts.target),
         Answer::Mean { .. } => "A private mean of vectors".into(),
+        Answer::Minimum => format!("A private minimum of {}", report.facts.target),
     };
     let shape = match report.answer {
         Answer::LinearModel => "features after encoding",
         Answer::Mean { .. } => "coordinates",
+        Answer::Minimum => "parameters",
     };
     m.element("h1", &heading);
     m.element(
@@ -123,6 +125,9 @@ fn released(m: &mut Markup, report: &Report) {
             },
             number(error_bound)
         ),
+        Answer::Minimum => {
+            format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target)
+        }
     }];
     items.extend(report.facts.preparation.iter().cloned());
     items.push(
@@ -305,6 +310,10 @@ fn plan(m: &mut Markup, report: &Report) {
                         "gradients of single rows. Predicted excess of the mean loss over the best linear model"
                     }
                     Answer::Mean { .. } => "vectors read. Proved bound on the l2 error (probability 0.95)",
+                    Answer::Minimum => {
+                        "evaluations of single records. Bound on the expected excess of the mean loss, if the objective is convex, its slopes are at \
+                         most the clip norm and the declared distance is true"
+                    }
                 },
                 number(row.predicted_excess_risk),
                 report.why_chosen()
@@ -324,6 +333,7 @@ fn plan(m: &mut Markup, report: &Report) {
             Answer::Mean { .. } => {
                 ["method", "#noise", "#releases", "#vectors", "#l2 error, at most", "#ε", "accountant"]
             }
+            Answer::Minimum => ["method", "#noise", "#steps", "#evaluations", "#excess, if convex", "#ε", "accountant"],
         },
         &rows,
     );
@@ -468,6 +478,7 @@ fn coefficients(m: &mut Markup, report: &Report) {
     let (title, what) = match report.answer {
         Answer::LinearModel => ("Coefficients", "coefficients"),
         Answer::Mean { .. } => ("Entries", "entries"),
+        Answer::Minimum => ("Parameters", "parameters"),
     };
     m.element("h2", title);
     let mut sorted: Vec<Coefficient> = report.coefficients.clone();
@@ -479,6 +490,8 @@ fn coefficients(m: &mut Markup, report: &Report) {
         if matches!(report.answer, Answer::Mean { .. }) {
             "The noise is the standard deviation of what was added to each coordinate for privacy. The projection pulled every \
              entry toward 0 by the same amount, and set the small ones to 0."
+        } else if matches!(report.answer, Answer::Minimum) {
+            "Released parameters. Nothing is known in general about how much of the noise of the steps is left in one of them."
         } else if has_noise {
             "Features are scaled so that every row has norm at most 1. The noise is an upper bound on the standard \
              deviation of what was added for privacy; where the data determine a coefficient well, less of it is left. \

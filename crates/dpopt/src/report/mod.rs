@@ -31,6 +31,8 @@ pub enum Answer {
         /// With probability 0.95 the l2 error is at most this.
         error_bound: f64,
     },
+    /// Where an objective of somebody's own is small.
+    Minimum,
 }
 
 /// What one run released and what it is worth.
@@ -74,10 +76,36 @@ pub struct Report {
     pub receipt: Option<Receipt>,
 }
 
+impl Outcome {
+    /// Of a method that minimizes an objective.
+    pub(crate) fn of_minimizing(candidate: &dpopt_optimize::minimize::Candidate) -> Self {
+        match &candidate.plan {
+            Ok(plan) => Self::Planned(PlannedRow {
+                grade: plan.grade(),
+                noise_multiplier: plan.schedule.noise_multiplier,
+                steps: plan.schedule.steps,
+                gradients: plan.evaluations,
+                predicted_excess_risk: plan.predicted_excess,
+                epsilon: plan.certificate.bound().upper,
+                delta: plan.certificate.budget().delta(),
+                accountant: plan.certificate.bound().accountant.clone(),
+                notes: plan.warnings.clone(),
+            }),
+            Err(why) => Self::Refused { not_applicable: why.to_string() },
+        }
+    }
+}
+
 impl Report {
     /// Why the chosen method was run, in a few words after "because".
     pub fn why_chosen(&self) -> String {
-        if self.by_name { "it was asked for by name".into() } else { reason(&self.candidates, self.chosen) }
+        match self.answer {
+            _ if self.by_name => "it was asked for by name".into(),
+            Answer::Minimum => {
+                "it stands first: a simple method, unless another one was measured to be better (docs/methods/minimize.md)".into()
+            }
+            Answer::LinearModel | Answer::Mean { .. } => reason(&self.candidates, self.chosen),
+        }
     }
 }
 

@@ -172,6 +172,12 @@ impl Curator {
         self.noise.stream(purpose, self.batches)
     }
 
+    /// Coins that no record has any part in and that anybody may know: starting points, directions. Each call gives others.
+    pub fn public_coins(&mut self) -> Stream {
+        self.batches += 1;
+        self.noise.stream(Purpose::Initialisation, self.batches)
+    }
+
     /// Of the certificate; `None` where there is none.
     pub(crate) fn relation(&self) -> Option<Relation> {
         self.relation

@@ -77,6 +77,11 @@ impl<O> Clipped<O> {
         self.quantizer.clip_norm()
     }
 
+    /// How a gradient is clipped.
+    pub(crate) fn quantizer(&self) -> &Quantizer {
+        &self.quantizer
+    }
+
     /// What the integers are multiples of.
     pub fn grid(&self) -> Grid {
         self.quantizer.grid()

@@ -5,6 +5,7 @@
 //! the same order, so two participations of a record are exactly one epoch apart. There is no amplification by sampling.
 
 use super::clipped::Clipped;
+use super::vectors::BatchSum;
 use crate::curator::door::{Interactive, Opening, sealed};
 use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
@@ -15,6 +16,7 @@ use dpopt_objective::objective::{Linear, Objective};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Event, Relation};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// How the noises of the steps are correlated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,19 +217,46 @@ impl<O> GradientStream<O> {
     where
         O: Objective<R>,
     {
-        let label = LABEL;
-        if self.step == self.shape.steps {
-            return Err(CuratorError::Unforeseen { label });
-        }
         if weights.len() != self.dimension || examples.expose().len() as u64 != self.records {
             return Err(CuratorError::Shape);
+        }
+        let range = self.positions()?;
+        let sum = self.gradient.sum_range(examples, range, weights).map_err(CuratorError::unreadable)?;
+        self.noisy(sum)
+    }
+
+    /// The same where the records' gradients are made elsewhere: `add` is given the positions of the next batch, and adds one vector for each of its records, in any
+    /// number of parts.
+    ///
+    /// # Errors
+    /// If all planned steps are used up; as `add`, and then the step is not: it can be tried again.
+    pub fn next_in_parts<E: From<CuratorError>>(
+        &mut self,
+        add: impl FnOnce(Range<usize>, &mut BatchSum) -> Result<(), E>,
+    ) -> Result<Released<Vec<f64>>, E> {
+        let range = self.positions()?;
+        let mut sum = BatchSum::of_positions(self.gradient.quantizer(), range.clone(), self.dimension);
+        add(range, &mut sum)?;
+        // it was out of these hands: another sum in its place has another clip, or another batch
+        let units = sum.into_units_of(self.gradient.quantizer(), self.dimension).ok_or(CuratorError::Shape)?;
+        Ok(self.noisy(units)?)
+    }
+
+    /// Of the next batch.
+    fn positions(&self) -> Result<Range<usize>, CuratorError> {
+        if self.step == self.shape.steps {
+            return Err(CuratorError::Unforeseen { label: LABEL });
         }
         let batch = (self.step % self.shape.batches) as u128;
         let (n, m) = (u128::from(self.records), self.shape.batches as u128);
         // whole and disjoint for every n and m
-        let range = (n * batch / m) as usize..(n * (batch + 1) / m) as usize;
-        let exact_sum = self.gradient.sum_range(examples, range, weights).map_err(CuratorError::unreadable)?;
-        let mut sum = exact_sum;
+        Ok((n * batch / m) as usize..(n * (batch + 1) / m) as usize)
+    }
+
+    /// The next step's noise on the sum over its batch.
+    fn noisy(&mut self, mut sum: Vec<i64>) -> Result<Released<Vec<f64>>, CuratorError> {
+        let label = LABEL;
+        let batch = self.step % self.shape.batches;
         match &mut self.noise {
             StreamNoise::Factor(noise) => {
                 if !noise.add_next(&mut sum, &mut self.randomness) {
@@ -267,7 +296,7 @@ impl<O> GradientStream<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Curator;
+    use crate::{ClippedVectors, Curator};
     use dpopt_noise::NoiseSource;
     use dpopt_objective::loss::Loss;
     use dpopt_objective::records::{Examples, Rows};
@@ -333,6 +362,53 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn vectors_made_elsewhere_are_the_gradients_of_the_batch() {
+        let (batches, steps, d, n) = (3, 7, 3, 23);
+        for correlation in ALL {
+            let plan = plan(correlation, batches, steps, d, n);
+            let open = || {
+                let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(8));
+                curator.open(&plan).unwrap()
+            };
+            let (mut here, mut elsewhere) = (open(), open());
+            let data = examples(n as usize, d);
+            for _ in 0..steps {
+                let expected = here.next(&data, &[0.0; 3]).unwrap();
+                // slopes of −1 times the rows, in two parts
+                let released = elsewhere.next_in_parts(|positions, sum| {
+                    let (first, rest) = (positions.start, positions.len() / 2);
+                    let unit = |i: usize, out: &mut Vec<f64>| out.extend((0..d).map(|j| f64::from(i % d == j)));
+                    sum.add(rest, |k, out| unit(first + k, out))?;
+                    sum.add(positions.len() - rest, |k, out| unit(first + rest + k, out))?;
+                    assert!(sum.add(1, |_, out| out.resize(d, 1.0)).is_err(), "one vector for each record");
+                    Ok::<_, CuratorError>(())
+                });
+                // gradients of exactly the clip norm: each may lose a step of the grid, one way or the other
+                let room = n as f64 * Grid::new(-12).step();
+                for (a, b) in released.unwrap().get().iter().zip(expected.get()) {
+                    assert!((a - b).abs() <= room, "{correlation:?}: {a} {b}");
+                }
+            }
+            assert!(elsewhere.next_in_parts(|_, _| Ok::<_, CuratorError>(())).is_err(), "the plan is used up");
+        }
+    }
+
+    #[test]
+    fn a_sum_with_another_clip_is_not_released() {
+        let plan = plan(Correlation::Blt, 2, 2, 1, 4);
+        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(9));
+        let mut stream = curator.open(&plan).unwrap();
+        let wide = ClippedVectors::new(1e6, Grid::new(-12)).unwrap();
+        let batch = curator.all_of(4).unwrap();
+        let mut other = wide.in_parts(batch, 1);
+        let swapped = stream.next_in_parts(|_, sum| {
+            std::mem::swap(sum, &mut other);
+            Ok::<_, CuratorError>(())
+        });
+        assert!(matches!(swapped, Err(CuratorError::Shape)));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::contributions::{add_up, merge};
 use super::grid_sum::GridSum;
 use crate::Sensitive;
-use crate::curator::batch::PoissonBatch;
+use crate::curator::batch::{BatchId, PoissonBatch, Sampling};
 use crate::curator::door::{Mechanism, sealed};
 use crate::refused::CuratorError;
 use crate::sampler_error::SamplerError;
@@ -144,6 +144,24 @@ pub struct BatchSum {
 }
 
 impl BatchSum {
+    /// Over the records at public positions: of a step of a stream, which releases it itself.
+    pub(crate) fn of_positions(quantizer: &Quantizer, positions: Range<usize>, dimension: usize) -> Self {
+        let id = Self::OF_POSITIONS;
+        let batch = PoissonBatch { id, records: positions.map(|i| i as u64).collect(), drawn_here: true };
+        Self { quantizer: *quantizer, batch, given: 0, units: vec![0; dimension] }
+    }
+
+    /// What was added to [such a sum](Self::of_positions); `None` for any other.
+    pub(crate) fn into_units_of(self, quantizer: &Quantizer, dimension: usize) -> Option<Vec<i64>> {
+        let clips_alike = |q: &Quantizer| q.clip_norm() == quantizer.clip_norm() && q.grid() == quantizer.grid();
+        let same =
+            self.batch.id() == Self::OF_POSITIONS && clips_alike(&self.quantizer) && self.units.len() == dimension;
+        same.then_some(self.units)
+    }
+
+    /// No curator draws it, so none releases on it.
+    const OF_POSITIONS: BatchId = BatchId { curator: u64::MAX, number: u64::MAX, sampling: Sampling::All };
+
     /// Room for `vectors` more, or an error.
     fn take(&mut self, vectors: usize) -> Result<(), CuratorError> {
         let given = self.given.saturating_add(vectors);
@@ -195,6 +213,16 @@ impl BatchSum {
         });
         merge(&mut self.units, &units);
         Ok(())
+    }
+
+    /// Whether its grid is one that f32 entries can fill: what [`add_in_chunks`](Self::add_in_chunks) asks for.
+    pub fn fits_f32(&self) -> bool {
+        PieceSum::fits(&self.quantizer, self.units.len())
+    }
+
+    /// How many entries a vector has.
+    pub fn dimension(&self) -> usize {
+        self.units.len()
     }
 
     /// The sum of what was added: what [`Gaussian`](crate::Gaussian) adds noise to. The batch is used up.

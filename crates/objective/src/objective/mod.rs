@@ -9,6 +9,9 @@
 //! | [`Linear`] | loss of the scores of a row under weights x |
 //! | [`Embedded`] | the same for scores that are products of learned vectors |
 //! | [`Closures`] | two functions of a point and a record of any type |
+//! | [`Scored`] | a loss of a row's score that is clipped, not bounded: robust, count and phase regression |
+//! | [`Factorization`] | the error of a product of two short vectors, for an entry of a matrix |
+//! | [`Network`] | a small neural network's loss |
 //! | [`Scaled`] | another one, in units in which an ellipsoid is a ball |
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
 //! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
@@ -19,13 +22,16 @@
 mod closures;
 mod difference;
 mod embedded;
+mod factorization;
 mod facts;
 mod linear;
 mod nearest;
+mod network;
 mod of_units;
 mod point;
 mod row_and_square;
 mod scaled;
+mod scored;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -33,13 +39,16 @@ mod tests;
 pub use closures::Closures;
 pub use difference::Difference;
 pub use embedded::Embedded;
+pub use factorization::{Entry, Factorization};
 pub use facts::{Fact, Facts, Warrant};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
+pub use network::{Layer, Network, NetworkError, NetworkLoss};
 pub use of_units::{OfRows, OfUnits};
 pub use point::{Gradient, Point};
 pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
+pub use scored::{ScoreLoss, Scored};
 pub use sizes::GradientSizes;
 
 use crate::records::RecordSet;

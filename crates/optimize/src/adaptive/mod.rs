@@ -18,7 +18,7 @@ mod tests;
 
 pub use geometry::MomentSchedule;
 pub use moments::MomentRelease;
-pub(crate) use options::{More, only_with};
+pub(crate) use options::{BALL_RADIUS, BOX_RADIUS, More, SECOND_MOMENTUM, only_with};
 pub use subspace::SubspaceSchedule;
 
 use super::choices::{AdaptiveOptions, AdaptiveRule, Domain, Moments, Subspace};

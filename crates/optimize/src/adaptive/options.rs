@@ -45,13 +45,13 @@ static MOMENT_RATIO: Setting<f64> = Setting::real(
     "public bound r on the features' moment ratio, for moments private-halving; 1 for bounded or Gaussian features [default: 1]",
 )
 .called("R");
-static BOX_RADIUS: Setting<f64> =
+pub(crate) static BOX_RADIUS: Setting<f64> =
     Setting::real("box_radius", Range::POSITIVE, "every weight stays within plus or minus R")
         .called("R")
         .of_the_answer();
-static BALL_RADIUS: Setting<f64> =
+pub(crate) static BALL_RADIUS: Setting<f64> =
     Setting::real("ball_radius", Range::POSITIVE, "the norm of the weights stays within R").called("R").of_the_answer();
-static SECOND_MOMENTUM: Setting<f64> =
+pub(crate) static SECOND_MOMENTUM: Setting<f64> =
     Setting::real("second_momentum", Range::SHARE, "decay of the mean of squared gradients [default: 0.999]");
 static EUCLIDEAN_CLIP: Setting<bool> =
     Setting::flag("euclidean_clip", "clip to the nearest point of the ellipsoid instead of radially (slow)");

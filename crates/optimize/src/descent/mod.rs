@@ -14,6 +14,7 @@ pub use adaptive_clip::{AdaptiveClipDescent, AdaptiveClipSchedule};
 pub use full_batch::NoisyGradientDescent;
 pub use stochastic::NoisySgd;
 pub(crate) use stochastic::train;
+pub(crate) use streaming::CORRELATION;
 pub use streaming::{DpFtrl, StreamSchedule};
 
 use super::choices::RateSchedule;

@@ -17,7 +17,7 @@ use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
 use serde::Serialize;
 
-static CORRELATION: Setting<Correlation> = Setting::choice(
+pub(crate) static CORRELATION: Setting<Correlation> = Setting::choice(
     "correlation",
     &[
         Choice {

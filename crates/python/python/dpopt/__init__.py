@@ -12,11 +12,12 @@ True
 True
 """
 
-from . import accounting, encoders, mechanisms, select
+from . import accounting, encoders, mechanisms, objectives, select
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
 from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
 from ._mean import MeanEstimator
+from ._minimize import Minimum, check_per_record, minimize, plan_minimize
 from ._plan import Plan, Privacy
 from ._regressors import LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
@@ -45,6 +46,7 @@ __all__ = [
     "LogisticRegression",
     "METHODS",
     "MeanEstimator",
+    "Minimum",
     "Plan",
     "PrivacyError",
     "PrivacyWarning",
@@ -63,10 +65,14 @@ __all__ = [
     "__version__",
     "accounting",
     "audit",
+    "check_per_record",
     "encoders",
     "load",
     "export",
     "mechanisms",
+    "minimize",
+    "objectives",
+    "plan_minimize",
     "plot",
     "select",
     "torch",

@@ -1,0 +1,246 @@
+//! Where the mean of anybody's own losses is small: plan → certify → run → report for an [`Objective`] of any kind.
+//!
+//! Gradients are clipped, so the guarantee holds whatever the objective is. That what is said of a record depends on that record only is a promise of whoever
+//! writes the objective ([`Objective`], [`PerRecord`]).
+
+pub use dpopt_optimize::minimize::{
+    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, InMemory, METHODS, MinimizePlan,
+    MinimizeProblem, MinimizeSchedule, PerRecord, Rule, Source, candidates, catalogue, usual_distance,
+};
+
+use crate::guarantee::Guarantee;
+use crate::model::FitError;
+use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, Report};
+use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
+use dpopt_mechanism::Sensitive;
+use dpopt_mechanism::progress::{Progress, Silent};
+use dpopt_objective::objective::Objective;
+use dpopt_objective::records::RecordSet;
+use dpopt_optimize::plan::Assumption;
+use dpopt_optimize::{MethodOptions, minimize as task};
+use dpopt_privacy::{Budget, Neighbours, Relation};
+use std::time::Instant;
+
+/// Everything a minimization can be told besides ε, the objective and the records.
+///
+/// | field | default | meaning |
+/// |---|---|---|
+/// | `delta` | 1/n^1.1, at most 0.01 | δ > 0 |
+/// | `relation` | zero-out | which sets of records are neighbours |
+/// | `records` | counted | public number of records; required under add-or-remove, a guess there |
+/// | `distance` | 2·d^(1/4) | public guess of the l2 distance from the start to the answer: sets step sizes |
+/// | `smoothness`, `strong_convexity` | what the objective knows; 0 | bounds on the curvature of the mean loss: steer steps, never privacy |
+/// | `method` | the first that applies | a name of [`METHODS`] with its options |
+#[derive(Default)]
+pub struct MinimizeOptions {
+    /// δ. `None`: 1/n^1.1, at most 0.01.
+    pub delta: Option<f64>,
+    /// Which sets of records are neighbours.
+    pub relation: Relation,
+    /// Public number of records.
+    pub records: Option<u64>,
+    /// D.
+    pub distance: Option<f64>,
+    /// L.
+    pub smoothness: Option<f64>,
+    /// μ.
+    pub strong_convexity: f64,
+    /// Method and options.
+    pub method: MethodOptions,
+    /// Where the run is charged.
+    pub account: Option<Box<dyn Account>>,
+    /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
+    pub insecure_seed: Option<u64>,
+}
+
+/// A plan for a problem and a budget, and what was compared for it.
+#[derive(Clone, Debug)]
+pub struct Minimization {
+    problem: MinimizeProblem,
+    budget: Budget,
+    candidates: Vec<Candidate>,
+    plan: MinimizePlan,
+    chosen: usize,
+    by_name: bool,
+    planning_seconds: f64,
+}
+
+/// What a minimization releases.
+#[derive(Clone, Debug)]
+pub struct Minimum {
+    /// d numbers.
+    pub x: Vec<f64>,
+    /// What is promised.
+    pub guarantee: Guarantee,
+    /// The plan that was run.
+    pub plan: MinimizePlan,
+    /// The report.
+    pub report: Report,
+}
+
+/// Where the mean of φ_i over `records` is small, from `start`.
+///
+/// ```
+/// use dpopt::minimize::{MinimizeOptions, minimize};
+/// use dpopt::objective::Closures;
+///
+/// // Geman and McClure's robust regression through the origin, which is not convex: a tenth of the records is far off
+/// let loss = Closures::new(
+///     1,
+///     |x: &[f64], &(t, y): &(f64, f64)| { let r = y - x[0] * t; r * r / (1.0 + r * r) },
+///     |x: &[f64], &(t, y): &(f64, f64), g: &mut [f64]| { let r = y - x[0] * t; g[0] = -2.0 * r * t / (1.0 + r * r).powi(2) },
+/// );
+/// let record = |i: u32| { let t = f64::from(i % 200) / 200.0; (t, if i % 10 == 0 { -50.0 } else { 3.0 * t }) };
+/// let records: Vec<(f64, f64)> = (0..20_000).map(record).collect();
+/// let found = minimize(loss, records, &[0.0], 1.0, MinimizeOptions::default())?;
+/// assert!((found.x[0] - 3.0).abs() < 0.2, "{}", found.x[0]);
+/// assert!(found.guarantee.certified_epsilon <= 1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If no method applies, the account refuses, or the records are not as many as was said.
+pub fn minimize<O, R>(
+    objective: O,
+    records: R,
+    start: &[f64],
+    epsilon: f64,
+    options: MinimizeOptions,
+) -> Result<Minimum, FitError>
+where
+    O: Objective<R> + Clone,
+    R: RecordSet,
+{
+    let neighbours = Neighbours::of_records(options.relation);
+    let guess = options.records;
+    if options.relation == Relation::AddOrRemove && guess.is_none() {
+        return Err(FitError::Option(
+            "add-or-remove protects the number of records; give a public guess as records".into(),
+        ));
+    }
+    // public under the relations that are left
+    let counted = guess.unwrap_or(records.len() as u64);
+    let records = Sensitive::new(records);
+    let mut problem = MinimizeProblem::of(&objective, counted, neighbours);
+    problem.distance = options.distance.unwrap_or(problem.distance);
+    problem.smoothness = options.smoothness.or(problem.smoothness);
+    problem.strong_convexity = options.strong_convexity;
+    let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(counted)))?;
+    let planned = Minimization::plan(problem, budget, &options.method)?;
+    let opening = Opening::new(planned.problem.neighbours.within(budget), options.account, options.insecure_seed)?;
+    let mut session = opening.charge("minimize", &[planned.certificate()])?;
+    let charged = session.is_charged();
+    let result = planned.run(start, InMemory::new(objective, &records), &mut session, &Silent);
+    let spent = |error: FitError| if charged { FitError::Spent(Box::new(error)) } else { error };
+    let x = result.map_err(spent)?;
+    Ok(planned.minimum(x, session.close(), "called as a library", "records in memory", "the mean loss"))
+}
+
+impl Minimization {
+    /// Plans every method and takes one; touches no record.
+    ///
+    /// # Errors
+    /// Why no method applies, or the one that is asked for does not.
+    pub fn plan(problem: MinimizeProblem, budget: Budget, method: &MethodOptions) -> Result<Self, FitError> {
+        let started = Instant::now();
+        let candidates = task::candidates(&problem, budget, method);
+        task::check(&problem, method)?;
+        let chosen = 0;
+        let plan = match candidates.first().map(|c| c.plan.clone()) {
+            Some(plan) => plan?,
+            None => return Err(FitError::Option("no method".into())),
+        };
+        let planning_seconds = started.elapsed().as_secs_f64();
+        Ok(Self { problem, budget, candidates, plan, chosen, by_name: method.method.is_some(), planning_seconds })
+    }
+
+    /// The public facts that are planned for.
+    pub fn problem(&self) -> &MinimizeProblem {
+        &self.problem
+    }
+
+    /// What may be spent.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// All methods, the chosen one first.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// The plan to run.
+    pub fn chosen(&self) -> &MinimizePlan {
+        &self.plan
+    }
+
+    /// What is charged for.
+    pub fn certificate(&self) -> &dpopt_privacy::Certificate {
+        &self.plan.certificate
+    }
+
+    /// Why the guarantee may be believed.
+    pub fn rests_on(&self) -> dpopt_objective::objective::Warrant {
+        Assumption::weakest(&self.plan.assumptions)
+    }
+
+    /// Runs the plan in a session that was charged for it.
+    ///
+    /// # Errors
+    /// As [`task::run`].
+    pub fn run<S: Source>(
+        &self,
+        start: &[f64],
+        source: S,
+        session: &mut Session,
+        progress: &dyn Progress,
+    ) -> Result<Vec<f64>, FitError> {
+        let stage = StageFacts { name: "minimize", rests_on: self.rests_on(), stream: 0 };
+        session.stage(stage, self.certificate(), |curator| -> Result<Vec<f64>, FitError> {
+            Ok(task::run(&self.problem, &self.plan, start, source, curator, progress)?.into_inner())
+        })
+    }
+
+    /// What was found, with its report. `source` names the records, `objective` what was minimized.
+    pub fn minimum(&self, x: Vec<f64>, closed: Closed, command: &str, source: &str, objective: &str) -> Minimum {
+        let Closed { guarantee, releases, receipt } = closed;
+        let coefficients =
+            x.iter().enumerate().map(|(j, &value)| Coefficient { name: format!("x{j}"), value, noise: None });
+        let mut warnings = self.plan.warnings.clone();
+        if guarantee.insecure_seed {
+            warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
+        }
+        let rows = self
+            .candidates
+            .iter()
+            .map(|c| CandidateRow { method: c.method.into(), outcome: Outcome::of_minimizing(c) });
+        let report = Report {
+            answer: Answer::Minimum,
+            software: env!("CARGO_PKG_VERSION").into(),
+            command: command.into(),
+            facts: DataFacts {
+                source: source.into(),
+                rows: Some(self.problem.records),
+                units: None,
+                features: self.problem.dimension,
+                target: objective.into(),
+                task: "Minimization of a sum of losses".into(),
+                preparation: Vec::new(),
+            },
+            guarantee: guarantee.clone(),
+            releases,
+            candidates: rows.collect(),
+            chosen: self.chosen,
+            by_name: self.by_name,
+            schedule: serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null),
+            coefficients: coefficients.collect(),
+            shapes: Vec::new(),
+            assumptions: self.plan.assumptions.iter().map(Assumption::to_string).collect(),
+            warnings,
+            planning_seconds: self.planning_seconds,
+            ledger: None,
+            receipt,
+        };
+        Minimum { x, guarantee, plan: self.plan.clone(), report }
+    }
+}

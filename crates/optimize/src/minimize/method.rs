@@ -1,0 +1,232 @@
+//! The methods, what a user may say of each, and which is taken.
+
+use super::plan::{Asked, Averaged, Candidate, MinimizePlan, plan};
+use super::problem::{Answers, MinimizeProblem};
+use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
+use crate::choices::Domain;
+use crate::descent::CORRELATION;
+use crate::options::common::{LEARNING_RATE, MOMENTUM, REGULARIZATION, SAMPLING_PROBABILITY, STEPS};
+use crate::options::{Choice, MethodOptions, OptionInfo, Range, Said, Setting, nearest, options_of, shown};
+use crate::plan::NotApplicable;
+use crate::registry::Described;
+use dpopt_privacy::Budget;
+use std::sync::LazyLock;
+
+static CLIP_NORM: Setting<f64> = Setting::real(
+    "clip_norm",
+    Range::POSITIVE,
+    "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1]",
+);
+static PASSES: Setting<f64> = Setting::real(
+    "passes",
+    Range::POSITIVE,
+    "how often each record is read, on average [default: 20; 1 for dp-ftrl, 200 for zeroth-order]",
+);
+static AVERAGE: Setting<Averaged> = Setting::choice(
+    "average",
+    &[
+        Choice { word: "last-half", meaning: "mean of the last half of the iterates", value: Averaged::LastHalf },
+        Choice { word: "last", meaning: "the last iterate", value: Averaged::Last },
+        Choice { word: "all", meaning: "mean of all iterates: what bounds are proved for", value: Averaged::All },
+    ],
+    "what of the iterates is the answer [default: last-half]",
+);
+static DIRECTIONS: Setting<u64> = Setting::whole(
+    "directions",
+    "random directions of a step, whose derivatives are clipped as one vector [default: 8]",
+);
+static DIFFERENCE: Setting<f64> = Setting::real(
+    "difference",
+    Range::POSITIVE,
+    "h of a derivative (φ(x + hu) − φ(x − hu))/(2h), u of length √d [default: 1e-3 of the distance over √d]",
+);
+
+/// A method of this task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    GradientDescent,
+    Sgd,
+    Adam,
+    Ftrl,
+    Accelerated,
+    ZerothOrder,
+}
+
+/// In the standing order.
+const ALL: [Method; 6] =
+    [Method::Sgd, Method::GradientDescent, Method::Adam, Method::Ftrl, Method::Accelerated, Method::ZerothOrder];
+
+/// Names of the methods.
+pub const METHODS: [&str; ALL.len()] =
+    ["noisy-sgd", "noisy-gradient-descent", "dp-adam", "dp-ftrl", "accelerated", "zeroth-order"];
+
+impl Method {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => METHODS[0],
+            Self::GradientDescent => METHODS[1],
+            Self::Adam => METHODS[2],
+            Self::Ftrl => METHODS[3],
+            Self::Accelerated => METHODS[4],
+            Self::ZerothOrder => METHODS[5],
+        }
+    }
+
+    /// Whether it is made for gradients.
+    pub(super) fn takes(self, answers: Answers) -> bool {
+        (self == Self::ZerothOrder) == (answers != Answers::Gradients)
+    }
+
+    /// Asks for all that it has.
+    fn read(self, said: &Said<'_>) -> Asked {
+        said.only_one(&BOX_RADIUS, &BALL_RADIUS);
+        let (side, radius) = (said.get(&BOX_RADIUS), said.get(&BALL_RADIUS));
+        let domain = side.map(|radius| Domain::Box { radius }).or(radius.map(|radius| Domain::Ball { radius }));
+        let mut asked = Asked {
+            steps: said.get(&STEPS),
+            clip_norm: said.get(&CLIP_NORM),
+            domain: domain.unwrap_or_default(),
+            ..Asked::default()
+        };
+        if self != Self::GradientDescent {
+            asked.passes = said.get(&PASSES);
+        }
+        if !matches!(self, Self::GradientDescent | Self::Ftrl) {
+            asked.sampling_probability = said.get(&SAMPLING_PROBABILITY);
+        }
+        if self == Self::Accelerated {
+            return asked;
+        }
+        asked.learning_rate = said.get(&LEARNING_RATE);
+        asked.momentum = said.get(&MOMENTUM);
+        asked.regularization = said.get(&REGULARIZATION);
+        asked.average = said.get(&AVERAGE);
+        match self {
+            Self::Adam => asked.second_momentum = said.get(&SECOND_MOMENTUM),
+            Self::Ftrl => asked.correlation = said.get(&CORRELATION),
+            Self::ZerothOrder => {
+                asked.directions = said.get(&DIRECTIONS);
+                asked.difference = said.get(&DIFFERENCE);
+            }
+            Self::GradientDescent | Self::Sgd | Self::Accelerated => {}
+        }
+        asked
+    }
+
+    fn options(self) -> Vec<OptionInfo> {
+        options_of(|said| {
+            self.read(said);
+        })
+    }
+
+    fn asked(self, options: &MethodOptions) -> Result<Asked, NotApplicable> {
+        let said = Said::new(options);
+        let asked = self.read(&said);
+        said.all_used(self.name())?;
+        Ok(asked)
+    }
+}
+
+/// All options of all methods of this task, each once.
+pub fn catalogue() -> &'static [Described] {
+    static CATALOGUE: LazyLock<Vec<Described>> = LazyLock::new(|| {
+        let mut all: Vec<Described> = Vec::new();
+        for method in ALL {
+            for info in method.options() {
+                match all.iter_mut().find(|known| known.info.name == info.name) {
+                    Some(known) => known.methods.push(method.name()),
+                    None => all.push(Described { info, methods: vec![method.name()] }),
+                }
+            }
+        }
+        all
+    });
+    &CATALOGUE
+}
+
+/// Refuses names and values that no method of this task takes.
+fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
+    if let Some(name) = options.method.as_deref().filter(|name| !METHODS.contains(name)) {
+        return Err(NotApplicable::Option(format!(
+            "no method `{}` minimizes an objective; leave it out, or choose one of {}",
+            shown(name),
+            METHODS.join(", ")
+        )));
+    }
+    for name in options.names() {
+        let Some(option) = catalogue().iter().find(|option| option.info.name == name) else {
+            let known: Vec<&str> = catalogue().iter().map(|option| option.info.name).collect();
+            let near = nearest(name, &known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return Err(NotApplicable::Option(format!("there is no option `{}`{near}", shown(name))));
+        };
+        options.said(name).map_or(Ok(()), |value| option.info.check(value))?;
+    }
+    Ok(())
+}
+
+/// Plans and certifies every method; touches no record. The method asked for by name comes first, then the others as they stand: stochastic before full-batch
+/// descent where its bound is as good, and after them what no measurement has shown to be better (docs/methods/minimize.md).
+pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOptions) -> Vec<Candidate> {
+    let checked = problem.check().and_then(|()| check_values(options));
+    let named = |method: Method| options.method.as_deref() == Some(method.name());
+    let others = MethodOptions::default();
+    let mut all: Vec<Candidate> = ALL
+        .iter()
+        .map(|&method| {
+            let own = if options.method.is_none() || named(method) { options } else { &others };
+            let plan = checked.clone().and_then(|()| plan(method, problem, budget, method.asked(own)?));
+            Candidate { method: method.name(), plan }
+        })
+        .collect();
+    let bound = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| plan.predicted_excess);
+    // of the two simple ones the better bound, by more than predictions are worth
+    if bound(&all[1]) < 0.9 * bound(&all[0]) {
+        all.swap(0, 1);
+    }
+    all.sort_by_key(|c| (options.method.as_deref() != Some(c.method), c.plan.is_err()));
+    all
+}
+
+/// Refuses what every method of the task refuses before it plans, with the reason of one that takes such objectives.
+///
+/// # Errors
+/// The first that is refused.
+pub fn check(problem: &MinimizeProblem, options: &MethodOptions) -> Result<(), NotApplicable> {
+    problem.check()?;
+    check_values(options)?;
+    if options.method.is_some() {
+        return Ok(());
+    }
+    let mut last = Ok(());
+    for method in ALL.iter().filter(|method| method.takes(problem.answers)) {
+        match method.asked(options) {
+            Ok(_) => return Ok(()),
+            refused => last = refused.map(drop),
+        }
+    }
+    last.map_err(|why| {
+        let said: Vec<String> = options.names().map(|name| format!("`{name}`")).collect();
+        match said.len() {
+            1 => NotApplicable::Option(format!(
+                "{} is no option of a method for objectives that say {}; leave it out",
+                said[0],
+                if problem.answers == Answers::Gradients { "gradients" } else { "values or derivatives" }
+            )),
+            _ => why,
+        }
+    })
+}
+
+/// The plan to run: of the method that is asked for, or of the first that applies.
+///
+/// # Errors
+/// Why there is none.
+pub fn choose(
+    problem: &MinimizeProblem,
+    budget: Budget,
+    options: &MethodOptions,
+) -> Result<MinimizePlan, NotApplicable> {
+    check(problem, options)?;
+    let first = candidates(problem, budget, options).into_iter().next();
+    first.map_or_else(|| Err(NotApplicable::Problem("no method".into())), |c| c.plan)
+}

@@ -1,0 +1,22 @@
+//! min_x (1/n)Σφ_i(x) for an objective of anybody's own: a driver along released sums of clipped gradients (spec 01 §1).
+//!
+//! Privacy rests on the clip and on the batches, whatever the objective is, convex or not; facts such as smoothness steer steps and predictions
+//! only. A method is a choice of batches (all, Poisson, a stream) and of what moves x (heavy ball, Adam, AC-SA), with gradients or with
+//! derivatives along few directions.
+
+mod accelerated;
+mod directions;
+mod method;
+mod plan;
+mod problem;
+mod run;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use directions::Directions;
+pub use method::{METHODS, candidates, catalogue, check, choose};
+pub use plan::{Averaged, Batches, Candidate, DirectionSchedule, MinimizePlan, MinimizeSchedule, Rule};
+pub use problem::{Answers, MinimizeProblem, usual_distance};
+pub use run::run;
+pub use source::{Elsewhere, InMemory, PerRecord, Source, Streaming, Summing};

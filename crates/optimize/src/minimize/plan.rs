@@ -1,0 +1,548 @@
+//! Plans: batches, steps and noise from public facts, with a bound on the excess for convex losses.
+//!
+//! With slopes of at most C, noise and the choice of batches of E‖·‖² ≤ V on the mean gradient, and D = ‖x₀ − x*‖, the mean iterate of T steps of
+//! η = D/√(T(C² + V)) has an excess of at most D√((C² + V)/T); where the mean loss is L-smooth, one of η = min(1/(2L), D/√(2TV)) at most
+//! D²/(2ηT) + ηV. What is clipped, or not convex, has no such bound: the numbers choose steps and batches all the same.
+
+use super::method::Method;
+use super::problem::{Answers, MinimizeProblem};
+use crate::choices::Domain;
+use crate::plan::{Assumption, Grade, NotApplicable};
+use crate::planning::{SamplerError, clipped, in_range, positive, require_delta, sampled_secretly};
+use dpopt_mechanism::{Correlation, StreamShape};
+use dpopt_noise::Grid;
+use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
+use serde::Serialize;
+
+/// What a user said of a method.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) steps: Option<u64>,
+    pub(super) passes: Option<f64>,
+    pub(super) sampling_probability: Option<f64>,
+    pub(super) clip_norm: Option<f64>,
+    pub(super) learning_rate: Option<f64>,
+    pub(super) momentum: Option<f64>,
+    pub(super) second_momentum: Option<f64>,
+    pub(super) regularization: Option<f64>,
+    pub(super) average: Option<Averaged>,
+    pub(super) domain: Domain,
+    pub(super) correlation: Option<Correlation>,
+    pub(super) directions: Option<u64>,
+    pub(super) difference: Option<f64>,
+}
+
+/// Which iterates make the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Averaged {
+    /// Mean of the last half.
+    #[default]
+    LastHalf,
+    /// The last one.
+    Last,
+    /// Mean of all.
+    All,
+}
+
+/// Which records a step reads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "batches", rename_all = "kebab-case")]
+pub enum Batches {
+    /// All of them.
+    All,
+    /// Each with this probability, independently and secretly.
+    Poisson {
+        /// q.
+        sampling_probability: f64,
+    },
+    /// By position, each once an epoch, with correlated noise.
+    Stream {
+        /// Batches, steps, correlation.
+        #[serde(flatten)]
+        shape: StreamShape,
+        /// l2 sensitivity of the whole stream over the clip norm.
+        sensitivity: f64,
+    },
+}
+
+/// What moves x.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "rule", rename_all = "kebab-case")]
+pub enum Rule {
+    /// v ← βv + g, x ← x − ηv.
+    HeavyBall {
+        /// η on the mean loss.
+        learning_rate: f64,
+        /// β.
+        momentum: f64,
+    },
+    /// Adam's.
+    Adam {
+        /// α.
+        learning_rate: f64,
+        /// β₁.
+        momentum: f64,
+        /// β₂.
+        second_momentum: f64,
+    },
+    /// AC-SA.
+    Accelerated {
+        /// L that it works with.
+        smoothness: f64,
+        /// μ that it works with.
+        strong_convexity: f64,
+        /// 2u of the term u‖x − x₀‖² that is added where the loss itself may be flat; 0 otherwise.
+        added_curvature: f64,
+    },
+}
+
+/// Derivatives along directions in place of gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DirectionSchedule {
+    /// K.
+    pub directions: usize,
+    /// h.
+    pub difference: f64,
+}
+
+/// All numbers of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct MinimizeSchedule {
+    /// Which records a step reads.
+    #[serde(flatten)]
+    pub batches: Batches,
+    /// What moves x.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// T.
+    pub steps: u64,
+    /// C of what a record contributes: its gradient, or its derivatives along all directions of a step.
+    pub clip_norm: f64,
+    /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity.
+    pub noise_multiplier: f64,
+    /// Standard deviation of the noise of a sum, per coordinate.
+    pub noise_std: f64,
+    /// log2 of the grid step.
+    pub grid_exponent: i32,
+    /// λ of (λ/2)‖x − x₀‖², in units of the sum of losses.
+    pub regularization: f64,
+    /// Where x may lie, around the start.
+    pub domain: Domain,
+    /// What of the iterates is the answer.
+    pub average: Averaged,
+    /// `None`: gradients.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub along: Option<DirectionSchedule>,
+}
+
+impl MinimizeSchedule {
+    /// Share of the records in a batch: sums become means by public numbers.
+    pub(super) fn share(&self) -> f64 {
+        match self.batches {
+            Batches::All => 1.0,
+            Batches::Poisson { sampling_probability } => sampling_probability,
+            Batches::Stream { shape, .. } => 1.0 / shape.batches as f64,
+        }
+    }
+
+    /// The first step whose iterate is in the mean.
+    pub(super) fn first_averaged(&self) -> u64 {
+        match self.average {
+            Averaged::LastHalf => self.steps / 2,
+            Averaged::Last => self.steps - 1,
+            Averaged::All => 0,
+        }
+    }
+}
+
+/// A schedule that is certified.
+#[derive(Clone, Debug)]
+pub struct MinimizePlan {
+    /// Its name.
+    pub method: &'static str,
+    /// All numbers.
+    pub schedule: MinimizeSchedule,
+    /// Of all steps.
+    pub certificate: Certificate,
+    /// Expected number of evaluations of one record: of gradients, derivatives or values.
+    pub evaluations: f64,
+    /// Bound on the expected excess of the mean loss, if it is convex, its slopes are at most C, and D is true.
+    pub predicted_excess: f64,
+    /// What the guarantee rests on, and why each item may be believed.
+    pub assumptions: Vec<Assumption>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl MinimizePlan {
+    /// How far the claim can be trusted.
+    pub fn grade(&self) -> Grade {
+        Grade::resting_on(Assumption::weakest(&self.assumptions))
+    }
+}
+
+/// One row of the table that compares methods.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its name.
+    pub method: &'static str,
+    /// The plan, or why there is none.
+    pub plan: Result<MinimizePlan, NotApplicable>,
+}
+
+/// Most steps: accounting and the sensitivity of streams are sums over all of them.
+const MOST_STEPS: u64 = 1 << 20;
+/// Steps that are taken without being asked for.
+const USUAL_STEPS: u64 = 2048;
+/// Batches and steps with their noise.
+struct Draft {
+    batches: Batches,
+    steps: u64,
+    noise_multiplier: f64,
+    certificate: Certificate,
+    /// V.
+    variance: f64,
+    /// Of one step's sum, before it is a mean.
+    noise_std: f64,
+}
+
+struct Planner<'a> {
+    method: Method,
+    problem: &'a MinimizeProblem,
+    budget: Budget,
+    asked: Asked,
+    /// Clip norm of a gradient; of all derivatives of a step it is √K times that.
+    clip_norm: f64,
+    /// D, or the radius of the domain.
+    distance: f64,
+    along: Option<DirectionSchedule>,
+}
+
+/// The certified plan of a method.
+pub(super) fn plan(
+    method: Method,
+    problem: &MinimizeProblem,
+    budget: Budget,
+    asked: Asked,
+) -> Result<MinimizePlan, NotApplicable> {
+    if !method.takes(problem.answers) {
+        return Err(NotApplicable::Problem(match problem.answers {
+            Answers::Gradients => {
+                "for objectives that say values or derivatives along directions, and this one says gradients".into()
+            }
+            Answers::Derivatives | Answers::Values => {
+                "needs gradients, and the objective says values or derivatives along directions".into()
+            }
+        }));
+    }
+    require_delta(budget)?;
+    let clip_norm = positive("the clip norm", asked.clip_norm.unwrap_or(1.0))?;
+    let distance = match asked.domain {
+        Domain::Unconstrained => problem.distance,
+        Domain::Ball { radius } => problem.distance.min(radius),
+        Domain::Box { radius } => problem.distance.min(radius * (problem.dimension as f64).sqrt()),
+    };
+    let along = (method == Method::ZerothOrder).then(|| DirectionSchedule {
+        directions: asked.directions.unwrap_or(8).min(1 << 16) as usize,
+        difference: asked.difference.unwrap_or(1e-3 * distance / (problem.dimension as f64).sqrt()),
+    });
+    Planner { method, problem, budget, asked, clip_norm, distance, along }.plan()
+}
+
+impl Planner<'_> {
+    fn n(&self) -> f64 {
+        self.problem.records as f64
+    }
+
+    /// Coordinates of a release.
+    fn released(&self) -> usize {
+        self.along.map_or(self.problem.dimension, |along| along.directions)
+    }
+
+    /// C of what is clipped.
+    fn vector_clip(&self) -> f64 {
+        self.along.map_or(self.clip_norm, |along| self.clip_norm * (along.directions as f64).sqrt())
+    }
+
+    /// E‖·‖² of a mean gradient's noise, from the noise of a gradient sum per coordinate. Of derivatives along K directions, each of noise √K·zC, the mean
+    /// of K vectors of length √d has as much.
+    fn variance(&self, noise_std_of_gradient: f64, share: f64) -> f64 {
+        let (squared, d) = (self.clip_norm * self.clip_norm, self.problem.dimension as f64);
+        let noise = (noise_std_of_gradient / (share * self.n())).powi(2) * d;
+        let choice = squared * (1.0 - share) / (share * self.n());
+        // of K directions of d: E‖(1/K)Σ⟨g, u⟩u‖² is at most (1 + (d + 1)/K)‖g‖²
+        let projection = self.along.map_or(0.0, |along| squared * (d + 1.0) / along.directions as f64);
+        noise + choice + projection
+    }
+
+    /// Bound on the excess, and η that has it.
+    fn bound(&self, steps: u64, variance: f64) -> (f64, f64) {
+        let (t, d) = (steps as f64, self.distance);
+        let all = self.clip_norm * self.clip_norm + variance;
+        let lipschitz = (d * (all / t).sqrt(), d / (t * all).sqrt());
+        let Some(smoothness) = self.problem.smoothness else { return lipschitz };
+        let rate = (0.5 / smoothness).min(d / (2.0 * t * variance.max(f64::MIN_POSITIVE)).sqrt());
+        let smooth = (d * d / (2.0 * rate * t) + rate * variance, rate);
+        if smooth.0 < lipschitz.0 { smooth } else { lipschitz }
+    }
+
+    /// Bound of AC-SA, the curvature that it adds, and the L and μ that it works with.
+    fn accelerated(&self, steps: u64, variance: f64, smoothness: f64) -> (f64, f64, f64, f64) {
+        let (t, d) = (steps as f64, self.distance);
+        let excess = |l: f64, mu: f64| 2.0 * l * d * d / (t * (t + 1.0)) + 8.0 * variance / (mu * (t + 1.0));
+        let own = self.problem.strong_convexity;
+        let flat = {
+            // u = 2√V/(√T·D) balances what the term costs and what it saves
+            let added = (4.0 * variance.sqrt() / (t.sqrt() * d)).max(1e-9 * smoothness);
+            (excess(smoothness + added, own + added) + 0.5 * added * d * d, added)
+        };
+        let (bound, added) = match own > 0.0 {
+            true if excess(smoothness, own) <= flat.0 => (excess(smoothness, own), 0.0),
+            _ => flat,
+        };
+        (bound, added, smoothness + added, own + added)
+    }
+
+    /// What is compared between lengths and batches.
+    fn predicted(&self, draft: &Draft) -> f64 {
+        match (self.method, self.problem.smoothness) {
+            (Method::Accelerated, Some(smoothness)) => self.accelerated(draft.steps, draft.variance, smoothness).0,
+            _ => self.bound(draft.steps, draft.variance).0,
+        }
+    }
+
+    fn grid(&self, noise_std: f64) -> Grid {
+        let clip = self.vector_clip();
+        let grid = Grid::for_sum(clip, noise_std, self.problem.records, self.released());
+        // at most 2^24 steps below the clip norm: gradients of f32 have no finer digits, and are added up where they lie
+        Grid::new(grid.exponent().max(clip.log2().ceil() as i32 - 24))
+    }
+
+    /// T steps on all records or on Poisson batches.
+    fn independent(&self, steps: u64, q: f64) -> Result<Draft, NotApplicable> {
+        let drawn = SamplerError::rounded(steps as f64 * self.released() as f64);
+        let subsets = SamplerError::subset(self.problem.drawn_from()) * steps as f64;
+        let event = |z: f64| match q < 1.0 {
+            true => (subsets + drawn).on(Event::gaussian(z).poisson_sampled(q).self_composed(steps)),
+            false => drawn.on(Event::gaussian(z).self_composed(steps)),
+        };
+        let (z, certificate) = calibrate::noise(event, self.problem.neighbours.within(self.budget))?;
+        let batches = if q < 1.0 { Batches::Poisson { sampling_probability: q } } else { Batches::All };
+        Ok(Draft {
+            batches,
+            steps,
+            noise_multiplier: z,
+            certificate,
+            variance: self.variance(z * self.clip_norm, q),
+            noise_std: z * self.vector_clip(),
+        })
+    }
+
+    /// T steps along a stream of `batches` batches an epoch.
+    fn stream(&self, batches: u64, steps: u64, correlation: Correlation) -> Result<Draft, NotApplicable> {
+        let shape = StreamShape { batches: batches as usize, steps: steps as usize, correlation };
+        let unusable = |e: dpopt_mechanism::CuratorError| NotApplicable::Option(e.to_string());
+        let (sensitivity, error) = (shape.sensitivity().map_err(unusable)?, shape.final_error().map_err(unusable)?);
+        let scale = self.clip_norm * sensitivity;
+        let event = |z: f64| match shape.total_variation(z * scale, self.grid(z * scale), self.released()) {
+            Ok(tv) if tv < 0.5 => SamplerError::proved(tv).on(Event::gaussian(z)),
+            _ => Event::gaussian(z).approximate(1.0),
+        };
+        let (z, certificate) = calibrate::noise(event, self.problem.neighbours.within(self.budget))?;
+        // noise of the whole way, as if each step had an equal and independent part of it
+        let per_step = z * scale * error / (steps as f64).sqrt();
+        Ok(Draft {
+            batches: Batches::Stream { shape, sensitivity },
+            steps,
+            noise_multiplier: z,
+            certificate,
+            variance: self.variance(per_step, 1.0 / batches as f64),
+            noise_std: z * scale,
+        })
+    }
+
+    /// Lengths and batches among which the prediction chooses; what is fixed stays.
+    fn drafts(&self) -> Result<Vec<Draft>, NotApplicable> {
+        let n = self.n();
+        let steps = match self.asked.steps {
+            Some(steps) if steps > MOST_STEPS => {
+                return Err(NotApplicable::Option(format!("{steps} steps are more than {MOST_STEPS}; give fewer")));
+            }
+            steps => steps,
+        };
+        match self.method {
+            Method::GradientDescent => {
+                let lengths = steps.map_or_else(|| vec![10, 20, 40, 80, 160], |steps| vec![steps]);
+                lengths.into_iter().map(|t| self.independent(t, 1.0)).collect()
+            }
+            Method::Ftrl => {
+                let passes = self.asked.passes.unwrap_or(1.0).clamp(1.0, 1e6).round() as u64;
+                let epochs = |batches: u64| (passes * batches).clamp(1, MOST_STEPS);
+                let most = self.problem.records.min(1024);
+                let batches: Vec<u64> = match steps {
+                    Some(steps) => vec![(steps / passes).clamp(1, self.problem.records)],
+                    None => [16, 64, 256, 1024].into_iter().map(|b: u64| b.min(most)).collect(),
+                };
+                let correlations = match self.asked.correlation {
+                    Some(one) => vec![one],
+                    None if passes == 1 => vec![Correlation::Blt],
+                    None => vec![Correlation::Blt, Correlation::Banded],
+                };
+                let mut all = Vec::new();
+                for b in batches {
+                    for &correlation in &correlations {
+                        all.push(self.stream(b, steps.unwrap_or_else(|| epochs(b)), correlation)?);
+                    }
+                }
+                Ok(all)
+            }
+            Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
+                let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
+                let passes = positive("passes", self.asked.passes.unwrap_or(usual))?;
+                let given = self.asked.sampling_probability;
+                let share = |t: u64| given.unwrap_or((passes / t as f64).min(1.0));
+                let lengths: Vec<u64> = match (steps, given) {
+                    (Some(steps), _) => vec![steps],
+                    (None, Some(q)) => vec![((passes / q).round() as u64).clamp(1, MOST_STEPS)],
+                    (None, None) => {
+                        // batches of fewer than sixteen records are noise, and cost a release each
+                        let first = passes.ceil().max(1.0) as u64;
+                        let fits = |t: &u64| *t == first || (*t <= USUAL_STEPS && share(*t) * n >= 16.0);
+                        (0..8).map(|k| first << k).filter(fits).collect()
+                    }
+                };
+                lengths
+                    .into_iter()
+                    .map(|t| self.independent(t, in_range("the share of a batch", share(t), 1e-9, 1.0)?))
+                    .collect()
+            }
+        }
+    }
+
+    /// The best of the drafts; a longer one must be better by more than predictions are worth.
+    fn best(&self) -> Result<Draft, NotApplicable> {
+        let mut best: Option<(f64, Draft)> = None;
+        for draft in self.drafts()? {
+            let predicted = self.predicted(&draft);
+            if best.as_ref().is_none_or(|(least, _)| predicted < 0.98 * least) {
+                best = Some((predicted, draft));
+            }
+        }
+        best.map(|(_, draft)| draft).ok_or_else(|| NotApplicable::Option("no number of steps fits; give one".into()))
+    }
+
+    fn plan(self) -> Result<MinimizePlan, NotApplicable> {
+        let problem = self.problem;
+        if self.method == Method::Ftrl && problem.relation() == Relation::AddOrRemove {
+            return Err(NotApplicable::Problem(
+                "batches are made by position, and an added record would move all others; use zero-out or replace-one"
+                    .into(),
+            ));
+        }
+        if self.method == Method::Accelerated && problem.smoothness.is_none() {
+            return Err(NotApplicable::Problem(
+                "accelerated steps need a bound on the curvature of the mean loss; give smoothness, or take noisy-sgd"
+                    .into(),
+            ));
+        }
+        let draft = self.best()?;
+        let regularization = in_range("the regularization", self.asked.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
+        let (rule, predicted_excess) = self.rule(&draft)?;
+        let grid = self.grid(draft.noise_std);
+        // its aggregate is the answer
+        let average = match self.method {
+            Method::Accelerated => Averaged::Last,
+            _ => self.asked.average.unwrap_or_default(),
+        };
+        let schedule = MinimizeSchedule {
+            batches: draft.batches,
+            rule,
+            steps: draft.steps,
+            clip_norm: self.vector_clip(),
+            noise_multiplier: draft.noise_multiplier,
+            noise_std: draft.noise_std,
+            grid_exponent: grid.exponent(),
+            regularization,
+            domain: self.asked.domain,
+            average,
+            along: self.along,
+        };
+        let each = match (self.along, problem.answers) {
+            (Some(along), Answers::Values) => 2.0 * along.directions as f64,
+            (Some(along), _) => along.directions as f64,
+            (None, _) => 1.0,
+        };
+        let nothing = draft.variance.sqrt() >= self.clip_norm && predicted_excess >= self.clip_norm * self.distance;
+        let warnings = nothing.then(|| {
+            "noise outweighs what the records say: the bound is no better than the start's; more records, a larger epsilon, or fewer dimensions would help"
+                .to_string()
+        });
+        Ok(MinimizePlan {
+            method: self.method.name(),
+            evaluations: schedule.share() * self.n() * draft.steps as f64 * each,
+            predicted_excess,
+            assumptions: self.assumptions(draft.batches),
+            warnings: warnings.into_iter().collect(),
+            certificate: draft.certificate,
+            schedule,
+        })
+    }
+
+    fn assumptions(&self, batches: Batches) -> Vec<Assumption> {
+        let mut all = vec![match self.along {
+            None => clipped(),
+            Some(along) => Assumption::enforced(format!(
+                "each record's derivatives along the {} directions of a step have l2 norm at most the clip norm, as one vector: enforced in exact integers; \
+                 directions depend on no record",
+                along.directions
+            )),
+        }];
+        match batches {
+            Batches::All => {}
+            Batches::Poisson { .. } => all.push(sampled_secretly()),
+            Batches::Stream { shape, .. } => all.push(Assumption::proved(format!(
+                "each record is in one of {} batches, by its position, and contributes at most {} times, as many steps apart: all of it is \
+                 accounted as one release",
+                shape.batches,
+                shape.epochs()
+            ))),
+        }
+        if self.problem.elsewhere {
+            all.push(Assumption::public(
+                "told and not checked: what the objective says of a record depends on that record and on x only, not on other records of a batch or on \
+                 earlier calls, and it returns for every record",
+            ));
+        }
+        all
+    }
+
+    fn rule(&self, draft: &Draft) -> Result<(Rule, f64), NotApplicable> {
+        let (t, d) = (draft.steps as f64, self.distance);
+        let (bound, rate) = self.bound(draft.steps, draft.variance);
+        let momentum = |usual: f64| in_range("momentum", self.asked.momentum.unwrap_or(usual), 0.0, 0.999);
+        let asked_rate = |usual: f64| positive("the learning rate", self.asked.learning_rate.unwrap_or(usual));
+        Ok(match self.method {
+            Method::Accelerated => {
+                let smoothness = self.problem.smoothness.unwrap_or(f64::INFINITY);
+                let (bound, added, l, mu) = self.accelerated(draft.steps, draft.variance, smoothness);
+                (Rule::Accelerated { smoothness: l, strong_convexity: mu, added_curvature: added }, bound)
+            }
+            Method::Adam => {
+                // coordinates that agree move by α a step, those that are noise by α√T in all
+                let usual = d / (t * self.problem.dimension as f64).sqrt();
+                let second = in_range("second momentum", self.asked.second_momentum.unwrap_or(0.999), 0.0, 1.0 - 1e-9)?;
+                (
+                    Rule::Adam { learning_rate: asked_rate(usual)?, momentum: momentum(0.9)?, second_momentum: second },
+                    bound,
+                )
+            }
+            Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
+                // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for
+                let usual = if self.method == Method::Ftrl || draft.steps < 20 { 0.0 } else { 0.9 };
+                let momentum = momentum(usual)?;
+                (Rule::HeavyBall { learning_rate: asked_rate(rate * (1.0 - momentum))?, momentum }, bound)
+            }
+        })
+    }
+}

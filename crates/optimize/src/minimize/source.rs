@@ -1,0 +1,253 @@
+//! Where clipped sums come from: records in memory with an objective, or whoever evaluates an objective elsewhere.
+
+use super::directions::{Along, Directions};
+use crate::RunError;
+use dpopt_mechanism::{
+    BatchSum, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Released, Sensitive, StreamPlan,
+    StreamShape,
+};
+use dpopt_noise::Grid;
+use dpopt_objective::objective::Objective;
+use dpopt_objective::records::RecordSet;
+use dpopt_privacy::Relation;
+
+/// How a sum is made: clip norm, grid, and q of a Poisson batch; `None` for all records.
+#[derive(Clone, Copy, Debug)]
+pub struct Summing {
+    pub(super) clip_norm: f64,
+    pub(super) grid: Grid,
+    pub(super) sampling: Option<f64>,
+}
+
+/// What a stream is opened for.
+#[derive(Clone, Copy, Debug)]
+pub struct Streaming {
+    pub(super) shape: StreamShape,
+    pub(super) clip_norm: f64,
+    pub(super) grid: Grid,
+    pub(super) noise_multiplier: f64,
+    pub(super) dimension: usize,
+    pub(super) records: u64,
+    pub(super) relation: Relation,
+}
+
+impl Streaming {
+    fn plan<O>(&self, objective: O) -> Result<StreamPlan<O>, CuratorError> {
+        Ok(StreamPlan {
+            shape: self.shape,
+            gradient: Clipped::new(objective, self.clip_norm, self.grid)?,
+            noise_multiplier: self.noise_multiplier,
+            dimension: self.dimension,
+            records: self.records,
+            relation: self.relation,
+        })
+    }
+}
+
+/// An objective with its records. Made by [`InMemory::new`] and [`Elsewhere::new`]; nobody else can say what a clipped sum is.
+pub trait Source: sealed::Sealed {
+    /// An open stream of its gradients.
+    type Stream;
+
+    /// Σ clip(∇φ_i(x)).
+    ///
+    /// # Errors
+    /// If records can't be read, or the objective not evaluated.
+    fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError>;
+
+    /// Σ clip(derivatives of φ_i at x along each of `directions`).
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn derivatives(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        directions: &Directions,
+    ) -> Result<Sensitive<GridSum>, RunError>;
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// If the curator refuses it.
+    fn open(&self, curator: &mut Curator, streaming: Streaming) -> Result<Self::Stream, RunError>;
+
+    /// The noisy gradient sum of the stream's next batch.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError>;
+
+    /// How many records there are; `None` where that is protected.
+    fn public_count(&self, curator: &Curator) -> Option<u64>;
+
+    /// d, if the objective says it.
+    fn dimension(&self) -> Option<usize>;
+
+    /// Whether it is evaluated outside of this library.
+    const ELSEWHERE: bool;
+}
+
+mod sealed {
+    /// Keeps foreign types out of [`Source`](super::Source).
+    pub trait Sealed {}
+}
+
+/// An objective of the library's, or closures, and records of its type.
+pub struct InMemory<'a, O, R> {
+    objective: O,
+    records: &'a Sensitive<R>,
+}
+
+impl<'a, O: Objective<R> + Clone, R: RecordSet> InMemory<'a, O, R> {
+    /// Σφ_i over `records`.
+    pub fn new(objective: O, records: &'a Sensitive<R>) -> Self {
+        Self { objective, records }
+    }
+}
+
+impl<O, R> sealed::Sealed for InMemory<'_, O, R> {}
+
+impl<O: Objective<R> + Clone, R: RecordSet> InMemory<'_, O, R> {
+    fn sum<P: Objective<R>>(
+        &self,
+        curator: &mut Curator,
+        how: Summing,
+        objective: P,
+        x: &[f64],
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        let batch = how.sampling.map(|q| curator.poisson_sample_of(self.records, q)).transpose()?;
+        let clipped = Clipped::new(objective, how.clip_norm, how.grid)?;
+        Ok(clipped.sum_of(self.records, batch, x).map_err(CuratorError::unreadable)?)
+    }
+}
+
+impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
+    type Stream = GradientStream<O>;
+    const ELSEWHERE: bool = false;
+
+    fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
+        self.sum(curator, how, self.objective.clone(), x)
+    }
+
+    fn derivatives(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        directions: &Directions,
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        let nowhere = vec![0.0; directions.each().len()];
+        self.sum(curator, how, Along::new(&self.objective, directions, x), &nowhere)
+    }
+
+    fn open(&self, curator: &mut Curator, streaming: Streaming) -> Result<Self::Stream, RunError> {
+        Ok(curator.open(&streaming.plan(self.objective.clone())?)?)
+    }
+
+    fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
+        Ok(stream.next(self.records, x)?)
+    }
+
+    fn public_count(&self, curator: &Curator) -> Option<u64> {
+        curator.public_count(self.records)
+    }
+
+    fn dimension(&self) -> Option<usize> {
+        Some(self.objective.dimension())
+    }
+}
+
+/// Who evaluates an objective outside of this library: a program's own model, a callable of another language.
+///
+/// **What is added for a record must depend on that record and `x` only.** Nothing can check it, and the guarantee rests on it.
+pub trait PerRecord {
+    /// Adds the gradient at `x` of each of `records` to `sum`, in any number of parts.
+    ///
+    /// # Errors
+    /// If it can't be evaluated; the run ends there.
+    fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError>;
+
+    /// The same with a record's derivatives along each of `directions`.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn derivatives(
+        &mut self,
+        records: &[u64],
+        x: &[f64],
+        directions: &Directions,
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError>;
+}
+
+/// Records that are read where an objective is evaluated.
+pub struct Elsewhere<P> {
+    objective: P,
+    records: usize,
+}
+
+impl<P: PerRecord> Elsewhere<P> {
+    /// So many records; how many there are is not told where that is protected.
+    pub fn new(objective: P, records: usize) -> Self {
+        Self { objective, records }
+    }
+
+    fn sum(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        dimension: usize,
+        add: impl FnOnce(&mut P, &[u64], &mut BatchSum) -> Result<(), RunError>,
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        let (batch, chosen) = match how.sampling {
+            Some(q) => curator.sample_for_loader(self.records, q)?,
+            None => (curator.all_of(self.records)?, (0..self.records as u64).collect()),
+        };
+        let mut sum = ClippedVectors::new(how.clip_norm, how.grid)?.in_parts(batch, dimension);
+        add(&mut self.objective, &chosen, &mut sum)?;
+        Ok(sum.finish())
+    }
+}
+
+impl<P> sealed::Sealed for Elsewhere<P> {}
+
+impl<P: PerRecord> Source for Elsewhere<P> {
+    type Stream = GradientStream<()>;
+    const ELSEWHERE: bool = true;
+
+    fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
+        self.sum(curator, how, x.len(), |objective, records, sum| objective.gradients(records, x, sum))
+    }
+
+    fn derivatives(
+        &mut self,
+        curator: &mut Curator,
+        how: Summing,
+        x: &[f64],
+        directions: &Directions,
+    ) -> Result<Sensitive<GridSum>, RunError> {
+        let count = directions.each().len();
+        self.sum(curator, how, count, |objective, records, sum| objective.derivatives(records, x, directions, sum))
+    }
+
+    fn open(&self, curator: &mut Curator, streaming: Streaming) -> Result<Self::Stream, RunError> {
+        Ok(curator.open(&streaming.plan(())?)?)
+    }
+
+    fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
+        stream.next_in_parts(|positions, sum| {
+            let records: Vec<u64> = positions.map(|i| i as u64).collect();
+            self.objective.gradients(&records, x, sum)
+        })
+    }
+
+    fn public_count(&self, curator: &Curator) -> Option<u64> {
+        curator.public_number(self.records as u64)
+    }
+
+    fn dimension(&self) -> Option<usize> {
+        None
+    }
+}

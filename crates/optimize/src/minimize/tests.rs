@@ -1,0 +1,211 @@
+use super::*;
+use crate::plan::Grade;
+use crate::synthetic::Lcg;
+use crate::{MethodOptions, RunError};
+use dpopt_mechanism::progress::Silent;
+use dpopt_mechanism::{BatchSum, Curator, Sensitive};
+use dpopt_noise::NoiseSource;
+use dpopt_objective::objective::{Closures, Objective};
+use dpopt_privacy::{Budget, Event, Neighbours, Relation};
+
+const D: usize = 4;
+const CENTRE: [f64; D] = [0.5, -0.25, 0.0, 1.0];
+
+fn budget() -> Budget {
+    Budget::new(1.0, 1e-6).unwrap()
+}
+
+fn neighbours() -> Neighbours {
+    Neighbours::of_records(Relation::ZeroOut)
+}
+
+/// Points around [`CENTRE`].
+fn points(n: usize) -> Vec<Vec<f64>> {
+    let mut random = Lcg::new(11);
+    (0..n).map(|_| CENTRE.iter().map(|c| c + 0.1 * random.normal()).collect()).collect()
+}
+
+/// Σ½‖x − a_i‖².
+fn distances() -> impl Objective<Vec<Vec<f64>>> + Clone {
+    Closures::new(
+        D,
+        |x: &[f64], a: &Vec<f64>| x.iter().zip(a).map(|(x, a)| 0.5 * (x - a).powi(2)).sum(),
+        |x: &[f64], a: &Vec<f64>, g: &mut [f64]| {
+            g.iter_mut().zip(x.iter().zip(a)).for_each(|(g, (x, a))| *g = x - a);
+        },
+    )
+}
+
+/// The same, evaluated by somebody else, in parts of three records.
+struct Foreign(Vec<Vec<f64>>);
+
+impl PerRecord for Foreign {
+    fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError> {
+        for part in records.chunks(3) {
+            sum.add(part.len(), |k, out| out.extend(self.0[part[k] as usize].iter().zip(x).map(|(a, x)| x - a)))?;
+        }
+        Ok(())
+    }
+
+    fn derivatives(
+        &mut self,
+        records: &[u64],
+        x: &[f64],
+        directions: &Directions,
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError> {
+        let value = |a: &[f64], x: &[f64]| x.iter().zip(a).map(|(x, a)| 0.5 * (x - a).powi(2)).sum::<f64>();
+        let around = directions.around(x);
+        for part in records.chunks(3) {
+            sum.add(part.len(), |k, out| {
+                let a = &self.0[part[k] as usize];
+                out.extend(around.iter().map(|[p, m]| (value(a, p) - value(a, m)) / (2.0 * directions.width())));
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn problem(n: usize, answers: Answers) -> MinimizeProblem {
+    MinimizeProblem { answers, smoothness: Some(1.0), distance: 1.5, ..MinimizeProblem::new(n as u64, D, neighbours()) }
+}
+
+fn answer<S: Source>(problem: &MinimizeProblem, plan: &MinimizePlan, source: S, seed: u64) -> Vec<f64> {
+    let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(seed));
+    let released = run(problem, plan, &[0.0; D], source, &mut curator, &Silent).unwrap();
+    assert!(curator.is_spent(), "what is certified is what is released");
+    released.into_inner()
+}
+
+#[test]
+fn every_method_finds_the_minimiser_and_releases_exactly_what_is_certified() {
+    let n = 4000;
+    let records = Sensitive::new(points(n));
+    for method in METHODS {
+        let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
+        let problem = problem(n, answers);
+        let plan = choose(&problem, budget(), &MethodOptions::of(method)).unwrap();
+        assert_eq!((plan.method, plan.grade()), (method, Grade::Certified));
+        let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
+        let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
+        // the start is 1.15 away; noise of one release of everything is 4√d/n·(about 4) = .008
+        assert!(away < 0.12, "{method}: {away}");
+    }
+}
+
+#[test]
+fn whoever_evaluates_the_objective_the_numbers_are_the_same() {
+    let n = 300;
+    let records = Sensitive::new(points(n));
+    for method in METHODS {
+        let answers = if method == "zeroth-order" { Answers::Values } else { Answers::Gradients };
+        let here = problem(n, answers);
+        let there = MinimizeProblem { elsewhere: true, ..here.clone() };
+        let options = MethodOptions::of(method);
+        let (plan, foreign) = (choose(&here, budget(), &options).unwrap(), choose(&there, budget(), &options).unwrap());
+        assert!(foreign.assumptions.iter().any(|a| a.text().contains("told and not checked")));
+        let a = answer(&here, &plan, InMemory::new(distances(), &records), 9);
+        let b = answer(&there, &foreign, Elsewhere::new(Foreign(points(n)), n), 9);
+        assert_eq!(a, b, "{method}");
+    }
+}
+
+#[test]
+fn events_are_those_of_the_batches() {
+    let of = |options: MethodOptions| choose(&problem(1000, Answers::Gradients), budget(), &options).unwrap();
+    let inner = |plan: &MinimizePlan| match plan.certificate.event() {
+        Event::Approximate { event, .. } => (**event).clone(),
+        other => other.clone(),
+    };
+    let full = of(MethodOptions::of("noisy-gradient-descent").with("steps", 30));
+    assert_eq!(inner(&full), Event::gaussian(full.schedule.noise_multiplier).self_composed(30));
+    let sgd = of(MethodOptions::of("noisy-sgd").with("steps", 50).with("sampling_probability", 0.1));
+    let step = Event::gaussian(sgd.schedule.noise_multiplier).poisson_sampled(0.1);
+    assert_eq!(inner(&sgd), step.self_composed(50));
+    assert_eq!(sgd.evaluations, 0.1 * 1000.0 * 50.0);
+    let stream = of(MethodOptions::of("dp-ftrl").with("steps", 64));
+    assert_eq!(inner(&stream), Event::gaussian(stream.schedule.noise_multiplier));
+}
+
+#[test]
+fn derivatives_are_clipped_as_one_vector_and_cost_one_release_a_step() {
+    let problem = problem(1000, Answers::Values);
+    let options = MethodOptions::of("zeroth-order").with("directions", 9).with("steps", 40).with("clip_norm", 2.0);
+    let plan = choose(&problem, budget(), &options).unwrap();
+    assert_eq!(plan.schedule.clip_norm, 6.0);
+    assert_eq!(plan.evaluations, 1000.0 * 40.0 * 18.0);
+    // a record of enormous slopes moves the answer of one step by no more than the noise is made for
+    let calm = Sensitive::new(vec![CENTRE.to_vec(); 1000]);
+    let mut wild = vec![CENTRE.to_vec(); 1000];
+    wild[7] = vec![1e9; D];
+    let wild = Sensitive::new(wild);
+    let one = MethodOptions::of("zeroth-order").with("directions", 9).with("steps", 1).with("learning_rate", 1.0);
+    let plan = choose(&problem, budget(), &one).unwrap();
+    let (a, b) = (
+        answer(&problem, &plan, InMemory::new(distances(), &calm), 3),
+        answer(&problem, &plan, InMemory::new(distances(), &wild), 3),
+    );
+    let moved = a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+    // (1/K)‖Σ Δs_k u_k‖ ≤ ‖Δs‖·√(λmax)/K with ‖Δs‖ ≤ 2C√K and λmax ≤ Kd
+    assert!(moved > 0.0 && moved <= 2.0 * 3.0 * (9.0 * D as f64).sqrt() / 9.0 / 1000.0, "{moved}");
+}
+
+#[test]
+fn what_is_not_an_option_of_the_method_is_refused_by_name() {
+    let problem = problem(1000, Answers::Gradients);
+    let refusal = |options: MethodOptions| choose(&problem, budget(), &options).unwrap_err().to_string();
+    assert!(refusal(MethodOptions::of("dp-sgd")).contains("no method `dp-sgd` minimizes an objective"));
+    assert!(refusal(MethodOptions::of("noisy-sgd").with("directions", 3)).contains("has no option `directions`"));
+    assert!(refusal(MethodOptions::default().with("clip_nrom", 1.0)).contains("did you mean `clip_norm`"));
+    assert!(refusal(MethodOptions::of("noisy-sgd").with("clip_norm", -1.0)).contains("give a positive, finite number"));
+    assert!(refusal(MethodOptions::of("zeroth-order")).contains("says gradients"));
+    let unknown = MinimizeProblem { smoothness: None, ..problem.clone() };
+    let why = choose(&unknown, budget(), &MethodOptions::of("accelerated")).unwrap_err();
+    assert!(why.to_string().contains("give smoothness"), "{why}");
+    let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem.clone() };
+    assert!(choose(&joined, budget(), &MethodOptions::of("dp-ftrl")).is_err());
+    for bad in [
+        MinimizeProblem { records: 0, ..problem.clone() },
+        MinimizeProblem { distance: f64::NAN, ..problem.clone() },
+        MinimizeProblem { strong_convexity: 2.0, ..problem.clone() },
+    ] {
+        assert!(choose(&bad, budget(), &MethodOptions::default()).is_err());
+    }
+}
+
+#[test]
+fn a_run_on_other_records_than_the_planned_ones_is_refused_and_a_protected_number_is_not_told() {
+    let plan_for = |relation| {
+        let problem =
+            MinimizeProblem { neighbours: Neighbours::of_records(relation), ..problem(100, Answers::Gradients) };
+        let plan = choose(&problem, budget(), &MethodOptions::of("noisy-sgd").with("steps", 3)).unwrap();
+        (problem, plan)
+    };
+    let records = Sensitive::new(points(130));
+    for (relation, runs) in [(Relation::ZeroOut, false), (Relation::ReplaceOne, false), (Relation::AddOrRemove, true)] {
+        let (problem, plan) = plan_for(relation);
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(1));
+        let source = InMemory::new(distances(), &records);
+        let result = run(&problem, &plan, &[0.0; D], source, &mut curator, &Silent);
+        assert_eq!(result.is_ok(), runs, "{relation:?}");
+    }
+    let (problem, plan) = plan_for(Relation::ZeroOut);
+    let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(1));
+    // a plan that does not say that records are evaluated elsewhere does not run there
+    let elsewhere = Elsewhere::new(Foreign(points(100)), 100);
+    assert!(run(&problem, &plan, &[0.0; D], elsewhere, &mut curator, &Silent).is_err());
+}
+
+#[test]
+fn the_answer_stays_around_the_start() {
+    let n = 500;
+    let records = Sensitive::new(points(n));
+    for method in ["noisy-sgd", "dp-adam", "dp-ftrl", "accelerated"] {
+        let problem = problem(n, Answers::Gradients);
+        let options = MethodOptions::of(method).with("ball_radius", 0.25);
+        let plan = choose(&problem, budget(), &options).unwrap();
+        let x = answer(&problem, &plan, InMemory::new(distances(), &records), 2);
+        let norm = x.iter().map(|x| x * x).sum::<f64>().sqrt();
+        assert!(norm <= 0.25 * (1.0 + 1e-9) && norm > 0.1, "{method}: {norm}");
+    }
+}

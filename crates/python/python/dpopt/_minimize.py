@@ -1,0 +1,291 @@
+"""Minimization of a sum of losses that somebody else evaluates: with NumPy, PyTorch, JAX, a simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _core, accounting
+from ._plan import Plan, Privacy
+from ._reading import kind, number, whole
+from ._trees import Leaves, Records, to_numpy
+from .ledger import Ledger
+from .objectives import Objective
+
+Gives = Literal["gradients", "values", "derivatives"]
+
+#: Numbers that the gradients of a part of a batch may have: 2^26, half a gigabyte.
+ENTRIES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the mean loss is small.
+
+    Attributes:
+        x: the released parameters, in the form of `start`.
+        privacy_: what was promised and certified (:class:`dpopt.Privacy`).
+        plan_: what was compared, and the method that was run (:class:`dpopt.Plan`).
+    """
+
+    x: Any
+    privacy_: Privacy
+    plan_: Plan
+    _html: str = field(repr=False)
+
+    def report(self, path: str | Path | None = None) -> str:
+        """The report as one HTML document; written to `path` if given."""
+        if path is not None:
+            Path(path).write_text(self._html, encoding="utf-8")
+        return self._html
+
+
+def _planned(
+    records: int,
+    dimension: int,
+    gives: str,
+    epsilon: float,
+    delta: float | None,
+    relation: str,
+    said: dict[str, Any],
+    elsewhere: bool = True,
+) -> tuple[Any, Plan]:
+    if gives not in ("gradients", "values", "derivatives"):
+        raise ValueError(f'gives is {gives!r}; give "gradients", "values" or "derivatives"')
+    known = {name: said.pop(name) for name in ("distance", "smoothness", "strong_convexity")}
+    allowed = number(epsilon, "epsilon")
+    delta = _core.default_delta(records) if delta is None else number(delta, "delta")
+    method = said.pop("method")
+    options = {name: value for name, value in said.items() if value is not None}
+    request = {
+        "records": records, "dimension": dimension, "elsewhere": elsewhere, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
+        "distance": known["distance"], "smoothness": known["smoothness"],
+        "strong_convexity": number(known["strong_convexity"], "strong_convexity"), "options": {**options, "method": method},
+    }  # fmt: skip
+    planned = _core.Minimizing(json.dumps(request))
+    candidates = json.loads(planned.candidates())
+    return planned, Plan(candidates[0]["method"], candidates, records, dimension, allowed, delta, relation)
+
+
+def plan_minimize(
+    n_records: int,
+    dimension: int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    gives: Gives = "gradients",
+    method: str | None = None,
+    distance: float | None = None,
+    smoothness: float | None = None,
+    strong_convexity: float = 0.0,
+    neighbors: str = "zero-out",
+    **options: Any,
+) -> Plan:
+    """What :func:`minimize` would do, from public numbers only: every method, with its noise and its certified ε.
+
+    Args:
+        n_records: public number of records, or a public guess of it under add-or-remove.
+        dimension: how many numbers are chosen.
+        epsilon, delta, gives, method, distance, smoothness, strong_convexity, neighbors, options: as in :func:`minimize`.
+
+    >>> import dpopt
+    >>> plan = dpopt.plan_minimize(10_000, 50, epsilon=1.0, delta=1e-6)
+    >>> plan.method, plan.chosen["epsilon"] <= 1.0
+    ('noisy-sgd', True)
+    """
+    relation = accounting._relation(neighbors)
+    said = {
+        "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
+    }  # fmt: skip
+    return _planned(whole(n_records, "n_records"), whole(dimension, "dimension"), gives, epsilon, delta, relation, said)[1]
+
+
+def minimize(
+    objective: Callable[..., Any] | Objective,
+    data: Any,
+    start: Any = None,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    gives: Gives = "gradients",
+    method: str | None = None,
+    distance: float | None = None,
+    smoothness: float | None = None,
+    strong_convexity: float = 0.0,
+    neighbors: str = "zero-out",
+    n_records: int | None = None,
+    budget: Ledger | None = None,
+    insecure_seed: int | None = None,
+    batch_records: int | None = None,
+    **options: Any,
+) -> Minimum:
+    """Finds parameters at which the mean loss of the records is small, privately, whatever the loss is.
+
+    `objective` is called with the parameters (in the form of `start`) and some of the records, and says of each of *these records* its gradient:
+
+    >>> import numpy as np, dpopt
+    >>> def gradients(x, a):  # of ½‖x − a‖², one row for each record
+    ...     return x - a
+    >>> records = np.random.default_rng(0).normal([1.0, -2.0], 0.1, (5000, 2))
+    >>> found = dpopt.minimize(gradients, records, np.zeros(2), epsilon=1.0, delta=1e-6)
+    >>> bool(np.abs(found.x - [1.0, -2.0]).max() < 0.2)
+    True
+
+    Each gradient is clipped and the sum gets noise in the compiled library, so that the guarantee holds for any loss, convex or not. It rests on one thing that
+    nobody can check: **row i of what is returned depends on record i and on the parameters only** (no batch normalisation, no state from call to call), and
+    something is returned for every record. :func:`check_per_record` looks for the common mistakes on records that are not sensitive. How many records a call
+    gets is secret; what your code prints about them is not protected.
+
+    Args:
+        objective: ``objective(x, *rows)``. By `gives` it returns for m records: ``"gradients"``: arrays of the shapes of `start` with m in front;
+            ``"values"``: m losses (derivatives along random directions are differences of them); ``"derivatives"``, called as
+            ``objective(x, directions, *rows)`` with K directions as rows of an array: m × K derivatives. Or one of
+            :mod:`dpopt.objectives`, which the library evaluates itself.
+        data: an array with a record in each row, or a tuple of them: NumPy, SciPy, pandas, PyTorch, JAX.
+        start: where to start, public: an array, or dicts, lists and tuples of arrays. The answer has the same form. May be left out
+            with one of :mod:`dpopt.objectives`.
+        epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
+        gives: what the objective says of a record.
+        method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"zeroth-order"``; by default the
+            first that applies.
+        distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
+        smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
+        neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
+        n_records: public guess of the number of records, needed under add-or-remove; otherwise they are counted.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read.
+        insecure_seed: reproducible noise for tests: no privacy.
+        batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
+        options: of the method: ``clip_norm`` (1), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
+            ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``.
+    """
+    relation = accounting._relation(neighbors)
+    native = objective if isinstance(objective, Objective) else None
+    if native is None and not callable(objective):
+        raise TypeError(
+            f"objective is {kind(objective)}; give a function of parameters and records, or one of dpopt.objectives"
+        )
+    if start is None:
+        if native is None:
+            raise TypeError("start is missing; give the parameters to start from")
+        start = native.start(insecure_seed)
+    parameters = Leaves(start, "start")
+    if native is not None and parameters.size != native.dimension:
+        raise ValueError(f"start has {parameters.size} numbers, and the objective {native.dimension}")
+    records: Any
+    present: int
+    if native is not None:
+        records, present = native._records(data)
+    else:
+        records = Records(data)
+        present = len(records)
+    if relation == "add-or-remove":
+        if n_records is None:
+            raise ValueError("add-or-remove protects the number of records; give a public guess as n_records")
+        count = whole(n_records, "n_records")
+    else:
+        count = present
+        if n_records is not None and whole(n_records, "n_records") != count:
+            raise ValueError("n_records is not the number of records, which is public under this relation; leave it out")
+    if budget is not None and insecure_seed is not None:
+        raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
+    said = {
+        "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
+    }  # fmt: skip
+    planned, plan = _planned(count, parameters.size, gives, epsilon, delta, relation, said, elsewhere=native is None)
+    if batch_records is None:
+        width = parameters.size if gives == "gradients" else plan.schedule["directions"]
+        batch_records = max(1, ENTRIES // max(width, 1))
+    elif whole(batch_records, "batch_records") < 1:
+        raise ValueError("batch_records must be at least 1")
+    seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+    price = (planned.event(), plan.epsilon, plan.delta, relation)
+    charge = None if budget is None else budget._charge
+    session = _core.Session("minimize", "minimize", price, charge, seed)
+    if native is not None:
+        found = planned.run_native(session, parameters.vector(), native._native, records)
+    else:
+        called = _called(objective, records, parameters, gives)  # type: ignore[arg-type]
+        found = planned.run(session, parameters.vector(), called, present, batch_records)
+    name = getattr(objective, "__name__", type(objective).__name__)
+    html = planned.report(session, found, "records in memory", f"the mean of {name}")
+    return Minimum(parameters.tree(found), Privacy.of_session(session), plan, html)
+
+
+def _called(objective: Callable[..., Any], records: Records, parameters: Leaves, gives: str) -> Callable[..., Any]:
+    """The objective as the compiled library calls it: with a vector and positions."""
+
+    def gradients(x: np.ndarray, positions: np.ndarray) -> list[np.ndarray]:
+        return parameters.rows(objective(parameters.tree(x), *records.at(positions)))
+
+    def values(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        given = to_numpy(objective(parameters.tree(x), *records.at(positions)))
+        if given.ndim != 1:
+            raise ValueError("the objective gave no array with one loss for each record")
+        return given.astype(np.float64)
+
+    def derivatives(x: np.ndarray, positions: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        given = to_numpy(objective(parameters.tree(x), directions, *records.at(positions)))
+        if given.ndim != 2:
+            raise ValueError("the objective gave no array of records × directions")
+        return given.astype(np.float64)
+
+    return {"gradients": gradients, "values": values, "derivatives": derivatives}[gives]
+
+
+def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gives: Gives = "gradients") -> None:
+    """Looks whether what an objective says of a record depends on that record only: on records that are **not sensitive**, such as made-up ones.
+
+    Each record is given by itself, with all others, in another order, and a second time; what is said of it must be the same up to rounding. It finds batch
+    normalisation, means over the batch, rows out of order and state from call to call. What it does not find is not proved to be absent.
+
+    Raises:
+        ValueError: which of them it looks like.
+
+    >>> import numpy as np, dpopt
+    >>> dpopt.check_per_record(lambda x, a: x - a, np.eye(3), np.zeros(3))
+    >>> dpopt.check_per_record(lambda x, a: x - a + a.mean(axis=0), np.eye(3), np.zeros(3))
+    Traceback (most recent call last):
+      ...
+    ValueError: what the objective says of a record depends on the other records of the batch, so that nothing would be protected; let row i depend on record i only
+    """
+    records, parameters = Records(data), Leaves(start, "start")
+    if len(records) < 2:
+        raise ValueError("give at least two records, that are not sensitive")
+    called = _called(objective, records, parameters, gives)
+    rng = np.random.default_rng(0)
+    x = parameters.vector() + 0.1 * rng.standard_normal(parameters.size)
+    more = (rng.standard_normal((3, parameters.size)),) if gives == "derivatives" else ()
+
+    def said(positions: list[int]) -> np.ndarray:
+        given = called(x, np.array(positions, dtype=np.uint64), *more)
+        rows = np.column_stack(given) if isinstance(given, list) else given.reshape(len(given), -1)
+        if len(rows) != len(positions):
+            raise ValueError("the objective did not give one row for each record")
+        return rows
+
+    everyone = list(range(len(records)))
+    together = said(everyone)
+    size = max(float(np.abs(together[np.isfinite(together)]).max(initial=0.0)), 1e-30)
+    same = np.finfo(np.float32).eps ** 0.75 * size
+
+    def differ(a: np.ndarray, b: np.ndarray) -> bool:
+        return not np.allclose(a, b, rtol=1e-4, atol=same, equal_nan=True)
+
+    if differ(said(everyone), together):
+        raise ValueError(
+            "the objective does not say the same twice: state, or random numbers of its own, would go from record to record; let it depend on its "
+            "arguments only"
+        )
+    if differ(said(everyone[::-1])[::-1], together) or any(differ(said([i]), together[[i]]) for i in everyone[:64]):
+        raise ValueError(
+            "what the objective says of a record depends on the other records of the batch, so that nothing would be protected; let row i depend on "
+            "record i only"
+        )
+
+
+__all__ = ["Minimum", "check_per_record", "minimize", "plan_minimize"]

@@ -1,0 +1,298 @@
+//! Minimization of objectives that Python evaluates: their gradients, values or derivatives come in batches, and are clipped here.
+
+use crate::accounting::{json, of_records};
+use crate::errors::{invalid, refused};
+use crate::fit::fit_error;
+use crate::objectives::{Kind, NativeObjective, entries, examples};
+use crate::session::Session;
+use crate::training::{Block, add_rows};
+use crate::words::{in_python, report_in_python};
+use dpopt::Sensitive;
+use dpopt::mechanism::BatchSum;
+use dpopt::minimize::{
+    Answers, Candidate, Directions, Elsewhere, InMemory, Minimization, MinimizeProblem, PerRecord, catalogue,
+};
+use dpopt::model::FitError;
+use dpopt::objective::Objective;
+use dpopt::optimize::{MethodOptions, RunError};
+use dpopt::plan::Assumption;
+use dpopt::privacy::Budget;
+use dpopt::progress::Silent;
+use dpopt::records::RecordSet;
+use dpopt::session::Closed;
+use numpy::{PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::json as value;
+
+/// What is public, and what is asked for.
+#[derive(Deserialize)]
+struct Request {
+    records: u64,
+    dimension: usize,
+    answers: String,
+    distance: Option<f64>,
+    smoothness: Option<f64>,
+    strong_convexity: f64,
+    /// Whether Python evaluates it.
+    elsewhere: bool,
+    relation: String,
+    epsilon: f64,
+    delta: f64,
+    options: MethodOptions,
+}
+
+/// All options of all methods, as JSON.
+#[pyfunction]
+pub(crate) fn minimize_options() -> PyResult<String> {
+    json(&catalogue())
+}
+
+/// A planned minimization.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct Minimizing {
+    inner: Minimization,
+}
+
+fn told(candidate: &Candidate, allowed: f64) -> PyResult<serde_json::Value> {
+    Ok(match &candidate.plan {
+        Ok(plan) => value!({
+            "method": candidate.method,
+            "grade": plan.grade(),
+            "noise_multiplier": plan.schedule.noise_multiplier,
+            "steps": plan.schedule.steps,
+            "gradients": plan.evaluations,
+            "predicted_excess_risk": plan.predicted_excess,
+            "epsilon": plan.certificate.bound().upper,
+            "delta": plan.certificate.budget().delta(),
+            "allowed_epsilon": allowed,
+            "relation": plan.certificate.relation().name(),
+            "unit": plan.certificate.neighbours().unit.name(),
+            "bound": serde_json::to_value(plan.certificate.bound()).map_err(invalid)?,
+            "event": serde_json::to_value(plan.certificate.event()).map_err(invalid)?,
+            "assumptions": plan.assumptions.iter().map(Assumption::text).collect::<Vec<_>>(),
+            "warnings": plan.warnings.iter().map(|text| in_python(text)).collect::<Vec<_>>(),
+            "schedule": serde_json::to_value(&plan.schedule).map_err(invalid)?,
+        }),
+        Err(why) => value!({ "method": candidate.method, "not_applicable": in_python(&why.to_string()) }),
+    })
+}
+
+#[pymethods]
+impl Minimizing {
+    /// Plans from what is public, as JSON. Reads no record.
+    #[new]
+    fn new(py: Python<'_>, request: &str) -> PyResult<Self> {
+        let r: Request = serde_json::from_str(request).map_err(invalid)?;
+        let answers = match r.answers.as_str() {
+            "values" => Answers::Values,
+            "derivatives" => Answers::Derivatives,
+            _ => Answers::Gradients,
+        };
+        let usual = MinimizeProblem::new(r.records, r.dimension, of_records(&r.relation)?);
+        let problem = MinimizeProblem {
+            distance: r.distance.unwrap_or(usual.distance),
+            smoothness: r.smoothness,
+            strong_convexity: r.strong_convexity,
+            answers,
+            elsewhere: r.elsewhere,
+            ..usual
+        };
+        let budget = Budget::new(r.epsilon, r.delta).map_err(invalid)?;
+        let inner = py.detach(|| Minimization::plan(problem, budget, &r.options)).map_err(fit_error)?;
+        Ok(Self { inner })
+    }
+
+    /// All methods as JSON, the chosen one first.
+    fn candidates(&self) -> PyResult<String> {
+        let allowed = self.inner.budget().epsilon();
+        let all: PyResult<Vec<_>> = self.inner.candidates().iter().map(|c| told(c, allowed)).collect();
+        json(&all?)
+    }
+
+    /// What is charged for, as JSON.
+    fn event(&self) -> PyResult<String> {
+        self.inner.certificate().event().to_json().map_err(invalid)
+    }
+
+    /// Runs the plan in a session that was charged for it. `gradients(x, positions)` gives one row for each of the positions (of gradients, or of derivatives
+    /// along `directions`, which it gets then); `values(x, positions)` one number. Positions come `chunk` at a time.
+    #[pyo3(signature = (session, start, objective, records, chunk))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Session,
+        start: PyReadonlyArray1<'py, f64>,
+        objective: Py<PyAny>,
+        records: usize,
+        chunk: usize,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let start = start.as_array().to_vec();
+        let answers = self.inner.problem().answers;
+        let found = py.detach(|| {
+            let called = Called { objective, answers, chunk: chunk.max(1) };
+            session.run_in(|inner| self.inner.run(&start, Elsewhere::new(called, records), inner, &Silent))
+        });
+        Ok(found.map_err(raised)?.to_pyarray(py))
+    }
+
+    /// The same with an objective of the library's: rows and their targets, or entries of a matrix without targets.
+    fn run_native<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Session,
+        start: PyReadonlyArray1<'py, f64>,
+        objective: &NativeObjective,
+        records: NativeRecords<'py>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let start = start.as_array().to_vec();
+        let found = match (&objective.kind, records) {
+            (Kind::Scored(scored), NativeRecords::Rows(rows, targets)) => {
+                let records = Sensitive::new(examples(&rows, &targets)?);
+                py.detach(|| self.run_on(&start, *scored, &records, session))
+            }
+            (Kind::Network(network), NativeRecords::Rows(rows, targets)) => {
+                let records = Sensitive::new(examples(&rows, &targets)?);
+                py.detach(|| self.run_on(&start, network.clone(), &records, session))
+            }
+            (Kind::Factorization(factorization), NativeRecords::Entries(cells)) => {
+                let records = Sensitive::new(entries(&cells)?);
+                py.detach(|| self.run_on(&start, *factorization, &records, session))
+            }
+            _ => return Err(invalid("these records are not of the kind that the objective takes")),
+        };
+        Ok(found.map_err(raised)?.to_pyarray(py))
+    }
+
+    /// The report, as HTML.
+    fn report(
+        &self,
+        py: Python<'_>,
+        session: &Session,
+        x: PyReadonlyArray1<'_, f64>,
+        source: &str,
+        objective: &str,
+    ) -> String {
+        let x = x.as_array().to_vec();
+        py.detach(|| {
+            let (guarantee, receipt) = session.promised();
+            let closed = Closed { guarantee, releases: session.released(), receipt };
+            let minimum = self.inner.minimum(x, closed, "dpopt.minimize", source, objective);
+            report_in_python(&minimum.report.html())
+        })
+    }
+}
+
+impl Minimizing {
+    fn run_on<O: Objective<R> + Clone + Sync, R: RecordSet>(
+        &self,
+        start: &[f64],
+        objective: O,
+        records: &Sensitive<R>,
+        session: &Session,
+    ) -> Result<Vec<f64>, FitError> {
+        session.run_in(|inner| self.inner.run(start, InMemory::new(objective, records), inner, &Silent))
+    }
+}
+
+/// Records of an objective of the library's.
+#[derive(FromPyObject)]
+pub(crate) enum NativeRecords<'py> {
+    Rows(PyReadonlyArray2<'py, f32>, PyReadonlyArray1<'py, f32>),
+    #[pyo3(transparent)]
+    Entries(PyReadonlyArray2<'py, f64>),
+}
+
+/// An objective of Python's.
+struct Called {
+    objective: Py<PyAny>,
+    answers: Answers,
+    chunk: usize,
+}
+
+/// What Python raised comes out as it is.
+fn failed(error: PyErr) -> RunError {
+    RunError::Objective(Box::new(error))
+}
+
+fn raised(error: FitError) -> PyErr {
+    match error {
+        FitError::Run(RunError::Objective(inner)) => match inner.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(other) => refused(other),
+        },
+        other => fit_error(other),
+    }
+}
+
+/// How many records a batch has is as secret as the records: no message tells it.
+const NOT_ONE_EACH: &str = "the objective did not give one row of the right length for each record of the batch; give an array of records × parameters \
+                            (records × directions for derivatives; one number for each record for values)";
+
+impl Called {
+    fn each_part(
+        &self,
+        records: &[u64],
+        mut add: impl FnMut(Python<'_>, Bound<'_, PyArray1<u64>>, usize) -> PyResult<()>,
+    ) -> Result<(), RunError> {
+        records
+            .chunks(self.chunk)
+            .try_for_each(|part| Python::attach(|py| add(py, part.to_pyarray(py), part.len())))
+            .map_err(failed)
+    }
+
+    /// One number for each record.
+    fn values(
+        &self,
+        py: Python<'_>,
+        x: &[f64],
+        positions: &Bound<'_, PyArray1<u64>>,
+        count: usize,
+    ) -> PyResult<Vec<f64>> {
+        let values: PyReadonlyArray1<'_, f64> =
+            self.objective.bind(py).call1((x.to_pyarray(py), positions))?.extract()?;
+        if values.len()? != count {
+            return Err(invalid(NOT_ONE_EACH));
+        }
+        Ok(values.as_array().to_vec())
+    }
+}
+
+impl PerRecord for Called {
+    fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError> {
+        self.each_part(records, |py, positions, count| {
+            let rows: Vec<Block<'_>> = self.objective.bind(py).call1((x.to_pyarray(py), positions))?.extract()?;
+            add_rows(py, sum, &rows, count).map_err(|()| invalid(NOT_ONE_EACH))
+        })
+    }
+
+    fn derivatives(
+        &mut self,
+        records: &[u64],
+        x: &[f64],
+        directions: &Directions,
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError> {
+        if self.answers == Answers::Values {
+            let around = directions.around(x);
+            return self.each_part(records, |py, positions, count| {
+                let mut derivatives = vec![Vec::with_capacity(around.len()); count];
+                for [ahead, behind] in &around {
+                    let (a, b) =
+                        (self.values(py, ahead, &positions, count)?, self.values(py, behind, &positions, count)?);
+                    for (row, (a, b)) in derivatives.iter_mut().zip(a.iter().zip(&b)) {
+                        row.push((a - b) / (2.0 * directions.width()));
+                    }
+                }
+                sum.add(count, |i, out| out.extend(&derivatives[i])).map_err(refused)
+            });
+        }
+        let along: Vec<Vec<f64>> = directions.each().map(<[f64]>::to_vec).collect();
+        self.each_part(records, |py, positions, count| {
+            let u = PyArray2::from_vec2(py, &along).map_err(invalid)?;
+            let rows: PyReadonlyArray2<'_, f64> =
+                self.objective.bind(py).call1((x.to_pyarray(py), positions, u))?.extract()?;
+            add_rows(py, sum, &[Block::Double(rows)], count).map_err(|()| invalid(NOT_ONE_EACH))
+        })
+    }
+}
