@@ -75,7 +75,13 @@ fn examine(run: &RunFlags, found: &mut Findings) {
             .push("--insecure-seed and --ledger do not go together: predictable noise keeps no promise".into());
     }
     let ledger = found
-        .keep(run.budget_file.open(common.epsilon, common.delta, common.neighbours(), common.unit.column(), true))
+        .keep(run.budget_file.open(
+            common.epsilon,
+            common.delta,
+            common.neighbours(),
+            common.unit.column().as_deref(),
+            true,
+        ))
         .flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {
@@ -100,6 +106,7 @@ fn examine(run: &RunFlags, found: &mut Findings) {
     let Some(fit) = found.keep(common.fit(&run.data, ledger.clone(), None)) else { return };
     found.keep(fit.check_rows());
     found.notes.extend(fit.warnings().iter().cloned());
+    found.notes.extend(fit.ownership().map(|owned| owned.to_string()));
     let quote = found.keep(fit.quote()).flatten();
     if let (Some(file), Some(quote)) = (ledger, quote) {
         found.notes.push(file.told(&quote));

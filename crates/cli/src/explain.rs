@@ -11,7 +11,7 @@ use dpopt::loss::embedding::Embedding;
 use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt::optimize::{Regime, Regimes, candidates, check_options};
 use dpopt::plan::{Problem, RecordOf};
-use dpopt::report::{CandidateRow, Outcome, number, probability};
+use dpopt::report::{CandidateRow, Outcome, Ownership, number, probability};
 use dpopt::session::default_delta;
 use dpopt_privacy::{Budget, Shown};
 use std::path::PathBuf;
@@ -42,6 +42,8 @@ struct Explained {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     encoders: Vec<EncoderRow>,
     candidates: Vec<CandidateRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ownership: Option<Ownership>,
     warnings: Vec<String>,
 }
 
@@ -79,6 +81,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
                     .map(|(form, risk)| EncoderRow { form: *form, words: e.layout.in_words(form), excess_risk: *risk })
                     .collect(),
                 candidates: e.candidates.iter().map(CandidateRow::from).collect(),
+                ownership: e.ownership,
                 warnings: e.warnings,
             };
             (explained, read)
@@ -108,6 +111,11 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         features.ok_or_else(|| usage(format!("--features {given} is out of range; use 1 to {MAX_FEATURES}")))?;
     let (units, record) = match common.unit.options() {
         None => (rows, RecordOf::Row),
+        Some(unit) if unit.shares_rows() => {
+            return Err(usage(
+                "where a row may have several owners, who owns which rows says how many are kept: give a table",
+            ));
+        }
         Some(UnitOptions { clipping: UnitClipping::Row, most_rows: None, .. }) => {
             return Err(usage(
                 "clipping row by row needs a public bound on the rows of a unit: give --max-rows-per-unit",
@@ -169,6 +177,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         weights: method.embedding.as_ref().map_or(problem.weights(), |model| model.weights(features, loss.outputs())),
         encoders: Vec::new(),
         problem,
+        ownership: None,
         warnings: Vec::new(),
     })
 }
@@ -179,6 +188,8 @@ fn shown(e: &Explained, read: &str) -> String {
         "{}, {} features, {} weights, {}; epsilon {}, delta {}\n",
         match p.record {
             RecordOf::Unit { rows, .. } => format!("{rows} rows of {} units", p.rows),
+            RecordOf::UnitsRow { most } if e.ownership.is_some() =>
+                format!("{} rows, at most {most} of each owner", p.rows),
             RecordOf::Row | RecordOf::UnitsRow { .. } => format!("{} rows", p.rows),
         },
         p.features,
@@ -194,7 +205,11 @@ fn shown(e: &Explained, read: &str) -> String {
             probability(e.model_delta)
         ));
     }
-    out.push_str(&format!("{read}\n\n"));
+    out.push_str(&format!("{read}\n"));
+    if let Some(owned) = &e.ownership {
+        out.push_str(&format!("{owned}\n"));
+    }
+    out.push('\n');
     let by_unit = p.record != RecordOf::Row;
     let rows: Vec<Vec<String>> = e
         .candidates

@@ -7,6 +7,7 @@ use crate::progress::Bar;
 use crate::spending::{BudgetFile, Outputs, Reserved, failed};
 use crate::training::Common;
 use clap::Args;
+use dpopt::model::Guarantee;
 use dpopt::report::{CandidateRow, Outcome, number};
 use std::path::PathBuf;
 
@@ -61,7 +62,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
         common.epsilon,
         common.delta,
         common.neighbours(),
-        common.unit.column(),
+        common.unit.column().as_deref(),
         arguments.quiet,
     )?;
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };
@@ -86,9 +87,21 @@ fn summary(run: &RunFlags, fitted: &dpopt::model::Fitted) -> String {
         report.facts.target,
         report.facts.task,
         report.facts.rows.map_or("rows".into(), |rows| format!("{rows} rows")),
-        report.facts.units.map_or(String::new(), |units| format!(" of {units} {}", g.protected())),
+        match (report.facts.units, &report.facts.ownership) {
+            (Some(owners), Some(owned)) => format!(" of {owners} owners ({})", owned.columns.join(", ")),
+            (Some(units), None) => format!(" of {units} {}", g.protected()),
+            (None, _) => String::new(),
+        },
         report.facts.features
     );
+    if let Some(owned) = &report.facts.ownership {
+        out.push_str(&format!(
+            "rows        {} kept, at most {} of each owner; {}\n",
+            owned.kept,
+            owned.bound,
+            Guarantee::OWNERSHIP
+        ));
+    }
     if let Some(CandidateRow { method, outcome: Outcome::Planned(p) }) = report.candidates.get(report.chosen) {
         out.push_str(&format!(
             "method      {method}: noise multiplier {}, {} {}, predicted excess risk {}\n",

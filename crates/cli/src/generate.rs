@@ -29,6 +29,13 @@ Examples:
   dpopt generate panel --units 5000 --rows-per-unit 100 --correlation 0.5 --seed 1 -o visits.csv
   dpopt generate panel --units 1000 --rows-per-unit 100 --correlation 0.5 --seed 2 -o test.csv")]
     Panel(PanelArguments),
+    /// Messages, each of a sender and a recipient, of whom few have very many; the target is `answered` (no, yes)
+    #[command(after_help = "\
+Examples:
+  dpopt generate messages --units 5000 --rows 100000 --seed 1 -o messages.csv
+  dpopt fit messages.csv --target answered --epsilon 1 --bounds bounds.toml --unit sender --unit recipient --max-rows-per-unit 16
+  dpopt generate messages --units 5000 --rows 20000 --seed 2 -o test.csv")]
+    Messages(MessagesArguments),
 }
 
 #[derive(Args)]
@@ -55,6 +62,18 @@ struct PanelArguments {
     /// Some persons have a single row and few have very many; as many rows in all
     #[arg(long)]
     uneven: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+struct MessagesArguments {
+    /// Number of persons
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(2..))]
+    units: u32,
+    /// Number of messages
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    rows: u32,
     #[command(flatten)]
     place: Place,
 }
@@ -103,6 +122,11 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
             asked.place.write(&census.csv, &census.bounds, &format!("{} rows", asked.rows), census.bayes_accuracy)
         }
         Table::Panel(asked) => panel(asked),
+        Table::Messages(asked) => {
+            let made = problems::messages(asked.units as usize, asked.rows as usize, asked.place.seed);
+            let rows = format!("{} messages among {} persons", asked.rows, asked.units);
+            asked.place.write(&made.csv, &made.bounds, &rows, made.bayes_accuracy)
+        }
     }
 }
 

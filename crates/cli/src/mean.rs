@@ -9,7 +9,7 @@ use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use crate::unit::OwnerFlags;
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
-use dpopt::report::{number, probability};
+use dpopt::report::{Ownership, number, probability};
 use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.epsilon,
         arguments.delta,
         arguments.unit.neighbours(arguments.relation),
-        arguments.unit.column(),
+        arguments.unit.column().as_deref(),
         arguments.quiet,
     )?;
     let options = MeanOptions {
@@ -105,12 +105,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.explain {
         let (problem, budget) = (estimate.problem().clone(), estimate.budget());
         let candidates = estimate.explain();
-        let unit = arguments.unit.options().map(|unit| unit.column);
-        let unit = unit.as_deref();
+        let unit = arguments.unit.options().map(|unit| unit.name());
+        let (unit, ownership) = (unit.as_deref(), estimate.ownership());
         return if arguments.json {
-            print_json(&document(&problem, unit, budget, &candidates))
+            print_json(&document(&problem, unit, ownership.as_ref(), budget, &candidates))
         } else {
-            print(&explained(&problem, unit, budget, &candidates))
+            print(&explained(&problem, unit, ownership.as_ref(), budget, &candidates))
         };
     }
     let records = estimate.problem().records;
@@ -154,7 +154,7 @@ fn summary(arguments: &Arguments, records: u64, estimated: &Estimated) -> String
     let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
     let mut out = format!(
         "mean of {} with {} coordinates: {} entries differ from 0\n",
-        vectors(records, g.unit_column.as_deref()),
+        vectors(records, g.unit_column.as_deref(), estimated.report.facts.ownership.as_ref()),
         estimated.dimension,
         estimated.entries.len()
     );
@@ -177,11 +177,21 @@ fn summary(arguments: &Arguments, records: u64, estimated: &Estimated) -> String
 }
 
 /// What the mean is of.
-fn vectors(records: u64, unit: Option<&str>) -> String {
-    format!("{records} vectors{}", unit.map_or(String::new(), |unit| format!(", one per {unit},")))
+fn vectors(records: u64, unit: Option<&str>, ownership: Option<&Ownership>) -> String {
+    match (ownership, unit) {
+        (Some(owned), _) => format!("{records} vectors, {} of {} at most,", owned.bound, owned.columns.join(" and ")),
+        (None, Some(unit)) => format!("{records} vectors, one per {unit},"),
+        (None, None) => format!("{records} vectors"),
+    }
 }
 
-fn explained(problem: &MeanProblem, unit: Option<&str>, budget: Budget, candidates: &[MeanCandidate]) -> String {
+fn explained(
+    problem: &MeanProblem,
+    unit: Option<&str>,
+    ownership: Option<&Ownership>,
+    budget: Budget,
+    candidates: &[MeanCandidate],
+) -> String {
     let rows: Vec<Vec<String>> = candidates
         .iter()
         .map(|c| match &c.plan {
@@ -211,16 +221,17 @@ fn explained(problem: &MeanProblem, unit: Option<&str>, budget: Budget, candidat
     format!(
         "mean of {} with {} coordinates, about {} of them not 0, l2 norm at most {}, {}; epsilon {}, delta {}\n\
          {}\n\n{}",
-        vectors(problem.records, unit),
+        vectors(problem.records, unit, ownership),
         problem.dimension,
         Shown(problem.sparsity),
         Shown(problem.norm),
         problem.neighbours.relation,
         Shown(budget.epsilon()),
         probability(budget.delta()),
-        match unit {
-            None => "no record was read".to_string(),
-            Some(unit) => format!("no vector was read, only the column `{unit}`"),
+        match (unit, ownership) {
+            (None, _) => "no record was read".to_string(),
+            (_, Some(owned)) => format!("no vector was read, only the columns {}; {owned}", owned.columns.join(", ")),
+            (Some(unit), None) => format!("no vector was read, only the column `{unit}`"),
         },
         table(&headings, &rows)
     )
@@ -229,6 +240,7 @@ fn explained(problem: &MeanProblem, unit: Option<&str>, budget: Budget, candidat
 fn document(
     problem: &MeanProblem,
     unit: Option<&str>,
+    ownership: Option<&Ownership>,
     budget: Budget,
     candidates: &[MeanCandidate],
 ) -> serde_json::Value {
@@ -247,6 +259,9 @@ fn document(
     });
     if let Some(unit) = unit {
         document["unit_column"] = unit.into();
+    }
+    if let Some(owned) = ownership {
+        document["ownership"] = serde_json::json!(owned);
     }
     document
 }

@@ -3,6 +3,7 @@
 use crate::flags::GUARANTEE;
 use crate::relation::RelationFlag;
 use clap::{Args, ValueEnum};
+use dpopt::data::unit_name;
 use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt_privacy::Neighbours;
 use std::num::NonZeroU64;
@@ -10,10 +11,12 @@ use std::num::NonZeroU64;
 /// Whose rows are protected together.
 #[derive(Args, Clone)]
 pub(crate) struct OwnerFlags {
-    /// Column whose values are what is protected, each with all of its rows: a patient, a user; by default each row by itself
+    /// Column whose values are what is protected, each with all of its rows: a patient, a user; by default each row by itself. Where a row may have several
+    /// owners (sender, recipient) say it for each of their columns: who owns which rows is taken as known then, and not protected
     #[arg(long, value_name = "COLUMN", help_heading = GUARANTEE)]
-    unit: Option<String>,
-    /// Public bound on the rows of a unit: of one with more, so many are taken at random. Methods that look at rows one by one need it
+    unit: Vec<String>,
+    /// Public bound on the rows of a unit: of one with more, so many are taken at random. Methods that look at rows one by one need it, and rows with several
+    /// owners: of these so many are kept that nobody owns more, whatever is in them
     #[arg(long, value_name = "N", requires = "unit", help_heading = GUARANTEE)]
     max_rows_per_unit: Option<NonZeroU64>,
     /// Number of units, if it is public otherwise or (add-or-remove) a public guess; by default they are counted
@@ -41,29 +44,32 @@ enum Clipping {
 }
 
 impl OwnerFlags {
-    /// Whose values are the units.
-    pub(crate) fn column(&self) -> Option<&str> {
-        self.unit.as_deref()
+    /// Whose values are the units, for a ledger: the columns in no order.
+    pub(crate) fn column(&self) -> Option<String> {
+        let mut columns = self.unit.clone();
+        columns.sort();
+        (!columns.is_empty()).then(|| unit_name(&columns))
     }
 
     /// Which tables are neighbours.
     pub(crate) fn neighbours(&self, relation: RelationFlag) -> Neighbours {
-        match self.unit {
-            None => Neighbours::of_records(relation.into()),
-            Some(_) => Neighbours::of_users(relation.into()),
+        match self.unit.is_empty() {
+            true => Neighbours::of_records(relation.into()),
+            false => Neighbours::of_users(relation.into()),
         }
     }
 
     /// What was asked for.
     pub(crate) fn options(&self) -> Option<UnitOptions> {
-        let column = self.unit.clone()?;
-        Some(UnitOptions { column, most_rows: self.max_rows_per_unit, clipping: UnitClipping::Auto, units: self.units })
+        let columns = self.unit.clone();
+        let (most_rows, units) = (self.max_rows_per_unit, self.units);
+        (!columns.is_empty()).then_some(UnitOptions { columns, most_rows, clipping: UnitClipping::Auto, units })
     }
 }
 
 impl UnitFlags {
-    /// Whose values are the units.
-    pub(crate) fn column(&self) -> Option<&str> {
+    /// Whose values are the units, for a ledger.
+    pub(crate) fn column(&self) -> Option<String> {
         self.owner.column()
     }
 

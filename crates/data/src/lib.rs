@@ -35,7 +35,7 @@ pub use error::listed;
 pub use histograms::column_histograms;
 pub use inspect::{Finding, inspect};
 pub use labels::label_counts;
-pub use owners::{RowOwners, unit_key};
+pub use owners::{RowOwners, kept_rows, unit_key, unit_name};
 pub use quantile_counts::quantile_counts;
 pub use reader::{
     Cells, ColumnTable, Format, MAX_FEATURES, RawTable, ReadOptions, Texts, TruthWords, files_of, open, open_all,

@@ -1,4 +1,4 @@
-//! Whose rows a table's are: units of privacy by the values of one column, and one row of each of them.
+//! Whose rows a table's are: units of privacy by the values of one column, or of several where a row may have several owners; and one row of each of them.
 
 use super::cell::{bad_row, field_number, field_text, is_missing_text};
 use super::encode::position;
@@ -6,8 +6,9 @@ use super::error::DataError;
 use super::table::{Block, Column, Field, TableReader, Visit};
 use dpopt_mechanism::Sensitive;
 use dpopt_noise::{NoiseSource, Purpose};
-use dpopt_objective::records::{NOBODY, Owners, Units, UnitsError};
+use dpopt_objective::records::{KeptRows, NOBODY, Owners, SharedOwners, Units, UnitsError};
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 
 /// Which unit has which row, by the values of a column: rows with equal values belong to one unit. A row without a value, or that can't be read, belongs to
 /// nobody and counts nowhere.
@@ -23,8 +24,21 @@ use std::collections::HashMap;
 #[derive(Clone)]
 pub struct RowOwners {
     /// Whose values name the units.
-    column: String,
-    owners: Owners,
+    columns: Vec<String>,
+    whose: Whose,
+}
+
+/// How many owners a row may have.
+#[derive(Clone)]
+enum Whose {
+    /// One.
+    One(Owners),
+    /// One of each column.
+    Several {
+        owners: SharedOwners,
+        /// Units, those without a row among them.
+        units: usize,
+    },
 }
 
 /// What names a unit: the cell as text, without white space around it; whole numbers as whole numbers, so that `7`, ` 7`, `07`, `7.0` and the integer 7 of a
@@ -55,92 +69,175 @@ impl RowOwners {
     /// # Errors
     /// If there is no such column, the table can't be read, or it has more than 2³² − 1 units.
     pub fn read(table: &dyn TableReader, column: &str) -> Result<Self, DataError> {
-        let at = position(table.columns(), column, "the unit")?;
+        Self::read_all(table, &[column])
+    }
+
+    /// One pass over `columns`, each of which names an owner of a row: the same value is the same unit in whichever of them it stands. A row belongs to all whom its cells
+    /// name, and to nobody if none can be read. Of one column the same as [`read`](Self::read).
+    ///
+    /// ```
+    /// use dpopt_data::{Format, ReadOptions, RowOwners, open_bytes};
+    /// let table = open_bytes(b"from,to,words\na,b,3\nb,a,5\nc,,2\n".to_vec(), Format::Csv, &ReadOptions::default())?;
+    /// let owners = RowOwners::read_all(&*table, &["from", "to"])?;
+    /// assert_eq!((owners.units(), owners.kept(1.try_into()?).unwrap().positions().len()), (3, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such column, the table can't be read, or there are more than 2³² − 1 units.
+    pub fn read_all(table: &dyn TableReader, columns: &[&str]) -> Result<Self, DataError> {
+        let places = columns.iter().map(|column| position(table.columns(), column, "the unit"));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
         let width = table.columns().len();
         let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
         let (mut of_row, mut scratch) = (Vec::new(), Vec::new());
         table.for_each_block(&mut |block| {
             for row in 0..block.len() {
-                let own = match bad_row(&*block, row, width) {
-                    Some(_) => None,
-                    None => key(block.field(row, at), &mut scratch),
-                };
-                of_row.push(match own {
-                    None => NOBODY,
-                    Some(key) => match numbers.get(&*key) {
-                        Some(&number) => number,
-                        None => {
-                            let number = numbers.len() as u32;
-                            if number == NOBODY {
-                                return Err(DataError::TooManyUnits);
+                let readable = bad_row(&*block, row, width).is_none();
+                for &at in &places {
+                    let own = if readable { key(block.field(row, at), &mut scratch) } else { None };
+                    of_row.push(match own {
+                        None => NOBODY,
+                        Some(key) => match numbers.get(&*key) {
+                            Some(&number) => number,
+                            None => {
+                                let number = numbers.len() as u32;
+                                if number == NOBODY {
+                                    return Err(DataError::TooManyUnits);
+                                }
+                                numbers.insert(key.into(), number);
+                                number
                             }
-                            numbers.insert(key.into(), number);
-                            number
-                        }
-                    },
-                });
+                        },
+                    });
+                }
             }
             Ok(())
         })?;
-        Ok(Self { column: column.into(), owners: Owners { of_row, units: numbers.len() } })
+        let units = numbers.len();
+        let whose = match columns.len() {
+            0 | 1 => Whose::One(Owners { of_row, units }),
+            // numbers are below `units`, and as many for each row
+            several => match SharedOwners::new(of_row, several, units) {
+                Ok(owners) => Whose::Several { owners, units },
+                Err(_) => return Err(DataError::TooManyUnits),
+            },
+        };
+        Ok(Self { columns: columns.iter().map(|column| column.to_string()).collect(), whose })
     }
 
-    /// The column whose values name the units.
-    pub fn column(&self) -> &str {
-        &self.column
+    /// The column whose values name the units; columns, as in "sender and recipient".
+    pub fn column(&self) -> String {
+        unit_name(&self.columns)
     }
 
     /// Number of rows.
     pub fn rows(&self) -> u64 {
-        self.owners.of_row.len() as u64
+        match &self.whose {
+            Whose::One(owners) => owners.of_row.len() as u64,
+            Whose::Several { owners, .. } => owners.rows() as u64,
+        }
     }
 
     /// Number of units: a public fact under zero-out and replace-one, as the number of rows is.
     pub fn units(&self) -> u64 {
-        self.owners.units as u64
+        match &self.whose {
+            Whose::One(owners) => owners.units as u64,
+            Whose::Several { units, .. } => *units as u64,
+        }
     }
 
     /// The same among `units` units, those beyond the ones that have a row being without any; as they are if so many have rows or there are fewer rows than that.
-    pub fn among(mut self, units: u64) -> Self {
-        if units <= self.owners.of_row.len() as u64 {
-            self.owners.units = self.owners.units.max(units as usize);
+    pub fn among(mut self, given: u64) -> Self {
+        if given <= self.rows() {
+            match &mut self.whose {
+                Whose::One(Owners { units, .. }) | Whose::Several { units, .. } => {
+                    *units = (*units).max(given as usize)
+                }
+            }
         }
         self
     }
 
-    /// Which unit has which row.
-    pub fn sensitive(&self) -> Sensitive<Owners> {
-        Sensitive::new(self.owners.clone())
+    /// Which unit has which row; `None` where a row may have several owners.
+    pub fn sensitive(&self) -> Option<Sensitive<Owners>> {
+        match &self.whose {
+            Whose::One(owners) => Some(Sensitive::new(owners.clone())),
+            Whose::Several { .. } => None,
+        }
     }
 
     /// The positions of each unit's rows, for who holds the rows elsewhere.
     ///
     /// # Errors
-    /// Never, for what was [read](Self::read).
+    /// If a row may have several owners.
     pub fn positions(&self) -> Result<Units<Vec<()>>, UnitsError> {
-        Units::new(vec![(); self.owners.of_row.len()], &self.owners)
+        match &self.whose {
+            Whose::One(owners) => Units::new(vec![(); owners.of_row.len()], owners),
+            Whose::Several { .. } => Err(UnitsError::Shared),
+        }
     }
 
-    /// Which rows are left if each unit keeps [one of them](Owners::one_row_each). Whatever counts the rows that are left counts units.
+    /// Whether a row may have several owners. Who owns which rows is known then, and not protected.
+    pub fn are_shared(&self) -> bool {
+        matches!(self.whose, Whose::Several { .. })
+    }
+
+    /// Rows of whom nobody owns more than `most`, [chosen](SharedOwners::kept) from who owns what alone; `None` where a row has one owner.
+    pub fn kept(&self, most: NonZeroU64) -> Option<KeptRows> {
+        match &self.whose {
+            Whose::One(_) => None,
+            Whose::Several { owners, .. } => Some(owners.kept(most)),
+        }
+    }
+
+    /// The most rows that a unit owns, and the mean over those that own one; `None` where a row has one owner: it is nobody's business there.
+    pub fn rows_of_a_unit(&self) -> Option<(u64, f64)> {
+        let Whose::Several { owners, .. } = &self.whose else { return None };
+        let each = owners.rows_of_each();
+        let all: u64 = each.iter().sum();
+        Some((each.iter().copied().max().unwrap_or(0), all as f64 / each.len().max(1) as f64))
+    }
+
+    /// Which rows are left if each unit keeps [one of them](Owners::one_row_each); where rows have several owners, [at most one](SharedOwners::kept). Whatever counts the
+    /// rows that are left counts units.
     pub fn one_row_of_each(&self, coins: &mut NoiseSource) -> Vec<bool> {
-        let mut stream = coins.stream(Purpose::Split, 0);
-        self.owners.one_row_each(|bound| stream.below(bound))
+        match &self.whose {
+            Whose::One(owners) => {
+                let mut stream = coins.stream(Purpose::Split, 0);
+                owners.one_row_each(|bound| stream.below(bound))
+            }
+            Whose::Several { owners, .. } => owners.kept(NonZeroU64::MIN).mask(),
+        }
     }
 
     /// The table with [one row of each](Self::one_row_of_each) unit; all others are [left out](Block::is_left_out).
     pub fn one_row_each<'a>(&self, table: &'a dyn TableReader, coins: &mut NoiseSource) -> impl TableReader + use<'a> {
-        OneRowEach { table, left: self.one_row_of_each(coins) }
+        SomeRows { table, left: self.one_row_of_each(coins) }
+    }
+}
+
+/// The table with these rows only; all others are [left out](Block::is_left_out).
+pub fn kept_rows<'a>(table: &'a dyn TableReader, kept: &KeptRows) -> impl TableReader + use<'a> {
+    SomeRows { table, left: kept.mask() }
+}
+
+/// How a unit of these columns is called: `person`, "sender and recipient".
+pub fn unit_name(columns: &[String]) -> String {
+    match columns {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => columns.concat(),
     }
 }
 
 /// A table of which some rows are left out.
-struct OneRowEach<'a> {
+struct SomeRows<'a> {
     table: &'a dyn TableReader,
     /// By row.
     left: Vec<bool>,
 }
 
-impl TableReader for OneRowEach<'_> {
+impl TableReader for SomeRows<'_> {
     fn name(&self) -> String {
         self.table.name()
     }
@@ -213,13 +310,20 @@ mod tests {
         open_bytes(text.as_bytes().to_vec(), Format::Csv, &ReadOptions::default()).unwrap()
     }
 
+    fn numbers(owners: &RowOwners) -> Vec<u32> {
+        match &owners.whose {
+            Whose::One(owners) => owners.of_row.clone(),
+            Whose::Several { owners, .. } => (0..owners.rows()).flat_map(|row| owners.of(row)).collect(),
+        }
+    }
+
     #[test]
     fn equal_keys_are_one_unit_however_they_are_written() {
         let table = table("id,y\n7,a\n 7,b\n\"7 \",c\n07.0,d\nx,e\nX,f\n?,g\n,h\n7,i,j\n7\n\u{a0}7,k\n7.5,l\n");
         let owners = RowOwners::read(&*table, "id").unwrap();
         let n = NOBODY;
         // x and X are other texts; a ragged row and one without a key are nobody's
-        assert_eq!(owners.owners.of_row, [0, 0, 0, 0, 1, 2, n, n, n, n, 0, 3]);
+        assert_eq!(numbers(&owners), [0, 0, 0, 0, 1, 2, n, n, n, n, 0, 3]);
         assert_eq!(owners.units(), 4);
         let positions = owners.among(6).positions().unwrap();
         let of_each: Vec<&[u64]> = (0..positions.len()).map(|unit| positions.of(unit)).collect();
@@ -253,9 +357,46 @@ mod tests {
         let owners = RowOwners::read(&*table, "id").unwrap();
         let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));
         assert!(quantile_counts(&one, &["y".into()], BadCells::Error).is_err(), "the one row of a is there");
-        let nobody = RowOwners { column: "id".into(), owners: Owners { of_row: vec![NOBODY; 2], units: 0 } };
+        let nobody = Whose::One(Owners { of_row: vec![NOBODY; 2], units: 0 });
+        let nobody = RowOwners { columns: vec!["id".into()], whose: nobody };
         let none = nobody.one_row_each(&*table, &mut NoiseSource::insecure(1));
         let counts = quantile_counts(&none, &["y".into()], BadCells::Error).unwrap();
         assert_eq!(past_the_curator::made_up(&counts).values, [0]);
+    }
+
+    #[test]
+    fn a_value_is_one_unit_in_whichever_column_it_stands() {
+        let table = table("from,x,to\n7,a,8\n8.0,b, 7\n7,c,7\n?,d,9\n9,e,\n,f,NA\n1,g\n");
+        let owners = RowOwners::read_all(&*table, &["from", "to"]).unwrap();
+        // 7 to itself owns the row once; the last rows are nobody's
+        assert_eq!(numbers(&owners), [0, 1, 1, 0, 0, 2, 2]);
+        assert_eq!((owners.units(), owners.rows(), owners.column().as_str()), (3, 7, "from and to"));
+        assert_eq!(owners.rows_of_a_unit(), Some((3, 7.0 / 3.0)));
+        assert!(owners.are_shared() && owners.sensitive().is_none());
+        let kept = owners.kept(NonZeroU64::MIN).unwrap();
+        assert_eq!(kept.positions().len(), 2, "7 to itself, one of 9's, and then nothing is left for 8");
+        assert_eq!(owners.one_row_of_each(&mut NoiseSource::insecure(1)), kept.mask());
+        // what the other columns hold says nothing of which rows are kept
+        let other = super::tests::table("from,x,to\n7,,8\n8.0,zz, 7\n7,1,7\n?,2,9\n9,3,\n,4,NA\n1,g\n");
+        assert_eq!(RowOwners::read_all(&*other, &["from", "to"]).unwrap().kept(NonZeroU64::MIN), Some(kept));
+        let error = RowOwners::read_all(&*table, &["from", "whom"]).err().unwrap().to_string();
+        assert!(error.contains("the unit `whom` is not a column"), "{error}");
+        let one = RowOwners::read_all(&*table, &["from"]).unwrap();
+        assert!(!one.are_shared() && one.kept(NonZeroU64::MIN).is_none() && one.rows_of_a_unit().is_none());
+    }
+
+    #[test]
+    fn of_a_table_the_kept_rows_are_read_and_no_others() {
+        let table = table("from,to,y\na,b,1\na,c,2\nb,c,3\n,,4\nd,,5\n");
+        let owners = RowOwners::read_all(&*table, &["from", "to"]).unwrap();
+        let labels = |rows: &dyn TableReader| {
+            let labels = label_counts(rows, "y").unwrap();
+            past_the_curator::made_up(&labels).keys().cloned().collect::<Vec<String>>()
+        };
+        let kept = owners.kept(2.try_into().unwrap()).unwrap();
+        assert_eq!(labels(&kept_rows(&*table, &kept)), ["1", "2", "3", "5"]);
+        let one = owners.one_row_each(&*table, &mut NoiseSource::insecure(1));
+        assert_eq!((labels(&one).len(), one.count_rows().unwrap()), (2, 5));
+        assert!(labels(&one).contains(&"5".to_string()));
     }
 }

@@ -17,6 +17,7 @@ fn timed(records: u64, dimension: u64, sparsity: u64) -> Result<(f64, usize), Bo
         dimension,
         sparsity: sparsity as f64,
         norm: 1.0,
+        group: 1,
         neighbours: Neighbours::of_records(Relation::ZeroOut),
     };
     let candidates = mean_candidates(&problem, Budget::new(1.0, 1e-6)?);

@@ -18,6 +18,9 @@ pub struct Guarantee {
     /// The column whose values are the units, where rows of one value are one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit_column: Option<String>,
+    /// Who owns which rows, and so who shares rows with whom, is taken as known and not protected: a row may have several owners.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub public_ownership: bool,
     /// Which data sets are neighbours.
     pub relation: Relation,
     /// ε that the user allowed.
@@ -91,12 +94,16 @@ impl Stage {
 }
 
 impl Guarantee {
+    /// What is not protected where a row may have several owners.
+    pub const OWNERSHIP: &str = "who owns which rows, and so who shares rows with whom, is not protected";
+
     /// Of a run that has not released anything.
     pub fn new(terms: Terms, insecure_seed: bool) -> Self {
         let Terms { budget, neighbours: Neighbours { unit, relation } } = terms;
         Self {
             unit,
             unit_column: None,
+            public_ownership: false,
             relation,
             epsilon: budget.epsilon(),
             delta: budget.delta(),
@@ -157,6 +164,14 @@ impl Guarantee {
             .take(count)
             .map(|s| s.bound.upper)
             .fold(0.0, |sum, e| if sum == 0.0 { e } else { (sum + e).next_up() })
+    }
+
+    /// Says who is protected, where it is not rows: the name of a unit, and whether a row may have several.
+    pub(crate) fn of_units(&mut self, unit: Option<(String, bool)>) {
+        if let Some((name, shares_rows)) = unit {
+            self.unit_column = Some(name);
+            self.public_ownership = shares_rows;
+        }
     }
 
     /// Accounts every stage anew, from its event alone, and holds the result against what is stated.
@@ -225,12 +240,17 @@ impl Guarantee {
     }
 }
 
-/// `epsilon 1 (certified 0.998712), delta 1e-6, per row, zero-out`: what is certified is rounded up.
+/// `epsilon 1 (certified 0.998712), delta 1e-6, per row, zero-out`: what is certified is rounded up. What is not protected where a row may have several
+/// owners is said with it.
 impl Display for Guarantee {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (allowed, certified) = (Shown(self.epsilon), six_digits_up(self.certified_epsilon));
         let (delta, unit) = (probability_up(self.delta), self.protected());
-        write!(f, "epsilon {allowed} (certified {certified}), delta {delta}, per {unit}, {}", self.relation)
+        write!(f, "epsilon {allowed} (certified {certified}), delta {delta}, per {unit}, {}", self.relation)?;
+        if self.public_ownership {
+            write!(f, "; {}", Self::OWNERSHIP)?;
+        }
+        Ok(())
     }
 }
 

@@ -222,6 +222,7 @@ impl Minimization {
                 source: source.into(),
                 rows: Some(self.problem.records),
                 units: None,
+                ownership: None,
                 features: self.problem.dimension,
                 target: objective.into(),
                 task: "Minimization of a sum of losses".into(),

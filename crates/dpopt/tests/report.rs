@@ -26,6 +26,7 @@ fn sample(hostile: &str) -> Report {
             units: None,
             source: format!("census{hostile}.csv"),
             rows: Some(30_000),
+            ownership: None,
             features: 133,
             target: format!("income{hostile}"),
             task: "Classification into 2 classes".into(),
@@ -34,6 +35,7 @@ fn sample(hostile: &str) -> Report {
         guarantee: Guarantee {
             unit: Unit::Record,
             unit_column: None,
+            public_ownership: false,
             relation: Relation::ZeroOut,
             epsilon: 1.0,
             delta: 1e-5,

@@ -23,7 +23,7 @@ fn table() -> String {
 
 fn unit(most_rows: Option<u64>) -> UnitOptions {
     UnitOptions {
-        column: "person".into(),
+        columns: vec!["person".into()],
         most_rows: most_rows.map(|most| most.try_into().unwrap()),
         clipping: UnitClipping::Auto,
         units: None,
@@ -150,8 +150,8 @@ fn what_cannot_be_kept_is_refused_before_anything_is_read() {
         change(&mut options);
         why(fit(&table(), options))
     };
-    assert!(refused(asked(|u| u.column = "y".into()), |_| ()).contains("what is learned"));
-    assert!(refused(asked(|u| u.column = "persons".into()), |_| ()).contains("not a column"));
+    assert!(refused(asked(|u| u.columns = vec!["y".into()]), |_| ()).contains("what is learned"));
+    assert!(refused(asked(|u| u.columns = vec!["persons".into()]), |_| ()).contains("not a column"));
     let guess = |o: &mut FitOptions| {
         o.relation = Relation::AddOrRemove;
         o.rows = Some(5_000);

@@ -4,7 +4,7 @@ use crate::refused::CuratorError;
 use crate::{Curator, Sensitive};
 use dpopt_noise::Purpose;
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::{Examples, Owners, RecordSet, Records, ScaledRecords, Shear, Units};
+use dpopt_objective::records::{Examples, KeptRows, Owners, RecordSet, Records, ScaledRecords, Shear, Units};
 use dpopt_privacy::Relation;
 use std::num::NonZeroU64;
 
@@ -76,6 +76,16 @@ impl Sensitive<Owners> {
     /// If it speaks of another number of rows (a bug of the caller, never of the data).
     pub fn of<R: RecordSet>(&self, rows: Sensitive<R>) -> Result<Sensitive<Units<R>>, CuratorError> {
         Units::new(rows.into_exposed(), self.expose()).map(Sensitive::new).map_err(|_| CuratorError::Shape)
+    }
+}
+
+impl Sensitive<KeptRows> {
+    /// Of `rows` those that were kept: a unit owns at most so many, and they say so; see [`KeptRows::of`].
+    ///
+    /// # Errors
+    /// If the choice was made of another number of rows (a bug of the caller, never of the data).
+    pub fn of(&self, rows: Sensitive<Examples>) -> Result<Sensitive<Examples>, CuratorError> {
+        self.expose().of(&rows.into_exposed()).map(Sensitive::new).map_err(|_| CuratorError::Shape)
     }
 }
 

@@ -83,8 +83,8 @@ impl RecordOf {
         match self {
             Self::Row => None,
             Self::UnitsRow { most } => Some(Assumption::enforced(format!(
-                "no unit has more than {most} rows: those beyond are dropped, which ones by secret coins; what is promised for one row holds for a \
-                 group of {most}"
+                "no unit has more than {most} rows: those beyond are dropped, by secret coins or by who owns which rows and never by what is in them; what is \
+                 promised for one row holds for a group of {most}"
             ))),
             Self::Unit { .. } => Some(Assumption::enforced(
                 "a record is all rows of a unit: its gradient is the mean of theirs and is clipped as one, however many there are",

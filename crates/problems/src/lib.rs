@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`census`] | the logistic model behind the labels | mixed columns, rare levels |
 //! | [`panel`] | the logistic model behind the labels, the correlation within a person | many rows of one person, also unevenly many |
+//! | [`messages`] | the logistic model behind the labels | two owners of each row, few of whom have very many |
 //! | [`GeometricMedian`] | minimiser, minimum, restricted-Lipschitz coefficients | a dial from √d to dimension-free |
 //! | [`LinearLosses`] | minimisers and excess risks on ball and box, drawn and in law | the lower bounds of ERM and SCO |
 //! | [`sparse_packing`] | pairwise distances | lower bound of pure DP for sparse means |
@@ -18,6 +19,7 @@ mod census;
 mod draws;
 mod geometric_median;
 mod linear;
+mod messages;
 mod panel;
 mod regression;
 pub mod sparse_means;
@@ -27,6 +29,7 @@ mod value_queries;
 pub use census::{Census, Term, census};
 pub use geometric_median::GeometricMedian;
 pub use linear::{LinearLosses, bucket, sparse_packing};
+pub use messages::{Messages, messages};
 pub use panel::{Panel, panel, uneven_panel};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
 pub use sparse_rows::one_hot;

@@ -6,7 +6,7 @@ use crate::errors::invalid;
 use crate::fit::noise;
 use crate::table::Table;
 use dpopt::data::{RowOwners, truth_words};
-use dpopt::model::{UnitClipping, UnitFacts, UnitOptions};
+use dpopt::model::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::privacy::Relation;
 use dpopt::records::{RecordSet, Units};
@@ -43,6 +43,21 @@ impl Owners {
         Ok(Self { inner: py.detach(|| RowOwners::read(&table.inner, name)).map_err(invalid)? })
     }
 
+    /// From columns of ids, each of which has one for each row: a row belongs to all whom they name. Who owns which rows is taken as known.
+    #[staticmethod]
+    fn several(py: Python<'_>, columns: Vec<(String, Given<'_>)>) -> PyResult<Self> {
+        let names: Vec<String> = columns.iter().map(|(name, _)| name.trim().to_string()).collect();
+        let table = Table::build("ids", columns, |_| truth_words::<&str>(&[]), None)?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(Self { inner: py.detach(|| RowOwners::read_all(&table.inner, &names)).map_err(invalid)? })
+    }
+
+    /// How many rows are kept so that nobody owns more than `most` of them, and how many so that nobody owns two; None where a row has one owner.
+    fn kept(&self, py: Python<'_>, most: NonZeroU64) -> Option<(usize, usize)> {
+        let count = |most| Some(self.inner.kept(most)?.positions().len());
+        py.detach(|| Some((count(most)?, count(NonZeroU64::MIN)?)))
+    }
+
     /// Number of units that have a row.
     #[getter]
     fn units(&self) -> u64 {
@@ -57,19 +72,22 @@ pub(crate) struct UnitsAsked {
     count: u64,
     most_rows: Option<NonZeroU64>,
     clipping: UnitClipping,
+    /// Rows that are kept, where a row may have several owners.
+    #[serde(default)]
+    kept: Option<KeptCounts>,
 }
 
 impl UnitsAsked {
     /// For rows of a matrix.
     pub(crate) fn facts(self) -> UnitFacts {
-        let Self { count, most_rows, clipping } = self;
-        UnitFacts { count, most_rows, clipping }
+        let Self { count, most_rows, clipping, kept } = self;
+        UnitFacts { count, most_rows, clipping, kept }
     }
 
-    /// For a table with a column of ids.
-    pub(crate) fn of_column(self, column: String) -> UnitOptions {
-        let Self { count, most_rows, clipping } = self;
-        UnitOptions { column, most_rows, clipping, units: Some(count) }
+    /// For a table with columns of ids.
+    pub(crate) fn of_columns(self, columns: Vec<String>) -> UnitOptions {
+        let Self { count, most_rows, clipping, .. } = self;
+        UnitOptions { columns, most_rows, clipping, units: Some(count) }
     }
 }
 

@@ -131,6 +131,8 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
         command: s.command,
         facts: DataFacts {
             units: s.units,
+            // what is kept is among the preparation
+            ownership: None,
             source: s.source,
             rows: Some(s.rows),
             features: s.features,

@@ -23,7 +23,7 @@ impl MeanFacts {
     fn candidates(&self, unit: Unit) -> PyResult<(MeanProblem, Vec<MeanCandidate>)> {
         let &Self(records, dimension, sparsity, norm, ref name, epsilon, delta) = self;
         let neighbours = Neighbours { unit, relation: relation(name)? };
-        let problem = MeanProblem { records, dimension, sparsity, norm, neighbours };
+        let problem = MeanProblem { records, dimension, sparsity, norm, group: 1, neighbours };
         let candidates = mean_candidates(&problem, Budget::new(epsilon, delta).map_err(invalid)?);
         Ok((problem, candidates))
     }
@@ -123,6 +123,7 @@ pub(crate) fn sparse_mean(
                     let mut vectors = SparseVectors::default();
                     lines.for_each(|entries| vectors.push(entries));
                     let owners = owners.among(problem.records, neighbours.relation).sensitive();
+                    let owners = owners.ok_or_else(|| refused(dpopt::records::UnitsError::Shared))?;
                     let mut units = owners.of(Sensitive::new(vectors)).map_err(refused)?;
                     if let Some(most) = most {
                         units = curator.capped(units, most);

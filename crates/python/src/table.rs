@@ -174,8 +174,8 @@ struct Request {
     /// In place of the logistic or the squared one.
     loss: Option<Loss>,
     embedding: Option<EmbeddingAsked>,
-    /// Whose rows they are: a column, and what is public of its values.
-    unit: Option<(String, UnitsAsked)>,
+    /// Whose rows they are: columns, and what is public of their values.
+    unit: Option<(Vec<String>, UnitsAsked)>,
 }
 
 /// An embedding model by the names of columns.
@@ -225,7 +225,7 @@ impl TableFit {
         let options = FitOptions {
             delta: r.delta,
             relation: relation(&r.relation)?,
-            unit: r.unit.map(|(column, units)| units.of_column(column)),
+            unit: r.unit.map(|(columns, units)| units.of_columns(columns)),
             schema: declarations.schema.clone(),
             shares: StageShares { bounds: r.bounds_budget, ..StageShares::default() },
             method: r.options,

@@ -392,7 +392,7 @@ def test_wrong_ids_are_errors_that_show_none(panel):
         (secret[:-1], ValueError, "units has 4999 ids and X has 5000 rows"),
         ([*secret[:-1], ["secret"]], TypeError, "the id in row 4999 of units is a sequence, which cannot be compared"),
         ([*secret[:-1], Unhashable()], TypeError, "the id in row 4999 of units is of type Unhashable"),
-        (np.array([secret, secret], dtype=object).T, ValueError, "an array of 2 dimensions"),
+        (np.array([secret, secret], dtype=object).T, ValueError, "give max_rows_per_unit"),
         (np.array(secret, dtype=object).reshape(-1, 1, 1), ValueError, "an array of 3 dimensions"),
         (dict.fromkeys(secret), TypeError, "units is of type dict"),
         (set(secret), TypeError, "units is of type set"),
@@ -407,7 +407,7 @@ def test_wrong_ids_are_errors_that_show_none(panel):
     for units, message in [
         ("secret", "no column of X has that name"),
         ("member", "y and units are the same column"),
-        (table[["person", "a"]], "units has 2 columns"),
+        (table[["person", "a"]], "give max_rows_per_unit"),
         (secret[1:], "units has 4999 ids"),
     ]:
         with pytest.raises(ValueError, match=message) as caught:

@@ -19,6 +19,7 @@ mod grid_sum;
 mod hard_thresholding;
 mod ledger;
 mod linear;
+mod owners;
 mod peeling;
 mod run;
 mod sampling;
@@ -168,6 +169,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(grid_sum::histograms());
     bugs.extend(descents::bugs());
     bugs.extend(units::bugs());
+    bugs.extend(owners::bugs());
     bugs
 }
 

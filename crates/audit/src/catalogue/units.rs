@@ -19,7 +19,7 @@ use std::num::NonZeroU64;
 
 const CLIP: f64 = 0.5;
 /// Rows that a person may have.
-const MOST: u64 = 2;
+pub(super) const MOST: u64 = 2;
 
 /// Rows in the order of a file, each with whose it is: +1 pushes the sum up, −1 down, 0 is a row of nothing.
 type File = Vec<(&'static str, f32)>;
@@ -44,7 +44,7 @@ fn owners(file: &File, key: impl Fn(&'static str) -> &'static str) -> Owners {
     Owners { of_row, units: keys.len() }
 }
 
-fn examples(file: &File) -> Examples {
+pub(super) fn examples(file: &File) -> Examples {
     let (mut rows, mut targets) = (Rows::new(1), Vec::new());
     for (_, target) in file {
         if *target == 0.0 {
@@ -74,7 +74,11 @@ fn sum<R: OfRows<Error = std::convert::Infallible>>(records: R, grid: Grid) -> O
 }
 
 /// One release with noise of so many clip norms; up with the person.
-fn released<R: OfRows<Error = std::convert::Infallible>>(records: R, noise: f64, draws: &mut Draws) -> Option<f64> {
+pub(super) fn released<R: OfRows<Error = std::convert::Infallible>>(
+    records: R,
+    noise: f64,
+    draws: &mut Draws,
+) -> Option<f64> {
     let grid = Grid::for_sum(CLIP, noise * CLIP, 64, 1);
     let mut curator = past_the_curator::uncharged(&Event::gaussian(noise), NoiseSource::insecure(draws.word()));
     let noisy = curator.release(&Gaussian::new(noise, CLIP, grid, 1, "gradient sum"), &sum(records, grid)?).ok()?;
@@ -107,7 +111,7 @@ fn streamed<R: OfRows<Error = std::convert::Infallible>>(
 }
 
 /// A claim for a group of [`MOST`] rows: noise of as many clip norms.
-fn of_a_group() -> Result<Claim, String> {
+pub(super) fn of_a_group() -> Result<Claim, String> {
     let event = Event::gaussian(MOST as f64).for_users_of(MOST);
     Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
 }

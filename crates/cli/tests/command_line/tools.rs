@@ -82,6 +82,64 @@ fn a_panel_has_persons_with_many_rows_and_a_bounds_file_that_fits() {
 }
 
 #[test]
+fn messages_have_two_owners_each_of_whom_is_protected() {
+    let d = tempfile::tempdir().unwrap();
+    let generate = ["generate", "messages", "--units", "300", "--rows", "2000", "--seed", "3", "-o", "messages.csv"];
+    let told = succeed(d.path(), &generate);
+    assert!(told.starts_with("2000 messages among 300 persons to messages.csv"), "{told}");
+    let made = std::fs::read(d.path().join("messages.csv")).unwrap();
+    succeed(d.path(), &generate);
+    assert_eq!(std::fs::read(d.path().join("messages.csv")).unwrap(), made);
+    let facts =
+        ["messages.csv", "--target", "answered", "--epsilon", "2", "--delta", "1e-5", "--bounds", "bounds.toml"];
+    let both = ["--unit", "sender", "--unit", "recipient", "--max-rows-per-unit", "1"];
+    let all = |command: &'static str, more: &[&'static str]| [&[command], &facts[..], &both, more].concat();
+    // who shares rows with whom is not protected: the plan, the check, the summary, the model and the report say so
+    let open = "who shares rows with whom, is not protected";
+    let explained = succeed(d.path(), &all("explain", &[]));
+    assert!(explained.contains(open) && explained.contains("at most 1 of each owner"), "{explained}");
+    let json: serde_json::Value = serde_json::from_str(&succeed(d.path(), &all("explain", &["--json"]))).unwrap();
+    let kept = json["ownership"]["kept"].as_u64().unwrap();
+    assert_eq!((&json["problem"]["rows"], &json["ownership"]["owners"]), (&kept.into(), &json["ownership"]["owners"]));
+    assert!(kept > 100 && kept <= 150 && explained.contains(&format!("{kept} are kept")), "{kept}");
+    assert!(succeed(d.path(), &all("check", &[])).contains(open));
+    let ledger = ["--ledger", "l.jsonl", "--total-epsilon", "9", "--report", "r.html"];
+    let summary = succeed(d.path(), &all("fit", &ledger));
+    assert!(summary.contains(&format!("rows        {kept} kept, at most 1 of each owner")), "{summary}");
+    assert!(summary.contains("per sender and recipient, zero-out; who owns"), "{summary}");
+    let model = std::fs::read_to_string(d.path().join("model.json")).unwrap();
+    assert!(model.contains("public_ownership"));
+    assert!(std::fs::read_to_string(d.path().join("r.html")).unwrap().contains(open));
+    assert!(succeed(d.path(), &["verify", "model.json"]).contains("holds"));
+    // the ledger is of both columns, in any order; another unit's runs are refused
+    assert!(std::fs::read_to_string(d.path().join("l.jsonl")).unwrap().contains("values of recipient and sender"));
+    let spend = |units: &[&'static str]| [&["fit"], &facts[..], units, &ledger[..4]].concat();
+    succeed(d.path(), &spend(&["--unit", "recipient", "--unit", "sender", "--max-rows-per-unit", "1"]));
+    let refused = refuse(d.path(), &spend(&["--unit", "sender"]));
+    assert!(refused.contains("values of recipient and sender") && refused.contains("values of sender"), "{refused}");
+    // what has no such guarantee says why
+    for (more, why) in [
+        (&["--relation", "add-or-remove", "--rows", "2000", "--units", "300"][..], "without bound"),
+        (&["--unit-clipping", "unit"], "in none of their means"),
+        (&["--memory", "1M"], "leave out --memory"),
+        (&["--unit", "sender"], "named twice"),
+    ] {
+        assert!(refuse(d.path(), &all("fit", more)).contains(why), "{more:?}");
+    }
+    let unbounded = [&["fit"], &facts[..], &both[..4]].concat();
+    assert!(refuse(d.path(), &unbounded).contains("--max-rows-per-unit"));
+    let numbers = ["explain", "--rows", "900", "--features", "9", "--epsilon", "1"];
+    assert!(refuse(d.path(), &[&numbers[..], &both].concat()).contains("give a table"));
+    // a mean, of the rows that are kept
+    std::fs::write(d.path().join("m.csv"), "x,from,to\n1,a,b\n0,b,a\n1,c,d\n1,e,\n0,,\n").unwrap();
+    let mean =
+        ["mean", "m.csv", "--sparsity", "1", "--epsilon", "1", "--delta", "1e-3", "--unit", "from", "--unit", "to"];
+    let mean = [&mean[..], &["--max-rows-per-unit", "1"]].concat();
+    assert!(succeed(d.path(), &[&mean[..], &["--explain"]].concat()).contains("3 are kept"));
+    assert!(succeed(d.path(), &mean).contains("mean of 3 vectors, 1 of from and to at most, with 1 coordinates"));
+}
+
+#[test]
 fn a_table_has_its_own_options_and_no_others() {
     let d = tempfile::tempdir().unwrap();
     for (arguments, named) in [

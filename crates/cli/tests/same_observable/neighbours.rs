@@ -23,9 +23,18 @@ pub(crate) enum Task {
     MeanOfUnits,
     /// Two classes by unit, in the same way.
     BinaryOfUnits,
+    /// The last two columns say who own a row, and all rows of one owner change; a mean.
+    MeanOfOwners,
+    /// Two classes, in the same way.
+    BinaryOfOwners,
 }
 
 impl Task {
+    /// Whether a row has two owners.
+    pub(crate) fn has_owners(self) -> bool {
+        matches!(self, Self::MeanOfOwners | Self::BinaryOfOwners)
+    }
+
     /// Whether a column says whose a row is.
     pub(crate) fn has_units(self) -> bool {
         matches!(self, Self::MeanOfUnits | Self::BinaryOfUnits)
@@ -89,7 +98,8 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
         out.extend_from_slice(names(task));
     }
     for i in 0..rows {
-        let line = match (i == at, sparse) {
+        let changes = i == at || (task.has_owners() && owners(i, rows).contains(&owners(at, rows)[0]));
+        let line = match (changes, sparse) {
             (true, _) if record == Record::Absent => continue,
             (true, true) if record != Record::Usual => hostile_sparse(record),
             (_, true) => usual_sparse(i),
@@ -98,6 +108,11 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
             (_, false) => usual(task, i),
         };
         out.extend_from_slice(&line);
+        if task.has_owners() {
+            // who own a row is known
+            let [from, to] = owners(i, rows);
+            out.extend_from_slice(format!(",{from},{to}").as_bytes());
+        }
         if task.has_units() {
             // of a table by unit, one row changes: whose it is does not, where it can be read
             out.extend_from_slice(format!(",{}", i % (rows / 3)).as_bytes());
@@ -109,12 +124,21 @@ pub(crate) fn table(task: Task, rows: usize, at: usize, record: Record, others: 
 
 /// The header line.
 pub(crate) fn names(task: Task) -> &'static [u8] {
-    if task.has_units() { b"a,b,c,y,unit\n" } else { b"a,b,c,y\n" }
+    match (task.has_owners(), task.has_units()) {
+        (true, _) => b"a,b,c,y,from,to\n",
+        (_, true) => b"a,b,c,y,unit\n",
+        _ => b"a,b,c,y\n",
+    }
+}
+
+/// Who own row `i`: each of some fifty has three rows in the first place and about as many in the second.
+fn owners(i: usize, rows: usize) -> [usize; 2] {
+    [i % (rows / 3), (i * i + 7) % (rows / 3)]
 }
 
 fn label(task: Task, i: usize) -> String {
     match task {
-        Task::Binary | Task::BinaryOfUnits => if i % 11 > 5 { "yes" } else { "no" }.into(),
+        Task::Binary | Task::BinaryOfUnits | Task::BinaryOfOwners => if i % 11 > 5 { "yes" } else { "no" }.into(),
         Task::Classes => ["no", "perhaps", "yes"][(i % 11) / 4].into(),
         _ => format!("{}", (i % 11) as f64 / 10.0 + (i % 3) as f64 * 0.01),
     }
@@ -122,7 +146,7 @@ fn label(task: Task, i: usize) -> String {
 
 fn usual(task: Task, i: usize) -> Vec<u8> {
     let c = match task {
-        Task::MeanTable | Task::MeanOfUnits => ["0.5", "0.25", "0"][i % 3],
+        Task::MeanTable | Task::MeanOfUnits | Task::MeanOfOwners => ["0.5", "0.25", "0"][i % 3],
         _ => ["red", "blue", "green"][i % 3],
     };
     format!("{},{},{c},{}", (i % 11) as f64 / 10.0, i % 7, label(task, i)).into()
@@ -135,11 +159,12 @@ fn usual_sparse(i: usize) -> Vec<u8> {
 fn hostile(task: Task, i: usize, record: Record) -> Vec<u8> {
     let number = CANARY_NUMBER;
     // a table of numbers takes no text that could be read
-    let readable = matches!(task, Task::MeanTable | Task::MeanOfUnits) && !UNREADABLE.contains(&record);
+    let readable =
+        matches!(task, Task::MeanTable | Task::MeanOfUnits | Task::MeanOfOwners) && !UNREADABLE.contains(&record);
     let (text, red) = if readable { (CANARY_NUMBER, "7") } else { (CANARY_TEXT, "red") };
     let y = label(task, i);
     let other = match task {
-        Task::Binary | Task::BinaryOfUnits if y == "yes" => "no".to_string(),
+        Task::Binary | Task::BinaryOfUnits | Task::BinaryOfOwners if y == "yes" => "no".to_string(),
         Task::Regression => "1e300".into(),
         _ => "yes".into(),
     };

@@ -4,7 +4,7 @@ use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
 use super::vectors::Vectors;
 use crate::model::{FitError, Guarantee, UnitClipping, UnitOptions, Units, large_delta, same_count, whose_rows};
-use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, PlannedRow, Report, number};
+use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, Ownership, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{BadCells, TableReader};
 use dpopt_mechanism::progress::{Progress, Silent};
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// | `delta` | 1/n^1.1, at most 0.01 | δ; 0 for a pure guarantee (Laplace noise) |
 /// | `norm` | 1 | longer vectors are shrunk to this l2 norm |
 /// | `relation` | zero-out | which tables are neighbours |
-/// | `unit` | a row | what is protected as a whole, and has one vector: the mean of its rows' |
+/// | `unit` | a row | what is protected as a whole, and has one vector: the mean of its rows'; where a row may have several owners it has its own |
 /// | `rows` | counted | public number of rows, without a `unit`; required under add-or-remove, a guess there |
 /// | `method` | the smallest proved error | a name of [`MEAN_METHODS`] |
 #[derive(Clone, Debug, Default)]
@@ -126,15 +126,14 @@ fn public_units(
             "with a unit the mean is over units, and no use is made of a number of rows: give --units, or leave both out".into(),
         ));
     }
-    if asked.clipping == UnitClipping::Row {
+    if asked.clipping == UnitClipping::Row && !asked.shares_rows() {
         return Err(FitError::Option(
             "a mean over units clips the mean of each unit's vectors; for rows that are clipped one by one leave the unit out".into(),
         ));
     }
-    if vectors.are_in(table, &asked.column) {
+    if let Some(column) = asked.columns.iter().find(|column| vectors.are_in(table, column)) {
         return Err(FitError::Option(format!(
-            "`{}` holds the vectors; name the column whose values are persons",
-            asked.column
+            "`{column}` holds the vectors; name the column whose values are persons"
         )));
     }
     let units = Units::of(asked.clone(), table, options.relation)?;
@@ -193,18 +192,25 @@ impl MeanEstimate {
             );
         }
         let unit = options.unit.as_ref();
-        let vectors = Vectors::of(&*table, unit.map(|unit| unit.column.as_str()))?;
+        let vectors = Vectors::of(&*table, unit.map_or(&[], |unit| &unit.columns))?;
         let units = unit.map(|asked| public_units(&*table, &vectors, asked, &options)).transpose()?;
-        let records = units.as_ref().map_or_else(|| public_rows(&*table, &options), |units| Ok(units.count()))?;
-        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(records)))?;
-        let problem =
-            MeanProblem { records, dimension: vectors.dimension(), sparsity, norm, neighbours: options.neighbours() };
+        let protected = units.as_ref().map_or_else(|| public_rows(&*table, &options), |units| Ok(units.count()))?;
+        let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(protected)))?;
+        let ownership = units.as_ref().and_then(Units::ownership);
+        let (records, group) = ownership.map_or((protected, 1), |owned| (owned.kept, owned.bound));
+        let (dimension, neighbours) = (vectors.dimension(), options.neighbours());
+        let problem = MeanProblem { records, dimension, sparsity, norm, group, neighbours };
         Ok(Self { table, vectors, units, problem, budget, options })
     }
 
     /// The public facts that are planned for.
     pub fn problem(&self) -> &MeanProblem {
         &self.problem
+    }
+
+    /// Who owns what, where a row may have several owners: its records are the rows that are kept.
+    pub fn ownership(&self) -> Option<Ownership> {
+        self.units.as_ref().and_then(Units::ownership)
     }
 
     /// The budget, the default δ filled in.
@@ -256,7 +262,8 @@ impl MeanEstimate {
     ) -> Result<Estimated, FitError> {
         // under add-or-remove the number of records is protected: a bar that counts them would tell it
         let counted = self.problem.neighbours.relation != Relation::AddOrRemove;
-        progress.start("sum of vectors", if counted { self.problem.records } else { 1 });
+        let shown = self.ownership().map_or(self.problem.records, |owned| owned.rows);
+        progress.start("sum of vectors", if counted { shown } else { 1 });
         let assumptions = self.assumptions(plan);
         let stage = StageFacts { name: "mean", rests_on: Assumption::weakest(&assumptions), stream: 0 };
         let added = || {
@@ -265,9 +272,13 @@ impl MeanEstimate {
             }
         };
         let (table, bad_cells) = (&*self.table, self.options.bad_cells);
-        let released = session.stage(stage, &plan.certificate, |curator| match &self.units {
+        // where a row may have several owners it is a record of its own, if it is kept
+        let kept = self.units.as_ref().and_then(|units| units.kept(table));
+        let rows: &dyn TableReader = kept.as_ref().map_or(table, |kept| kept);
+        let units = self.units.as_ref().filter(|_| kept.is_none());
+        let released = session.stage(stage, &plan.certificate, |curator| match units {
             None => plan.run(&self.problem, curator, |summer| -> Result<(), FitError> {
-                self.vectors.for_each(table, bad_cells, |entries| {
+                self.vectors.for_each(rows, bad_cells, |entries| {
                     summer.add(entries);
                     added();
                 })?;
@@ -285,15 +296,20 @@ impl MeanEstimate {
         progress.finish();
         let entries = released.into_inner();
         let Closed { mut guarantee, releases, receipt } = session.close();
-        guarantee.unit_column = self.options.unit.as_ref().map(|unit| unit.column.clone());
+        guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
+        let ownership = self.ownership();
         let report = Report {
             answer: Answer::Mean { error_bound: plan.error_bound },
             software: env!("CARGO_PKG_VERSION").into(),
             command: self.options.command.clone().unwrap_or_else(|| "called as a library".into()),
             facts: DataFacts {
                 source: self.table.name(),
-                rows: self.units.is_none().then_some(self.problem.records),
+                rows: match &ownership {
+                    Some(owned) => Some(owned.rows),
+                    None => self.units.is_none().then_some(self.problem.records),
+                },
                 units: self.units.as_ref().map(Units::count),
+                ownership,
                 features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),
                 target: "the vectors' mean".into(),
                 task: format!("Mean of vectors of about {} entries", number(self.problem.sparsity)),
@@ -320,7 +336,9 @@ impl MeanEstimate {
     fn preparation(&self, plan: &MeanPlan) -> Vec<String> {
         let mut notes =
             vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
-        if let Some(unit) = &self.options.unit {
+        if let Some(owned) = self.ownership() {
+            notes.push(format!("The mean is of the rows that are kept, each with its own vector: {owned}."));
+        } else if let Some(unit) = &self.options.unit {
             let chosen = unit.most_rows.map(|most| format!(", or over {most} of them chosen at random if it has more"));
             notes.push(format!(
                 "Each unit has one vector, the mean over its rows{}: how many it has changes nothing of its weight.",
@@ -372,7 +390,7 @@ impl MeanEstimate {
             whose_rows(self.options.unit.as_ref()),
             Assumption::enforced(format!(
                 "The norm of every {}vector is at most the bound, {}: enforced in exact integers.",
-                if self.units.is_some() { "unit's " } else { "" },
+                if self.units.is_some() && self.ownership().is_none() { "unit's " } else { "" },
                 plan.noise_bound()
             )),
             Assumption::enforced(
@@ -383,6 +401,12 @@ impl MeanEstimate {
                  accuracy only.",
             ),
         ];
+        if let Some(owned) = self.ownership() {
+            assumptions.push(Assumption::enforced(format!(
+                "Nobody owns more than {0} of the rows that are kept, by who owns which rows and never by what is in them; what is promised for one row holds for a group of {0}.",
+                owned.bound
+            )));
+        }
         if self.budget.delta() == 0.0 {
             assumptions.push(Assumption::proved(
                 "The noise is within 2^-170 per coordinate, in total variation, of the exact law, which a delta of 0 \
@@ -406,10 +430,11 @@ impl MeanEstimate {
                  a smaller sparsity",
                 number(plan.error_bound),
                 number(self.problem.norm),
-                if self.units.is_some() { "units" } else { "records" }
+                if self.units.is_some() && self.ownership().is_none() { "units" } else { "records" }
             ));
         }
-        warnings.extend(large_delta(self.budget, self.problem.records, self.options.unit.as_ref()));
+        let protected = self.units.as_ref().map_or(self.problem.records, Units::count);
+        warnings.extend(large_delta(self.budget, protected, self.options.unit.as_ref()));
         if self.options.insecure_seed.is_some() {
             warnings.push("a fixed seed makes the noise predictable: no privacy, for tests only".into());
         }

@@ -75,7 +75,7 @@ fn gaussian(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplic
         return Err(NotApplicable::Problem("Gaussian noise needs delta > 0".into()));
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
-    let event = |z: f64| SamplerError::rounded(d).on(Event::gaussian(z));
+    let event = |z: f64| SamplerError::rounded(d).on(Event::gaussian(z)).for_users_of(problem.group);
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let sum_std = noise_multiplier * problem.norm;
     let sigma = sum_std / n;
@@ -122,7 +122,10 @@ fn laplace(problem: &MeanProblem, budget: Budget) -> Result<MeanPlan, NotApplica
     }
     let (n, d) = (problem.records as f64, problem.dimension as f64);
     // the sampler is within 2^-170 per sample: where there is no δ to pay that from, the claim is up to it
-    let event = |b: f64| SamplerError::rounded(d).paid(Event::Laplace { noise_multiplier: b }, budget.delta());
+    let event = |b: f64| {
+        let noisy = Event::Laplace { noise_multiplier: b };
+        SamplerError::rounded(d).paid(noisy, budget.delta()).for_users_of(problem.group)
+    };
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let scale = noise_multiplier * problem.l1_norm();
     let b = scale / n;
@@ -225,6 +228,7 @@ mod tests {
             dimension,
             sparsity,
             norm: 1.0,
+            group: 1,
             neighbours: Neighbours::of_records(Relation::ReplaceOne),
         }
     }

@@ -18,9 +18,16 @@ pub struct MeanProblem {
     pub sparsity: f64,
     /// L: longer records are shrunk to this l2 norm.
     pub norm: f64,
+    /// k: a unit has at most so many of the records, which are rows then; 1 where a record is a unit.
+    #[serde(skip_serializing_if = "is_one")]
+    pub group: u64,
     /// Which data sets are neighbours.
     #[serde(flatten)]
     pub neighbours: Neighbours,
+}
+
+fn is_one(group: &u64) -> bool {
+    *group == 1
 }
 
 /// Probability with which the stated error may be exceeded.

@@ -67,7 +67,7 @@ pub(super) fn l1_recovery(problem: &MeanProblem, budget: Budget) -> Result<MeanP
     };
     let event = |z: f64| {
         let mechanism = mechanism(z, Grid::new(0));
-        SamplerError::proved(mechanism.apart()).on(mechanism.event())
+        SamplerError::proved(mechanism.apart()).on(mechanism.event()).for_users_of(problem.group)
     };
     let (noise_multiplier, certificate) = calibrate::noise(event, problem.neighbours.within(budget))?;
     let sum_std = noise_multiplier * problem.norm;
@@ -124,6 +124,7 @@ mod tests {
             dimension,
             sparsity,
             norm: 1.0,
+            group: 1,
             neighbours: Neighbours::of_records(Relation::ReplaceOne),
         }
     }

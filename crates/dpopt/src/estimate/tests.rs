@@ -14,7 +14,7 @@ const NEAR: f64 = 1e-4;
 fn by_unit(most_rows: Option<u64>) -> MeanOptions {
     let most_rows = most_rows.map(|most| most.try_into().unwrap());
     MeanOptions {
-        unit: Some(UnitOptions { column: "id".into(), most_rows, clipping: UnitClipping::Auto, units: None }),
+        unit: Some(UnitOptions { columns: vec!["id".into()], most_rows, clipping: UnitClipping::Auto, units: None }),
         delta: Some(0.0),
         norm: Some(10.0),
         bad_cells: BadCells::Missing,
@@ -107,7 +107,7 @@ fn the_order_of_rows_changes_neither_the_answer_nor_the_guarantee() {
 #[test]
 fn numbers_of_units_are_held_against_the_table_where_they_are_public() {
     let asked = |units, relation, rows| {
-        let unit = UnitOptions { column: "id".into(), most_rows: None, clipping: UnitClipping::Unit, units };
+        let unit = UnitOptions { columns: vec!["id".into()], most_rows: None, clipping: UnitClipping::Unit, units };
         MeanOptions { unit: Some(unit), relation, rows, ..by_unit(None) }
     };
     let refused = |text, options| estimate(text, 1.0, options).err().expect("a refusal").to_string();

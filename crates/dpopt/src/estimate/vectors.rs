@@ -14,10 +14,10 @@ pub(crate) enum Vectors {
 }
 
 impl Vectors {
-    /// From names and stored types only; the column `unit`, if there is one, says whose they are and is none of them.
-    pub(crate) fn of(table: &dyn TableReader, unit: Option<&str>) -> Result<Self, DataError> {
+    /// From names and stored types only; the columns `units`, if there are any, say whose they are and are none of them.
+    pub(crate) fn of(table: &dyn TableReader, units: &[String]) -> Result<Self, DataError> {
         let columns = table.columns();
-        let is_unit = |at: &usize| unit.is_some_and(|name| columns[*at].name == name);
+        let is_unit = |at: &usize| units.contains(&columns[*at].name);
         let sparse = columns.iter().enumerate().find_map(|(at, c)| match c.stored {
             Stored::Sparse(dimension) => Some(Self::Sparse { column: at, dimension: u64::from(dimension) }),
             _ => None,

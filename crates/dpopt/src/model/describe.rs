@@ -23,9 +23,13 @@ pub(crate) fn large_delta(budget: Budget, count: u64, unit: Option<&UnitOptions>
 pub(crate) fn whose_rows(unit: Option<&UnitOptions>) -> Assumption {
     match unit {
         None => Assumption::public("Each person has one row; dpopt cannot see who owns which row."),
+        Some(unit) if unit.shares_rows() => Assumption::public(format!(
+            "A person has one value, the same in all of {}, and nobody else has it; rows without a value in any of them count nowhere. It is known who owns which rows.",
+            unit.name()
+        )),
         Some(unit) => Assumption::public(format!(
             "A person has one value of `{}`, and nobody else has it; rows without a value count nowhere.",
-            unit.column
+            unit.name()
         )),
     }
 }
@@ -104,6 +108,9 @@ pub(super) fn general_assumptions(options: &FitOptions) -> Vec<Assumption> {
     if options.relation != Relation::AddOrRemove {
         assumptions.push(Assumption::public(match options.unit {
             None => "The number of rows may be known.",
+            Some(ref unit) if unit.shares_rows() => {
+                "The numbers of rows, of their owners and of rows that are kept may be known, as whose each row is; and that whose a row is can be read."
+            }
             Some(_) => {
                 "The number of rows, and of units that can be read where it is counted and not said, may be known; and that whose a row is can be read."
             }

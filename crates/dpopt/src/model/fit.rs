@@ -11,7 +11,7 @@ use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use super::spread::SpreadPlan;
 use super::units::{self, Units};
-use crate::report::Report;
+use crate::report::{Ownership, Report};
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{
     DataError, Encoder, EncoderForm, FeatureKind, Kind, Layout, TableReader, TargetRule, Transform, listed,
@@ -91,6 +91,8 @@ pub struct Explanation {
     pub layout: Layout,
     /// All methods, the best prediction first.
     pub candidates: Vec<Candidate>,
+    /// Who owns what, where a row may have several owners.
+    pub ownership: Option<Ownership>,
     /// What the user should know.
     pub warnings: Vec<String>,
 }
@@ -285,7 +287,7 @@ impl Fit {
             return Ok(None);
         }
         let encoder = provisional(&self.layout)?;
-        Ok(SpreadPlan::new(&encoder, self.protected(), self.options.relation, self.division.model))
+        Ok(SpreadPlan::new(&encoder, self.counted(), self.options.relation, self.division.model))
     }
 
     /// The problem's public facts for a target of `loss`.
@@ -421,8 +423,8 @@ impl Fit {
         }
         let weights = self.weights(&problem);
         let (budget, division, forms) = (self.budget, self.division, self.forms.clone());
-        let layout = self.layout.clone();
-        Ok(Explanation { budget, division, problem, weights, forms, layout, candidates, warnings })
+        let (layout, ownership) = (self.layout.clone(), self.ownership());
+        Ok(Explanation { budget, division, problem, weights, forms, layout, candidates, ownership, warnings })
     }
 
     /// What the user should know before a run.
@@ -453,6 +455,16 @@ impl Fit {
     /// Number of units of privacy, or a public guess of it.
     pub(super) fn protected(&self) -> u64 {
         self.units.as_ref().map_or(self.rows, Units::count)
+    }
+
+    /// Number of rows that what is counted before the model sees, or a public guess of it.
+    fn counted(&self) -> u64 {
+        self.units.as_ref().map_or(self.rows, Units::counted)
+    }
+
+    /// Who owns what, where a row may have several owners.
+    pub fn ownership(&self) -> Option<Ownership> {
+        self.units.as_ref().and_then(Units::ownership)
     }
 
     /// Whether the labels are to be found privately.
@@ -526,7 +538,7 @@ impl Fit {
         let bounds = self
             .division
             .bounds
-            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.protected(), neighbours.within(b)))
+            .map(|b| PrivateBounds::plan(self.unbounded.len(), self.counted(), neighbours.within(b)))
             .transpose()?;
         Scheme::new(self.target_kind(), &self.division, neighbours, bounds, |classes| self.plan(classes, compare))
     }
@@ -618,14 +630,13 @@ impl Fit {
                 }
                 disk => disk,
             };
-            let owners = self.units.as_ref().map(|units| (units.owners().sensitive(), units.asked().most_rows));
-            let owners = owners.as_ref().map(|(owners, most)| (owners, *most));
-            let solution = units::run(chosen, encoded, owners, curator, progress)?;
+            let owned = self.units.as_ref().map(Units::owned);
+            let solution = units::run(chosen, encoded, owned.as_ref(), curator, progress)?;
             let solution = if first.is_some() { narrowed(solution, features, encoder.dimension()) } else { solution };
             Ok((encoder, solution))
         })?;
         let Closed { mut guarantee, releases, receipt } = session.close();
-        guarantee.unit_column = self.options.unit.as_ref().map(|unit| unit.column.clone());
+        guarantee.of_units(self.options.unit.as_ref().map(|unit| (unit.name(), unit.shares_rows())));
         let embedding = self.options.method.embedding.clone();
         let model = Model::new(encoder, chosen.summary().loss, embedding, solution.weights, guarantee, receipt)
             .map_err(FitError::Option)?;
@@ -657,6 +668,9 @@ impl Fit {
         let planned = self.plan_for(classes, compare)?;
         let plan = planned.plan()?;
         let by_row = self.units.is_some() && !plan.problem().is_pooled();
+        if self.options.memory.is_some() && self.units.as_ref().is_some_and(Units::are_shared) {
+            return Err(FitError::Option("rows with several owners are chosen in memory; leave out --memory".into()));
+        }
         if self.options.memory.is_some() && (by_row || !plan.runs_from_disk()) {
             return Err(RunError::InMemory { method: plan.summary().method }.into());
         }

@@ -4,7 +4,7 @@
 use super::division::{Division, StageShares};
 use super::error::FitError;
 use super::scheme::{Planned, Scheme, Target};
-use super::units::{self, UnitFacts};
+use super::units::{self, Owned, UnitFacts};
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
 use dpopt_data::RowOwners;
@@ -108,7 +108,7 @@ impl MatrixFit {
     ) -> Result<Self, FitError> {
         let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.protected())))?;
         check_values(&options)?;
-        facts.units.map_or(Ok(()), |units| units.check("units"))?;
+        facts.units.map_or(Ok(()), |units| units.check("units", relation))?;
         let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
         let neighbours = facts.neighbours(relation);
         Ok(Self { facts, target, neighbours, budget, division, options, plans: Mutex::default() })
@@ -118,6 +118,9 @@ impl MatrixFit {
     fn owned(&self, owners: Option<&RowOwners>, rows: u64) -> Result<(), FitError> {
         match (self.facts.units, owners) {
             (None, None) => Ok(()),
+            (Some(units), Some(owners)) if owners.are_shared() != units.kept.is_some() => {
+                Err(FitError::Option("whether a row may have several owners is not what was planned for".into()))
+            }
             (Some(_), Some(owners)) if owners.rows() == rows => Ok(()),
             (Some(_), Some(_)) => Err(FitError::Option("the owners are those of other rows; give one for each".into())),
             (Some(_), None) => Err(FitError::Option("this fit protects units; say whose each row is".into())),
@@ -281,12 +284,12 @@ impl MatrixRun {
         let summary = plan.summary();
         let planning = self.planning + started.elapsed();
         let Bounded { mut rows, targets } = records;
-        let column = owners.map(|owners| owners.column().to_string());
+        let named = owners.map(|owners| (owners.column(), owners.are_shared()));
         let relation = self.fit.neighbours.relation;
-        let owned = owners
-            .zip(self.fit.facts.units)
-            .map(|(owners, units)| (units::placed(owners.clone(), units.count, relation).sensitive(), units.most_rows));
-        let owned = owned.as_ref().map(|(owners, most)| (owners, *most));
+        let owned = owners.zip(self.fit.facts.units).map(|(owners, units)| {
+            let most = units.kept.map(|kept| kept.most).or(units.most_rows);
+            Owned::of(&units::placed(owners.clone(), units.count, relation), most)
+        });
         let mut solutions = Vec::with_capacity(planned.models);
         for k in 0..planned.models {
             let name = match planned.models {
@@ -300,11 +303,11 @@ impl MatrixRun {
             let examples = Encoded::Memory(Examples { rows, targets });
             let stage = StageFacts { name: &name, rests_on: summary.rests_on().and(DECLARED), stream: k as u64 };
             solutions.push(self.session.stage::<_, FitError>(stage, &summary.certificate, |curator| {
-                Ok(units::run(plan, examples, owned, curator, &Silent)?)
+                Ok(units::run(plan, examples, owned.as_ref(), curator, &Silent)?)
             })?);
         }
         let Closed { mut guarantee, releases, .. } = self.session.close();
-        guarantee.unit_column = column;
+        guarantee.of_units(named);
         let guarantee = match self.accountant {
             None => guarantee,
             Some(accountant) => guarantee.accounted_by(accountant).map_err(|why| FitError::Option(why.to_string()))?,
@@ -418,7 +421,7 @@ mod tests {
         let target = Target::Classes { loss: HINGE, known: Some(3) };
         let owners = owners(301);
         for most_rows in [None, NonZeroU64::new(4)] {
-            let units = UnitFacts { count: owners.units(), most_rows, clipping: UnitClipping::Auto };
+            let units = UnitFacts { count: owners.units(), most_rows, clipping: UnitClipping::Auto, kept: None };
             let fit = fit_by_unit(target, units, 4.0).unwrap();
             assert_eq!(fit.budget().delta(), default_delta(owners.units()));
             let fitted =
@@ -433,13 +436,13 @@ mod tests {
         }
         let rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
         assert!(rows.fit(records(), 3, Some(&owners)).is_err(), "planned for rows");
-        let few = UnitFacts { count: 1, most_rows: None, clipping: UnitClipping::Auto };
+        let few = UnitFacts { count: 1, most_rows: None, clipping: UnitClipping::Auto, kept: None };
         assert!(matches!(fit_by_unit(target, few, 4.0), Err(FitError::Option(why)) if why.starts_with("1 units")));
         // a public number of units is one of places; fewer than have rows are a bug of the caller, who counted them
-        let places = UnitFacts { count: 450, most_rows: None, clipping: UnitClipping::Auto };
+        let places = UnitFacts { count: 450, most_rows: None, clipping: UnitClipping::Auto, kept: None };
         let run = fit_by_unit(target, places, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
         assert!(run.fit(records(), 3, Some(&owners)).is_ok());
-        let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto };
+        let other = UnitFacts { count: 7, most_rows: None, clipping: UnitClipping::Auto, kept: None };
         let run = fit_by_unit(target, other, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
         assert!(run.fit(records(), 3, Some(&owners)).is_err());
     }
@@ -448,7 +451,7 @@ mod tests {
     fn a_unit_says_one_label_however_many_rows_it_has() {
         let target = Target::Classes { loss: HINGE, known: None };
         let owners = owners(301);
-        let units = UnitFacts { count: owners.units(), most_rows: None, clipping: UnitClipping::Auto };
+        let units = UnitFacts { count: owners.units(), most_rows: None, clipping: UnitClipping::Auto, kept: None };
         let found = |place: &dyn Fn(usize) -> i64, owners: &RowOwners, units| {
             let mut run = fit_by_unit(target, units, 4.0).unwrap().open("run", None, Some(1), None).unwrap();
             let places: Vec<i64> = (0..ROWS).map(place).collect();
@@ -459,7 +462,7 @@ mod tests {
         assert_eq!(found(&label, &owners, units).unwrap(), [0, 2]);
         // two persons with half of the rows each: as rows, both labels are frequent
         let two = self::owners(2);
-        let facts = UnitFacts { count: two.units(), most_rows: None, clipping: UnitClipping::Auto };
+        let facts = UnitFacts { count: two.units(), most_rows: None, clipping: UnitClipping::Auto, kept: None };
         assert!(found(&|i| (i % 2) as i64, &two, facts).is_err());
         let mut rows = self::fit(target, 4.0).open("run", None, Some(1), None).unwrap();
         let places: Vec<i64> = (0..ROWS as i64).map(|i| i % 2).collect();

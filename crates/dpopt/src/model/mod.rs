@@ -32,4 +32,4 @@ pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
 pub(crate) use units::Units;
-pub use units::{UnitClipping, UnitFacts, UnitOptions};
+pub use units::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};

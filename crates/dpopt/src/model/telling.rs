@@ -15,6 +15,9 @@ impl Fit {
     pub(super) fn declarations(&self) -> Vec<String> {
         let mut notes =
             vec![format!("The table has {} columns: public, never counted in a record.", self.table.columns().len())];
+        if let Some(owned) = self.ownership() {
+            notes.push(format!("Of rows that several own so many were kept: {owned}."));
+        }
         if let Some(source) = &self.options.schema_source {
             notes.push(format!(
                 "Ranges, levels and kinds of columns as declared in {source}: public, they cost nothing."
@@ -80,6 +83,7 @@ impl Fit {
                 source: self.table.name(),
                 rows: Some(self.rows),
                 units: self.units.as_ref().map(|_| self.protected()),
+                ownership: self.ownership(),
                 features: model.encoder().dimension(),
                 target: self.target.clone(),
                 task,

@@ -1,27 +1,31 @@
 //! Units of privacy that have several rows: whose rows they are, what a plan is made for, and how it is run.
 
 use super::error::FitError;
+use crate::report::Ownership;
 use crate::session::SessionError;
-use dpopt_data::{Kind, RowOwners, Schema, TableReader};
+use dpopt_data::{Kind, RowOwners, Schema, TableReader, kept_rows, unit_name};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::records::{self, Encoded, Owners, RecordSet};
+use dpopt_objective::records::{self, Encoded, KeptRows, Owners, RecordSet};
 use dpopt_optimize::plan::{Problem, RecordOf};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
 use serde::Deserialize;
 use std::num::NonZeroU64;
 
-/// Who is protected where it is not a row: all rows with one value of a column.
+/// Who is protected where it is not a row: all rows with one value of a column, or of several columns where a row may have several owners.
 ///
 /// What is released then is as private for a person with a thousand rows as for one with a single row. How a method gets there is a part of its plan: a
 /// method that sums gradients takes the mean of a unit's gradients and clips that; one that needs rows one by one takes the guarantee of a row for a group
 /// of `most_rows`.
+///
+/// A message has a sender and a recipient, and both are protected, each with all rows: name both columns. Rows are kept so that nobody owns more than `most_rows` of
+/// them, which is required then; who owns which rows is taken as known, and not protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitOptions {
-    /// The column: its values are the units. It is no feature.
-    pub column: String,
+    /// The column whose values are the units, or the columns: the same value is the same unit in all of them. None is a feature.
+    pub columns: Vec<String>,
     /// Public bound k on the rows of a unit: of one with more, k are left, a uniform choice. `None`: no bound; methods that need rows one by one do not apply.
     pub most_rows: Option<NonZeroU64>,
     /// What is clipped.
@@ -41,6 +45,18 @@ pub enum UnitClipping {
     Unit,
     /// Each row; the guarantee of a row is taken for a group of as many as a unit may have.
     Row,
+}
+
+impl UnitOptions {
+    /// How a unit is called: `person`, or "sender and recipient".
+    pub fn name(&self) -> String {
+        unit_name(&self.columns)
+    }
+
+    /// Whether a row may have several owners.
+    pub fn shares_rows(&self) -> bool {
+        self.columns.len() > 1
+    }
 }
 
 impl UnitClipping {
@@ -64,12 +80,70 @@ pub struct UnitFacts {
     pub most_rows: Option<NonZeroU64>,
     /// What is clipped.
     pub clipping: UnitClipping,
+    /// Rows that are kept, where a row may have several owners.
+    pub kept: Option<KeptCounts>,
+}
+
+/// Public numbers of rows where a row may have several owners. They follow from who owns what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptCounts {
+    /// k.
+    pub most: NonZeroU64,
+    /// Rows of whom nobody owns more than k: what a method sees.
+    pub rows: u64,
+    /// Rows of whom nobody owns two: what is counted before it.
+    pub one_each: u64,
+}
+
+impl KeptCounts {
+    /// Of the rows of `owners`; `None` where a row has one.
+    fn of(owners: &RowOwners, most: NonZeroU64) -> Option<Self> {
+        let count = |most| Some(owners.kept(most)?.positions().len() as u64);
+        Some(Self { most, rows: count(most)?, one_each: count(NonZeroU64::MIN)? })
+    }
+}
+
+/// Refuses what several owners of a row leave no room for.
+fn check_shared(
+    clipping: UnitClipping,
+    most_rows: Option<NonZeroU64>,
+    relation: Relation,
+) -> Result<NonZeroU64, FitError> {
+    let refused = |why: &str| Err(FitError::Option(why.into()));
+    if clipping == UnitClipping::Unit {
+        return refused(
+            "a row with several owners is in none of their means, so that no unit can be clipped as one: leave --unit-clipping out, or say row",
+        );
+    }
+    if relation == Relation::AddOrRemove {
+        return refused(
+            "where a row has several owners it must be known who owns which rows: under add-or-remove one owner less lets others' rows in, and these push out those of \
+             yet others, without bound; use zero-out or replace-one",
+        );
+    }
+    match most_rows {
+        Some(most) => Ok(most),
+        None => refused(
+            "where a row has several owners, rows are kept so that nobody owns more than so many: give the bound, --max-rows-per-unit",
+        ),
+    }
 }
 
 impl UnitFacts {
-    /// Refuses so few that nothing can be learned, and a bound that is not there. `what`: how they are called.
-    pub(super) fn check(&self, what: &str) -> Result<(), FitError> {
+    /// Refuses so few that nothing can be learned, a bound that is not there, and what several owners of a row leave no room for. `what`: how they are called.
+    pub(super) fn check(&self, what: &str, relation: Relation) -> Result<(), FitError> {
         self.clipping.check(self.most_rows)?;
+        if let Some(kept) = self.kept {
+            check_shared(self.clipping, Some(kept.most), relation)?;
+            if kept.rows < 2 {
+                return Err(FitError::Option(format!(
+                    "{} {} kept of all that have several owners: nothing private can be learned from so few",
+                    kept.rows,
+                    if kept.rows == 1 { "row is" } else { "rows are" }
+                )));
+            }
+        }
         match self.count {
             0 | 1 => Err(FitError::Option(format!(
                 "{} {what}: nothing private can be learned from so few; a useful answer takes some hundred at least",
@@ -79,8 +153,16 @@ impl UnitFacts {
         }
     }
 
-    /// A problem of rows with a unit as record.
+    /// How many rows what counts one row of each unit sees, or a public guess of it.
+    pub(super) fn counted(&self) -> u64 {
+        self.kept.map_or(self.count, |kept| kept.one_each)
+    }
+
+    /// A problem of rows with a unit as record, or, where a row may have several, with the rows that are kept.
     pub(super) fn pooled(&self, problem: Problem) -> Problem {
+        if let Some(KeptCounts { most, rows, .. }) = self.kept {
+            return Problem { record: RecordOf::UnitsRow { most }, rows, ..problem };
+        }
         let most = self.most_rows.filter(|_| self.clipping != UnitClipping::Unit);
         let pooled = Problem { record: RecordOf::Unit { rows: problem.rows, most }, rows: self.count, ..problem };
         match self.clipping {
@@ -113,10 +195,12 @@ pub(crate) struct Units {
     owners: RowOwners,
     /// N, or a public guess of it.
     count: u64,
+    /// Where a row may have several owners.
+    kept: Option<KeptCounts>,
 }
 
 impl Units {
-    /// One pass over the column of a table that a model is learned from; it is no feature from here on.
+    /// One pass over the columns of a table that a model is learned from; they are no features from here on.
     pub(super) fn read(
         asked: UnitOptions,
         table: &dyn TableReader,
@@ -124,36 +208,46 @@ impl Units {
         target: &str,
         relation: Relation,
     ) -> Result<Self, FitError> {
-        if asked.column == target {
+        if asked.columns.iter().any(|column| column == target) {
             return Err(FitError::Option(format!(
                 "`{target}` is both what is learned and the unit of privacy; name the column whose values are persons"
             )));
         }
-        schema.declare(&asked.column, Kind::Ignored).map_err(|_| {
-            FitError::Option(format!(
-                "`{}` is the unit of privacy, and no feature; leave its declaration out, or say ignore = true",
-                asked.column
-            ))
-        })?;
+        for column in &asked.columns {
+            schema.declare(column, Kind::Ignored).map_err(|_| {
+                FitError::Option(format!(
+                    "`{column}` is the unit of privacy, and no feature; leave its declaration out, or say ignore = true"
+                ))
+            })?;
+        }
         Self::of(asked, table, relation)
     }
 
-    /// One pass over the column.
+    /// One pass over the columns.
     pub(crate) fn of(asked: UnitOptions, table: &dyn TableReader, relation: Relation) -> Result<Self, FitError> {
         asked.clipping.check(asked.most_rows)?;
+        let columns: Vec<&str> = asked.columns.iter().map(String::as_str).collect();
+        if columns.is_empty() {
+            return Err(FitError::Option("name a column whose values are the units".into()));
+        }
+        if let Some(twice) = (1..columns.len()).find(|at| columns[..*at].contains(&columns[*at])) {
+            return Err(FitError::Option(format!("the unit `{}` is named twice; once is enough", columns[twice])));
+        }
+        let bound = asked.shares_rows().then(|| check_shared(asked.clipping, asked.most_rows, relation)).transpose()?;
         if asked.units.is_none() && relation == Relation::AddOrRemove {
             return Err(FitError::Option(
                 "under add-or-remove the number of units is protected; give a public guess with --units".into(),
             ));
         }
-        let owners = RowOwners::read(table, &asked.column)?;
+        let owners = RowOwners::read_all(table, &columns)?;
         let owners = match asked.units {
             Some(given) => placed(owners, given, relation),
             None => owners,
         };
         let count = asked.units.unwrap_or(owners.units());
-        let units = Self { asked, owners, count };
-        units.facts().check(&format!("units of `{}`", units.asked.column))?;
+        let kept = bound.and_then(|most| KeptCounts::of(&owners, most));
+        let units = Self { asked, owners, count, kept };
+        units.facts().check(&format!("units of `{}`", units.asked.name()), relation)?;
         Ok(units)
     }
 
@@ -162,23 +256,53 @@ impl Units {
         self.count
     }
 
-    /// What was asked for.
-    pub(crate) fn asked(&self) -> &UnitOptions {
-        &self.asked
+    /// How many rows what counts one row of each unit sees, or a public guess of it.
+    pub(super) fn counted(&self) -> u64 {
+        self.facts().counted()
     }
 
-    /// Whose rows they are, and by what.
-    pub(super) fn owners(&self) -> &RowOwners {
-        &self.owners
+    /// Whose rows they are, for a run.
+    pub(super) fn owned(&self) -> Owned {
+        Owned::of(&self.owners, self.asked.most_rows)
     }
 
     /// The units with their `rows`, within the bound on them if there is one.
+    ///
+    /// # Errors
+    /// If a row may have several owners (a bug of the caller): it is in no unit's mean.
     pub(crate) fn own<R: RecordSet>(
         &self,
         rows: Sensitive<R>,
         curator: &mut Curator,
     ) -> Result<Sensitive<records::Units<R>>, CuratorError> {
-        own(&self.owners.sensitive(), self.asked.most_rows, rows, curator)
+        let owners = self.owners.sensitive().ok_or(CuratorError::Shape)?;
+        own(&owners, self.asked.most_rows, rows, curator)
+    }
+
+    /// Of `table` the rows that are kept, where a row may have several owners.
+    pub(crate) fn kept<'a>(&self, table: &'a dyn TableReader) -> Option<impl TableReader + use<'a>> {
+        Some(kept_rows(table, &self.owners.kept(self.kept?.most)?))
+    }
+
+    /// Whether a row may have several owners.
+    pub(super) fn are_shared(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Who owns what, where a row may have several owners.
+    pub(crate) fn ownership(&self) -> Option<Ownership> {
+        let KeptCounts { most, rows: kept, one_each } = self.kept?;
+        let (most_rows_of_an_owner, rows_of_an_owner) = self.owners.rows_of_a_unit()?;
+        Some(Ownership {
+            columns: self.asked.columns.clone(),
+            rows: self.owners.rows(),
+            owners: self.count,
+            rows_of_an_owner,
+            most_rows_of_an_owner,
+            bound: most.get(),
+            kept,
+            one_each,
+        })
     }
 
     /// The table with one row of each unit, for what counts records.
@@ -197,7 +321,7 @@ impl Units {
                 Err(FitError::Option(format!(
                     "--units is {given}, and `{}` has more values than that, or the table fewer rows; give the number of units, leave --units out to count \
                      them, or use --relation add-or-remove, which takes a guess",
-                    self.asked.column,
+                    self.asked.name(),
                 )))
             }
             _ => Ok(()),
@@ -207,7 +331,25 @@ impl Units {
     /// What is public of them.
     pub(super) fn facts(&self) -> UnitFacts {
         let UnitOptions { most_rows, clipping, .. } = self.asked;
-        UnitFacts { count: self.count, most_rows, clipping }
+        UnitFacts { count: self.count, most_rows, clipping, kept: self.kept }
+    }
+}
+
+/// Whose rows they are, as a run needs it.
+pub(super) enum Owned {
+    /// Each row has one owner, of whom at most so many rows are taken.
+    Units(Sensitive<Owners>, Option<NonZeroU64>),
+    /// A row may have several; nobody owns more than so many of these.
+    Rows(Sensitive<KeptRows>),
+}
+
+impl Owned {
+    /// Without a bound (a bug of the caller) one row of each is kept where a row may have several owners.
+    pub fn of(owners: &RowOwners, most: Option<NonZeroU64>) -> Self {
+        match (owners.sensitive(), owners.kept(most.unwrap_or(NonZeroU64::MIN))) {
+            (None, Some(kept)) => Self::Rows(Sensitive::new(kept)),
+            (one, _) => Self::Units(one.unwrap_or_else(|| Sensitive::new(Owners::default())), most),
+        }
     }
 }
 
@@ -229,12 +371,12 @@ fn own<R: RecordSet>(
 pub(super) fn run(
     plan: &dyn Prepared,
     rows: Encoded,
-    owners: Option<(&Sensitive<Owners>, Option<NonZeroU64>)>,
+    owned: Option<&Owned>,
     curator: &mut Curator,
     progress: &dyn Progress,
 ) -> Result<Solution, RunError> {
     let problem = plan.problem();
-    let released = match (owners, rows) {
+    let released = match (owned, rows) {
         (None, Encoded::Memory(rows)) => {
             let rows = Sensitive::new(rows);
             plan.run(Run::new(problem, &rows, curator, progress)?)
@@ -243,8 +385,14 @@ pub(super) fn run(
             let rows = Sensitive::new(rows);
             plan.run_spilled(Run::new(problem, &rows, curator, progress)?)
         }
-        (Some((owners, most)), Encoded::Memory(rows)) => {
-            let units = own(owners, most, Sensitive::new(rows), curator)?;
+        (Some(Owned::Rows(kept)), Encoded::Memory(rows)) => {
+            let rows = kept.of(Sensitive::new(rows))?;
+            plan.run(Run::new(problem, &rows, curator, progress)?)
+        }
+        // refused when it was planned
+        (Some(Owned::Rows(_)), Encoded::Disk(_)) => return Err(CuratorError::Shape.into()),
+        (Some(Owned::Units(owners, most)), Encoded::Memory(rows)) => {
+            let units = own(owners, *most, Sensitive::new(rows), curator)?;
             if problem.is_pooled() {
                 let units = units.gathered();
                 plan.run_units(Run::new(problem, &units, curator, progress)?)
@@ -254,8 +402,8 @@ pub(super) fn run(
                 plan.run(Run::new(problem, &rows, curator, progress)?)
             }
         }
-        (Some((owners, most)), Encoded::Disk(rows)) => {
-            let units = own(owners, most, Sensitive::new(rows), curator)?;
+        (Some(Owned::Units(owners, most)), Encoded::Disk(rows)) => {
+            let units = own(owners, *most, Sensitive::new(rows), curator)?;
             plan.run_spilled_units(Run::new(problem, &units, curator, progress)?)
         }
     };

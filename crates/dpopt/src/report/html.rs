@@ -118,7 +118,11 @@ fn released(m: &mut Markup, report: &Report) {
         Answer::Mean { error_bound } => format!(
             "A vector with {entries} entries that differ from 0. With probability 0.95 its l2 distance from the mean of the \
              {}(shrunk) vectors is at most {}.",
-            if report.facts.units.is_some() { "units' " } else { "" },
+            match (&report.facts.ownership, report.facts.units) {
+                (Some(_), _) => "kept ",
+                (None, Some(_)) => "units' ",
+                (None, None) => "",
+            },
             number(error_bound)
         ),
         Answer::Minimum => {
@@ -151,6 +155,15 @@ fn guarantee(m: &mut Markup, report: &Report) {
             (power * 1000.0).ceil() / 10.0
         ),
     );
+    if g.public_ownership {
+        m.element(
+            "p",
+            &format!(
+                "Whose each row is is the same in both tables, and taken as known: {}. A row with several owners is protected for each of them, for one at a time.",
+                Guarantee::OWNERSHIP
+            ),
+        );
+    }
     m.raw(
         "<p class=\"formula\">Pr[M(D) ∈ S] ≤ e<sup>ε</sup> · Pr[M(D′) ∈ S] + δ &#160; for all neighbours D, D′ and \
          every set S of outcomes</p>\n",
@@ -213,6 +226,9 @@ fn not_protected(m: &mut Markup, report: &Report) {
             }
             .into(),
         ),
+    }
+    if report.guarantee.public_ownership {
+        items.push(format!("Ownership: {}; nor how many rows are kept, which follows from it.", Guarantee::OWNERSHIP));
     }
     items.push("The column names, declared ranges, levels and labels, the settings and the plan: all public.".into());
     items.push(

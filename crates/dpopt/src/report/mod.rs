@@ -6,6 +6,7 @@ pub mod chart;
 mod figures;
 mod html;
 mod markup;
+mod ownership;
 
 use crate::guarantee::Guarantee;
 use dpopt_data::Shape;
@@ -14,6 +15,8 @@ use dpopt_optimize::plan::Grade;
 use dpopt_optimize::{Candidate, METHODS, logarithmic, octave};
 use dpopt_privacy::ledger::Receipt;
 use serde::Serialize;
+
+pub use ownership::Ownership;
 
 pub use dpopt_privacy::words::{detection_bound, number, probability, probability_up, protected, six_digits_up};
 
@@ -163,6 +166,9 @@ pub struct DataFacts {
     /// How many units own them, where a unit may have several; or a public guess of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units: Option<u64>,
+    /// Who owns what, where a row may have several owners.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ownership: Option<Ownership>,
     /// d after encoding, the intercept included.
     pub features: usize,
     /// Name of the target column.

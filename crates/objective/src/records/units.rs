@@ -71,6 +71,9 @@ pub enum UnitsError {
     /// One number of a unit for each row is needed.
     #[error("the rows and the numbers of their units are not as many; give one for each row")]
     Length,
+    /// Rows by unit have one unit each.
+    #[error("a row may have several owners here, and rows by unit have one each; give one id for each row")]
+    Shared,
     /// Units are numbered from 0.
     #[error("the number of a unit is not below the number of units; number them from 0")]
     Number,

@@ -17,7 +17,7 @@ from ._plan import Plan, Privacy, Request
 from ._reading import number, required, same_length, shown, validated, whole
 from ._rows import Bounding, bounding
 from ._table_fit import TableRoad
-from ._units import Given, apart, one_for_each
+from ._units import Given, Shared, kept_counts, kept_note, one_for_each, owned
 
 
 @dataclass
@@ -118,12 +118,16 @@ class PrivateLinear(TableRoad, PrivateEstimator):
     def _without_ids(self, X: Any, units: Any, y: Any) -> tuple[Any, Given | None]:
         """What is explained, without ids; of rows that are not there only the name of a unit is known."""
         shape_only = X is None or isinstance(X, (int, float, np.number, np.bool_))
-        return (X, Given(units, None)) if shape_only and isinstance(units, str) else apart(X, units, y)
+        return (X, Given(units, None)) if shape_only and isinstance(units, str) else owned(X, units, y)
 
     def _planned_units(self, given: Given, rows: int | None, relation: str) -> dict[str, Any]:
         """What is public of units, for a plan; of `rows` rows, if they are there."""
         if given.ids is not None and rows is not None:
             one_for_each(given, rows)
+        if isinstance(given, Shared):
+            owners = given.owners()
+            public = self._public_units(owners.units, rows if self.n_units is None else None, relation)
+            return kept_counts(given, owners, public, relation)
         if given.ids is None or self.n_units is not None:
             return self._public_units(None, None, relation)
         # counted where the number is public; under add-or-remove a guess has to be given
@@ -157,7 +161,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         for of_a_table in ("_table", "_table_report", "_positions", "encoded_feature_names_"):
             self.__dict__.pop(of_a_table, None)
         relation = self._before_fit("record" if units is None else "user")
-        X, given = apart(X, units, y)
+        X, given = owned(X, units, y)
         y = self._targets(required(y, self))
         X = validated(self, X, reset=True)
         same_length(X, y)
@@ -181,7 +185,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         # everything that was planned beside the chosen method is planned for the report, if one is asked for
         self._report_facts = {
             "compared": (request, reading.classes),
-            "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note],
+            "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note, *kept_note(public)],
             "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
         }  # fmt: skip
 
@@ -191,7 +195,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
             return None, None
         one_for_each(given, rows)
         owners = given.owners()
-        return owners, self._public_units(owners.units, rows, relation)
+        return owners, kept_counts(given, owners, self._public_units(owners.units, rows, relation), relation)
 
     def _decode(self, facts: Bounding, reading: Reading, weights: list[np.ndarray], noise: list[np.ndarray]) -> None:
         """Released weights (one array per model) as attributes in the units of X: post-processing."""

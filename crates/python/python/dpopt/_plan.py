@@ -141,6 +141,7 @@ class Privacy:
         insecure_seed: True if the noise was seeded: no guarantee against who knows the seed.
         unit: who is protected: a ``"record"``, or a ``"user"`` with all rows.
         unit_column: the column whose values are the units, where rows of one value are one.
+        public_ownership: who owns which rows, and so who shares rows with whom, is not protected: a row may have several owners.
         grade: ``"certified"``, or ``"research"`` where a part is not proved or rests on what you vouch for.
     """
 
@@ -155,6 +156,7 @@ class Privacy:
     unit: str = "record"
     grade: str = "certified"
     unit_column: str | None = None
+    public_ownership: bool = False
 
     @classmethod
     def of(cls, guarantee: str, releases: str) -> Privacy:
@@ -165,6 +167,7 @@ class Privacy:
             promised["certified_epsilon"], promised["delta"], promised["relation"], promised["epsilon"],
             events[0] if len(events) == 1 else accounting.ComposedDpEvent(events), promised["stages"], json.loads(releases),
             promised["insecure_seed"], promised["unit"], promised["grade"], promised.get("unit_column"),
+            promised.get("public_ownership", False),
         )  # fmt: skip
 
     @classmethod
@@ -177,7 +180,9 @@ class Privacy:
 
     def guarantee(self) -> dict[str, Any]:
         """The guarantee in the form of model files and reports."""
-        column = {} if self.unit_column is None else {"unit_column": self.unit_column}
+        column: dict[str, Any] = {} if self.unit_column is None else {"unit_column": self.unit_column}
+        if self.public_ownership:
+            column["public_ownership"] = True
         return {
             "unit": self.unit, **column, "relation": self.relation, "epsilon": self.allowed_epsilon, "delta": self.delta,
             "certified_epsilon": self.epsilon, "grade": self.grade, "insecure_seed": self.insecure_seed,
@@ -191,6 +196,8 @@ class Privacy:
     def __str__(self) -> str:
         epsilon, delta = _core.shown(self.epsilon, self.delta)
         text = f"({epsilon}, {delta})-differential privacy per {self.unit_column or self.unit}, {self.relation}"
+        if self.public_ownership:
+            text += "; who owns which rows, and so who shares rows with whom, is not protected"
         return text + (VOID if self.insecure_seed else "")
 
     def _repr_html_(self) -> str:

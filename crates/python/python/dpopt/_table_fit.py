@@ -37,7 +37,7 @@ from ._tables import (
     vectors_path,
     without_rows,
 )
-from ._units import Given, apart
+from ._units import Given, owned
 from ._warnings import SEEDED, warn
 
 #: What files and tables write where a value is missing.
@@ -146,7 +146,8 @@ class TableRoad:
         names = names_of(X)
         regression, facts = self._target_facts(y)
         beside = declarations(declared_for(self, names)).names() if given is not None else []
-        whose = [] if given is None else [given.column_beside([*names, own or "y", *beside])]
+        columns = [] if given is None else given.columns_beside([*names, own or "y", *beside])
+        whose = [column for column, _ in columns]
         name = target_name(self, own, [*names, *whose], regression)
         loss = self._table_loss()
         declared = declarations(declared_for(self, names), (name, facts))
@@ -162,7 +163,7 @@ class TableRoad:
             raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')  # type: ignore[attr-defined]
         # a plan needs no targets
         target = (np.full(X.shape[0], -1, dtype=np.int64), []) if y is None else cells(y)
-        ids = [] if given is None else [(whose[0], given.ids if X.shape[0] else [])]
+        ids = [(column, ids if X.shape[0] else []) for column, ids in columns]
         table = _core.Table(source(X), [*columns_of(X), *ids, (name, target)], declared)
         share, budget = self.bounds_budget, self.budget  # type: ignore[attr-defined]
         request = {
@@ -172,7 +173,7 @@ class TableRoad:
             "bounds_budget": None if share is None else number(share, "bounds_budget"),
             "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
             "declared_in": declared_in(self), "ledger": None if budget is None else repr(budget),
-            "unit": None if given is None else (whose[0].strip(), units),
+            "unit": None if given is None else ([column.strip() for column in whose], units),
         }  # fmt: skip
         return _core.TableFit(table, declared, json.dumps(request), charge, seed)
 
@@ -220,7 +221,7 @@ class TableRoad:
     def _fit_table(self, X: Any, y: Any, units: Any) -> None:
         relation = self._before_fit("record" if units is None else "user")  # type: ignore[attr-defined]
         self._checked_table()
-        X, given = apart(X, units, y)
+        X, given = owned(X, units, y)
         X, y = _apart(X, required(y, self))
         self._positions = None
         own = own_name(y)

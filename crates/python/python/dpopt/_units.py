@@ -57,10 +57,42 @@ class Given:
             name += "_"
         return name
 
+    def columns_beside(self, taken: Sequence[str]) -> list[tuple[str, Any]]:
+        """Names and ids of their columns in a table that has others of these names."""
+        return [(self.column_beside(taken), self.ids)]
+
     def owners(self) -> Any:
         """Which unit has which row, for the compiled library."""
         assert self.ids is not None
         return _core.Owners(self.protects, self.ids)
+
+
+@dataclass(frozen=True, repr=False)
+class Shared(Given):
+    """Ids of several owners of each row; `ids` are those of the first column.
+
+    Attributes:
+        columns: name and ids of each.
+    """
+
+    columns: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def protects(self) -> str:
+        return " and ".join(name for name, _ in self.columns)
+
+    def columns_beside(self, taken: Sequence[str]) -> list[tuple[str, Any]]:
+        held, out = {other.strip() for other in taken}, []
+        for name, ids in self.columns:
+            if self.name is None:
+                while name in held:
+                    name += "_"
+            held.add(name)
+            out.append((name, ids))
+        return out
+
+    def owners(self) -> Any:
+        return _core.Owners.several(list(self.columns))
 
 
 def apart(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
@@ -85,6 +117,73 @@ def apart(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
     if hasattr(X, "iloc"):
         return X.drop(columns=[units]), ids
     return (X.drop_columns([units]) if hasattr(X, "drop_columns") else X.drop([units])), ids
+
+
+def owned(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
+    """As :func:`apart`, also for several columns of ids: a tuple of names of columns of X, or a table or an array of two columns or more."""
+    if isinstance(units, tuple) and len(units) > 1 and all(isinstance(name, str) for name in units) and is_table(X):
+        names = names_of(X)
+        if len(set(units)) < len(units):
+            raise ValueError("units names a column twice; once is enough")
+        if all(name in names for name in units):
+            if isinstance(target, str) and target in units:
+                raise ValueError(
+                    "y is one of the columns of units; name the one that is learned, and those whose values are persons"
+                )
+            columns = []
+            for name in units:
+                X, given = apart(X, name)
+                assert given is not None
+                columns.append((name, given.ids))
+            return X, Shared(units[0], columns[0][1], tuple(columns))
+        if len(units) != X.shape[0]:
+            raise ValueError(
+                "units is a tuple of texts, and not all are columns of X; give names of columns, or one id for each row"
+            )
+    several = _several(units)
+    if several is None:
+        return apart(X, units, target)
+    return X, Shared(None, several[0][1], tuple(several))
+
+
+def _several(units: Any) -> list[tuple[str, Any]] | None:
+    """Names and ids of two columns or more; None where there are not so many."""
+    if is_table(units) and units.shape[1] > 1:
+        every = [(name, column(units, at)) for at, name in enumerate(names_of(units))]
+    elif isinstance(units, np.ndarray) and units.ndim == 2 and units.shape[1] > 1:
+        every = [(f"owner {at + 1}", units[:, at]) for at in range(units.shape[1])]
+    else:
+        return None
+    return [(name, _ids(values, strict=True)) for name, values in every]
+
+
+def kept_counts(given: Given | None, owners: Any, public: dict[str, Any], relation: str) -> dict[str, Any]:
+    """What is public of units, with the numbers of rows that are kept where a row may have several owners."""
+    if not isinstance(given, Shared):
+        return public
+    if relation == "add-or-remove":
+        raise ValueError(
+            "where a row has several owners it must be known who owns which rows: under add-or-remove one owner less lets others' rows in, without bound; "
+            'use neighbors="zero-out" or "replace-one"'
+        )
+    most = public["most_rows"]
+    if most is None:
+        raise ValueError(
+            "where a row has several owners, rows are kept so that nobody owns more than so many: give max_rows_per_unit"
+        )
+    rows, one_each = owners.kept(most)
+    return {**public, "kept": {"most": most, "rows": rows, "one_each": one_each}}
+
+
+def kept_note(public: dict[str, Any] | None) -> list[str]:
+    """What a report says of rows with several owners."""
+    kept = None if public is None else public.get("kept")
+    if kept is None:
+        return []
+    return [
+        f"A row may have several owners: {kept['rows']} rows are kept, so that nobody owns more than {kept['most']} of them; {kept['one_each']} count where "
+        "one row of each is counted. Which ones follows from who owns what alone."
+    ]
 
 
 def one_for_each(given: Given, rows: int) -> None:
@@ -197,4 +296,6 @@ def _is_whole(value: decimal.Decimal) -> bool:
     return value.is_finite() and value.adjusted() < 100 and value == value.to_integral_value()
 
 
-__all__ = ["UNNAMED", "Given", "apart", "one_for_each", "public_bound", "public_number"]
+__all__ = [
+    "UNNAMED", "Given", "Shared", "apart", "kept_counts", "kept_note", "one_for_each", "owned", "public_bound", "public_number",
+]  # fmt: skip

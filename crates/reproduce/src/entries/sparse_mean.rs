@@ -65,6 +65,7 @@ fn measure(setting: &Setting, trial: Trial) -> Result<Measured, Failure> {
         dimension: setting.dimension,
         sparsity: f64::from(SPARSITY),
         norm: 1.0,
+        group: 1,
         neighbours: Neighbours::of_records(Relation::ReplaceOne),
     };
     let candidate = mean_candidates(&problem, budget).into_iter().find(|c| c.method == setting.method);

@@ -172,7 +172,7 @@ impl Encoded {
         let rows = Sensitive::new(self.examples.clone());
         let units = |rows| {
             let owners = RowOwners::read(&*self.table, self.unit).map_err(Failure::of)?;
-            owners.sensitive().of(rows).map_err(Failure::of)
+            owners.sensitive().ok_or_else(|| Failure::of("a row has several owners"))?.of(rows).map_err(Failure::of)
         };
         let released = match protected {
             Protected::Row => plan.run(Run::new(problem, &rows, &mut curator, &Silent).map_err(Failure::of)?),
