@@ -86,6 +86,7 @@ impl Outcome {
                 epsilon: plan.certificate.bound().upper,
                 delta: plan.certificate.budget().delta(),
                 accountant: plan.certificate.bound().accountant.clone(),
+                clips: None,
                 notes: plan.warnings.clone(),
             }),
             Err(why) => Self::Refused { not_applicable: why.to_string() },
