@@ -88,6 +88,7 @@ impl Outcome {
                 accountant: plan.certificate.bound().accountant.clone(),
                 clips: None,
                 notes: plan.warnings.clone(),
+                clips: None,
             }),
             Err(why) => Self::Refused { not_applicable: why.to_string() },
         }
