@@ -88,7 +88,6 @@ impl Outcome {
                 accountant: plan.certificate.bound().accountant.clone(),
                 clips: None,
                 notes: plan.warnings.clone(),
-                clips: None,
             }),
             Err(why) => Self::Refused { not_applicable: why.to_string() },
         }
