@@ -89,8 +89,8 @@ impl Outcome {
                 epsilon: plan.certificate.bound().upper,
                 delta: plan.certificate.budget().delta(),
                 accountant: plan.certificate.bound().accountant.clone(),
-                notes: plan.warnings.clone(),
                 clips: None,
+                notes: plan.warnings.clone(),
             }),
             Err(why) => Self::Refused { not_applicable: why.to_string() },
         }

@@ -1,5 +1,6 @@
 //! The methods, what a user may say of each, and which is taken.
 
+use super::kind::{ALL, METHODS, Method};
 use super::plan::{Asked, Averaged, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
 use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
@@ -41,42 +42,7 @@ static DIFFERENCE: Setting<f64> = Setting::real(
     "h of a derivative (φ(x + hu) − φ(x − hu))/(2h), u of length √d [default: 1e-3 of the distance over √d]",
 );
 
-/// A method of this task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
-    GradientDescent,
-    Sgd,
-    Adam,
-    Ftrl,
-    Accelerated,
-    ZerothOrder,
-}
-
-/// In the standing order.
-const ALL: [Method; 6] =
-    [Method::Sgd, Method::GradientDescent, Method::Adam, Method::Ftrl, Method::Accelerated, Method::ZerothOrder];
-
-/// Names of the methods.
-pub const METHODS: [&str; ALL.len()] =
-    ["noisy-sgd", "noisy-gradient-descent", "dp-adam", "dp-ftrl", "accelerated", "zeroth-order"];
-
 impl Method {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Sgd => METHODS[0],
-            Self::GradientDescent => METHODS[1],
-            Self::Adam => METHODS[2],
-            Self::Ftrl => METHODS[3],
-            Self::Accelerated => METHODS[4],
-            Self::ZerothOrder => METHODS[5],
-        }
-    }
-
-    /// Whether it is made for gradients.
-    pub(super) fn takes(self, answers: Answers) -> bool {
-        (self == Self::ZerothOrder) == (answers != Answers::Gradients)
-    }
-
     /// Asks for all that it has.
     fn read(self, said: &Said<'_>) -> Asked {
         said.only_one(&BOX_RADIUS, &BALL_RADIUS);

@@ -6,6 +6,7 @@
 
 mod accelerated;
 mod directions;
+mod kind;
 mod method;
 mod plan;
 mod problem;
@@ -15,7 +16,8 @@ mod source;
 mod tests;
 
 pub use directions::Directions;
-pub use method::{METHODS, candidates, catalogue, check, choose};
+pub use kind::METHODS;
+pub use method::{candidates, catalogue, check, choose};
 pub use plan::{Averaged, Batches, Candidate, DirectionSchedule, MinimizePlan, MinimizeSchedule, Rule};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;

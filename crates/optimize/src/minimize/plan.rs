@@ -4,7 +4,7 @@
 //! η = D/√(T(C² + V)) has an excess of at most D√((C² + V)/T); where the mean loss is L-smooth, one of η = min(1/(2L), D/√(2TV)) at most
 //! D²/(2ηT) + ηV. What is clipped, or not convex, has no such bound: the numbers choose steps and batches all the same.
 
-use super::method::Method;
+use super::kind::Method;
 use super::problem::{Answers, MinimizeProblem};
 use crate::choices::Domain;
 use crate::plan::{Assumption, Grade, NotApplicable};
