@@ -19,6 +19,7 @@ mod grid_sum;
 mod hard_thresholding;
 mod ledger;
 mod linear;
+mod objectives;
 mod owners;
 mod peeling;
 mod run;
@@ -170,6 +171,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(descents::bugs());
     bugs.extend(units::bugs());
     bugs.extend(owners::bugs());
+    bugs.extend(objectives::bugs());
     bugs
 }
 
