@@ -40,7 +40,7 @@ fn fit(text: &str, options: FitOptions) -> Result<Fit, FitError> {
 fn groups(event: &Event) -> Vec<u64> {
     match event {
         Event::UserUnit { records_per_user, .. } => vec![*records_per_user],
-        other => other.children().iter().flat_map(|child| groups(child)).collect(),
+        other => other.children().iter().flat_map(groups).collect(),
     }
 }
 

@@ -83,7 +83,7 @@ fn dealt() -> LibraryAudit {
                 Some((filter.apply(&sums) - 0.5 * filter.norm * filter.norm) / (noise * noise))
             };
             let ratios: Option<Vec<f64>> = (0..BATCHES).map(of_batch).collect();
-            ratios.map_or(f64::NAN, |ratios| log_sum_exp(ratios.into_iter()))
+            ratios.map_or(f64::NAN, log_sum_exp)
         },
     )
 }

@@ -95,8 +95,7 @@ mod tests {
     #[test]
     fn its_bound_holds_on_quadratics_without_noise() {
         for (mu, smoothness) in [(0.1, 10.0), (0.01, 100.0), (1.0, 1.0)] {
-            let curvatures: Vec<f64> =
-                (0..20).map(|j| mu * (smoothness / mu as f64).powf(f64::from(j) / 19.0)).collect();
+            let curvatures: Vec<f64> = (0..20).map(|j| mu * f64::powf(smoothness / mu, f64::from(j) / 19.0)).collect();
             let start = vec![1.0; 20];
             let mut driver = Accelerated::new(&start, smoothness, mu, Domain::Unconstrained);
             let mut weights = start.clone();
