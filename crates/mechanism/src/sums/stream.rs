@@ -671,7 +671,8 @@ mod tests {
             for (place, (_, held)) in world.iter().enumerate() {
                 for (x, target) in held.iter().skip(half).step_by(2) {
                     rows.push_clipped(&mut [(0, x[0]), (1, x[1])], 1.0);
-                    (targets.push(*target), of_row.push(place as u32));
+                    targets.push(*target);
+                    of_row.push(place as u32);
                 }
             }
         }
