@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Minimizing",
+    "NativeObjective",
+    "minimize_options",
     "Bounding",
     "BudgetExceeded",
     "ColumnEncoder",

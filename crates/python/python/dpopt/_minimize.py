@@ -61,8 +61,8 @@ def _planned(
         name: None if (value := said.pop(name)) is None else positive(value, name)
         for name in ("distance", "smoothness")
     }
-    known["strong_convexity"] = number(said.pop("strong_convexity"), "strong_convexity")
-    if not 0 <= known["strong_convexity"] < np.inf:
+    curvature = number(said.pop("strong_convexity"), "strong_convexity")
+    if not 0 <= curvature < np.inf:
         raise ValueError("strong_convexity is not a finite number, 0 or more")
     allowed = number(epsilon, "epsilon")
     delta = _core.default_delta(records) if delta is None else number(delta, "delta")
@@ -71,7 +71,7 @@ def _planned(
     request = {
         "records": records, "dimension": dimension, "elsewhere": elsewhere, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
         "distance": known["distance"], "smoothness": known["smoothness"],
-        "strong_convexity": known["strong_convexity"], "options": {**options, "method": method},
+        "strong_convexity": curvature, "options": {**options, "method": method},
     }  # fmt: skip
     planned = _core.Minimizing(json.dumps(request))
     candidates = json.loads(planned.candidates())
@@ -254,7 +254,8 @@ def _called(objective: Callable[..., Any], records: Records, parameters: Leaves,
             raise ValueError("the objective gave no array of records × directions")
         return given.astype(np.float64)
 
-    return {"gradients": gradients, "values": values, "derivatives": derivatives}[gives]
+    calls: dict[str, Callable[..., Any]] = {"gradients": gradients, "values": values, "derivatives": derivatives}
+    return calls[gives]
 
 
 def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gives: Gives = "gradients") -> None:

@@ -62,11 +62,11 @@ class Objective:
         return (rows, targets), len(rows)
 
     def _width(self) -> int:
-        return self._told["features"]
+        return int(self._told["features"])
 
 
-def _restored(kind: type, told: dict[str, Any]) -> Objective:
-    made = kind.__new__(kind)
+def _restored(kind: type[Objective], told: dict[str, Any]) -> Objective:
+    made: Objective = kind.__new__(kind)
     Objective.__init__(made, told)
     return made
 
