@@ -440,6 +440,47 @@ MECHANISMS = (
 )  # fmt: skip
 
 
+def minimized(door, relation, record):
+    """An objective of somebody's own, or one of the library's, with everything a run shows but its numbers."""
+    X, y = table(record, "two classes" if door == "Network" else "regression")
+    native = getattr(dpopt.objectives, door, None)
+    asked = {
+        "epsilon": 5.0, "delta": 1e-6, "neighbors": relation, "steps": 4, "insecure_seed": 3,
+        "n_records": ROWS if relation == "add-or-remove" else None,
+    }  # fmt: skip
+    data, start, objective = (X, y), np.zeros(COLUMNS), native
+    if door == "MatrixFactorization":
+        objective, data, start = native(COLUMNS, COLUMNS, 1), np.column_stack([np.arange(ROWS) % 3, X[:, :1], y]), None
+    elif door == "Network":
+        objective, start = native(COLUMNS, [3, 2]), None
+    elif native is not None:
+        objective = native(COLUMNS)
+    elif door == "values":
+        objective = lambda x, a, b: 0.5 * (a @ x - b) ** 2  # noqa: E731
+        asked["gives"] = "values"
+    else:
+        objective = lambda x, a, b: (a @ x - b)[:, None] * a  # noqa: E731
+        asked["method"] = door.split()[1]
+
+    def run():
+        with np.errstate(all="ignore"):
+            found = dpopt.minimize(objective, data, start, **asked)
+        privacy = found.privacy_
+        return (
+            structure(found.x), repr(found.plan_), of_report(found.report()), str(privacy), privacy.event.to_json(),
+            [[(r["label"], r["count"]) for r in stage] for stage in privacy.ledger],
+        )  # fmt: skip
+
+    return observed(run)
+
+
+#: Objectives that Python evaluates, by method, and those of the library.
+OBJECTIVES = (
+    "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
+    "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
+)  # fmt: skip
+
+
 #: What takes a bound on the rows of a unit.
 BOUNDED = ("gaussian_sum", "laplace_sum", "second_moment", "sparse_mean", "histogram")
 
@@ -600,6 +641,8 @@ def cases():
             f"PrivateClient {loss} q={q} by {by}",
             lambda record, given=(loss, q, by == "unit"): client(record, *given),
         )
+    for door, relation in itertools.product(OBJECTIVES, RELATIONS):
+        yield f"minimize {door} {relation}", lambda record, given=(door, relation): minimized(*given, record)
     # PyTorch is not a part of the tests' environment
     for relation in RELATIONS if importlib.util.find_spec("torch") else ():
         yield f"make_private {relation} by unit", lambda record, relation=relation: network_by_unit(relation, record)

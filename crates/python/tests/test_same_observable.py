@@ -11,7 +11,7 @@ SLICE = [
     if i % 61 == 0
     or case[0] != "PrivateSearchCV three classes, columns"
     and case[0].split()[0]
-    in (*walk.MECHANISMS, "PrivateClient", "PrivateSearchCV", "TableEncoder", "TextEncoder", "make_private")
+    in (*walk.MECHANISMS, "PrivateClient", "PrivateSearchCV", "TableEncoder", "TextEncoder", "make_private", "minimize")
     or case[0].startswith("units")
     and i % 8 == 0
     # planning objective perturbation for a group takes half a minute: the whole walk has it
@@ -43,6 +43,8 @@ def test_the_walk_reaches_every_estimator_and_mechanism():
     functions = [n for n in functions if n not in ("discrete_laplace_counts", "discrete_gaussian_counts", "choose")]
     assert len(models) >= 12 and [n for n in (*models, *encoders, *functions) if n not in names.split()] == []
     assert all(method in names.split() for method in dpopt.METHODS)
+    objectives = [n for n in dpopt.objectives.__all__ if n not in ("Objective", "NegativeBinomialRegression")]
+    assert [n for n in objectives if n not in names.split()] == []
 
 
 def test_the_walk_sees_what_it_should():
