@@ -96,8 +96,14 @@ GOOD = {
     "sample_size": 10, "deltas": [1e-6], "sensitivities": [1.0], "standard_deviation": 2.0, "sampling_probs": [1.0], "link": "logistic",
     "regularization": 10.0, "sampling_probability": 0.1, "truncated_batch_size": 20, "dataset_size": 100, "num_selected": 1, "num_steps": 4, "count": 2, "orders": [2.0],
     "divergences": [0.1], "degrees_of_freedom": 3, "mu": 0.5, "records_per_user": 2, "events": ["gaussian(3)"], "blocks": ["gaussian(3)"],
-    "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
+    "objective": lambda x, *rows: np.zeros((len(rows[0]), 2)), "start": np.zeros(2), "n_records": 60, "n_columns": 2, "rank": 1, "input_shape": 2,
+    "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
 }  # fmt: skip
+#: The same where a name means something else.
+OF = {
+    "dpopt.minimize": {"data": (X, Y)},
+    "dpopt.check_per_record": {"data": (X, Y)},
+}
 #: Parameters that records come in through; all others are public, and get the shorter list.
 DATA = {
     "X",
@@ -111,6 +117,8 @@ DATA = {
     "with_record",
     "without_record",
     "X_test",
+    "data",
+    "rows",
 }
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch"}
@@ -183,8 +191,9 @@ def arguments(function, name):
     given = {}
     for p in parameters(function):
         if p.default is inspect.Parameter.empty:
-            assert p.name in GOOD, f"give an example of the parameter {p.name} of {name}"
-            given[p.name] = GOOD[p.name]
+            good = {**GOOD, **OF.get(name, {})}
+            assert p.name in good, f"give an example of the parameter {p.name} of {name}"
+            given[p.name] = good[p.name]
     return given
 
 

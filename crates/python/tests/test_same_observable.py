@@ -43,7 +43,7 @@ def test_the_walk_reaches_every_estimator_and_mechanism():
     functions = [n for n in functions if n not in ("discrete_laplace_counts", "discrete_gaussian_counts", "choose")]
     assert len(models) >= 12 and [n for n in (*models, *encoders, *functions) if n not in names.split()] == []
     assert all(method in names.split() for method in dpopt.METHODS)
-    objectives = [n for n in dpopt.objectives.__all__ if n not in ("Objective", "NegativeBinomialRegression")]
+    objectives = [n for n in dpopt.objectives.__all__ if n != "NegativeBinomialRegression"]
     assert [n for n in objectives if n not in names.split()] == []
 
 

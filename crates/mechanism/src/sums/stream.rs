@@ -331,9 +331,10 @@ impl<O> GradientStream<O> {
     ) -> Result<Released<Vec<f64>>, E> {
         let range = self.positions()?;
         let mut sum = BatchSum::of_positions(self.gradient.quantizer(), range.clone(), self.dimension);
+        let id = sum.id();
         add(range, &mut sum)?;
-        // it was out of these hands: another sum in its place has another clip, or another batch
-        let units = sum.into_units_of(self.gradient.quantizer(), self.dimension).ok_or(CuratorError::Shape)?;
+        // it was out of these hands: another sum in its place has another clip, or is over another batch
+        let units = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
         Ok(self.noisy(units)?)
     }
 
@@ -512,6 +513,19 @@ mod tests {
             Ok::<_, CuratorError>(())
         });
         assert!(matches!(swapped, Err(CuratorError::Shape)));
+        // nor one of an earlier step that was tried in vain
+        let mut kept = wide.in_parts(curator.all_of(4).unwrap(), 1);
+        let failed = stream.next_in_parts(|_, sum| {
+            std::mem::swap(sum, &mut kept);
+            Err(CuratorError::Shape)
+        });
+        assert!(failed.is_err());
+        assert!(stream.next_in_parts(|_, _| Ok::<_, CuratorError>(())).is_ok());
+        let stashed = stream.next_in_parts(|_, sum| {
+            std::mem::swap(sum, &mut kept);
+            Ok::<_, CuratorError>(())
+        });
+        assert!(matches!(stashed, Err(CuratorError::Shape)));
     }
 
     #[test]

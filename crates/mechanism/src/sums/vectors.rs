@@ -16,6 +16,7 @@ use dpopt_privacy::Event;
 use pulp::{Arch, Simd};
 use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Clips vectors to l2 norm `clip_norm` on a grid; what [`Gaussian`](crate::Gaussian) adds noise to.
 #[derive(Clone, Copy, Debug)]
@@ -144,23 +145,25 @@ pub struct BatchSum {
 }
 
 impl BatchSum {
-    /// Over the records at public positions: of a step of a stream, which releases it itself.
+    /// Over the records at public positions: of a step of a stream, which releases it itself. No curator draws such a batch, so none releases on it, and no two
+    /// calls give the same.
     pub(crate) fn of_positions(quantizer: &Quantizer, positions: Range<usize>, dimension: usize) -> Self {
-        let id = Self::OF_POSITIONS;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = BatchId { curator: u64::MAX, number, sampling: Sampling::All };
         let batch = PoissonBatch { id, records: positions.map(|i| i as u64).collect(), drawn_here: true };
         Self { quantizer: *quantizer, batch, given: 0, units: vec![0; dimension] }
     }
 
-    /// What was added to [such a sum](Self::of_positions); `None` for any other.
-    pub(crate) fn into_units_of(self, quantizer: &Quantizer, dimension: usize) -> Option<Vec<i64>> {
-        let clips_alike = |q: &Quantizer| q.clip_norm() == quantizer.clip_norm() && q.grid() == quantizer.grid();
-        let same =
-            self.batch.id() == Self::OF_POSITIONS && clips_alike(&self.quantizer) && self.units.len() == dimension;
-        same.then_some(self.units)
+    /// Which batch it is over.
+    pub(crate) fn id(&self) -> BatchId {
+        self.batch.id()
     }
 
-    /// No curator draws it, so none releases on it.
-    const OF_POSITIONS: BatchId = BatchId { curator: u64::MAX, number: u64::MAX, sampling: Sampling::All };
+    /// What was added, if it is [the sum](Self::of_positions) that has this id.
+    pub(crate) fn into_units_of(self, id: BatchId) -> Option<Vec<i64>> {
+        (self.id() == id).then_some(self.units)
+    }
 
     /// Room for `vectors` more, or an error.
     fn take(&mut self, vectors: usize) -> Result<(), CuratorError> {

@@ -1,6 +1,5 @@
 //! Rows of features in compressed sparse form, with their targets.
 
-use super::spill::Records;
 use std::num::NonZeroU64;
 
 /// A sparse matrix of `f32` features: row i holds columns `indices[offsets[i]..offsets[i+1]]`, strictly
@@ -92,9 +91,9 @@ impl Rows {
         self.of_a_unit.map_or(1, NonZeroU64::get)
     }
 
-    /// No rows yet, `columns` features, for other forms of `rows`: no unit has more of them than of those.
-    pub(super) fn in_place_of(rows: &impl Records, columns: usize) -> Self {
-        Self { of_a_unit: NonZeroU64::new(rows.of_a_unit()).filter(|most| most.get() > 1), ..Self::new(columns) }
+    /// No rows yet, `columns` features; no unit will have more of them than `of_a_unit`.
+    pub(super) fn of_units(columns: usize, of_a_unit: u64) -> Self {
+        Self { of_a_unit: NonZeroU64::new(of_a_unit).filter(|most| most.get() > 1), ..Self::new(columns) }
     }
 
     /// The rows at the given positions, in that order, and a row of zeros where there is none; at most `most` are of one unit.

@@ -148,7 +148,7 @@ impl Examples {
     /// # Errors
     /// If a record can't be read.
     pub fn restricted<R: Records>(records: &R, support: &[u32], row_norm: f64) -> Result<Self, R::Error> {
-        let rows = Rows::in_place_of(records, support.len());
+        let rows = Rows::of_units(support.len(), records.of_a_unit());
         let mut out = Self { rows, targets: Vec::with_capacity(records.len()) };
         let (mut buffer, mut entries) = (RecordBuffer::default(), Vec::new());
         for i in 0..records.len() {

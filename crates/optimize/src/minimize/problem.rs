@@ -4,7 +4,7 @@ use crate::plan::NotApplicable;
 use crate::planning::positive;
 use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
-use dpopt_privacy::{Neighbours, Relation};
+use dpopt_privacy::{Neighbours, Relation, Unit};
 use serde::Serialize;
 
 /// What an objective says of a record.
@@ -86,6 +86,11 @@ impl MinimizeProblem {
     pub(super) fn check(&self) -> Result<(), NotApplicable> {
         if self.records == 0 || self.dimension == 0 {
             return Err(NotApplicable::Problem("there are no records, or nothing to choose: d is 0".into()));
+        }
+        if self.neighbours.unit != Unit::Record {
+            return Err(NotApplicable::Problem(
+                "a record is protected by itself here: for persons with several records make one record of all that a person has, and promise it per record".into(),
+            ));
         }
         if self.records > 1 << 40 || self.dimension > 1 << 32 {
             return Err(NotApplicable::Problem("more than 2^40 records or 2^32 dimensions".into()));

@@ -168,6 +168,7 @@ fn what_is_not_an_option_of_the_method_is_refused_by_name() {
         MinimizeProblem { records: 0, ..problem.clone() },
         MinimizeProblem { distance: f64::NAN, ..problem.clone() },
         MinimizeProblem { strong_convexity: 2.0, ..problem.clone() },
+        MinimizeProblem { neighbours: Neighbours::of_users(Relation::ZeroOut), ..problem.clone() },
     ] {
         assert!(choose(&bad, budget(), &MethodOptions::default()).is_err());
     }

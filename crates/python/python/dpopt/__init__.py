@@ -17,7 +17,7 @@ from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
 from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
 from ._mean import MeanEstimator
-from ._minimize import Minimum, check_per_record, minimize, plan_minimize
+from ._minimize import check_per_record, minimize, plan_minimize
 from ._plan import Plan, Privacy
 from ._regressors import LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
@@ -46,7 +46,6 @@ __all__ = [
     "LogisticRegression",
     "METHODS",
     "MeanEstimator",
-    "Minimum",
     "Plan",
     "PrivacyError",
     "PrivacyWarning",

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _core, accounting
 from ._plan import Plan, Privacy
-from ._reading import kind, number, positive, whole
+from ._reading import kind, number, positive, shown, whole
 from ._trees import Leaves, Records, to_numpy
 from .ledger import Ledger
 from .objectives import Objective
@@ -55,8 +55,7 @@ def _planned(
     said: dict[str, Any],
     elsewhere: bool = True,
 ) -> tuple[Any, Plan]:
-    if gives not in ("gradients", "values", "derivatives"):
-        raise ValueError(f'gives is {gives!r}; give "gradients", "values" or "derivatives"')
+    _known(gives)
     known = {
         name: None if (value := said.pop(name)) is None else positive(value, name)
         for name in ("distance", "smoothness")
@@ -67,6 +66,8 @@ def _planned(
     allowed = number(epsilon, "epsilon")
     delta = _core.default_delta(records) if delta is None else number(delta, "delta")
     method = said.pop("method")
+    if method is not None and not isinstance(method, str):
+        raise TypeError(f"method is {kind(method)}; give the name of a method")
     options = {name: _public(value, name) for name, value in said.items() if value is not None}
     request = {
         "records": records, "dimension": dimension, "elsewhere": elsewhere, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
@@ -76,6 +77,11 @@ def _planned(
     planned = _core.Minimizing(json.dumps(request))
     candidates = json.loads(planned.candidates())
     return planned, Plan(candidates[0]["method"], candidates, records, dimension, allowed, delta, relation)
+
+
+def _known(gives: Any) -> None:
+    if not isinstance(gives, str) or gives not in ("gradients", "values", "derivatives"):
+        raise ValueError(f'gives is {shown(gives)}; give "gradients", "values" or "derivatives"')
 
 
 def _public(value: Any, name: str) -> Any:
@@ -274,6 +280,7 @@ def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gi
       ...
     ValueError: what the objective says of a record depends on the other records of the batch, so that nothing would be protected; let row i depend on record i only
     """
+    _known(gives)
     records, parameters = Records(data), Leaves(start, "start")
     if len(records) < 2:
         raise ValueError("give at least two records, that are not sensitive")
@@ -309,4 +316,4 @@ def check_per_record(objective: Callable[..., Any], data: Any, start: Any, *, gi
         )
 
 
-__all__ = ["Minimum", "check_per_record", "minimize", "plan_minimize"]
+__all__ = ["check_per_record", "minimize", "plan_minimize"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._reading import kind
+from ._reading import attempt, kind
 
 
 def library(array: Any) -> str:
@@ -34,7 +34,7 @@ def to_numpy(array: Any) -> np.ndarray:
         array = array.numpy()
     found = np.asarray(array)
     if found.dtype.kind not in "fiub":
-        raise TypeError("the objective gave something else than numbers; give arrays of numbers")
+        raise TypeError("there is something else than numbers in an array; give arrays of numbers")
     return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
 
 
@@ -60,7 +60,10 @@ class Leaves:
         if not hasattr(tree, "shape"):
             if not isinstance(tree, (int, float, list, tuple)):
                 raise TypeError(f"{name} is {kind(tree)}; give an array, or dicts, lists and tuples of arrays")
-            tree = np.asarray(tree, dtype=np.float64)
+            numbers = attempt(lambda: np.asarray(tree, dtype=np.float64))
+            if numbers is None:
+                raise TypeError(f"{name} holds something else than numbers; give arrays of numbers")
+            tree = numbers
         place = len(self._arrays)
         self._arrays.append(tree)
         return lambda leaves: leaves[place]

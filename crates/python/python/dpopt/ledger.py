@@ -63,7 +63,8 @@ class Ledger:
         epsilon, delta: the total.
         relation: the neighbouring relation all charges must be stated for.
         unit: who is protected: ``"record"``, or ``"user"``, of whom several rows may be (fits with ``units=``). Charges of the one and of the
-            other do not add up, so each kind has a ledger of its own.
+            other do not add up, so each kind has a ledger of its own. **So has each kind of user**: this ledger does not know whose ids a fit was given, and
+            charges per patient and charges per doctor do not add up either.
         path: ledger file, created if it does not exist.
         name: public name of the data set, written into the file.
     """

@@ -138,7 +138,7 @@ class MatrixFactorization(Objective):
 
     def factors(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The answer as U (n_rows × rank) and V (n_columns × rank)."""
-        both = np.asarray(x).reshape(-1, self._told["rank"])
+        both = _numbers(x, np.float64).reshape(-1, self._told["rank"])
         return both[: self._told["rows"]], both[self._told["rows"] :]
 
     def _records(self, data: Any) -> tuple[Any, int]:
@@ -162,14 +162,15 @@ class Network(Objective):
     """
 
     def __init__(self, input_shape: int | Sequence[int], layers: Sequence[Any], *, loss: str = "cross-entropy") -> None:
-        picture = [1, 1, input_shape] if isinstance(input_shape, (int, np.integer)) else list(input_shape)
+        sides = None if isinstance(input_shape, (int, np.integer)) else attempt(lambda: list(input_shape))  # type: ignore[arg-type]
+        picture = [1, 1, input_shape] if sides is None else sides
         if len(picture) != 3:
             raise ValueError("input_shape is the length of a row, or (channels, height, width)")
-        if loss not in ("cross-entropy", "squared"):
+        if not isinstance(loss, str) or loss not in ("cross-entropy", "squared"):
             raise ValueError('loss must be "cross-entropy" or "squared"')
         super().__init__({
             "objective": "network", "input": [whole(side, "input_shape") for side in picture],
-            "layers": [self._layer(layer) for layer in layers], "loss": loss,
+            "layers": [self._layer(layer) for layer in (attempt(lambda: list(layers)) or [])], "loss": loss,
         })  # fmt: skip
 
     @staticmethod
@@ -187,10 +188,10 @@ class Network(Objective):
 
     def outputs(self, x: np.ndarray, rows: Any) -> np.ndarray:
         """What the network with parameters `x` gives for each row: scores of the classes, or one number."""
-        given = np.ascontiguousarray(rows, dtype=np.float64)
+        given = _numbers(rows, np.float64)
         if given.ndim != 2 or given.shape[1] != self._width():
             raise ValueError(f"rows must be a table of {self._width()} columns")
-        return np.array(self._native.outputs(np.ascontiguousarray(x, dtype=np.float64), given))
+        return np.array(self._native.outputs(_numbers(x, np.float64).ravel(), given))
 
     def predict(self, x: np.ndarray, rows: Any) -> np.ndarray:
         """The class with the largest score of each row, or the number."""
@@ -202,7 +203,6 @@ __all__ = [
     "MatrixFactorization",
     "NegativeBinomialRegression",
     "Network",
-    "Objective",
     "PhaseRetrieval",
     "PoissonRegression",
     "RobustRegression",

@@ -98,6 +98,11 @@ class PrivateOptimizer:
         self._dimension = sum(p.numel() for p in self._parameters())
         self.scales = scales
         relation = accounting._relation(relation)
+        if units is not None and relation == "add-or-remove":
+            raise ValueError(
+                "units= is not for add-or-remove here: gradients come in parts, where parts end depends on who else is in a batch, and so does the rounding of "
+                'a unit\'s mean; use relation="zero-out" or "replace-one"'
+            )
         seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
         #: who is protected, where it is not each record by itself
         self._units: Units | None = units if isinstance(units, Units) or units is None else self._read_units(

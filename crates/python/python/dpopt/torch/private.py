@@ -193,6 +193,11 @@ def make_private(
         raise ValueError("the optimizer has a parameter twice")
     source = Source(data)
     relation = accounting._relation(relation)
+    if units is not None and relation == "add-or-remove":
+        raise ValueError(
+            "units= is not for add-or-remove here: gradients come in parts, where parts end depends on who else is in a batch, and so does the rounding of "
+            'a unit\'s mean; use relation="zero-out" or "replace-one"'
+        )
     whose: Units | None = None
     if units is None:
         unused(max_rows_per_unit=max_rows_per_unit, n_units=n_units)
