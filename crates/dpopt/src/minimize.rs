@@ -118,7 +118,12 @@ where
             "add-or-remove protects the number of records; give a public guess as records".into(),
         ));
     }
-    // public under the relations that are left
+    // public under the relations that are left, and then no guess: a wrong one is told before the charge
+    if options.relation != Relation::AddOrRemove && guess.is_some_and(|guess| guess != records.len() as u64) {
+        return Err(FitError::Option(
+            "records is not the number of records, which is public under this relation; leave it out".into(),
+        ));
+    }
     let counted = guess.unwrap_or(records.len() as u64);
     let records = Sensitive::new(records);
     let mut problem = MinimizeProblem::of(&objective, counted, neighbours);
