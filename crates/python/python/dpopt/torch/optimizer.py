@@ -128,11 +128,10 @@ class PrivateOptimizer:
                 )
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
-        charge = None if budget is None else budget._charge
-        self._session = _core.Session(
-            "PrivateOptimizer", "training", (event, allowed, delta, relation), charge, seed, None,
-            None if self._units is None else self._units.name,
-        )  # fmt: skip
+        unit = None if self._units is None else self._units.name
+        charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))
+        price = (event, allowed, delta, relation)
+        self._session = _core.Session("PrivateOptimizer", "training", price, charge, seed, None, unit)
         self._training = _core.Training(
             self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
             self._session,
