@@ -11,6 +11,7 @@ mod embedding;
 mod exponential_mechanism;
 mod frank_wolfe;
 mod hard_thresholding;
+mod last_iterate;
 pub mod minimize;
 mod noisy_newton;
 mod objective_perturbation;
@@ -59,6 +60,7 @@ pub use hard_thresholding::{
     SparseOptions, VarianceOptions, VarianceReducedSchedule, geometric_constant, run_peeling, run_sparse,
     scsg_ht_noise, sgd_ht_noise, source_geometric_constant,
 };
+pub use last_iterate::{LastIterateDescent, LastIterateSchedule};
 pub use noisy_newton::{NewtonSchedule, NoisyNewton};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use options::MethodOptions;

@@ -190,6 +190,16 @@ impl RiskModel {
         })
     }
 
+    /// The last iterate of `steps` steps of size h from 0 on Σφ + (λ/2)‖θ‖², each with noise of this standard deviation.
+    pub(crate) fn last_iterate(&self, lambda: f64, step_size: f64, steps: f64, noise: f64) -> f64 {
+        self.excess(|m, signal| {
+            let total = self.rows * self.curvature * m + lambda;
+            let rate = (step_size * total).clamp(1e-12, 1.0);
+            let bias = lambda / total + (1.0 - rate).powf(steps);
+            signal * bias * bias + noise * noise * fading_sum(rate, steps)
+        })
+    }
+
     /// A draw from e^(−β(Σφ + (λ/2)‖θ‖²)): bias of the minimiser, variance 1/(β(na + λ)).
     pub(crate) fn gibbs(&self, lambda: f64, inverse_temperature: f64) -> f64 {
         self.excess(|m, signal| {

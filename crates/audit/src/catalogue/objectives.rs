@@ -1,14 +1,16 @@
 //! Bugs of the minimization of somebody's own objective (docs/proofs/minimize.md).
 
-use super::Source::Shipped;
+use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::draws::Draws;
 use crate::statistics::Claim;
+use crate::worst_cases::methods::{self, Subject, alone, gradient};
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{Sensitive, past_the_curator};
 use dpopt_noise::NoiseSource;
+use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Closures;
-use dpopt_optimize::MethodOptions;
+use dpopt_optimize::{LastIterateDescent, MethodOptions};
 use dpopt_optimize::minimize::{Answers, InMemory, MinimizePlan, MinimizeProblem, choose, run};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
@@ -53,7 +55,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
     let claim = plan.as_ref().map_err(Clone::clone).and_then(|plan| {
         Claim::reported(plan.certificate.event(), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
     });
-    vec![PlantedBug::counting(
+    let each = PlantedBug::counting(
         (
             "23.each-derivative",
             Shipped,
@@ -73,5 +75,44 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             }
             answer(&plan, with, draws).unwrap_or(f64::NAN)
         },
-    )]
+    );
+    vec![each, averaged_iterates()]
+}
+
+/// A step keeps nine tenths of the way, so that 800 of them cost what 19 do where only the last iterate is seen. Their mean knows all.
+fn averaged_iterates() -> PlantedBug {
+    let loss = Loss::Logistic { shift: 0.0 };
+    let descent = LastIterateDescent {
+        steps: Some(800),
+        regularization: Some(0.25 / 9.0),
+        shift: Some(0.0),
+        ..LastIterateDescent::default()
+    };
+    let subject = Subject::new(descent, methods::problem(1, 1, loss), BUDGET, alone(1));
+    let claim = subject.event().and_then(|event| {
+        Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
+    });
+    PlantedBug::counting(
+        (
+            "23.averaged-iterates",
+            Altered,
+            "what is released is the mean of all iterates, with the noise that hides the last one",
+            "record alone, 800 steps; the answer",
+        ),
+        claim,
+        (1_200, 30_000),
+        move |code, with, draws| match (code, subject.schedule()) {
+            (Code::Correct, _) => subject.run(with, draws, |_, _, view| view.weights[0]),
+            (Code::Planted, None) => f64::NAN,
+            (Code::Planted, Some(s)) => {
+                let (mut x, mut sum) = (0.0f64, 0.0);
+                for _ in 0..s.steps {
+                    let slope = gradient(subject.world(with), s.loss, x) + s.regularization * x;
+                    x = (x - s.step_size * slope + s.noise_std * draws.gaussian()).clamp(-s.radius, s.radius);
+                    sum += x;
+                }
+                sum / s.steps as f64
+            }
+        },
+    )
 }

@@ -18,7 +18,7 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{
-    Algorithm, Inverse, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
+    Algorithm, Inverse, LastIterateDescent, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
     RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
 };
 use dpopt_privacy::{Neighbours, Relation};
@@ -319,6 +319,23 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         Inverse::Add,
         alone(ROWS),
     ));
+
+    let secret_steps = LastIterateDescent {
+        steps: Some(64),
+        regularization: Some(0.25),
+        shift: Some(0.0),
+        ..LastIterateDescent::default()
+    };
+    rows.push(
+        single(
+            ("last-iterate", "record alone, 64 secret steps; weight"),
+            secret_steps,
+            LOGISTIC,
+            (BUDGET.1, TIGHT_RUNS),
+            |_, _, view| view.weights[0],
+        )
+        .costly(),
+    );
 
     let preconditioned =
         ReleasedPreconditioner { steps: Some(4), clip_norm: Some(0.05), ..ReleasedPreconditioner::default() };

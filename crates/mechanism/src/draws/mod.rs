@@ -2,6 +2,7 @@
 
 pub(crate) mod gibbs;
 pub(crate) mod gibbs_chain;
+pub(crate) mod last_iterate;
 pub(crate) mod minimiser;
 pub(crate) mod newton_step;
 pub(crate) mod objective_draw;
