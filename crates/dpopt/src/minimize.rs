@@ -4,8 +4,9 @@
 //! writes the objective ([`Objective`], [`PerRecord`]).
 
 pub use dpopt_optimize::minimize::{
-    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, InMemory, METHODS, MinimizePlan,
-    MinimizeProblem, MinimizeSchedule, PerRecord, Rule, Source, candidates, catalogue, usual_distance,
+    Answers, Averaged, Batches, Candidate, DirectionSchedule, Directions, Elsewhere, Goal, InMemory, METHODS,
+    MinimizePlan, MinimizeProblem, MinimizeSchedule, PerRecord, Phase, Rule, Source, block_sizes, candidates,
+    catalogue, usual_distance,
 };
 
 use crate::guarantee::Guarantee;

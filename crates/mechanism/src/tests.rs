@@ -317,6 +317,49 @@ fn blocks_are_charged_as_one_and_each_reads_its_own_records_only() {
 }
 
 #[test]
+fn blocks_of_said_sizes_in_an_order_of_coins_read_each_record_in_one_block() {
+    let n = 60;
+    let one = Event::gaussian(1e-6);
+    let sampled = one.clone().poisson_sampled(0.5);
+    let events = vec![Event::composed(vec![one.clone(), sampled]); 3];
+    let sizes = [35, 15, 10];
+    let blocks = Blocks::of_sizes(&sizes, events.clone()).unwrap().shuffled();
+    let examples = marked(n);
+    let whose = |seed| -> Vec<Vec<usize>> {
+        let mut curator = Curator::for_event(&blocks.event(), NoiseSource::insecure(seed));
+        let mut open = curator.open(&blocks).unwrap();
+        let mut all = Vec::new();
+        for (b, block) in open.iter_mut().enumerate() {
+            let (batch, indices) = block.all_for_loader(n).unwrap();
+            assert!(indices.is_sorted() && indices == batch.records());
+            assert_eq!(indices.len(), sizes[b]);
+            let seen = members(block, &examples, batch).unwrap();
+            let inside: Vec<usize> = (0..n).filter(|&i| seen[i].abs() > 0.5).collect();
+            assert_eq!(inside, indices.iter().map(|&i| i as usize).collect::<Vec<_>>());
+            let batch = block.poisson_sample(n, 0.5).unwrap();
+            assert!(batch.records().iter().all(|i| inside.contains(&(*i as usize))));
+            let fixed = block.fixed_sample(n, 10).unwrap().unordered();
+            assert!(fixed.records().iter().all(|i| inside.contains(&(*i as usize))));
+            // a sample without replacement is none of Poisson's, whatever it is called
+            assert!(matches!(members(block, &examples, fixed), Err(CuratorError::Unforeseen { .. })));
+            assert!(members(block, &examples, batch).is_ok());
+            all.push(inside);
+        }
+        assert!(open.iter().all(Curator::is_spent));
+        let mut everybody: Vec<usize> = all.concat();
+        everybody.sort_unstable();
+        assert_eq!(everybody, (0..n).collect::<Vec<_>>());
+        all
+    };
+    assert_ne!(whose(1), whose(2), "the order is the run's own");
+    assert!(Blocks::of_sizes(&sizes, events[..2].to_vec()).is_err() && Blocks::of_sizes(&[], vec![]).is_err());
+    // records beyond those of the plan, or fewer, have no block
+    let mut curator = Curator::for_event(&blocks.event(), NoiseSource::insecure(1));
+    let mut open = curator.open(&blocks).unwrap();
+    assert!(open[0].all_of(n + 1).is_err() && open[0].fixed_sample(n - 1, 2).is_err());
+}
+
+#[test]
 fn a_block_refuses_what_may_have_read_other_blocks() {
     let (n, one) = (10, Event::gaussian(1e-6));
     let blocks = Blocks::new(n, vec![one.clone(); 2]).unwrap();

@@ -222,8 +222,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The stream of part `index`. Asking twice for one index would repeat its bits: callers take each index once.
-    pub(crate) fn stream(&self, index: u64) -> Stream {
+    /// The stream of part `index`. Asking twice for one index repeats its bits: callers take each index once.
+    pub fn stream(&self, index: u64) -> Stream {
         let mode = match self.parent.mode {
             Mode::Secure(mark) => Mode::Secure(mark),
             Mode::Insecure(_) => Mode::Insecure(0),

@@ -460,7 +460,13 @@ def minimized(door, relation, record):
         asked["gives"] = "values"
     else:
         objective = lambda x, a, b: (a @ x - b)[:, None] * a  # noqa: E731
-        asked["method"] = door.split()[1]
+        _, asked["method"], *more = door.split()
+        if more:
+            asked |= {"population": {"goal": "population"}, "fixed": {"batches": "fixed"}}[more[0]]
+        if door.endswith("population"):
+            # enough records for several blocks; those that are added are the same in both worlds
+            data, asked["smoothness"] = (np.vstack([X, np.ones((300, COLUMNS))]), np.append(y, np.ones(300))), 1.0
+            asked["n_records"] = ROWS + 300 if relation == "add-or-remove" else None
 
     def run():
         with np.errstate(all="ignore"):
@@ -477,6 +483,7 @@ def minimized(door, relation, record):
 #: Objectives that Python evaluates, by method, and those of the library.
 OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
+    "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip
 

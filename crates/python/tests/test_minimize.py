@@ -303,7 +303,55 @@ def test_objectives_of_the_library_refuse_what_they_cannot_read() -> None:
     assert np.isfinite(dpopt.minimize(poisson, (X, odd), epsilon=1.0, steps=3).x).all()
 
 
+@pytest.mark.parametrize("method", [None, "noisy-sgd", "accelerated"])
+def test_for_the_population_phases_have_blocks_of_their_own(method: str | None) -> None:
+    counts: list[int] = []
+
+    def counted(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        counts.append(len(a))
+        return x - a
+
+    asked = {
+        "epsilon": 1.0, "delta": 1e-6, "method": method, "distance": 3.0, "smoothness": 1.0, "goal": "population", "sampling_probability": 1.0, "steps": 20,
+    }  # fmt: skip
+    found = dpopt.minimize(counted, points(), np.zeros(3), insecure_seed=4, **asked)
+    assert np.linalg.norm(found.x - CENTRE) < 0.3
+    sizes = [phase["records"] for phase in found.plan_.schedule["phases"]]
+    assert sizes == [1595, 750, 375, 187, 93]
+    assert counts == [size for size in sizes for _ in range(20)]
+    event = json.loads(found.privacy_.event.to_json())
+    assert event["class_name"] == "ParallelDpEvent" and len(event["blocks"]) == len(sizes)
+    assert found.privacy_.epsilon <= 1.0
+    assert "blocks, by coins" in found.report()
+    with pytest.raises(ValueError, match="move the borders"):
+        dpopt.minimize(gradients, points(), np.zeros(3), neighbors="add-or-remove", n_records=3000, **asked)
+    with pytest.raises(ValueError, match="`?momentum`? out"):
+        dpopt.minimize(gradients, points(), np.zeros(3), **{**asked, "method": "noisy-sgd", "momentum": 0.5})
+
+
+def test_batches_of_fixed_size_cost_more_noise_and_say_so() -> None:
+    asked = {"epsilon": 1.0, "delta": 1e-6, "steps": 30, "sampling_probability": 0.1}
+    sizes: list[int] = []
+
+    def counted(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        sizes.append(len(a))
+        return x - a
+
+    found = dpopt.minimize(counted, points(500), np.zeros(3), batches="fixed", insecure_seed=1, **asked)
+    assert sizes == [50] * 30
+    poisson = dpopt.plan_minimize(500, 3, **asked)
+    assert found.plan_.chosen["noise_multiplier"] > 1.3 * poisson.chosen["noise_multiplier"]
+
+
+def test_rounds_and_points_of_their_own() -> None:
+    asked = {"epsilon": 1.0, "delta": 1e-6, "method": "accelerated", "smoothness": 1.0, "strong_convexity": 1.0}
+    found = dpopt.minimize(gradients, points(), np.zeros(3), restarts=2, insecure_seed=3, distance=3.0, **asked)
+    assert np.linalg.norm(found.x - CENTRE) < 0.2 and len(found.plan_.schedule["phases"]) == 2
+    with pytest.raises(ValueError, match="at one point"):
+        dpopt.minimize(gradients, points(), np.zeros(3), smoothing=1.0, **asked)
+
+
 def test_options_of_every_method_are_described() -> None:
     described = json.loads(dpopt._core.minimize_options())
-    assert {"clip_norm", "passes", "directions", "learning_rate"} <= {option["name"] for option in described}
+    assert {"goal", "batches", "restarts", "smoothing", "clip_norm", "passes", "directions", "learning_rate"} <= {option["name"] for option in described}
     assert all(option["help"] and option["methods"] for option in described)

@@ -10,8 +10,8 @@ use dpopt_mechanism::{Sensitive, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Closures;
+use dpopt_optimize::minimize::{Answers, Goal, InMemory, MinimizePlan, MinimizeProblem, choose, run};
 use dpopt_optimize::{LastIterateDescent, MethodOptions};
-use dpopt_optimize::minimize::{Answers, InMemory, MinimizePlan, MinimizeProblem, choose, run};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const RECORDS: u64 = 4;
@@ -23,6 +23,137 @@ const BUDGET: (f64, f64) = (4.377, 1e-5);
 fn problem() -> MinimizeProblem {
     let neighbours = Neighbours::of_records(Relation::ZeroOut);
     MinimizeProblem { answers: Answers::Values, ..MinimizeProblem::new(RECORDS, 1, neighbours) }
+}
+
+/// A linear loss for each of `records` records of gradients.
+fn slopes(records: u64) -> MinimizeProblem {
+    MinimizeProblem {
+        smoothness: Some(1.0),
+        strong_convexity: 1.0,
+        ..MinimizeProblem::new(records, 1, Neighbours::of_records(Relation::ZeroOut))
+    }
+}
+
+fn plan_of(records: u64, epsilon: f64, options: &MethodOptions) -> Result<MinimizePlan, String> {
+    let budget = Budget::new(epsilon, BUDGET.1).map_err(|e| e.to_string())?;
+    choose(&slopes(records), budget, options).map_err(|e| e.to_string())
+}
+
+fn claim_of(plan: &Result<MinimizePlan, String>) -> Result<Claim, String> {
+    let event = plan.as_ref().map_err(Clone::clone)?.certificate.event();
+    Claim::reported(event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
+}
+
+/// The noisy sums that a run of `plan` lets out, each divided by its own noise; the first record's slope is 1 or 0, those of the others are `others`.
+fn sums(
+    plan: &MinimizePlan,
+    records: u64,
+    event: &Event,
+    (with, others): (bool, f64),
+    draws: &mut Draws,
+) -> Option<Vec<f64>> {
+    let mut slopes_of_records = vec![others; records as usize];
+    *slopes_of_records.first_mut()? = f64::from(u8::from(with));
+    let records_of_run = Sensitive::new(slopes_of_records);
+    let objective =
+        Closures::new(1, |x: &[f64], slope: &f64| slope * x[0], |_: &[f64], slope: &f64, g: &mut [f64]| g[0] = *slope);
+    let mut curator = past_the_curator::watched(event, NoiseSource::insecure(draws.word()));
+    let source = InMemory::new(objective, &records_of_run);
+    run(&slopes(records), plan, &[0.0], source, &mut curator, &Silent).ok()?;
+    Some(past_the_curator::seen(&curator).into_iter().flatten().collect())
+}
+
+/// Phases that all read everybody's records, with the noise of phases on blocks of their own.
+fn overlapping_blocks() -> PlantedBug {
+    const ALL: u64 = 256;
+    let options =
+        MethodOptions::of("noisy-sgd").with("goal", "population").with("steps", 1).with("sampling_probability", 1.0);
+    let plan = plan_of(ALL, BUDGET.0, &options);
+    let claim = claim_of(&plan);
+    PlantedBug::counting(
+        (
+            "23.block-overlap",
+            Shipped,
+            "of two phases for the population both read all records, with the noise of phases that read a block each",
+            "record or none, sum of all that is released",
+        ),
+        claim,
+        (1_050, 60_000),
+        move |code, with, draws| {
+            let released = plan.as_ref().ok().and_then(|plan| {
+                let mut plan = plan.clone();
+                let step = Event::gaussian(plan.schedule.noise_multiplier);
+                let phases = plan.schedule.phases.len() as u64;
+                let event = code.pick(plan.certificate.event().clone(), step.self_composed(phases));
+                if code == Code::Planted {
+                    plan.schedule.goal = Goal::Empirical;
+                    plan.schedule.phases.iter_mut().for_each(|phase| phase.records = ALL);
+                }
+                sums(&plan, ALL, &event, (with, 0.0), draws)
+            });
+            released.map_or(f64::NAN, |sums| sums.iter().sum())
+        },
+    )
+}
+
+/// Two rounds on the same records, each with the noise of a round that is alone.
+fn budget_twice() -> PlantedBug {
+    let options = MethodOptions::of("accelerated").with("steps", 1).with("sampling_probability", 1.0);
+    let once = plan_of(RECORDS, BUDGET.0, &options);
+    let twice = plan_of(RECORDS, BUDGET.0, &options.with("restarts", 2));
+    let claim = claim_of(&twice);
+    PlantedBug::counting(
+        (
+            "23.restarts",
+            Shipped,
+            "two rounds on the same records, each with the noise of a run of one round",
+            "record or none, sum of all that is released, each over its variance",
+        ),
+        claim,
+        (1_050, 20_000),
+        move |code, with, draws| {
+            let (Ok(once), Ok(twice)) = (&once, &twice) else { return f64::NAN };
+            let mut plan = twice.clone();
+            if code == Code::Planted {
+                plan.schedule.phases.iter_mut().for_each(|phase| {
+                    phase.noise_multiplier = once.schedule.noise_multiplier;
+                });
+            }
+            let noises: Vec<f64> = plan.schedule.phases.iter().map(|phase| phase.noise_multiplier).collect();
+            let event = Event::composed(noises.iter().map(|&z| Event::gaussian(z)).collect());
+            let released = sums(&plan, RECORDS, &event, (with, 0.0), draws);
+            released.map_or(f64::NAN, |sums| sums.iter().zip(&noises).map(|(sum, z)| sum / (z * z)).sum())
+        },
+    )
+}
+
+/// Batches of one of ten records with the noise of Poisson batches: another record, at the other end, takes the slot of a zeroed one.
+fn without_replacement() -> PlantedBug {
+    const ALL: u64 = 10;
+    let options = MethodOptions::of("noisy-sgd").with("steps", 1).with("sampling_probability", 0.1);
+    // noise of about C
+    let poisson = plan_of(ALL, 1.8, &options);
+    let fixed = plan_of(ALL, 1.8, &options.with("batches", "fixed"));
+    let claim = claim_of(&fixed);
+    PlantedBug::counting(
+        (
+            "23.without-replacement",
+            Shipped,
+            "batches of fixed size with the noise of Poisson batches (q = .1)",
+            "record at C or zeroed, all others at -C; noisy sum",
+        ),
+        claim,
+        (7_000, 40_000),
+        move |code, with, draws| {
+            let (Ok(poisson), Ok(fixed)) = (&poisson, &fixed) else { return f64::NAN };
+            let mut plan = fixed.clone();
+            let z = code.pick(fixed, poisson).schedule.noise_multiplier;
+            plan.schedule.noise_multiplier = z;
+            let event = Event::gaussian(z).sampled_without_replacement(ALL, 1);
+            let released = sums(&plan, ALL, &event, (with, -1.0), draws);
+            released.and_then(|sums| sums.first().copied()).unwrap_or(f64::NAN)
+        },
+    )
 }
 
 /// One step of one number: along directions of ±1, all derivatives of a record are as large as its slope.
@@ -51,11 +182,13 @@ fn answer(plan: &MinimizePlan, with: bool, draws: &mut Draws) -> Option<f64> {
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
+    vec![each_derivative(), without_replacement(), overlapping_blocks(), budget_twice(), averaged_iterates()]
+}
+
+fn each_derivative() -> PlantedBug {
     let plan = planned();
-    let claim = plan.as_ref().map_err(Clone::clone).and_then(|plan| {
-        Claim::reported(plan.certificate.event(), Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
-    });
-    let each = PlantedBug::counting(
+    let claim = claim_of(&plan);
+    PlantedBug::counting(
         (
             "23.each-derivative",
             Shipped,
@@ -75,8 +208,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
             }
             answer(&plan, with, draws).unwrap_or(f64::NAN)
         },
-    );
-    vec![each, averaged_iterates()]
+    )
 }
 
 /// A step keeps nine tenths of the way, so that 800 of them cost what 19 do where only the last iterate is seen. Their mean knows all.
@@ -89,9 +221,9 @@ fn averaged_iterates() -> PlantedBug {
         ..LastIterateDescent::default()
     };
     let subject = Subject::new(descent, methods::problem(1, 1, loss), BUDGET, alone(1));
-    let claim = subject.event().and_then(|event| {
-        Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string())
-    });
+    let claim = subject
+        .event()
+        .and_then(|event| Claim::reported(&event, Relation::ZeroOut, super::DELTA).map_err(|e| e.to_string()));
     PlantedBug::counting(
         (
             "23.averaged-iterates",

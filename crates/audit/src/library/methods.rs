@@ -18,8 +18,8 @@ use dpopt_objective::records::Examples;
 use dpopt_objective::solver::{Accuracy, RegularizedSum, minimise};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{
-    Algorithm, Inverse, LastIterateDescent, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation, OutputSchedule,
-    RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
+    Algorithm, Inverse, LastIterateDescent, NoisyNewton, ObjectivePerturbation, ObjectiveSchedule, OutputPerturbation,
+    OutputSchedule, RegularizedDescent, ReleasedPreconditioner, SufficientStatistics,
 };
 use dpopt_privacy::{Neighbours, Relation};
 

@@ -53,10 +53,16 @@ impl FixedBatch {
     pub(crate) fn records(&self) -> &[u64] {
         &self.records
     }
+
+    /// The batch as sums take it, which ask for no order: what is released of it still is of a sample without replacement.
+    pub fn unordered(mut self) -> PoissonBatch {
+        self.records.sort_unstable();
+        PoissonBatch { id: self.id, records: self.records, drawn_here: true }
+    }
 }
 
-/// A Poisson sample of the records: each is in it with probability q, independently and secretly.
-/// Neither cloneable nor readable; whatever is computed on it carries its id.
+/// A sample of the records for one sum: each is in it with probability q, independently and secretly, unless it was made of a [`FixedBatch`] or of all.
+/// Neither cloneable nor readable; whatever is computed on it carries its id, and with it how it was drawn.
 pub struct PoissonBatch {
     pub(crate) id: BatchId,
     pub(crate) records: Vec<u64>,

@@ -1,17 +1,19 @@
 //! Disjoint blocks of records, each with releases of its own: parallel composition that is *run* (docs/proofs/blocks.md).
 //!
-//! A record is in the block of its position, which is public and does not depend on any record's value. The whole is charged as
-//! one event when the blocks are opened; each block then has a curator that knows only its own records: it draws batches
-//! among them, and refuses whatever was not computed on such a batch.
+//! A record is in the block of its position, or of its place in an order that coins make: neither depends on any record's value. The
+//! whole is charged as one event when the blocks are opened; each block then has a curator that knows only its own records: it draws
+//! batches among them, and refuses whatever was not computed on such a batch.
 
 use super::Curator;
 use super::door::{Interactive, Opening, sealed};
 use crate::refused::CuratorError;
+use dpopt_noise::Purpose;
 use dpopt_privacy::Event;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// One event per block; block b of m holds the positions n·b/m to n·(b+1)/m. Event: `Parallel`. Under add-or-remove no
-/// accountant takes it: a record that comes or goes moves the borders.
+/// One event per block; of m blocks, block b holds the positions n·b/m to n·(b+1)/m, or [as many as is said](Self::of_sizes). Event:
+/// `Parallel`. Under add-or-remove no accountant takes it: a record that comes or goes moves the borders.
 ///
 /// ```
 /// use dpopt_mechanism::{Blocks, ClippedVectors, Curator, Gaussian, Interactive, SamplerError};
@@ -25,10 +27,9 @@ use std::ops::Range;
 /// let mut curator = Curator::new(&certify(&blocks.event(), terms)?, NoiseSource::secure()?);
 /// let (grid, mut sums) = (Grid::for_sum(1.0, 5.0, 1000, 1), Vec::new());
 /// for mut half in curator.open(&blocks)? {
-///     let records: Vec<usize> = half.block().into_iter().flatten().collect();
-///     let batch = half.all_of(1000)?;
+///     let (batch, records) = half.all_for_loader(1000)?;
 ///     let clipped = ClippedVectors::new(1.0, grid)?;
-///     let sum = clipped.sum_batch(batch, records.len(), 1, |i, out| out.push(numbers[records[i]]))?;
+///     let sum = clipped.sum_batch(batch, records.len(), 1, |i, out| out.push(numbers[records[i] as usize]))?;
 ///     sums.push(half.release(&Gaussian::new(5.0, 1.0, grid, 1, "sum"), &sum)?.into_inner()[0]);
 /// }
 /// assert!(sums.iter().all(|sum| (sum - 250.0).abs() < 60.0));
@@ -36,24 +37,65 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    records: usize,
+    /// Where each block begins, and where the last one ends.
+    borders: Vec<usize>,
     events: Vec<Event>,
+    shuffled: bool,
+}
+
+/// The records of one block.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    /// Of how many records in all.
+    pub(crate) records: usize,
+    /// Places in the order.
+    pub(crate) places: Range<usize>,
+    /// Which record stands at which place; `None`: each at its own.
+    pub(crate) order: Option<Arc<[u64]>>,
 }
 
 impl Blocks {
-    /// The blocks of `records` records.
+    /// Blocks of `records` records, as equal as they come.
     ///
     /// # Errors
     /// If there is no block.
     pub fn new(records: usize, events: Vec<Event>) -> Result<Self, CuratorError> {
-        if events.is_empty() { Err(CuratorError::Shape) } else { Ok(Self { records, events }) }
+        let (n, m) = (records as u128, events.len() as u128);
+        if m == 0 {
+            return Err(CuratorError::Shape);
+        }
+        Ok(Self { borders: (0..=m).map(|b| (n * b / m) as usize).collect(), events, shuffled: false })
     }
 
-    /// Positions of block `b`.
+    /// Blocks of so many records each, one after the other; together they are all records.
+    ///
+    /// # Errors
+    /// If there is no block, or not one event for each.
+    pub fn of_sizes(sizes: &[usize], events: Vec<Event>) -> Result<Self, CuratorError> {
+        if events.is_empty() || events.len() != sizes.len() {
+            return Err(CuratorError::Shape);
+        }
+        let mut borders = vec![0usize];
+        for &size in sizes {
+            let last = borders.last().copied().unwrap_or(0);
+            borders.push(last.checked_add(size).ok_or(CuratorError::Shape)?);
+        }
+        Ok(Self { borders, events, shuffled: false })
+    }
+
+    /// The same blocks of the records in an order that coins of the run make when the blocks are opened: whatever order records come in, each block
+    /// is a uniform choice of them.
+    pub fn shuffled(self) -> Self {
+        Self { shuffled: true, ..self }
+    }
+
+    /// Places of block `b`: positions of its records, unless they are shuffled.
     pub fn positions(&self, b: usize) -> Range<usize> {
-        let (n, m) = (self.records as u128, self.events.len() as u128);
-        let at = |b: usize| (n * b as u128 / m) as usize;
-        at(b)..at(b + 1)
+        self.borders[b]..self.borders[b + 1]
+    }
+
+    fn records(&self) -> usize {
+        self.borders.last().copied().unwrap_or(0)
     }
 }
 
@@ -83,9 +125,18 @@ impl Interactive for Blocks {
             let denied = |_| CuratorError::Inexact { label: self.label() };
             allowances.draw_planned(&self.event()).map_err(denied)?;
         }
+        let records = self.records();
+        // any law would do that knows nothing of the records: only what is found depends on it
+        let order: Option<Arc<[u64]>> = self.shuffled.then(|| {
+            let mut coins = noise.stream(Purpose::Split, 0);
+            let mut order: Vec<u64> = (0..records as u64).collect();
+            coins.shuffle(&mut order);
+            order.into()
+        });
         let block = |(b, event)| {
             let own = allowances.of_block(event, pays, self.events.len());
-            Curator::of_block(own, self.records, self.positions(b), relation, noise.child(), seen.clone())
+            let block = Block { records, places: self.positions(b), order: order.clone() };
+            Curator::of_block(own, block, relation, noise.child(), seen.clone())
         };
         Ok(self.events.iter().enumerate().map(block).collect())
     }

@@ -14,6 +14,7 @@ pub(crate) mod seen;
 
 use self::allowances::{Allowances, Denied};
 use self::batch::{BatchId, FixedBatch, PoissonBatch, Sampling};
+use self::blocks::Block;
 use self::door::{Interactive, Mechanism, Opening};
 use self::seen::Seen;
 use crate::refused::CuratorError;
@@ -48,8 +49,8 @@ pub struct Curator {
     relation: Option<Relation>,
     /// Whether the certificate has a δ to pay samplers from.
     pays: bool,
-    /// The records it may release of, of how many; `None` for all.
-    block: Option<(usize, Range<usize>)>,
+    /// The records it may release of; `None` for all.
+    block: Option<Block>,
     noise: NoiseSource,
     records: Vec<ReleaseRecord>,
     batches: u64,
@@ -79,16 +80,15 @@ impl Curator {
         Self::with(Allowances::exact(event), noise)
     }
 
-    /// For the records at `positions` of `records`.
+    /// For the records of a block.
     pub(crate) fn of_block(
         allowances: Allowances,
-        records: usize,
-        positions: Range<usize>,
+        block: Block,
         relation: Option<Relation>,
         noise: NoiseSource,
         seen: Option<Seen>,
     ) -> Self {
-        Self { block: Some((records, positions)), relation, seen, ..Self::with(allowances, noise) }
+        Self { block: Some(block), relation, seen, ..Self::with(allowances, noise) }
     }
 
     fn with(allowances: Allowances, noise: NoiseSource) -> Self {
@@ -110,17 +110,26 @@ impl Curator {
         }
     }
 
-    /// The positions of the block that it may release of; `None` for all records.
-    pub fn block(&self) -> Option<Range<usize>> {
-        self.block.as_ref().map(|(_, positions)| positions.clone())
+    /// Whether it may release of the records of a [block](crate::Blocks) only.
+    pub fn is_of_block(&self) -> bool {
+        self.block.is_some()
     }
 
-    /// The positions that a batch of `records` is drawn from.
-    fn positions(&self, records: usize) -> Result<Range<usize>, CuratorError> {
+    /// The places that a batch of `records` is drawn from.
+    fn places(&self, records: usize) -> Result<Range<usize>, CuratorError> {
         match &self.block {
             None => Ok(0..records),
-            Some((all, positions)) if *all == records => Ok(positions.clone()),
+            Some(block) if block.records == records => Ok(block.places.clone()),
             Some(_) => Err(CuratorError::Shape),
+        }
+    }
+
+    /// Which records stand at places from `first` on.
+    fn at_places(&self, first: u64, chosen: &mut [u64]) {
+        match self.block.as_ref().and_then(|block| block.order.as_ref()) {
+            Some(order) => chosen.iter_mut().for_each(|i| *i = order[(first + *i) as usize]),
+            None if first > 0 => chosen.iter_mut().for_each(|i| *i += first),
+            None => {}
         }
     }
 
@@ -138,8 +147,8 @@ impl Curator {
 
     /// Draws a secret Poisson sample of `0..records` with `sampling_probability` for exactly one release.
     pub fn poisson_sample(&mut self, records: usize, sampling_probability: f64) -> Result<PoissonBatch, CuratorError> {
-        let positions = self.positions(records)?;
-        let (count, first) = (positions.len() as u64, positions.start as u64);
+        let places = self.places(records)?;
+        let (count, first) = (places.len() as u64, places.start as u64);
         let mut stream = self.noise.stream(Purpose::Batch, self.batches);
         let skips = PoissonSkips::new(sampling_probability).map_err(|e| CuratorError::Noise(e.to_string()))?;
         let mut chosen = Vec::new();
@@ -147,8 +156,9 @@ impl Curator {
             self.allowances.draw(SamplerError::subset(count)).map_err(|denied| refused(denied, "sampled batch"))?;
         }
         skips.subset(count, &mut stream, &mut chosen);
-        if first > 0 {
-            chosen.iter_mut().for_each(|i| *i += first);
+        self.at_places(first, &mut chosen);
+        if self.block.is_some() {
+            chosen.sort_unstable();
         }
         Ok(PoissonBatch {
             id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
@@ -199,25 +209,49 @@ impl Curator {
     /// # Errors
     /// If there are fewer records than asked for.
     pub fn fixed_sample(&mut self, records: usize, size: usize) -> Result<FixedBatch, CuratorError> {
-        let positions = self.positions(records)?;
-        let (records, first) = (positions.len(), positions.start as u64);
+        let places = self.places(records)?;
+        let (records, first) = (places.len(), places.start as u64);
         if size == 0 || size > records {
             return Err(CuratorError::Shape);
         }
         let mut stream = self.noise.stream(Purpose::Batch, self.batches);
         // the first `size` steps of Fisher and Yates, on the moved places only
         let mut moved: HashMap<u64, u64> = HashMap::with_capacity(2 * size);
-        let chosen = (0..size as u64)
+        let mut chosen: Vec<u64> = (0..size as u64)
             .map(|i| {
                 let j = i + stream.below(records as u64 - i);
                 let at_j = moved.get(&j).copied().unwrap_or(j);
                 let at_i = moved.get(&i).copied().unwrap_or(i);
                 moved.insert(j, at_i);
-                first + at_j
+                at_j
             })
             .collect();
+        self.at_places(first, &mut chosen);
         let sampling = Sampling::WithoutReplacement { records: records as u64, size: size as u64 };
         Ok(FixedBatch { id: self.next_batch(sampling), records: chosen })
+    }
+
+    /// The same of all records of a set.
+    ///
+    /// # Errors
+    /// As [`fixed_sample`](Self::fixed_sample).
+    pub fn fixed_sample_of<R: RecordSet>(
+        &mut self,
+        records: &Sensitive<R>,
+        size: usize,
+    ) -> Result<FixedBatch, CuratorError> {
+        self.fixed_sample(records.expose().len(), size)
+    }
+
+    /// The same for records that are loaded outside of this library: the batch, and the indices of its records. **The indices are as secret as the
+    /// records.**
+    ///
+    /// # Errors
+    /// As [`fixed_sample`](Self::fixed_sample).
+    pub fn fixed_for_loader(&mut self, records: usize, size: usize) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+        let batch = self.fixed_sample(records, size)?.unordered();
+        let indices = batch.records.clone();
+        Ok((batch, indices))
     }
 
     /// All records of the block, or of the run, as a batch for one release.
@@ -225,8 +259,31 @@ impl Curator {
     /// # Errors
     /// If the block was made for another number of records.
     pub fn all_of(&mut self, records: usize) -> Result<PoissonBatch, CuratorError> {
-        let chosen = self.positions(records)?.map(|i| i as u64).collect();
+        let places = self.places(records)?;
+        let mut chosen: Vec<u64> = (0..places.len() as u64).collect();
+        self.at_places(places.start as u64, &mut chosen);
+        if self.block.is_some() {
+            chosen.sort_unstable();
+        }
         Ok(PoissonBatch { id: self.next_batch(Sampling::All), records: chosen, drawn_here: true })
+    }
+
+    /// The same for records that are loaded outside of this library: the batch, and the indices of its records, which may be as secret as the records.
+    ///
+    /// # Errors
+    /// As [`all_of`](Self::all_of).
+    pub fn all_for_loader(&mut self, records: usize) -> Result<(PoissonBatch, Vec<u64>), CuratorError> {
+        let batch = self.all_of(records)?;
+        let indices = batch.records.clone();
+        Ok((batch, indices))
+    }
+
+    /// All records of a set, as far as they are in the block: what is computed on it says so. `None` where there are no blocks, and nothing need be said.
+    ///
+    /// # Errors
+    /// As [`all_of`](Self::all_of).
+    pub fn block_of<R: RecordSet>(&mut self, records: &Sensitive<R>) -> Result<Option<PoissonBatch>, CuratorError> {
+        self.is_of_block().then(|| self.all_of(records.expose().len())).transpose()
     }
 
     fn next_batch(&mut self, sampling: Sampling) -> BatchId {

@@ -1,8 +1,9 @@
 //! The methods, what a user may say of each, and which is taken.
 
 use super::kind::{ALL, METHODS, Method};
-use super::plan::{Asked, Averaged, Candidate, MinimizePlan, plan};
+use super::plan::{Asked, Candidate, MinimizePlan, plan};
 use super::problem::{Answers, MinimizeProblem};
+use super::schedule::{Averaged, Goal};
 use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
 use crate::choices::Domain;
 use crate::descent::CORRELATION;
@@ -32,6 +33,35 @@ static AVERAGE: Setting<Averaged> = Setting::choice(
     ],
     "what of the iterates is the answer [default: last-half]",
 );
+static GOAL: Setting<Goal> = Setting::choice(
+    "goal",
+    &[
+        Choice { word: "empirical", meaning: "the mean loss of the records", value: Goal::Empirical },
+        Choice {
+            word: "population",
+            meaning: "the expected loss of a further record of the same kind: phases on disjoint blocks of the records",
+            value: Goal::Population,
+        },
+    ],
+    "what is to be small [default: empirical]",
+);
+static BATCHES: Setting<bool> = Setting::choice(
+    "batches",
+    &[
+        Choice { word: "poisson", meaning: "each record by itself, with the sampling probability", value: false },
+        Choice { word: "fixed", meaning: "always as many, without replacement: costs more noise", value: true },
+    ],
+    "how a batch is drawn [default: poisson]",
+);
+static RESTARTS: Setting<u64> = Setting::whole(
+    "restarts",
+    "rounds on the same records, each from where the last one ended and with half its noise [default: 1]",
+);
+static SMOOTHING: Setting<f64> = Setting::real(
+    "smoothing",
+    Range::NOT_NEGATIVE,
+    "each record's gradient is taken near the point, in a ball of so many times D·d^¼/T: for losses with kinks [default: 0; published: 1]",
+);
 static DIRECTIONS: Setting<u64> = Setting::whole(
     "directions",
     "random directions of a step, whose derivatives are clipped as one vector [default: 8]",
@@ -59,8 +89,14 @@ impl Method {
         }
         if !matches!(self, Self::GradientDescent | Self::Ftrl) {
             asked.sampling_probability = said.get(&SAMPLING_PROBABILITY);
+            asked.fixed = said.get(&BATCHES).unwrap_or(false);
+        }
+        if matches!(self, Self::Sgd | Self::Accelerated) {
+            asked.goal = said.get(&GOAL).unwrap_or_default();
         }
         if self == Self::Accelerated {
+            asked.restarts = said.get(&RESTARTS);
+            asked.smoothing = said.get(&SMOOTHING);
             return asked;
         }
         asked.learning_rate = said.get(&LEARNING_RATE);

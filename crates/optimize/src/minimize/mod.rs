@@ -2,15 +2,20 @@
 //!
 //! Privacy rests on the clip and on the batches, whatever the objective is, convex or not; facts such as smoothness steer steps and predictions
 //! only. A method is a choice of batches (all, Poisson, a stream) and of what moves x (heavy ball, Adam, AC-SA), with gradients or with
-//! derivatives along few directions.
+//! derivatives along few directions; once, in rounds of falling noise, or on disjoint blocks of the records, one after the other, for the loss of records
+//! that nobody has seen.
 
 mod accelerated;
 mod directions;
 mod kind;
 mod method;
+mod phases;
 mod plan;
 mod problem;
 mod run;
+mod schedule;
+mod shrinking;
+mod smoothed;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -18,7 +23,8 @@ mod tests;
 pub use directions::Directions;
 pub use kind::METHODS;
 pub use method::{candidates, catalogue, check, choose};
-pub use plan::{Averaged, Batches, Candidate, DirectionSchedule, MinimizePlan, MinimizeSchedule, Rule};
+pub use plan::{Candidate, MinimizePlan};
 pub use problem::{Answers, MinimizeProblem, usual_distance};
 pub use run::run;
+pub use schedule::{Averaged, Batches, DirectionSchedule, Goal, MinimizeSchedule, Phase, Rule, block_sizes};
 pub use source::{Elsewhere, InMemory, PerRecord, Source, Streaming, Summing};

@@ -6,13 +6,13 @@
 
 use super::kind::Method;
 use super::problem::{Answers, MinimizeProblem};
+use super::schedule::{Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes};
 use crate::choices::Domain;
 use crate::plan::{Assumption, Grade, NotApplicable};
 use crate::planning::{SamplerError, clipped, in_range, positive, require_delta, sampled_secretly};
 use dpopt_mechanism::{Correlation, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
-use serde::Serialize;
 
 /// What a user said of a method.
 #[derive(Clone, Debug, Default)]
@@ -30,130 +30,10 @@ pub(super) struct Asked {
     pub(super) correlation: Option<Correlation>,
     pub(super) directions: Option<u64>,
     pub(super) difference: Option<f64>,
-}
-
-/// Which iterates make the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Averaged {
-    /// Mean of the last half.
-    #[default]
-    LastHalf,
-    /// The last one.
-    Last,
-    /// Mean of all.
-    All,
-}
-
-/// Which records a step reads.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(tag = "batches", rename_all = "kebab-case")]
-pub enum Batches {
-    /// All of them.
-    All,
-    /// Each with this probability, independently and secretly.
-    Poisson {
-        /// q.
-        sampling_probability: f64,
-    },
-    /// By position, each once an epoch, with correlated noise.
-    Stream {
-        /// Batches, steps, correlation.
-        #[serde(flatten)]
-        shape: StreamShape,
-        /// l2 sensitivity of the whole stream over the clip norm.
-        sensitivity: f64,
-    },
-}
-
-/// What moves x.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(tag = "rule", rename_all = "kebab-case")]
-pub enum Rule {
-    /// v ← βv + g, x ← x − ηv.
-    HeavyBall {
-        /// η on the mean loss.
-        learning_rate: f64,
-        /// β.
-        momentum: f64,
-    },
-    /// Adam's.
-    Adam {
-        /// α.
-        learning_rate: f64,
-        /// β₁.
-        momentum: f64,
-        /// β₂.
-        second_momentum: f64,
-    },
-    /// AC-SA.
-    Accelerated {
-        /// L that it works with.
-        smoothness: f64,
-        /// μ that it works with.
-        strong_convexity: f64,
-        /// 2u of the term u‖x − x₀‖² that is added where the loss itself may be flat; 0 otherwise.
-        added_curvature: f64,
-    },
-}
-
-/// Derivatives along directions in place of gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct DirectionSchedule {
-    /// K.
-    pub directions: usize,
-    /// h.
-    pub difference: f64,
-}
-
-/// All numbers of a run.
-#[derive(Clone, Debug, Serialize)]
-pub struct MinimizeSchedule {
-    /// Which records a step reads.
-    #[serde(flatten)]
-    pub batches: Batches,
-    /// What moves x.
-    #[serde(flatten)]
-    pub rule: Rule,
-    /// T.
-    pub steps: u64,
-    /// C of what a record contributes: its gradient, or its derivatives along all directions of a step.
-    pub clip_norm: f64,
-    /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity.
-    pub noise_multiplier: f64,
-    /// Standard deviation of the noise of a sum, per coordinate.
-    pub noise_std: f64,
-    /// log2 of the grid step.
-    pub grid_exponent: i32,
-    /// λ of (λ/2)‖x − x₀‖², in units of the sum of losses.
-    pub regularization: f64,
-    /// Where x may lie, around the start.
-    pub domain: Domain,
-    /// What of the iterates is the answer.
-    pub average: Averaged,
-    /// `None`: gradients.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub along: Option<DirectionSchedule>,
-}
-
-impl MinimizeSchedule {
-    /// Share of the records in a batch: sums become means by public numbers.
-    pub(super) fn share(&self) -> f64 {
-        match self.batches {
-            Batches::All => 1.0,
-            Batches::Poisson { sampling_probability } => sampling_probability,
-            Batches::Stream { shape, .. } => 1.0 / shape.batches as f64,
-        }
-    }
-
-    /// The first step whose iterate is in the mean.
-    pub(super) fn first_averaged(&self) -> u64 {
-        match self.average {
-            Averaged::LastHalf => self.steps / 2,
-            Averaged::Last => self.steps - 1,
-            Averaged::All => 0,
-        }
-    }
+    pub(super) goal: Goal,
+    pub(super) restarts: Option<u64>,
+    pub(super) smoothing: Option<f64>,
+    pub(super) fixed: bool,
 }
 
 /// A schedule that is certified.
@@ -196,27 +76,31 @@ const MOST_STEPS: u64 = 1 << 20;
 /// Steps that are taken without being asked for.
 const USUAL_STEPS: u64 = 2048;
 /// Batches and steps with their noise.
-struct Draft {
+pub(super) struct Draft {
     batches: Batches,
-    steps: u64,
-    noise_multiplier: f64,
+    /// Share of the records in a batch.
+    pub(super) share: f64,
+    pub(super) steps: u64,
+    /// Of the last round.
+    pub(super) noise_multiplier: f64,
     certificate: Certificate,
     /// V.
-    variance: f64,
+    pub(super) variance: f64,
     /// Of one step's sum, before it is a mean.
     noise_std: f64,
 }
 
-struct Planner<'a> {
-    method: Method,
-    problem: &'a MinimizeProblem,
+pub(super) struct Planner<'a> {
+    pub(super) method: Method,
+    pub(super) problem: &'a MinimizeProblem,
     budget: Budget,
-    asked: Asked,
+    pub(super) asked: Asked,
     /// Clip norm of a gradient; of all derivatives of a step it is √K times that.
-    clip_norm: f64,
+    pub(super) clip_norm: f64,
     /// D, or the radius of the domain.
-    distance: f64,
+    pub(super) distance: f64,
     along: Option<DirectionSchedule>,
+    layout: Layout,
 }
 
 /// The certified plan of a method.
@@ -247,11 +131,68 @@ pub(super) fn plan(
         directions: asked.directions.unwrap_or(8).min(1 << 16) as usize,
         difference: asked.difference.unwrap_or(1e-3 * distance / (problem.dimension as f64).sqrt()),
     });
-    Planner { method, problem, budget, asked, clip_norm, distance, along }.plan()
+    let layout = layout(problem, budget, &asked)?;
+    Planner { method, problem, budget, asked, clip_norm, distance, along, layout }.plan()
+}
+
+/// Most rounds of a run with restarts: the noise of the first is 2^15 times that of the last.
+const MOST_ROUNDS: u64 = 16;
+
+fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<Layout, NotApplicable> {
+    let refuse = |why: &str| Err(NotApplicable::Option(why.into()));
+    let rounds = asked.restarts.unwrap_or(1);
+    if !(1..=MOST_ROUNDS).contains(&rounds) {
+        return refuse("restarts is not from 1 (a single round) to 16");
+    }
+    if asked.smoothing.is_some_and(|smoothing| smoothing > 0.0) {
+        if problem.elsewhere {
+            return refuse(
+                "smoothing asks for each record's gradient at a point of its own, and this objective is asked for many records at one point; leave it out",
+            );
+        }
+        if problem.relation() == Relation::AddOrRemove {
+            return refuse(
+                "points are moved by position, and an added record would move all others'; leave smoothing out, or use zero-out or replace-one",
+            );
+        }
+    }
+    if asked.fixed && problem.relation() == Relation::AddOrRemove {
+        return refuse(
+            "batches of fixed size use the number of records, which add-or-remove protects; use zero-out or replace-one, or Poisson batches",
+        );
+    }
+    if asked.goal == Goal::Empirical {
+        return Ok(if rounds == 1 { Layout::Once } else { Layout::Rounds(rounds as u32) });
+    }
+    if problem.relation() == Relation::AddOrRemove {
+        return Err(NotApplicable::Problem(
+            "the records are split into blocks, and an added record would move the borders; use zero-out or replace-one".into(),
+        ));
+    }
+    if rounds > 1 {
+        return refuse(
+            "restarts are rounds on the same records, and for the population each phase has records of its own; give one of them",
+        );
+    }
+    if asked.fixed {
+        return refuse("blocks of records have Poisson batches; leave batches out");
+    }
+    let of_one_phase = [
+        (asked.learning_rate.is_some(), "learning_rate"),
+        (asked.momentum.is_some(), "momentum"),
+        (asked.regularization.is_some(), "regularization"),
+        (asked.average.is_some(), "average"),
+    ];
+    if let Some((_, name)) = of_one_phase.iter().find(|(said, _)| *said) {
+        return Err(NotApplicable::Option(format!(
+            "for the population, steps, weights and the pull to where a phase starts follow from the number of records; leave `{name}` out"
+        )));
+    }
+    Ok(Layout::Blocks(block_sizes(problem.records, problem.dimension, budget)))
 }
 
 impl Planner<'_> {
-    fn n(&self) -> f64 {
+    pub(super) fn n(&self) -> f64 {
         self.problem.records as f64
     }
 
@@ -267,10 +208,10 @@ impl Planner<'_> {
 
     /// E‖·‖² of a mean gradient's noise, from the noise of a gradient sum per coordinate. Of derivatives along K directions, each of noise √K·zC, the mean
     /// of K vectors of length √d has as much.
-    fn variance(&self, noise_std_of_gradient: f64, share: f64) -> f64 {
+    pub(super) fn variance(&self, noise_std_of_gradient: f64, share: f64, records: f64) -> f64 {
         let (squared, d) = (self.clip_norm * self.clip_norm, self.problem.dimension as f64);
-        let noise = (noise_std_of_gradient / (share * self.n())).powi(2) * d;
-        let choice = squared * (1.0 - share) / (share * self.n());
+        let noise = (noise_std_of_gradient / (share * records)).powi(2) * d;
+        let choice = squared * (1.0 - share) / (share * records);
         // of K directions of d: E‖(1/K)Σ⟨g, u⟩u‖² is at most (1 + (d + 1)/K)‖g‖²
         let projection = self.along.map_or(0.0, |along| squared * (d + 1.0) / along.directions as f64);
         noise + choice + projection
@@ -288,8 +229,8 @@ impl Planner<'_> {
     }
 
     /// Bound of AC-SA, the curvature that it adds, and the L and μ that it works with.
-    fn accelerated(&self, steps: u64, variance: f64, smoothness: f64) -> (f64, f64, f64, f64) {
-        let (t, d) = (steps as f64, self.distance);
+    pub(super) fn accelerated(&self, steps: u64, variance: f64, smoothness: f64, away: f64) -> (f64, f64, f64, f64) {
+        let (t, d) = (steps as f64, away);
         let excess = |l: f64, mu: f64| 2.0 * l * d * d / (t * (t + 1.0)) + 8.0 * variance / (mu * (t + 1.0));
         let own = self.problem.strong_convexity;
         let flat = {
@@ -306,10 +247,21 @@ impl Planner<'_> {
 
     /// What is compared between lengths and batches.
     fn predicted(&self, draft: &Draft) -> f64 {
-        match (self.method, self.problem.smoothness) {
-            (Method::Accelerated, Some(smoothness)) => self.accelerated(draft.steps, draft.variance, smoothness).0,
-            _ => self.bound(draft.steps, draft.variance).0,
+        match &self.layout {
+            Layout::Blocks(sizes) => self.localised(draft, sizes).1,
+            Layout::Rounds(rounds) => self.rounds(draft, *rounds).1,
+            Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
+            Layout::Once => self.bound(draft.steps, draft.variance).0,
         }
+    }
+
+    /// The bound of one phase of AC-SA, and what it does.
+    fn accelerated_once(&self, draft: &Draft) -> (f64, Rule, f64) {
+        let (smoothness, radius) = self.smoothed(draft.steps, self.distance);
+        let moved = if radius > 0.0 { self.clip_norm * self.clip_norm / (draft.share * self.n()) } else { 0.0 };
+        let (bound, added_curvature, smoothness, strong_convexity) =
+            self.accelerated(draft.steps, draft.variance + moved, smoothness, self.distance);
+        (bound + self.clip_norm * radius, Rule::Accelerated { smoothness, strong_convexity, added_curvature }, radius)
     }
 
     fn grid(&self, noise_std: f64) -> Grid {
@@ -319,22 +271,46 @@ impl Planner<'_> {
         Grid::new(grid.exponent().max(clip.log2().ceil() as i32 - 24))
     }
 
-    /// T steps on all records or on Poisson batches.
+    /// T steps a phase on all records or on batches of a share of them.
     fn independent(&self, steps: u64, q: f64) -> Result<Draft, NotApplicable> {
+        let n = self.problem.records;
+        let batches = match q < 1.0 {
+            false => Batches::All,
+            true if self.asked.fixed => Batches::Fixed { batch_size: ((q * self.n()).round() as u64).clamp(1, n) },
+            true => Batches::Poisson { sampling_probability: q },
+        };
         let drawn = SamplerError::rounded(steps as f64 * self.released() as f64);
-        let subsets = SamplerError::subset(self.problem.drawn_from()) * steps as f64;
-        let event = |z: f64| match q < 1.0 {
-            true => (subsets + drawn).on(Event::gaussian(z).poisson_sampled(q).self_composed(steps)),
-            false => drawn.on(Event::gaussian(z).self_composed(steps)),
+        let step = |z: f64| match batches {
+            Batches::Poisson { .. } => Event::gaussian(z).poisson_sampled(q),
+            Batches::Fixed { batch_size } => Event::gaussian(z).sampled_without_replacement(n, batch_size),
+            Batches::All | Batches::Stream { .. } => Event::gaussian(z),
+        };
+        let samplers = match batches {
+            Batches::Poisson { .. } => SamplerError::subset(self.problem.drawn_from()) * steps as f64 + drawn,
+            _ => drawn,
+        };
+        // a block has fewer records than there are: what its samplers may be off is below this
+        let phase = |z: f64| step(z).self_composed(steps);
+        let event = |z: f64| match &self.layout {
+            Layout::Once => samplers.on(phase(z)),
+            Layout::Blocks(sizes) => Event::Parallel { blocks: vec![samplers.on(phase(z)); sizes.len()] },
+            Layout::Rounds(rounds) => {
+                let all = (0..*rounds).map(|i| phase(z * Layout::noise_ratio(*rounds, i))).collect();
+                (samplers * f64::from(*rounds)).on(Event::composed(all))
+            }
         };
         let (z, certificate) = calibrate::noise(event, self.problem.neighbours.within(self.budget))?;
-        let batches = if q < 1.0 { Batches::Poisson { sampling_probability: q } } else { Batches::All };
+        let share = match batches {
+            Batches::Fixed { batch_size } => batch_size as f64 / self.n(),
+            _ => q,
+        };
         Ok(Draft {
             batches,
+            share,
             steps,
             noise_multiplier: z,
             certificate,
-            variance: self.variance(z * self.clip_norm, q),
+            variance: self.variance(z * self.clip_norm, share, self.n()),
             noise_std: z * self.vector_clip(),
         })
     }
@@ -354,10 +330,11 @@ impl Planner<'_> {
         let per_step = z * scale * error / (steps as f64).sqrt();
         Ok(Draft {
             batches: Batches::Stream { shape, sensitivity },
+            share: 1.0 / batches as f64,
             steps,
             noise_multiplier: z,
             certificate,
-            variance: self.variance(per_step, 1.0 / batches as f64),
+            variance: self.variance(per_step, 1.0 / batches as f64, self.n()),
             noise_std: z * scale,
         })
     }
@@ -408,7 +385,11 @@ impl Planner<'_> {
                     (None, None) => {
                         // batches of fewer than sixteen records are noise, and cost a release each
                         let first = passes.ceil().max(1.0) as u64;
-                        let fits = |t: &u64| *t == first || (*t <= USUAL_STEPS && share(*t) * n >= 16.0);
+                        let largest = match &self.layout {
+                            Layout::Blocks(sizes) => sizes.first().map_or(n, |&size| size as f64),
+                            _ => n,
+                        };
+                        let fits = |t: &u64| *t == first || (*t <= USUAL_STEPS && share(*t) * largest >= 16.0);
                         (0..8).map(|k| first << k).filter(fits).collect()
                     }
                 };
@@ -440,19 +421,37 @@ impl Planner<'_> {
                     .into(),
             ));
         }
-        if self.method == Method::Accelerated && problem.smoothness.is_none() {
+        let rough = problem.smoothness.is_none() && self.asked.smoothing.unwrap_or(0.0) == 0.0;
+        if self.method == Method::Accelerated && rough {
             return Err(NotApplicable::Problem(
-                "accelerated steps need a bound on the curvature of the mean loss; give smoothness, or take noisy-sgd"
+                "accelerated steps need a bound on the curvature of the mean loss; give smoothness (or smoothing, where the loss has kinks), or take noisy-sgd"
                     .into(),
             ));
         }
         let draft = self.best()?;
         let regularization = in_range("the regularization", self.asked.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
-        let (rule, predicted_excess) = self.rule(&draft)?;
+        let (phases, of_all) = match &self.layout {
+            Layout::Once => (Vec::new(), None),
+            Layout::Blocks(sizes) => {
+                let (phases, bound) = self.localised(&draft, sizes);
+                (phases, Some(bound))
+            }
+            Layout::Rounds(rounds) => {
+                let (phases, bound) = self.rounds(&draft, *rounds);
+                (phases, Some(bound))
+            }
+        };
+        let (rule, predicted_excess, smoothing) = match (phases.first(), of_all) {
+            (Some(first), Some(bound)) => (first.rule, bound, first.smoothing),
+            _ => self.rule(&draft)?,
+        };
+        let noise_multiplier = phases.first().map_or(draft.noise_multiplier, |first| first.noise_multiplier);
+        // made for the least noise
         let grid = self.grid(draft.noise_std);
         // its aggregate is the answer
         let average = match self.method {
             Method::Accelerated => Averaged::Last,
+            _ if self.asked.goal == Goal::Population => Averaged::All,
             _ => self.asked.average.unwrap_or_default(),
         };
         let schedule = MinimizeSchedule {
@@ -460,12 +459,15 @@ impl Planner<'_> {
             rule,
             steps: draft.steps,
             clip_norm: self.vector_clip(),
-            noise_multiplier: draft.noise_multiplier,
-            noise_std: draft.noise_std,
+            noise_multiplier,
+            noise_std: noise_multiplier * self.noise_unit(&draft),
             grid_exponent: grid.exponent(),
             regularization,
             domain: self.asked.domain,
             average,
+            goal: self.asked.goal,
+            smoothing,
+            phases,
             along: self.along,
         };
         let each = match (self.along, problem.answers) {
@@ -480,16 +482,29 @@ impl Planner<'_> {
         });
         Ok(MinimizePlan {
             method: self.method.name(),
-            evaluations: schedule.share() * self.n() * draft.steps as f64 * each,
+            evaluations: draft.share * draft.steps as f64 * each * self.reads(),
             predicted_excess,
-            assumptions: self.assumptions(draft.batches),
+            assumptions: self.assumptions(&draft),
             warnings: warnings.into_iter().collect(),
             certificate: draft.certificate,
             schedule,
         })
     }
 
-    fn assumptions(&self, batches: Batches) -> Vec<Assumption> {
+    /// Noise of a sum over its multiplier.
+    fn noise_unit(&self, draft: &Draft) -> f64 {
+        draft.noise_std / draft.noise_multiplier
+    }
+
+    /// Records that one step of every phase reads where all are in each batch.
+    fn reads(&self) -> f64 {
+        match self.layout {
+            Layout::Once | Layout::Blocks(_) => self.n(),
+            Layout::Rounds(rounds) => self.n() * f64::from(rounds),
+        }
+    }
+
+    fn assumptions(&self, draft: &Draft) -> Vec<Assumption> {
         let mut all = vec![match self.along {
             None => clipped(),
             Some(along) => Assumption::enforced(format!(
@@ -498,15 +513,30 @@ impl Planner<'_> {
                 along.directions
             )),
         }];
-        match batches {
+        match draft.batches {
             Batches::All => {}
             Batches::Poisson { .. } => all.push(sampled_secretly()),
+            Batches::Fixed { batch_size } => all.push(Assumption::enforced(format!(
+                "each batch is a uniform choice of {batch_size} of the records, fresh and secret: drawn by the curator"
+            ))),
             Batches::Stream { shape, .. } => all.push(Assumption::proved(format!(
                 "each record is in one of {} batches, by its position, and contributes at most {} times, as many steps apart: all of it is \
                  accounted as one release",
                 shape.batches,
                 shape.epochs()
             ))),
+        }
+        if let Layout::Blocks(sizes) = &self.layout {
+            all.push(Assumption::enforced(format!(
+                "each record is in one of {} blocks, by coins and not by what it holds, and what a phase releases reads its own block only: enforced by the curator",
+                sizes.len()
+            )));
+        }
+        if self.asked.smoothing.unwrap_or(0.0) > 0.0 {
+            all.push(Assumption::proved(
+                "each record's gradient is taken at a point of its own that coins move, by the record's position and not by what it holds, and is clipped \
+                 after that",
+            ));
         }
         if self.problem.elsewhere {
             all.push(Assumption::public(
@@ -517,16 +547,15 @@ impl Planner<'_> {
         all
     }
 
-    fn rule(&self, draft: &Draft) -> Result<(Rule, f64), NotApplicable> {
+    fn rule(&self, draft: &Draft) -> Result<(Rule, f64, f64), NotApplicable> {
         let (t, d) = (draft.steps as f64, self.distance);
         let (bound, rate) = self.bound(draft.steps, draft.variance);
         let momentum = |usual: f64| in_range("momentum", self.asked.momentum.unwrap_or(usual), 0.0, 0.999);
         let asked_rate = |usual: f64| positive("the learning rate", self.asked.learning_rate.unwrap_or(usual));
         Ok(match self.method {
             Method::Accelerated => {
-                let smoothness = self.problem.smoothness.unwrap_or(f64::INFINITY);
-                let (bound, added, l, mu) = self.accelerated(draft.steps, draft.variance, smoothness);
-                (Rule::Accelerated { smoothness: l, strong_convexity: mu, added_curvature: added }, bound)
+                let (bound, rule, smoothing) = self.accelerated_once(draft);
+                (rule, bound, smoothing)
             }
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
@@ -535,13 +564,14 @@ impl Planner<'_> {
                 (
                     Rule::Adam { learning_rate: asked_rate(usual)?, momentum: momentum(0.9)?, second_momentum: second },
                     bound,
+                    0.0,
                 )
             }
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
                 // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for
                 let usual = if self.method == Method::Ftrl || draft.steps < 20 { 0.0 } else { 0.9 };
                 let momentum = momentum(usual)?;
-                (Rule::HeavyBall { learning_rate: asked_rate(rate * (1.0 - momentum))?, momentum }, bound)
+                (Rule::HeavyBall { learning_rate: asked_rate(rate * (1.0 - momentum))?, momentum }, bound, 0.0)
             }
         })
     }

@@ -2,15 +2,18 @@
 
 use super::accelerated::Accelerated;
 use super::directions::Directions;
-use super::plan::{Batches, MinimizePlan, MinimizeSchedule, Rule};
+use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
-use super::source::{Source, Streaming, Summing};
+use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
+use super::shrinking::Shrinking;
+use super::source::{Source, Streaming, Summing, Whom};
 use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
 use dpopt_mechanism::progress::Progress;
-use dpopt_mechanism::{Curator, Gaussian, Released};
+use dpopt_mechanism::{Blocks, Curator, Gaussian, Released};
 use dpopt_noise::Grid;
+use dpopt_privacy::Event;
 
 /// A driver whose weights stay in a domain around the start.
 struct Kept<D> {
@@ -25,19 +28,29 @@ impl<D: Driver> Driver for Kept<D> {
     }
 }
 
-/// A driver that also follows the gradient of (λ/2)‖w‖², w being the way from the start.
-struct Drawn<D> {
+/// A driver that also follows the gradient of (λ/2)‖w − c‖², w being the way from the start.
+struct Drawn<'a, D> {
     driver: D,
     curvature: f64,
+    centre: &'a [f64],
     gradient: Vec<f64>,
 }
 
-impl<D: Driver> Driver for Drawn<D> {
+impl<D: Driver> Driver for Drawn<'_, D> {
     fn step(&mut self, step: u64, weights: &mut [f64], gradient: &[f64]) {
         self.gradient.clear();
-        self.gradient.extend(gradient.iter().zip(&*weights).map(|(g, w)| g + self.curvature * w));
+        let all = gradient.iter().zip(&*weights).zip(self.centre);
+        self.gradient.extend(all.map(|((g, w), c)| g + self.curvature * (w - c)));
         self.driver.step(step, weights, &self.gradient);
     }
+}
+
+/// What moves the way, from where, and what public quadratics are drawn around.
+struct Leg<'a> {
+    rule: Rule,
+    course: Course,
+    from: &'a [f64],
+    centre: &'a [f64],
 }
 
 /// Runs `plan` from `start`; `curator` must have been opened for its certificate.
@@ -73,12 +86,21 @@ pub fn run<S: Source>(
     }
     let grid = Grid::new(s.grid_exponent);
     let at = |w: &[f64]| -> Vec<f64> { start.iter().zip(w).map(|(x, w)| x + w).collect() };
-    let course = Course {
+    let course = |records: u64| Course {
         steps: s.steps,
         first_averaged: s.first_averaged(),
-        per_record: 1.0 / (s.share() * problem.records as f64),
+        per_record: 1.0 / (s.share(records) * records as f64),
     };
-    progress.start(plan.method, s.steps);
+    let origin = vec![0.0; dimension];
+    let leg = Leg { rule: s.rule, course: course(problem.records), from: &origin, centre: &origin };
+    progress.start(plan.method, s.steps * s.phases.len().max(1) as u64);
+    let whom = match s.batches {
+        Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
+        Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
+        Batches::All | Batches::Stream { .. } => Whom::All,
+    };
+    let how = Summing { clip_norm: s.clip_norm, grid, whom, smoothing: s.smoothing };
+    let noise_of = |z: f64| Gaussian::new(z, s.clip_norm, grid, dimension, "gradient");
     let way = if let Batches::Stream { shape, .. } = s.batches {
         let streaming = Streaming {
             shape,
@@ -90,32 +112,44 @@ pub fn run<S: Source>(
             relation: problem.relation(),
         };
         let mut stream = source.open(curator, streaming)?;
-        follow(s, problem, course, progress, |w| source.next(&mut stream, &at(w)))?
-    } else {
-        let sampling = match s.batches {
-            Batches::Poisson { sampling_probability } => Some(sampling_probability),
-            _ => None,
+        follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(w)))?
+    } else if !s.phases.is_empty() {
+        // of blocks, each phase has a curator that reads no other; of rounds, all have the run's
+        let mut blocks = match (s.goal, plan.certificate.event()) {
+            (Goal::Population, Event::Parallel { blocks }) => {
+                let sizes: Vec<usize> = s.phases.iter().map(|phase| phase.records as usize).collect();
+                curator.open(&Blocks::of_sizes(&sizes, blocks.clone())?.shuffled())?
+            }
+            _ => Vec::new(),
         };
-        let how = Summing { clip_norm: s.clip_norm, grid, sampling };
-        match s.along {
-            None => {
-                let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, dimension, "gradient");
-                follow(s, problem, course, progress, |w| {
-                    let sum = source.gradients(curator, how, &at(w))?;
-                    Ok(curator.release(&noise, &sum)?)
-                })?
-            }
-            Some(along) => {
-                let count = along.directions;
-                let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");
-                follow(s, problem, course, progress, |w| {
-                    let mut coins = curator.public_coins();
-                    let directions = Directions::draw(count, dimension, along.difference, &mut coins);
-                    let sum = source.derivatives(curator, how, &at(w), &directions)?;
-                    Ok(curator.release(&noise, &sum)?.map(|sums| directions.estimate(&sums)))
-                })?
-            }
+        let mut way = origin.clone();
+        for (i, phase) in s.phases.iter().enumerate() {
+            let &Phase { records, rule, smoothing, noise_multiplier, .. } = phase;
+            let keeper = blocks.get_mut(i).unwrap_or(&mut *curator);
+            let centre = if s.goal == Goal::Population { &way } else { &origin };
+            let leg = Leg { rule, course: course(records), from: &way, centre };
+            let (noise, how) = (noise_of(noise_multiplier), Summing { smoothing, ..how });
+            way = follow(s, problem, leg, progress, |w| {
+                let sum = source.gradients(keeper, how, &at(w))?;
+                Ok(keeper.release(&noise, &sum)?)
+            })?;
         }
+        way
+    } else if let Some(along) = s.along {
+        let count = along.directions;
+        let noise = Gaussian::new(s.noise_multiplier, s.clip_norm, grid, count, "directional derivatives");
+        follow(s, problem, leg, progress, |w| {
+            let mut coins = curator.public_coins();
+            let directions = Directions::draw(count, dimension, along.difference, &mut coins);
+            let sum = source.derivatives(curator, how, &at(w), &directions)?;
+            Ok(curator.release(&noise, &sum)?.map(|sums| directions.estimate(&sums)))
+        })?
+    } else {
+        let noise = noise_of(s.noise_multiplier);
+        follow(s, problem, leg, progress, |w| {
+            let sum = source.gradients(curator, how, &at(w))?;
+            Ok(curator.release(&noise, &sum)?)
+        })?
     };
     progress.finish();
     Ok(curator.answer(at(&way)))
@@ -125,17 +159,18 @@ pub fn run<S: Source>(
 fn follow(
     s: &MinimizeSchedule,
     problem: &MinimizeProblem,
-    course: Course,
+    leg: Leg<'_>,
     progress: &dyn Progress,
     oracle: impl FnMut(&[f64]) -> Result<Released<Vec<f64>>, RunError>,
 ) -> Result<Vec<f64>, RunError> {
+    let Leg { rule, course, from, centre } = leg;
     let d = problem.dimension;
-    let start = vec![0.0; d];
+    let start = from.to_vec();
     let curvature = s.regularization / problem.records as f64;
-    let mut way = match s.rule {
+    let mut way = match rule {
         Rule::HeavyBall { learning_rate, momentum } => {
             let driver = HeavyBall::new(d, momentum, None, |_| (learning_rate, 1.0));
-            let drawn = Drawn { driver, curvature, gradient: Vec::new() };
+            let drawn = Drawn { driver, curvature, centre, gradient: Vec::new() };
             drive(&mut Kept { driver: drawn, domain: s.domain }, course, start, progress, oracle)?
         }
         Rule::Adam { learning_rate, momentum, second_momentum } => {
@@ -148,9 +183,15 @@ fn follow(
             };
             drive(&mut AdaptiveSteps::new(step, d, |_| learning_rate), course, start, progress, oracle)?
         }
+        Rule::Shrinking { strong_convexity, added_curvature } => {
+            let driver = Shrinking::new(d, strong_convexity, s.domain);
+            let mut drawn = Drawn { driver, curvature: added_curvature, centre, gradient: Vec::new() };
+            drive(&mut drawn, course, start, progress, oracle)?;
+            drawn.driver.answer().to_vec()
+        }
         Rule::Accelerated { smoothness, strong_convexity, added_curvature } => {
             let driver = Accelerated::new(&start, smoothness, strong_convexity, s.domain);
-            let mut drawn = Drawn { driver, curvature: added_curvature, gradient: Vec::new() };
+            let mut drawn = Drawn { driver, curvature: added_curvature, centre, gradient: Vec::new() };
             drive(&mut drawn, course, start, progress, oracle)?;
             drawn.driver.answer().to_vec()
         }

@@ -1,6 +1,7 @@
 //! Where clipped sums come from: records in memory with an objective, or whoever evaluates an objective elsewhere.
 
 use super::directions::{Along, Directions};
+use super::smoothed::Smoothed;
 use crate::RunError;
 use dpopt_mechanism::{
     BatchSum, Batching, Clipped, ClippedVectors, Curator, CuratorError, GradientStream, GridSum, Released, Sensitive,
@@ -11,12 +12,21 @@ use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::Relation;
 
-/// How a sum is made: clip norm, grid, and q of a Poisson batch; `None` for all records.
+/// Whom a sum is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whom {
+    All,
+    Poisson(f64),
+    Fixed(u64),
+}
+
+/// How a sum is made: clip norm, grid, whom it is over, and in how large a ball each record's point is moved.
 #[derive(Clone, Copy, Debug)]
 pub struct Summing {
     pub(super) clip_norm: f64,
     pub(super) grid: Grid,
-    pub(super) sampling: Option<f64>,
+    pub(super) whom: Whom,
+    pub(super) smoothing: f64,
 }
 
 /// What a stream is opened for.
@@ -118,7 +128,11 @@ impl<O: Objective<R> + Clone, R: RecordSet> InMemory<'_, O, R> {
         objective: P,
         x: &[f64],
     ) -> Result<Sensitive<GridSum>, RunError> {
-        let batch = how.sampling.map(|q| curator.poisson_sample_of(self.records, q)).transpose()?;
+        let batch = match how.whom {
+            Whom::All => curator.block_of(self.records)?,
+            Whom::Poisson(q) => Some(curator.poisson_sample_of(self.records, q)?),
+            Whom::Fixed(size) => Some(curator.fixed_sample_of(self.records, size as usize)?.unordered()),
+        };
         let clipped = Clipped::new(objective, how.clip_norm, how.grid)?;
         Ok(clipped.sum_of(self.records, batch, x).map_err(CuratorError::unreadable)?)
     }
@@ -129,6 +143,10 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
     const ELSEWHERE: bool = false;
 
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
+        if how.smoothing > 0.0 {
+            let coins = curator.public_coins();
+            return self.sum(curator, how, Smoothed::new(self.objective.clone(), how.smoothing, coins), x);
+        }
         self.sum(curator, how, self.objective.clone(), x)
     }
 
@@ -202,9 +220,10 @@ impl<P: PerRecord> Elsewhere<P> {
         dimension: usize,
         add: impl FnOnce(&mut P, &[u64], &mut BatchSum) -> Result<(), RunError>,
     ) -> Result<Sensitive<GridSum>, RunError> {
-        let (batch, chosen) = match how.sampling {
-            Some(q) => curator.sample_for_loader(self.records, q)?,
-            None => (curator.all_of(self.records)?, (0..self.records as u64).collect()),
+        let (batch, chosen) = match how.whom {
+            Whom::Poisson(q) => curator.sample_for_loader(self.records, q)?,
+            Whom::Fixed(size) => curator.fixed_for_loader(self.records, size as usize)?,
+            Whom::All => curator.all_for_loader(self.records)?,
         };
         let mut sum = ClippedVectors::new(how.clip_norm, how.grid)?.in_parts(batch, dimension);
         add(&mut self.objective, &chosen, &mut sum)?;
@@ -219,6 +238,9 @@ impl<P: PerRecord> Source for Elsewhere<P> {
     const ELSEWHERE: bool = true;
 
     fn gradients(&mut self, curator: &mut Curator, how: Summing, x: &[f64]) -> Result<Sensitive<GridSum>, RunError> {
+        if how.smoothing > 0.0 {
+            return Err(RunError::Numerical("records that are evaluated elsewhere share one point"));
+        }
         self.sum(curator, how, x.len(), |objective, records, sum| objective.gradients(records, x, sum))
     }
 

@@ -210,3 +210,163 @@ fn the_answer_stays_around_the_start() {
         assert!(norm <= 0.25 * (1.0 + 1e-9) && norm > 0.1, "{method}: {norm}");
     }
 }
+
+/// With smoothness, and without.
+fn for_the_population(problem: &MinimizeProblem) -> Vec<MinimizePlan> {
+    let of = |options: MethodOptions| choose(problem, budget(), &options.with("goal", "population")).unwrap();
+    let rough = MinimizeProblem { smoothness: None, ..problem.clone() };
+    let smoothed = MethodOptions::of("accelerated").with("smoothing", 1.0).with("goal", "population");
+    vec![
+        of(MethodOptions::of("noisy-sgd")),
+        of(MethodOptions::of("accelerated")),
+        choose(&rough, budget(), &smoothed).unwrap(),
+    ]
+}
+
+#[test]
+fn for_the_population_each_phase_has_a_block_of_its_own_and_the_whole_budget() {
+    let n = 4000;
+    let problem = problem(n, Answers::Gradients);
+    let records = Sensitive::new(points(n));
+    for plan in for_the_population(&problem) {
+        let s = &plan.schedule;
+        let sizes = block_sizes(n as u64, D, budget());
+        assert_eq!(sizes, [2125, 1000, 500, 250, 125]);
+        assert_eq!(s.phases.iter().map(|phase| phase.records).collect::<Vec<_>>(), sizes);
+        let Event::Parallel { blocks } = plan.certificate.event() else { panic!("{}", plan.certificate.event()) };
+        assert!(blocks.len() == sizes.len() && blocks.iter().all(|b| *b == blocks[0]));
+        let Event::Approximate { event, .. } = &blocks[0] else { panic!("{}", blocks[0]) };
+        let Batches::Poisson { sampling_probability } = s.batches else { panic!("{:?}", s.batches) };
+        let step = Event::gaussian(s.noise_multiplier).poisson_sampled(sampling_probability);
+        assert_eq!(**event, step.self_composed(s.steps));
+        // one phase costs as much as all of them
+        let alone = dpopt_privacy::calibrate::noise(
+            |z| Event::gaussian(z).poisson_sampled(sampling_probability).self_composed(s.steps),
+            neighbours().within(budget()),
+        );
+        assert!((alone.unwrap().0 / s.noise_multiplier - 1.0).abs() < 1e-5);
+        assert!((plan.evaluations / (sampling_probability * 4000.0 * s.steps as f64) - 1.0).abs() < 1e-12);
+        // η falls by four from phase to phase, so η_i n_i by eight
+        for pair in s.phases.windows(2) {
+            let fall = pair[0].distance / pair[1].distance;
+            let expected = 4.0 * pair[0].records as f64 / pair[1].records as f64;
+            assert!((fall / expected - 1.0).abs() < 1e-12, "{fall}");
+            assert!(pair[0].smoothing == 0.0 || (pair[0].smoothing / pair[1].smoothing / fall - 1.0).abs() < 1e-9);
+        }
+        let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
+        let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
+        assert!(away < 0.2, "{}: {away}", plan.method);
+        assert_eq!(x, answer(&problem, &plan, InMemory::new(distances(), &records), 5));
+        if s.smoothing == 0.0 {
+            let there = MinimizeProblem { elsewhere: true, ..problem.clone() };
+            assert_eq!(x, answer(&there, &plan, Elsewhere::new(Foreign(points(n)), n), 5));
+        }
+    }
+}
+
+#[test]
+fn the_population_is_refused_where_blocks_would_not_be_disjoint() {
+    let problem = problem(4000, Answers::Gradients);
+    let goal = || MethodOptions::of("noisy-sgd").with("goal", "population");
+    let refusal = |problem: &MinimizeProblem, options| choose(problem, budget(), &options).unwrap_err().to_string();
+    let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem.clone() };
+    assert!(refusal(&joined, goal()).contains("move the borders"));
+    assert!(refusal(&problem, goal().with("learning_rate", 0.1)).contains("leave `learning_rate` out"));
+    assert!(refusal(&problem, goal().with("batches", "fixed")).contains("Poisson batches"));
+    assert!(refusal(&problem, goal().by("accelerated").with("restarts", 2)).contains("records of its own"));
+    assert!(refusal(&problem, goal().by("dp-adam")).contains("has no option `goal`"));
+    assert!(refusal(&problem, goal().with("goal", "people")).contains("goal"));
+    let replaced = MinimizeProblem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem.clone() };
+    let (plan, zeroed) = (choose(&replaced, budget(), &goal()).unwrap(), choose(&problem, budget(), &goal()).unwrap());
+    assert!(plan.schedule.noise_multiplier > 1.5 * zeroed.schedule.noise_multiplier);
+    // without a method the first that has the option
+    let any = choose(&problem, budget(), &MethodOptions::default().with("goal", "population")).unwrap();
+    assert_eq!((any.method, any.schedule.goal), ("noisy-sgd", Goal::Population));
+    // too few records for blocks: one phase on all of them, and still parallel to nothing
+    let few = MinimizeProblem { records: 90, ..problem };
+    assert_eq!(choose(&few, budget(), &goal()).unwrap().schedule.phases.len(), 1);
+}
+
+#[test]
+fn rounds_add_up_to_one_budget_that_is_fixed_before_the_first() {
+    let n = 2000;
+    let problem = MinimizeProblem { strong_convexity: 1.0, ..problem(n, Answers::Gradients) };
+    let records = Sensitive::new(points(n));
+    let options = MethodOptions::of("accelerated").with("steps", 30).with("sampling_probability", 0.25);
+    let once = choose(&problem, budget(), &options).unwrap();
+    let thrice = choose(&problem, budget(), &options.clone().with("restarts", 3)).unwrap();
+    let z = thrice.schedule.phases[2].noise_multiplier;
+    let round = |z: f64| Event::gaussian(z).poisson_sampled(0.25).self_composed(30);
+    let Event::Approximate { event, .. } = thrice.certificate.event() else { panic!() };
+    assert_eq!(**event, Event::composed(vec![round(4.0 * z), round(2.0 * z), round(z)]));
+    assert_eq!(thrice.schedule.noise_multiplier, 4.0 * z);
+    // the rounds before the last cost (1/4 + 1/16) of its μ² or less, where noise is large
+    assert!(z > once.schedule.noise_multiplier && z < 1.25 * once.schedule.noise_multiplier, "{z}");
+    // distances are public and fall
+    let distances_of: Vec<f64> = thrice.schedule.phases.iter().map(|phase| phase.distance).collect();
+    assert!(distances_of.windows(2).all(|pair| pair[1] <= pair[0]), "{distances_of:?}");
+    let x = answer(&problem, &thrice, InMemory::new(distances(), &records), 5);
+    assert!(x.iter().zip(&CENTRE).all(|(x, c)| (x - c).abs() < 0.1), "{x:?}");
+    for bad in [0, 17] {
+        assert!(choose(&problem, budget(), &options.clone().with("restarts", bad)).is_err());
+    }
+}
+
+#[test]
+fn smoothing_takes_the_published_numbers_and_no_foreign_objective() {
+    // spec 01 §3, trap T9: N = 60000, d = 1000, D = 2, T = 1573 has r = D·d^¼/T = .00715 and L = C√d/r
+    let problem = MinimizeProblem {
+        distance: 2.0,
+        ..MinimizeProblem::new(60_000, 1000, Neighbours::of_records(Relation::ReplaceOne))
+    };
+    let options = MethodOptions::of("accelerated")
+        .with("smoothing", 1.0)
+        .with("steps", 1573)
+        .with("sampling_probability", 1120.0 / 60_000.0);
+    let terms = Budget::new(0.5, 1e-5).unwrap();
+    let plan = choose(&problem, terms, &options).unwrap();
+    assert!((plan.schedule.smoothing / 0.007150 - 1.0).abs() < 1e-3, "{}", plan.schedule.smoothing);
+    let Rule::Accelerated { smoothness, added_curvature, .. } = plan.schedule.rule else { panic!() };
+    let published = 1000f64.sqrt() / plan.schedule.smoothing;
+    assert!((smoothness - added_curvature - published).abs() < 1e-9 * published);
+    // T = ⌈εN/(d^¼√L)⌉ and B = ⌈√(εN²/T) + ε²N²/(dLT)⌉ (spec 01 §3), and of §6
+    let (n, d, e, l) = (60_000f64, 1000f64, 0.5f64, (1e5f64).ln());
+    let t = (e * n / (d.powf(0.25) * l.sqrt())).ceil();
+    assert_eq!((t, ((e * n * n / t).sqrt() + e * e * n * n / (d * l * t)).ceil()), (1573.0, 1120.0));
+    let t = (n.sqrt() * d.powf(0.25)).min(e * n / (d.powf(0.25) * l.sqrt())).ceil();
+    assert_eq!((t, (n / t + n * (e / t).sqrt()).ceil()), (1378.0, 1187.0));
+    let refusal = |problem: &MinimizeProblem| choose(problem, terms, &options).unwrap_err().to_string();
+    assert!(refusal(&MinimizeProblem { elsewhere: true, ..problem.clone() }).contains("many records at one point"));
+    let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem.clone() };
+    assert!(refusal(&joined).contains("moved by position"));
+}
+
+#[test]
+fn batches_of_fixed_size_have_their_own_event() {
+    let n = 1000;
+    let problem = problem(n, Answers::Gradients);
+    let records = Sensitive::new(points(n));
+    for method in ["noisy-sgd", "dp-adam", "accelerated"] {
+        let options = MethodOptions::of(method).with("steps", 50).with("sampling_probability", 0.1);
+        let poisson = choose(&problem, budget(), &options).unwrap();
+        let plan = choose(&problem, budget(), &options.with("batches", "fixed")).unwrap();
+        let s = &plan.schedule;
+        assert_eq!(s.batches, Batches::Fixed { batch_size: 100 });
+        let Event::Approximate { event, .. } = plan.certificate.event() else { panic!() };
+        assert_eq!(
+            **event,
+            Event::gaussian(s.noise_multiplier).sampled_without_replacement(1000, 100).self_composed(50)
+        );
+        // another record fills the slot of an absent one
+        assert!(s.noise_multiplier > 1.3 * poisson.schedule.noise_multiplier, "{}", s.noise_multiplier);
+        let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
+        let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
+        assert!(away < 0.25, "{method}: {away}");
+        let there = MinimizeProblem { elsewhere: true, ..problem.clone() };
+        assert_eq!(x, answer(&there, &plan, Elsewhere::new(Foreign(points(n)), n), 5));
+    }
+    let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem };
+    let options = MethodOptions::of("noisy-sgd").with("batches", "fixed");
+    let why = choose(&joined, budget(), &options).unwrap_err().to_string();
+    assert!(why.contains("batches of fixed size use the number of records"), "{why}");
+}

@@ -185,7 +185,9 @@ def minimize(
         insecure_seed: reproducible noise for tests: no privacy.
         batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
         options: of the method: ``clip_norm`` (1), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
-            ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``.
+            ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
+            ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen; ``batches="fixed"``: always as many records;
+            ``restarts`` and ``smoothing`` of ``"accelerated"``.
     """
     relation = accounting._relation(neighbors)
     native = objective if isinstance(objective, Objective) else None

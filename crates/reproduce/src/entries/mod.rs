@@ -1,5 +1,6 @@
 //! All figures and tables; one file each.
 
+mod accelerated;
 mod adaptive;
 mod bias_reduced;
 mod census_accuracy;
@@ -33,6 +34,7 @@ pub const ALL: &[&Entry] = &[
     &bias_reduced::STEPS_AND_BIAS,
     &bias_reduced::LEARNING,
     &user_panel::ENTRY,
+    &accelerated::ENTRY,
 ];
 
 /// The entry of that name.
