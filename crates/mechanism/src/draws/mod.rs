@@ -5,3 +5,4 @@ pub(crate) mod gibbs_chain;
 pub(crate) mod minimiser;
 pub(crate) mod newton_step;
 pub(crate) mod objective_draw;
+pub(crate) mod phased_pass;

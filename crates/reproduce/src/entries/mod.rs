@@ -7,6 +7,7 @@ mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod hard_thresholding;
+mod parallel_sco;
 mod records;
 mod sparse_erm;
 mod sparse_mean;
@@ -33,6 +34,7 @@ pub const ALL: &[&Entry] = &[
     &bias_reduced::STEPS_AND_BIAS,
     &bias_reduced::LEARNING,
     &user_panel::ENTRY,
+    &parallel_sco::ENTRY,
 ];
 
 /// The entry of that name.
