@@ -58,6 +58,7 @@ fn every_method_has_a_row() {
 /// Which row attacks which door.
 const DOORS: &[(&str, &str)] = &[
     ("Gaussian", "Gaussian sum through the curator"),
+    ("PhasedPass", "phased-sgd"),
     ("Gaussian", "sum of vectors"),
     ("Gaussian", "second moment"),
     ("Laplace", "rounded Laplace"),

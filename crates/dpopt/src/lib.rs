@@ -9,6 +9,7 @@
 //! | [`loss`] | per-record losses and their facts |
 //! | [`records`] | bounded rows in memory or on disk |
 //! | [`objective`] | what one record contributes, with what is known of it and why |
+//! | [`resque`] | non-smooth convex functions in few rounds of many queries, without privacy |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |
 //! | [`guarantee`] | what a whole run promises |
 //! | [`sampler`] | draws from e^(−F) with a proved distance from that law |
@@ -36,7 +37,7 @@ pub use dpopt_data::output;
 pub use dpopt_mechanism::progress;
 pub use dpopt_mechanism::{Public, Released, Sensitive};
 pub use dpopt_noise as noise;
-pub use dpopt_objective::{geometry, loss, objective, records};
+pub use dpopt_objective::{geometry, loss, objective, records, resque};
 pub use dpopt_optimize as optimize;
 pub use dpopt_optimize::plan;
 pub use dpopt_privacy as privacy;

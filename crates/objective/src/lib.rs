@@ -11,12 +11,14 @@
 //! | [`records`] | bounded rows in memory or on disk, counts of values |
 //! | [`objective`] | what one record contributes, with what is known of it and why |
 //! | [`solver`] | minimisers with a proved distance, and the sums they are made of |
+//! | [`resque`] | non-smooth convex functions in few rounds of many queries, without privacy |
 #![forbid(unsafe_code)]
 
 pub mod geometry;
 pub mod loss;
 pub mod objective;
 pub mod records;
+pub mod resque;
 pub mod solver;
 #[doc(hidden)]
 pub mod synthetic;

@@ -20,6 +20,7 @@ mod option_tests;
 pub mod options;
 mod oracle;
 mod output_perturbation;
+mod phased_sgd;
 pub mod plan;
 mod planning;
 pub mod power_law;
@@ -65,6 +66,7 @@ pub use noisy_newton::{NewtonSchedule, NoisyNewton};
 pub use objective_perturbation::{ObjectivePerturbation, ObjectiveSchedule};
 pub use options::MethodOptions;
 pub use output_perturbation::{OutputPerturbation, OutputSchedule};
+pub use phased_sgd::{PhasedSchedule, PhasedSgd};
 pub use regime::{Regime, Regimes};
 pub use registry::{
     Candidate, Described, METHODS, about, candidates, catalogue, check_options, check_values, choose, first_applicable,

@@ -7,7 +7,7 @@ use super::{
     AdaptiveClipDescent, Algorithm, BiasReducedSgd, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt,
     DpSgdHt, DpSvrgHt, EmbeddingSgd, ExponentialMechanism, FrankWolfe, LastIterateDescent, MethodOptions,
     NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd,
-    Peeling, Prepared, Regime, Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential,
+    Peeling, PhasedSgd, Prepared, Regime, Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential,
     SparseOutputPerturbation, SufficientStatistics, expected_risk, prepare,
 };
 use crate::plan::{Grade, NotApplicable, Problem};
@@ -112,7 +112,7 @@ fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const LINEAR: [Registered; 27] = [
+const LINEAR: [Registered; 28] = [
     registered::<AdaptiveClipDescent>(),
     registered::<ObjectivePerturbation>(),
     registered::<CentredDescent>(),
@@ -133,6 +133,7 @@ const LINEAR: [Registered; 27] = [
     Registered { plan: peeling, ..registered::<Peeling>() },
     registered::<FrankWolfe>(),
     registered::<BiasReducedSgd>(),
+    registered::<PhasedSgd>(),
     registered::<SufficientStatistics>(),
     registered::<RegularizedDescent>(),
     registered::<Pagan>(),
@@ -252,8 +253,8 @@ pub fn logarithmic(method: &str) -> bool {
 }
 
 /// Names of all methods, as in `--method`.
-pub const METHODS: [&str; 27] = {
-    let mut names = [""; 27];
+pub const METHODS: [&str; 28] = {
+    let mut names = [""; 28];
     let mut i = 0;
     while i < names.len() {
         names[i] = LINEAR[i].name;

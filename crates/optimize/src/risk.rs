@@ -55,6 +55,13 @@ pub(crate) struct RiskModel {
     pub(crate) signal: f64,
 }
 
+/// A phase of SGD: step on one record's loss, records, noise in each weight of what is released.
+pub(crate) struct PhaseRisk {
+    pub(crate) rate: f64,
+    pub(crate) records: f64,
+    pub(crate) noise_std: f64,
+}
+
 impl RiskModel {
     pub(crate) fn of(problem: &Problem) -> Self {
         let usual = Self::usual(problem);
@@ -214,6 +221,21 @@ impl RiskModel {
         self.excess(|m, signal| {
             let (bias, variance) = self.learnt(m, time, flat_noise);
             signal * bias + variance
+        })
+    }
+
+    /// Phases of SGD, one step per record, each from the noisy mean of the iterates of the one before. A mean over T steps of size η has
+    /// come (1 − e^(−aηT))/(aηT) of its way short, and has the noise of its own records: at most that of the minimiser over them.
+    pub(crate) fn phased(&self, phases: &[PhaseRisk]) -> f64 {
+        self.excess(|m, signal| {
+            phases.iter().fold(signal, |error, phase| {
+                let pull = self.curvature * m;
+                let done = pull * phase.rate * phase.records;
+                let left = if done > 0.0 { -(-done).exp_m1() / done } else { 1.0 };
+                // slopes of about the curvature's size, squared
+                let drift = (phase.rate * phase.rate * phase.records * pull / 3.0).min(1.0 / (pull * phase.records));
+                error * left * left + drift + phase.noise_std * phase.noise_std
+            })
         })
     }
 

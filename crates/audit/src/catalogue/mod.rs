@@ -22,6 +22,7 @@ mod linear;
 mod objectives;
 mod owners;
 mod peeling;
+mod phased;
 mod run;
 mod sampling;
 mod selection;
@@ -172,6 +173,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(units::bugs());
     bugs.extend(owners::bugs());
     bugs.extend(objectives::bugs());
+    bugs.extend(phased::bugs());
     bugs
 }
 

@@ -34,6 +34,7 @@ mod hard_thresholding;
 mod methods;
 mod one_run;
 mod peeling;
+pub(crate) mod phased;
 mod releases;
 mod search;
 mod sparse;
@@ -222,6 +223,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(one_run::audits());
     // a row's seed is its place: new ones come last
     rows.extend(units::audits());
+    rows.extend(phased::audits());
     rows
 }
 

@@ -6,3 +6,4 @@ pub(crate) mod last_iterate;
 pub(crate) mod minimiser;
 pub(crate) mod newton_step;
 pub(crate) mod objective_draw;
+pub(crate) mod phased_pass;

@@ -7,11 +7,13 @@ mod balls;
 mod chebyshev;
 mod diagonal;
 mod threshold;
+mod two_balls;
 
 pub use balls::{project_box, project_l1_ball, project_l1_l2_balls, project_l2_ball};
 pub use chebyshev::{nearest_in_box, nearest_in_l1_ball, nearest_in_l2_ball};
 pub use diagonal::{clip_to_ellipsoid, project_ellipsoid, project_l2_ball_in_norm};
 pub use threshold::{hard_threshold, soft_threshold};
+pub use two_balls::project_two_balls;
 
 /// ‖x‖₂.
 pub fn norm(x: &[f64]) -> f64 {

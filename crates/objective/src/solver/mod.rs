@@ -9,6 +9,7 @@
 
 mod accuracy;
 mod double;
+mod pass;
 mod spectrum;
 mod sums;
 
@@ -16,6 +17,7 @@ mod sums;
 mod tests;
 
 pub use accuracy::{Accuracy, NoPromise, Scale};
+pub use pass::Pass;
 pub use spectrum::{Spectrum, decomposition_error};
 pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};
 

@@ -8,6 +8,7 @@ mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod hard_thresholding;
+mod parallel_sco;
 mod records;
 mod sparse_erm;
 mod sparse_mean;
@@ -35,6 +36,7 @@ pub const ALL: &[&Entry] = &[
     &bias_reduced::LEARNING,
     &user_panel::ENTRY,
     &accelerated::ENTRY,
+    &parallel_sco::ENTRY,
 ];
 
 /// The entry of that name.

@@ -1,0 +1,350 @@
+//! Phased SGD: one step per record, and the mean of each phase's iterates with noise (Feldman, Koren, Talwar 2020; spec 02 §6.7, spec 12
+//! §10; docs/proofs/phased-sgd.md).
+//!
+//! Phase i has half as many records as the one before and steps a quarter as long, starts where that one was released, and hides one
+//! record's step, which contractions never make longer. A record is in one phase, so all phases together cost what one of them
+//! does. Linear time, one release per phase.
+
+use super::output_perturbation::smooth_loss;
+use super::planning::{SamplerError, TARGET_BOUND, check_problem, noise, positive, require_delta};
+use super::risk::{PhaseRisk, RiskModel};
+use super::{Algorithm, Run, RunResult, Solution};
+use crate::algorithm::Traits;
+use crate::options::common::{CLIP_NORM, DISTANCE, LEARNING_RATE};
+use crate::options::{Said, Setting};
+use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
+use dpopt_mechanism::{Phase, PhasedPass};
+use dpopt_objective::loss::Loss;
+use dpopt_objective::objective::OfRows;
+use dpopt_privacy::{Budget, Event, Relation};
+use serde::Serialize;
+
+static PHASES: Setting<u64> = Setting::whole(
+    "phases",
+    "number of phases, each of half the records of the one before with steps a quarter as long",
+);
+
+/// Options of phased SGD. `None` means: chosen from public facts.
+#[derive(Clone, Debug, Default)]
+pub struct PhasedSgd {
+    /// k: releases, each of the mean of a phase's iterates. Default: the best predicted.
+    pub phases: Option<u64>,
+    /// η₁ of the first phase's steps, at most 2/(βR²), beyond which steps do not contract. Default: the best predicted.
+    pub learning_rate: Option<f64>,
+    /// C: bound on a record's gradient; of squared loss the slope bound of Huber's, 0.5 by default. Default: the loss's own, R·sup|φ'|.
+    pub clip_norm: Option<f64>,
+    /// D: what a phase releases is brought into the ball of this radius. Default: the norm that the risk model expects.
+    pub radius: Option<f64>,
+}
+
+/// The schedule of phased SGD.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhasedSchedule {
+    /// The loss that is minimised.
+    pub loss: Loss,
+    /// Records, steps and clip norms, in order.
+    pub phases: Vec<Phase>,
+    /// Standard deviation of the noise in each weight, of every phase.
+    pub noise_stds: Vec<f64>,
+    /// D.
+    pub radius: f64,
+    /// z: noise over what one record's presence moves.
+    pub noise_multiplier: f64,
+}
+
+impl PhasedSchedule {
+    /// The release: sensitivities and noise are its own.
+    pub fn mechanism(&self, problem: &Problem) -> PhasedPass {
+        PhasedPass {
+            objective: problem.objective().with_loss(self.loss),
+            phases: self.phases.clone(),
+            radius: self.radius,
+            noise_multiplier: self.noise_multiplier,
+            relation: problem.relation(),
+            target_bound: TARGET_BOUND,
+        }
+    }
+
+    /// What the risk model needs to know of the phases.
+    fn risks(&self) -> Vec<PhaseRisk> {
+        let of = |phase: &Phase| PhaseRisk {
+            rate: phase.learning_rate,
+            records: phase.records as f64,
+            noise_std: self.noise_multiplier * phase.learning_rate * phase.clip_norm,
+        };
+        self.phases.iter().map(of).collect()
+    }
+}
+
+/// Steps of a phase over those of the one before.
+const STEP_RATIO: f64 = 0.25;
+/// No table has records for more phases, and later ones change nothing.
+const MOST_PHASES: u64 = 20;
+
+/// n/2, n/4, …, and what is left in the last.
+fn phases(records: u64, count: u64, learning_rate: f64, clip_norm: f64) -> Vec<Phase> {
+    let mut left = records;
+    (1..=count)
+        .map(|i| {
+            let own = if i == count { left } else { records >> i };
+            left -= own;
+            Phase { records: own, learning_rate: learning_rate * STEP_RATIO.powi(i as i32 - 1), clip_norm }
+        })
+        .collect()
+}
+
+/// How many of so many phases the proof covers, the first ones.
+fn covered(schedule: &PhasedSchedule, problem: &Problem) -> u64 {
+    let mechanism = schedule.mechanism(problem);
+    mechanism.phases.iter().take_while(|phase| phase.records > 0 && mechanism.covers(phase)).count() as u64
+}
+
+/// The loss itself where it is convex, smooth and of bounded slope; Huber's for squared error.
+fn loss_of(problem: &Problem, clip_norm: Option<f64>) -> Result<Loss, NotApplicable> {
+    match problem.loss {
+        loss @ Loss::Logistic { .. } => Ok(loss),
+        Loss::Squared => smooth_loss(Loss::Squared, None, clip_norm),
+        other => smooth_loss(other, None, None),
+    }
+}
+
+impl PhasedSgd {
+    /// C, refused where a clip would not keep steps contracting.
+    fn clip_norm(&self, problem: &Problem, loss: Loss) -> Result<f64, NotApplicable> {
+        let own = problem.row_norm * loss.facts().lipschitz.unwrap_or(1.0);
+        match self.clip_norm {
+            Some(clip_norm) if problem.loss != Loss::Squared => {
+                let clip_norm = positive("the clip norm", clip_norm)?;
+                if loss.outputs() > 1 && clip_norm < own {
+                    return Err(NotApplicable::Option(format!(
+                        "clip norm {clip_norm} cuts gradients of several scores, and steps along cut ones need not contract; give at least \
+                         {own}, or leave it out"
+                    )));
+                }
+                Ok(clip_norm)
+            }
+            _ => Ok(own),
+        }
+    }
+}
+
+impl Algorithm for PhasedSgd {
+    type Schedule = PhasedSchedule;
+    const NAME: &'static str = "phased-sgd";
+    const ABOUT: &'static str = "releases the noisy mean of each of a few phases' iterates, every record read once; a reference, in linear time";
+    const TRAITS: Traits = Traits { reference: true, ..Traits::NONE };
+
+    fn read(said: &Said<'_>) -> Self {
+        Self {
+            phases: said.get(&PHASES),
+            learning_rate: said.get(&LEARNING_RATE),
+            clip_norm: said.get(&CLIP_NORM),
+            radius: said.get(&DISTANCE),
+        }
+    }
+
+    fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<PhasedSchedule>, NotApplicable> {
+        check_problem(problem)?;
+        require_delta(budget)?;
+        if problem.relation() == Relation::AddOrRemove {
+            return Err(NotApplicable::Problem(
+                "each record has a phase by its place, and who comes or goes would move the others; use zero-out or replace-one".into(),
+            ));
+        }
+        let loss = loss_of(problem, self.clip_norm)?;
+        let clip_norm = self.clip_norm(problem, loss)?;
+        let model = RiskModel::of(problem);
+        let radius = positive("the distance", self.radius.unwrap_or_else(|| model.squared_norm().sqrt()))?;
+        let curvature = loss.facts().smoothness.unwrap_or(f64::INFINITY);
+        let largest = 2.0 * (1.0 - 1e-6) / (curvature * problem.row_norm * problem.row_norm);
+        if let Some(rate) = self.learning_rate
+            && positive("the learning rate", rate)? > largest
+        {
+            return Err(NotApplicable::Option(format!(
+                "learning rate {rate} is above {largest:.4}, where steps need not contract and one record may move all later ones apart; give \
+                 at most that"
+            )));
+        }
+        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES).min(MOST_PHASES) as f64;
+        let event = |count: u64, z: f64| {
+            SamplerError::rounded(draws).on(Event::Parallel { blocks: vec![Event::gaussian(z); count as usize] })
+        };
+        // the phases cost what one of them does, however many there are
+        let (noise_multiplier, _) = noise(problem, budget, |z| event(1, z))?;
+        let schedule = |count: u64, rate: f64| PhasedSchedule {
+            loss,
+            phases: phases(problem.rows, count, rate, clip_norm),
+            noise_stds: Vec::new(),
+            radius,
+            noise_multiplier,
+        };
+        let rates: Vec<f64> = match self.learning_rate {
+            Some(rate) => vec![rate],
+            None => (0..=40).map(|j| largest * 2f64.powf(-0.5 * f64::from(j))).collect(),
+        };
+        let counts = match self.phases {
+            Some(count) => count.min(u64::from(u32::MAX))..=count.min(u64::from(u32::MAX)),
+            None => 1..=MOST_PHASES,
+        };
+        let mut best: Option<(f64, PhasedSchedule)> = None;
+        let mut most = 0;
+        for rate in rates {
+            let possible = covered(&schedule(MOST_PHASES, rate), problem);
+            most = most.max(possible);
+            for count in counts.clone().take_while(|count| *count <= possible) {
+                let tried = schedule(count, rate);
+                // the last phase has more records than the one of its place in a longer schedule
+                if covered(&tried, problem) < count {
+                    continue;
+                }
+                let risk = model.clone().clipped(clip_norm, problem.lipschitz()).phased(&tried.risks());
+                if best.as_ref().is_none_or(|(least, _)| risk < *least) {
+                    best = Some((risk, tried));
+                }
+            }
+        }
+        let Some((risk, mut schedule)) = best else {
+            return Err(NotApplicable::Option(match self.phases {
+                Some(count) if most > 0 => format!(
+                    "phases is {count}; of so many the last would have no records, or noise near the spacing of numbers as large as the \
+                     weights may be (distance {radius}), where rounding would replace it: give at most {most}"
+                ),
+                _ => format!(
+                    "with learning rate {} and distance {radius} the noise of the first phase would be near the spacing of numbers as large \
+                     as the weights may be, or rounding above a thousandth of what a record moves; raise the learning rate, or lower \
+                     the distance",
+                    self.learning_rate.unwrap_or(largest)
+                ),
+            }));
+        };
+        let count = schedule.phases.len() as u64;
+        let (noise_multiplier, certificate) = noise(problem, budget, |z| event(count, z))?;
+        schedule.noise_multiplier = noise_multiplier;
+        let mechanism = schedule.mechanism(problem);
+        schedule.noise_stds = schedule.phases.iter().map(|phase| mechanism.noise_std(phase)).collect();
+        // in a direction without curvature: all noise stays, and so does what the order of the records does to each mean
+        let order = |phase: &Phase| phase.records as f64 * (phase.learning_rate * phase.clip_norm).powi(2);
+        let squares = schedule.noise_stds.iter().map(|std| std * std).chain(schedule.phases.iter().map(order));
+        let weight_noise = squares.sum::<f64>().sqrt();
+        Ok(Plan {
+            summary: Summary {
+                method: Self::NAME,
+                loss,
+                noise_multiplier,
+                steps: count,
+                gradients: problem.rows as f64,
+                weight_noise: Some(weight_noise.min(2.0 * radius)),
+                predicted_excess_risk: risk,
+                certificate,
+                assumptions: vec![
+                    Assumption::enforced("every row has norm at most the row norm: enforced when rows are built"),
+                    Assumption::enforced(
+                        "slopes are cut at the clip norm over the row's own norm, which keeps them monotone",
+                    ),
+                    Assumption::proved(
+                        "each record makes one step, in one phase, and later steps never make longer what it moved: the loss is convex and \
+                         the step at most 2 over its curvature",
+                    ),
+                ],
+                warnings: Vec::new(),
+            },
+            schedule,
+        })
+    }
+
+    fn run<R: OfRows + 'static>(&self, plan: &Plan<PhasedSchedule>, run: Run<'_, R>) -> RunResult {
+        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
+        progress.start(Self::NAME, 1);
+        let released = curator.release(&plan.schedule.mechanism(problem), examples)?;
+        progress.tick();
+        progress.finish();
+        let before = problem.weights() * (plan.schedule.phases.len() - 1);
+        Ok(released.map(|points| Solution::from(points[before..].to_vec())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{LOGISTIC, budget, problem};
+    use dpopt_privacy::{Neighbours, accountant, special};
+
+    fn planned(options: PhasedSgd, problem: &Problem) -> Result<Plan<PhasedSchedule>, String> {
+        options.plan(problem, budget(1.0)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn phases_halve_and_have_all_records_between_them() {
+        // spec 02 §6.8: T = 16, η₁ = 1/16, then quarters; here the last phase also has the one record that is left
+        let all = phases(16, 4, 1.0 / 16.0, 1.0);
+        let shape: Vec<(u64, f64)> = all.iter().map(|p| (p.records, p.learning_rate)).collect();
+        assert_eq!(shape, [(8, 1.0 / 16.0), (4, 1.0 / 64.0), (2, 1.0 / 256.0), (2, 1.0 / 1024.0)]);
+        for (records, count) in [(1000, 1), (1000, 7), (4097, 12)] {
+            assert_eq!(phases(records, count, 1.0, 1.0).iter().map(|p| p.records).sum::<u64>(), records);
+        }
+    }
+
+    #[test]
+    fn all_phases_cost_what_one_gaussian_release_does() {
+        for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
+            let problem = problem(LOGISTIC, relation);
+            let plan = planned(PhasedSgd { phases: Some(6), ..PhasedSgd::default() }, &problem).unwrap();
+            let mu = special::gaussian_mu(1.0, budget(1.0).delta());
+            let factor = relation.sum_sensitivity();
+            assert!((plan.schedule.noise_multiplier * mu / factor - 1.0).abs() < 1e-3, "{:?}", plan.schedule);
+            assert_eq!(plan.schedule.phases.len(), 6);
+            for (phase, std) in plan.schedule.phases.iter().zip(&plan.schedule.noise_stds) {
+                let bare = plan.schedule.noise_multiplier * phase.learning_rate * phase.clip_norm;
+                assert!(*std >= bare && *std < 1.01 * bare, "{std} {bare}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_proved_is_refused_with_a_reason() {
+        let zero_out = problem(LOGISTIC, Relation::ZeroOut);
+        let none = PhasedSgd::default;
+        let added = Problem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..zero_out.clone() };
+        assert!(planned(none(), &added).unwrap_err().contains("replace-one"));
+        let too_long = PhasedSgd { learning_rate: Some(9.0), ..none() };
+        assert!(planned(too_long, &zero_out).unwrap_err().contains("contract"));
+        let late = planned(PhasedSgd { phases: Some(19), ..none() }, &zero_out).unwrap_err();
+        assert!(late.contains("give at most"), "{late}");
+        let short = PhasedSgd { learning_rate: Some(1e-12), ..none() };
+        assert!(planned(short, &zero_out).unwrap_err().contains("raise the learning rate"));
+        let hinge = Problem { loss: Loss::Hinge, ..zero_out.clone() };
+        assert!(planned(none(), &hinge).unwrap_err().contains("smoothed-hinge"));
+        let softmax = Problem { loss: Loss::Softmax { classes: 3 }, ..zero_out };
+        assert!(planned(PhasedSgd { clip_norm: Some(0.5), ..none() }, &softmax).unwrap_err().contains("clip norm"));
+        assert!(planned(none(), &softmax).is_ok());
+    }
+
+    /// Why records are read once and not drawn with replacement (docs/decisions/0019): the same noise, one pass's worth of gradients.
+    #[test]
+    fn disjoint_phases_cost_less_than_phases_of_draws_with_replacement() {
+        let (n, z) = (10_000u64, 5.0);
+        let draws = |m: u64| Event::SampledWithReplacement {
+            source_dataset_size: n,
+            sample_size: m,
+            event: Box::new(Event::gaussian(z)),
+        };
+        // every phase halves, as here; T = n gradients in all
+        let with_replacement = Event::composed((1..=10).map(|i| draws(n >> i)).collect());
+        let disjoint = Event::Parallel { blocks: vec![Event::gaussian(z); 10] };
+        for relation in [Relation::ZeroOut, Relation::ReplaceOne] {
+            let epsilon = |event: &Event| accountant::epsilon(event, relation, 1e-6).unwrap().upper;
+            let (drawn, once) = (epsilon(&with_replacement), epsilon(&disjoint));
+            println!("{relation:?}: {drawn} with replacement, {once} disjoint");
+            assert!(once < drawn);
+        }
+        // spec 02 §6.6: ten phases of at most 512 draws, z = 2: ε = .935775, on a grid that rounds up
+        let (m, z) = (1024u64, 2.0);
+        let ten = (1..=10).map(|i| Event::SampledWithReplacement {
+            source_dataset_size: n,
+            sample_size: m >> i,
+            event: Box::new(Event::gaussian(2.0 * z)),
+        });
+        let epsilon = accountant::epsilon(&Event::composed(ten.collect()), Relation::ReplaceOne, 1e-6).unwrap().upper;
+        assert!((epsilon / 0.935775 - 1.0).abs() < 0.02, "{epsilon}");
+    }
+}
