@@ -75,13 +75,7 @@ fn examine(run: &RunFlags, found: &mut Findings) {
             .push("--insecure-seed and --ledger do not go together: predictable noise keeps no promise".into());
     }
     let ledger = found
-        .keep(run.budget_file.open(
-            common.epsilon,
-            common.delta,
-            common.neighbours(),
-            common.unit.column().as_deref(),
-            true,
-        ))
+        .keep(run.budget_file.open(common.epsilon, common.delta, common.neighbours(), common.unit.columns(), true))
         .flatten();
     // one by one: both may be wrong
     for path in [Some(&run.output), run.report.as_ref()].into_iter().flatten() {

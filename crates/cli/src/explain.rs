@@ -63,10 +63,10 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let (explained, read) = match arguments.data.as_slice() {
         data @ [_, ..] => {
             let e = common.fit(data, None, None)?.explain(arguments.class_count as usize).map_err(failed)?;
-            let read = match (common.unit.column(), common.rows) {
-                (Some(_), _) => "only the header and whose rows they are were read, and rows and units counted",
-                (None, Some(_)) => "only the header was read",
-                (None, None) => "only the header was read, and rows were counted without looking at their values",
+            let read = match (common.unit.columns().is_empty(), common.rows) {
+                (false, _) => "only the header and whose rows they are were read, and rows and units counted",
+                (true, Some(_)) => "only the header was read",
+                (true, None) => "only the header was read, and rows were counted without looking at their values",
             };
             let explained = Explained {
                 epsilon: e.budget.epsilon(),

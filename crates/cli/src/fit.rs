@@ -62,7 +62,7 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
         common.epsilon,
         common.delta,
         common.neighbours(),
-        common.unit.column().as_deref(),
+        common.unit.columns(),
         arguments.quiet,
     )?;
     let outputs = Outputs { answer: &run.output, report: run.report.as_deref() };

@@ -4,6 +4,7 @@ use crate::output::{Failure, print, print_json, table};
 use crate::usage;
 use crate::verify::{Claim, PREDICTABLE};
 use clap::Args;
+use dpopt::data::unit_name;
 use dpopt::model::{Guarantee, Stage};
 use dpopt::report::{number, probability, protected};
 use dpopt_privacy::Event;
@@ -135,6 +136,8 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
     serde_json::json!({
         "total": { "epsilon": status.purpose.terms.budget.epsilon(), "delta": status.purpose.terms.budget.delta() },
         "relation": status.purpose.terms.neighbours.relation,
+        "unit": status.purpose.terms.neighbours.unit,
+        "unit_names": status.purpose.unit_names,
         "rule": status.rule.map(|r| r.name()),
         "spent_share": status.share,
         "spent_epsilon": status.epsilon,
@@ -146,7 +149,10 @@ fn document(status: &Status, delta: f64, room: f64) -> serde_json::Value {
 
 fn shown(file: &str, status: &Status, delta: f64, room: f64) -> String {
     let total = status.purpose.terms.budget;
-    let unit = protected(status.purpose.terms.neighbours.unit);
+    let unit = match status.purpose.unit_names.as_slice() {
+        [] => protected(status.purpose.terms.neighbours.unit).to_string(),
+        names => unit_name(names),
+    };
     let mut out = format!(
         "{file}: total epsilon {}, delta {}, per {unit}, {}\n",
         number(total.epsilon()),

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.epsilon,
         arguments.delta,
         arguments.unit.neighbours(arguments.relation),
-        arguments.unit.column().as_deref(),
+        arguments.unit.columns(),
         arguments.quiet,
     )?;
     let options = MeanOptions {

@@ -46,7 +46,7 @@ impl BudgetFile {
         epsilon: f64,
         delta: Option<f64>,
         neighbours: Neighbours,
-        unit: Option<&str>,
+        unit: Vec<String>,
         quiet: bool,
     ) -> Result<Option<LedgerFile>, Failure> {
         let (Some(path), Some(total)) = (&self.ledger, self.total_epsilon) else { return Ok(None) };
@@ -55,12 +55,8 @@ impl BudgetFile {
         })?;
         let tell = if quiet { |_: &str| {} } else { |text: &str| note(format!("note: {text}")) };
         let access = Access { patience: Duration::from_secs(self.ledger_wait.into()), tell };
-        let file = LedgerFile {
-            path: path.clone(),
-            total: Budget::new(total, total_delta).map_err(usage)?,
-            access,
-            unit: unit.map(str::to_string),
-        };
+        let file =
+            LedgerFile { path: path.clone(), total: Budget::new(total, total_delta).map_err(usage)?, access, unit };
         let budget = Budget::new(epsilon, delta.unwrap_or(file.total.delta())).map_err(usage)?;
         file.refuse_hopeless(neighbours.within(budget)).map_err(|e| failed(e.into()))?;
         Ok(Some(file))

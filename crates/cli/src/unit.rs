@@ -3,7 +3,6 @@
 use crate::flags::GUARANTEE;
 use crate::relation::RelationFlag;
 use clap::{Args, ValueEnum};
-use dpopt::data::unit_name;
 use dpopt::model::{UnitClipping, UnitOptions};
 use dpopt_privacy::Neighbours;
 use std::num::NonZeroU64;
@@ -44,11 +43,11 @@ enum Clipping {
 }
 
 impl OwnerFlags {
-    /// Whose values are the units, for a ledger: the columns in no order.
-    pub(crate) fn column(&self) -> Option<String> {
+    /// The columns whose values are the units, in no order of theirs.
+    pub(crate) fn columns(&self) -> Vec<String> {
         let mut columns = self.unit.clone();
         columns.sort();
-        (!columns.is_empty()).then(|| unit_name(&columns))
+        columns
     }
 
     /// Which tables are neighbours.
@@ -68,9 +67,9 @@ impl OwnerFlags {
 }
 
 impl UnitFlags {
-    /// Whose values are the units, for a ledger.
-    pub(crate) fn column(&self) -> Option<String> {
-        self.owner.column()
+    /// The columns whose values are the units, in no order of theirs.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        self.owner.columns()
     }
 
     /// Which tables are neighbours.

@@ -10,6 +10,7 @@ use dpopt_objective::loss::Loss;
 use dpopt_objective::records::Examples;
 use dpopt_objective::solver;
 use dpopt_privacy::{Budget, Neighbours, Relation, special};
+use rayon::prelude::*;
 
 pub(super) const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
 
@@ -398,6 +399,7 @@ fn error_bars_cover_the_noise_of_every_method() {
         for method in METHODS {
             let Ok(plan) = choose(&problem, budget(1.0), &quick(method)) else { continue };
             let solutions: Vec<Solution> = (0..runs)
+                .into_par_iter()
                 .map(|seed| {
                     let mut curator = Curator::new(&plan.summary().certificate, NoiseSource::insecure(seed));
                     plan.run(Run::new(&problem, &examples, &mut curator, &Silent).unwrap()).unwrap().into_inner()

@@ -15,7 +15,7 @@
 //! # let path = directory.path().join("budget.jsonl");
 //! let neighbours = Neighbours::of_records(Relation::ZeroOut);
 //! let terms = neighbours.within(Budget::new(4.0, 1e-5)?);
-//! let mut ledger = Ledger::open_or_create(&path, &Purpose { label: "census".into(), terms, rule: None })?;
+//! let mut ledger = Ledger::open_or_create(&path, &Purpose { label: "census".into(), terms, unit_names: Vec::new(), rule: None })?;
 //! let certificate = certify(&Event::gaussian(5.0), neighbours.within(Budget::new(1.0, 1e-6)?))?;
 //! let receipt = ledger.charge("logistic regression", &certificate)?; // only now may the run release
 //! assert_eq!(receipt.number, 1);
@@ -48,6 +48,9 @@ pub struct Purpose {
     pub label: String,
     /// Total (ε, δ) over all runs, and the neighbours of every charge.
     pub terms: Terms,
+    /// What says whose a row is: the names of its columns. None where a unit is a row, or its ids came without a name. What is spent per patient
+    /// says nothing of doctors.
+    pub unit_names: Vec<String>,
     /// How charges add up; `None`: [`Rule::Renyi`] if the first charge fits it, else [`Rule::Basic`].
     pub rule: Option<Rule>,
 }
@@ -498,6 +501,13 @@ impl Ledger {
         }
         if header.unit != asked.unit {
             return Err(self.differs("unit", header.unit, asked.unit));
+        }
+        if header.unit_names != asked.unit_names && !header.names_in_label(&asked.unit_names) {
+            let show = |names: &[String]| match names {
+                [] => "no name".to_string(),
+                names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and "),
+            };
+            return Err(self.differs("unit's name", show(&header.unit_names), show(&asked.unit_names)));
         }
         if header.total != asked.total {
             let show = |b: Budget| format!("(epsilon {}, delta {:e})", b.epsilon(), b.delta());

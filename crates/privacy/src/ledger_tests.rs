@@ -12,7 +12,7 @@ fn total(epsilon: f64, delta: f64) -> Terms {
 }
 
 fn purpose() -> Purpose {
-    Purpose { label: "census".into(), terms: total(4.0, 1e-5), rule: None }
+    Purpose { label: "census".into(), terms: total(4.0, 1e-5), unit_names: Vec::new(), rule: None }
 }
 
 fn certificate(event: Event, epsilon: f64, delta: f64) -> Certificate {
@@ -145,6 +145,7 @@ fn other_terms_are_refused_and_both_are_told() {
         (Purpose { terms: replaced, ..purpose() }, "relation"),
         (Purpose { terms: users, ..purpose() }, "unit"),
         (Purpose { label: "other".into(), ..purpose() }, "data set"),
+        (Purpose { unit_names: vec!["patient".into()], ..purpose() }, "unit's name"),
     ] {
         let error = Ledger::open_or_create(&path, &other).unwrap_err();
         assert!(matches!(&error, LedgerError::Terms { field: f, .. } if *f == field), "{error}");
@@ -170,6 +171,33 @@ fn other_terms_are_refused_and_both_are_told() {
     let refused = of_users.charge("run", &certified(RECORDS)).unwrap_err();
     assert!(matches!(refused, LedgerError::Terms { field: "unit", .. }), "{refused}");
     of_users.charge("run", &certified(users.neighbours)).unwrap();
+}
+
+#[test]
+fn units_of_other_columns_have_no_place_in_a_ledger() {
+    let terms = Neighbours::of_users(Relation::ZeroOut).within(purpose().terms.budget);
+    let of = |label: &str, names: &[&str]| Purpose {
+        label: label.into(),
+        terms,
+        unit_names: names.iter().map(|name| name.to_string()).collect(),
+        rule: None,
+    };
+    let place = directory();
+    let file = |name: &str, first: &Purpose, then: &Purpose| {
+        let path = place.path().join(name);
+        Ledger::open_or_create(&path, first).unwrap();
+        Ledger::open_or_create(&path, then).map(drop).map_err(|why| why.to_string())
+    };
+    assert_eq!(file("same", &of("x", &["a", "b"]), &of("x", &["a", "b"])), Ok(()));
+    // two columns, and one of a name that reads like them
+    let told = file("two", &of("x", &["a", "b"]), &of("x", &["a and b"])).unwrap_err();
+    assert!(told.contains("unit's name `a` and `b`, this run asks for `a and b`"), "{told}");
+    let told = file("unnamed", &of("x", &["a"]), &of("x", &[])).unwrap_err();
+    assert!(told.contains("unit's name `a`, this run asks for no name"), "{told}");
+    assert!(file("named", &of("x", &[]), &of("x", &["a"])).is_err());
+    // older files say it in their label
+    assert_eq!(file("older", &of("values of a", &[]), &of("values of a", &["a"])), Ok(()));
+    assert_eq!(Ledger::open(place.path().join("same")).unwrap().status().unwrap().purpose.unit_names, ["a", "b"]);
 }
 
 /// A file cut as by kill -9 or a power cut: it opens, complete charges count, the cut one counts only if all of it but the

@@ -11,7 +11,12 @@ use std::time::Duration;
 
 fn purpose() -> Purpose {
     let total = Budget::new(2.0, 1e-5).expect("a budget");
-    Purpose { label: "shared".into(), terms: Neighbours::of_records(Relation::ZeroOut).within(total), rule: None }
+    Purpose {
+        label: "shared".into(),
+        terms: Neighbours::of_records(Relation::ZeroOut).within(total),
+        unit_names: Vec::new(),
+        rule: None,
+    }
 }
 
 fn certificate(noise_multiplier: f64) -> Certificate {

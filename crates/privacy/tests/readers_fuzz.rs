@@ -167,7 +167,7 @@ proptest! {
         let path = directory.path().join("budget.jsonl");
         let total = Budget::new(4.0, 1e-5).unwrap();
         let terms = Neighbours::of_records(Relation::ZeroOut).within(total);
-        let purpose = Purpose { label: "census".into(), terms, rule: None };
+        let purpose = Purpose { label: "census".into(), terms, unit_names: Vec::new(), rule: None };
         let own = certify(&Event::gaussian(20.0), Neighbours::of_records(Relation::ZeroOut).within(Budget::new(1.0, 1e-6).unwrap())).unwrap();
         let mut ledger = Ledger::open_or_create(&path, &purpose).unwrap();
         for _ in 0..3 {

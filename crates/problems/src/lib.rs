@@ -5,6 +5,7 @@
 //! | [`census`] | the logistic model behind the labels | mixed columns, rare levels |
 //! | [`panel`] | the logistic model behind the labels, the correlation within a person | many rows of one person, also unevenly many |
 //! | [`messages`] | the logistic model behind the labels | two owners of each row, few of whom have very many |
+//! | [`tastes`] | the accuracy of the hidden vectors behind the labels | interactions alone say something: for embedding models |
 //! | [`GeometricMedian`] | minimiser, minimum, restricted-Lipschitz coefficients | a dial from √d to dimension-free |
 //! | [`LinearLosses`] | minimisers and excess risks on ball and box, drawn and in law | the lower bounds of ERM and SCO |
 //! | [`sparse_packing`] | pairwise distances | lower bound of pure DP for sparse means |
@@ -24,6 +25,7 @@ mod panel;
 mod regression;
 pub mod sparse_means;
 mod sparse_rows;
+mod tastes;
 mod value_queries;
 
 pub use census::{Census, Term, census};
@@ -33,4 +35,5 @@ pub use messages::{Messages, messages};
 pub use panel::{Panel, panel, uneven_panel};
 pub use regression::{LinearModel, absolute_regression, decaying_logistic, sparse_regression};
 pub use sparse_rows::one_hot;
+pub use tastes::{Tastes, tastes};
 pub use value_queries::ValueQueries;

@@ -25,9 +25,18 @@ fn ledger_error(error: LedgerError) -> PyErr {
 impl FileLedger {
     /// Opens or creates the file for these totals.
     #[new]
-    fn new(path: &str, label: &str, unit: &str, under: &str, epsilon: f64, delta: f64) -> PyResult<Self> {
+    fn new(
+        path: &str,
+        label: &str,
+        unit: &str,
+        unit_names: Vec<String>,
+        under: &str,
+        epsilon: f64,
+        delta: f64,
+    ) -> PyResult<Self> {
         let total = Budget::new(epsilon, delta).map_err(invalid)?;
-        let purpose = Purpose { label: label.into(), terms: neighbours(unit, under)?.within(total), rule: None };
+        let terms = neighbours(unit, under)?.within(total);
+        let purpose = Purpose { label: label.into(), terms, unit_names, rule: None };
         Ok(Self { ledger: Mutex::new(Ledger::open_or_create(path, &purpose).map_err(ledger_error)?) })
     }
 
@@ -75,6 +84,7 @@ impl FileLedger {
         let Terms { budget: total, neighbours } = status.purpose.terms;
         let terms = value!({
             "name": status.purpose.label, "relation": neighbours.relation.name(), "unit": neighbours.unit,
+            "unit_names": status.purpose.unit_names,
             "epsilon": total.epsilon(), "delta": total.delta(),
         });
         Ok(value!({ "terms": terms, "rule": rule, "share": status.share, "epsilon": status.epsilon, "charges": charges }).to_string())

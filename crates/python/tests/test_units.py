@@ -107,8 +107,11 @@ def test_tables_are_the_command_lines(panel, tmp_path):
     expected = (tmp_path / "model.json").read_text()
     assert text_of(model, tmp_path) == expected and json.loads(expected)["guarantee"]["unit_column"] == "person"
     # ids by themselves: the same numbers, and nothing says what a person is called
-    alone = by_name(**more).fit(table.drop(columns="person"), "member", units=table["person"])
+    alone = by_name(**more).fit(table.drop(columns="person"), "member", units=table["person"].to_numpy())
     assert np.array_equal(alone.coef_, model.coef_) and alone.privacy_.unit_column == "user"
+    # a series says it
+    named = by_name(**more).fit(table.drop(columns="person"), "member", units=table["person"])
+    assert np.array_equal(named.coef_, model.coef_) and named.privacy_.unit_column == "person"
     from_file = by_name(**more, bounds=tmp_path / "bounds.toml", classes=None).fit(table, "member", units="person")
     assert text_of(from_file, tmp_path) == expected
     assert list(model.feature_names_in_) == ["a", "b", "c"] and "per person" in str(model.privacy_)
@@ -333,15 +336,76 @@ def test_a_ledger_of_persons_refuses_rows_and_the_other_way_round(panel, tmp_pat
             by_name(epsilon=1.0, budget=persons).fit(frame(panel).drop(columns="person"), "member")
         assert persons.entries == () and rows.entries == ()
         logistic(**DESCENT, epsilon=1.0, budget=persons).fit(X, y, units=ids)
-        by_name(**DESCENT, epsilon=0.5, budget=persons).fit(frame(panel), "member", units="person")
+        # ids with a name are somebody's of whom this ledger knows nothing
+        with pytest.raises(
+            ValueError, match="protects a user and this charge is per 'person'; what is spent on the one"
+        ):
+            by_name(**DESCENT, epsilon=0.5, budget=persons).fit(frame(panel), "member", units="person")
+        logistic(**DESCENT, epsilon=0.5, budget=persons).fit(X, y, units=ids)
         persons.charge("by hand", "gaussian(50)", epsilon=0.25, delta=1e-6)
         assert [e.epsilon for e in persons.entries] == [1.0, 0.5, 0.25] and "per user" in repr(persons)
         with pytest.raises(ValueError, match="protects a user"):
             persons.charge("a row's", "gaussian(50)", epsilon=0.25, delta=1e-6, unit="record")
         again = dpopt.Ledger.from_json(persons.to_json()) if path is None else dpopt.Ledger.open(tmp_path / "persons")
         assert again.unit == "user" and len(again.entries) == 3
-    with pytest.raises(ValueError, match="unit is 'person'; choose one of record, user"):
-        dpopt.Ledger(1.0, unit="person")
+    for wrong in ("", (), ("a", ""), 3, ["a"]):
+        with pytest.raises(ValueError, match='give "record", or the name of whoever has the rows'):
+            dpopt.Ledger(1.0, unit=wrong)
+
+
+def test_a_ledger_knows_whose_ids_they_are(panel, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    X, y, ids = panel
+    for path in (None, tmp_path / "persons"):
+        ledger = dpopt.Ledger(9.0, 1e-1, unit="person", path=path)
+        for named in ({"person": ids}, pandas.Series(ids, name="person"), polars.Series("person", ids.tolist())):
+            logistic(**DESCENT, epsilon=1.0, budget=ledger).fit(X, y, units=named)
+        by_name(**DESCENT, epsilon=0.5, budget=ledger).fit(frame(panel), "member", units="person")
+        mechanisms.gaussian_sum(X, 1.0, epsilon=0.5, delta=1e-5, ledger=ledger, units={"person": ids})
+        mean = dpopt.MeanEstimator(epsilon=0.5, bounds=(-1, 1), budget=ledger).fit(X, units={"person": ids})
+        assert mean.privacy_.unit_column == "person" and len(ledger.entries) == 6
+        for other, why in (
+            ({"visit": ids}, "protects a person and this charge is per 'visit'; what is spent on the one"),
+            (ids, "protects a person and this charge is per 'user'; say whose ids they are, units={\"person\": ids}"),
+        ):
+            for fitted in (
+                lambda: logistic(**DESCENT, epsilon=0.5, budget=ledger).fit(X, y, units=other),
+                lambda: dpopt.MeanEstimator(epsilon=0.5, bounds=(-1, 1), budget=ledger).fit(X, units=other),
+                lambda: mechanisms.gaussian_sum(X, 1.0, epsilon=0.5, delta=1e-5, ledger=ledger, units=other),
+            ):
+                with pytest.raises(ValueError, match=re.escape(why)):
+                    fitted()
+        with pytest.raises(ValueError, match="protects a person and this charge is per 'record'"):
+            logistic(**DESCENT, epsilon=0.5, budget=ledger).fit(X, y)
+        assert len(ledger.entries) == 6 and "per person" in repr(ledger) and "per person" in ledger._repr_html_()
+        again = dpopt.Ledger.from_json(ledger.to_json()) if path is None else dpopt.Ledger.open(path)
+        assert again.unit == "person" and len(again.entries) == 6
+    # several owners, in any order; a column that is called as a row is
+    both = dpopt.Ledger(9.0, 1e-1, unit=("sender", "recipient"), path=tmp_path / "both")
+    owners = {"recipient": ids, "sender": np.roll(ids, 1)}
+    logistic(**DESCENT, max_rows_per_unit=2, budget=both).fit(X, y, units=owners)
+    assert dpopt.Ledger.open(tmp_path / "both").unit == ("recipient", "sender") and len(both.entries) == 1
+    with pytest.raises(ValueError, match="protects a recipient and sender and this charge is per 'sender'"):
+        logistic(**DESCENT, budget=both).fit(X, y, units={"sender": ids})
+    rows = dpopt.Ledger(9.0, 1e-1)
+    with pytest.raises(ValueError, match="the ledger protects a record and this charge is per"):
+        logistic(**DESCENT, budget=rows).fit(X, y, units={"record": ids})
+    assert dpopt.Ledger(9.0, 1e-1, unit=("record",)).unit == ("record",)
+
+
+def test_ids_with_a_name(panel):
+    X, y, ids = panel
+    with pytest.raises(ValueError, match="X has a column of that name, from which the model would learn"):
+        by_name(**DESCENT).fit(frame(panel), "member", units={"person": ids})
+    for wrong, why in (
+        ({}, "mapping of 0 names"),
+        ({3: ids}, "this one is not"),
+        ({"": ids}, "this one is not"),
+        ({"a": "b"}, "this one is not"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=why):
+            logistic(**DESCENT).fit(X, y, units=wrong)
 
 
 def test_numbers_of_units_that_are_protected(panel):
@@ -394,7 +458,8 @@ def test_wrong_ids_are_errors_that_show_none(panel):
         ([*secret[:-1], Unhashable()], TypeError, "the id in row 4999 of units is of type Unhashable"),
         (np.array([secret, secret], dtype=object).T, ValueError, "give max_rows_per_unit"),
         (np.array(secret, dtype=object).reshape(-1, 1, 1), ValueError, "an array of 3 dimensions"),
-        (dict.fromkeys(secret), TypeError, "units is of type dict"),
+        (dict.fromkeys(secret), TypeError, "units is a mapping of names to ids"),
+        (dict.fromkeys(secret[:1]), TypeError, "units is a mapping of names to ids"),
         (set(secret), TypeError, "units is of type set"),
         (17, TypeError, "units is a number"),
         ("secret", TypeError, "units is text, and X is a sequence"),
@@ -432,9 +497,10 @@ def test_ids_leave_no_trace(panel, tmp_path):
     ledger = dpopt.Ledger(10.0, 1e-1, unit="user", path=tmp_path / "a.ledger")
     model = logistic(**DESCENT, budget=ledger).fit(X, y, units=secret)
     table = frame(panel).assign(person=secret)
-    named = by_name(**DESCENT, budget=ledger).fit(table, "member", units="person")
+    persons = dpopt.Ledger(10.0, 1e-1, unit="person", path=tmp_path / "b.ledger")
+    named = by_name(**DESCENT, budget=persons).fit(table, "member", units="person")
     named.save(tmp_path / "model.json")
-    texts = [(tmp_path / name).read_text() for name in ("a.ledger", "model.json")]
+    texts = [(tmp_path / name).read_text() for name in ("a.ledger", "b.ledger", "model.json")]
     for fitted in (model, named):
         texts += [
             repr(fitted),

@@ -185,4 +185,4 @@ def test_models_without_gradients_per_record_and_units_are_taken():
         at = private.sample()
         assert len(at) == 40
         private.step(losses_of(model), sequences[at], Y[at])
-    assert not torch.equal(before, model.head.weight) and private.privacy_.unit_column == "unit"
+    assert not torch.equal(before, model.head.weight) and private.privacy_.unit_column == "user"

@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::error::SessionError;
+use dpopt_data::unit_name;
 use dpopt_privacy::filter::Refusal;
 use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Purpose, Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms};
@@ -16,15 +17,19 @@ pub struct LedgerFile {
     pub total: Budget,
     /// How long it is waited for, and who is told what a charge will cost.
     pub access: Access,
-    /// The column whose values are the units, where it is not rows that are protected: what is spent per patient says nothing of visits.
-    pub unit: Option<String>,
+    /// The columns whose values are the units, where it is not rows that are protected: what is spent per patient says nothing of visits.
+    pub unit: Vec<String>,
 }
 
 impl LedgerFile {
     fn open(&self, neighbours: Neighbours) -> Result<Ledger, LedgerError> {
         // one file, one data set: the file's name says which, and may change
-        let label = self.unit.as_ref().map_or("records".into(), |column| format!("values of {column}"));
-        let purpose = Purpose { label, terms: neighbours.within(self.total), rule: None };
+        let label = match self.unit.as_slice() {
+            [] => "records".into(),
+            columns => format!("values of {}", unit_name(columns)),
+        };
+        let purpose =
+            Purpose { label, terms: neighbours.within(self.total), unit_names: self.unit.clone(), rule: None };
         Ledger::prepare(&self.path, &purpose, self.access)
     }
 

@@ -74,7 +74,7 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
         path: directory.path().join("budget.jsonl"),
         total: Budget::new(2.0, 1e-5).unwrap(),
         access: dpopt_privacy::ledger::Access::default(),
-        unit: None,
+        unit: Vec::new(),
     };
     let terms = RECORDS.within(budget(1.0));
     assert!(matches!(Opening::new(terms, LedgerFile::account(Some(&file)), Some(1)), Err(SessionError::Predictable)));
@@ -94,7 +94,7 @@ fn a_ledger_is_charged_once_before_the_first_stage_and_never_for_seeded_noise() 
     // nor have the values of a column in one of another's
     let of = |column: &str| LedgerFile {
         path: directory.path().join("persons.jsonl"),
-        unit: Some(column.into()),
+        unit: vec![column.into()],
         ..file.clone()
     };
     let charge = |file: LedgerFile| {

@@ -55,6 +55,8 @@ pub(super) struct Header {
     pub(super) label: String,
     pub(super) relation: Relation,
     pub(super) unit: Unit,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) unit_names: Vec<String>,
     pub(super) total: Budget,
     /// `null`: decided by the first charge.
     pub(super) rule: Option<Rule>,
@@ -69,6 +71,7 @@ impl Header {
             label: purpose.label.clone(),
             relation,
             unit,
+            unit_names: purpose.unit_names.clone(),
             total: purpose.terms.budget,
             rule: purpose.rule,
         }
@@ -76,7 +79,13 @@ impl Header {
 
     pub(super) fn purpose(&self) -> Purpose {
         let neighbours = Neighbours { unit: self.unit, relation: self.relation };
-        Purpose { label: self.label.clone(), terms: neighbours.within(self.total), rule: self.rule }
+        let unit_names = self.unit_names.clone();
+        Purpose { label: self.label.clone(), terms: neighbours.within(self.total), unit_names, rule: self.rule }
+    }
+
+    /// Files from before units had names in the header say one column in their label.
+    pub(super) fn names_in_label(&self, asked: &[String]) -> bool {
+        self.unit_names.is_empty() && matches!(asked, [name] if self.label == format!("values of {name}"))
     }
 }
 
@@ -281,6 +290,7 @@ mod tests {
         Record::Header(Header::of(&Purpose {
             label: "census".into(),
             terms: Neighbours::of_records(Relation::ZeroOut).within(Budget::new(4.0, 1e-5).unwrap()),
+            unit_names: Vec::new(),
             rule: None,
         }))
     }

@@ -156,9 +156,9 @@ class PrivateEstimator(BaseEstimator):
 
     # --- charge, report -----------------------------------------------------------------------------------------
 
-    def _charging(self) -> Any:
-        """What the compiled library charges a run with, before a record is read."""
-        return None if self.budget is None else self.budget._charge
+    def _charging(self, units: tuple[str, ...] = ()) -> Any:
+        """What the compiled library charges a run with, before a record is read; `units`: how those are called who are protected."""
+        return None if self.budget is None else self.budget._charge_for(units)
 
     def _insecure_seed(self) -> int | None:
         return None if self.insecure_seed is None else whole(self.insecure_seed, "insecure_seed") % 2**64

@@ -60,7 +60,7 @@ class Batches:
                 raise ValueError(f"noise_multiplier {noise:g} gives no guarantee at delta {delta:g}; give more noise")
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
-        charge = None if budget is None else budget._charge
+        charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))
         return noise, _core.Session(name, "training", (event, allowed, delta, relation), charge, seed, None, unit)
 
 

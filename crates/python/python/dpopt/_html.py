@@ -41,7 +41,7 @@ def ledger_table(ledger: Any) -> str:
         rows.append(("left", "", *ledger.remaining))
     else:
         rows.append((f"{ledger.share:.1%} spent", "", *ledger.spent))
-    caption = f"Ledger: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.relation}, per {ledger.unit}"
+    caption = f"Ledger: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.relation}, per {ledger._per}"
     return table(["charge", "event", "epsilon", "delta"], rows, caption, marked=len(rows) - 1)
 
 

@@ -171,7 +171,8 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         reading = self._read(y)
         request = self._request(rows, facts, relation, None if reading is None else reading.classes, public)
         accountant = None if self.accountant == "auto" else self.accountant
-        run = request.fit().open(type(self).__name__, self._charging(), self._insecure_seed(), accountant)
+        charge = self._charging(() if given is None else given.names)
+        run = request.fit().open(type(self).__name__, charge, self._insecure_seed(), accountant)
         if reading is None:
             reading = self._found(y, run, owners)
         released = run.fit(facts.encode(X, reading.values), reading.classes, owners)

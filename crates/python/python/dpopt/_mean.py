@@ -142,10 +142,9 @@ class MeanEstimator(PrivateEstimator):
         )
         price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
         by = None if self.accountant == "auto" else self.accountant
-        session = _core.Session(
-            type(self).__name__, "mean", price, self._charging(), self._insecure_seed(), by,
-            None if whose is None else whose.name,
-        )  # fmt: skip
+        unit = None if whose is None else whose.name
+        charge = self._charging(() if unit is None else (unit,))
+        session = _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, unit)
         with np.errstate(all="ignore"):
             # what is not finite then counts as 0, which is the centre
             bounded = (

@@ -230,7 +230,7 @@ def minimize(
         raise ValueError("batch_records must be at least 1")
     seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
     price = (planned.event(), plan.epsilon, plan.delta, relation)
-    charge = None if budget is None else budget._charge
+    charge = None if budget is None else budget._charge_for(())
     session = _core.Session("minimize", "minimize", price, charge, seed)
     if native is not None:
         found = planned.run_native(session, parameters.vector(), native._native, records)

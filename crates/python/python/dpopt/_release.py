@@ -92,7 +92,8 @@ def pay(
     refuse_seed(seed, charged=ledger is not None)
     under = accounting._relation(relation)
     price = (event.to_json(), number(epsilon, "epsilon"), number(delta, "delta"), under)
-    return _core.Session(name, name, price, None if ledger is None else ledger._charge, seed, None, unit)
+    charge = None if ledger is None else ledger._charge_for(() if unit is None else (unit,))
+    return _core.Session(name, name, price, charge, seed, None, unit)
 
 
 def released(value: Any, epsilon: float, delta: float, session: Any) -> Release:

@@ -233,7 +233,8 @@ class TableRoad:
         # under add-or-remove what was given stands in for the number of rows, which is protected
         said = rows if self.n_rows is not None else None  # type: ignore[attr-defined]
         _, public = self._owned(given, X.shape[0], relation)  # type: ignore[attr-defined]
-        charge, seed = self._charging(), self._insecure_seed()  # type: ignore[attr-defined]
+        charge = self._charging(() if given is None else given.names)  # type: ignore[attr-defined]
+        seed = self._insecure_seed()  # type: ignore[attr-defined]
         fit = self._table_fit(X, y, own, said, relation, charge, seed, given, public)
         if self._positions is None:
             self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)

@@ -22,6 +22,8 @@ from ._tables import cells, column, is_table, names_of, objects
 #: How a unit is called whose ids came without a name of their own.
 UNNAMED = "user"
 
+_MAPPING = 'units is a mapping of names to ids, for example {"person": ids}, with one id for each row; this one is not'
+
 
 @dataclass(frozen=True)
 class Given:
@@ -37,6 +39,11 @@ class Given:
 
     def __repr__(self) -> str:
         return f"Given(name={shown(self.name)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns of ids, for a ledger."""
+        return (self.protects,)
 
     @property
     def protects(self) -> str:
@@ -78,6 +85,10 @@ class Shared(Given):
     columns: tuple[tuple[str, Any], ...] = ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)
+
+    @property
     def protects(self) -> str:
         return " and ".join(name for name, _ in self.columns)
 
@@ -100,7 +111,8 @@ def apart(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
     if units is None:
         return X, None
     if not isinstance(units, str):
-        return X, Given(None, _ids(_one_column(units), strict=True))
+        name, ids = _named(units)
+        return X, Given(_beside(X, name), _ids(_one_column(ids), strict=True))
     if isinstance(target, str) and target == units:
         raise ValueError(
             "y and units are the same column; name the one that is learned, and the one whose values are persons"
@@ -143,12 +155,50 @@ def owned(X: Any, units: Any, target: Any = None) -> tuple[Any, Given | None]:
     several = _several(units)
     if several is None:
         return apart(X, units, target)
+    if isinstance(units, dict):
+        return X, Shared(_beside(X, *units), several[0][1], tuple(several))
     return X, Shared(None, several[0][1], tuple(several))
+
+
+def _named(units: Any) -> tuple[str | None, Any]:
+    """Ids with their name, if they have one: a series' own, or the key of a mapping."""
+    if isinstance(units, dict):
+        if len(units) != 1:
+            raise ValueError(f"units is a mapping of {len(units)} names; give one id for each row")
+        name, ids = next(iter(units.items()))
+        return _name(name), _ids_of(ids)
+    # a series of pandas or Polars; that of a column without a name is empty, None or a number
+    name = attempt(lambda: units.name) if hasattr(units, "dtype") and not isinstance(units, np.ndarray) else None
+    return (name if isinstance(name, str) and name.strip() else None), units
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise TypeError(_MAPPING)
+    return name
+
+
+def _ids_of(values: Any) -> Any:
+    if isinstance(values, (str, bytes, dict, set, frozenset)) or not hasattr(values, "__len__"):
+        raise TypeError(_MAPPING)
+    return _one_column(values)
+
+
+def _beside(X: Any, *names: str | None) -> str | None:
+    """The first name, for ids that came beside X."""
+    if is_table(X) and any(name in names_of(X) for name in names if name is not None):
+        raise ValueError(
+            "units are ids with a name, and X has a column of that name, from which the model would learn; name the column "
+            '(units="person"), so that it is taken out, or leave it out of X'
+        )
+    return names[0]
 
 
 def _several(units: Any) -> list[tuple[str, Any]] | None:
     """Names and ids of two columns or more; None where there are not so many."""
-    if is_table(units) and units.shape[1] > 1:
+    if isinstance(units, dict) and len(units) > 1:
+        every = [(_name(name), _ids_of(values)) for name, values in units.items()]
+    elif is_table(units) and units.shape[1] > 1:
         every = [(name, column(units, at)) for at, name in enumerate(names_of(units))]
     elif isinstance(units, np.ndarray) and units.ndim == 2 and units.shape[1] > 1:
         every = [(f"owner {at + 1}", units[:, at]) for at in range(units.shape[1])]

@@ -82,8 +82,9 @@ class PrivateClient(flwr.client.NumPyClient if flwr else object):  # type: ignor
         table[unusable], self._y[unusable] = 0.0, 1.0
         # divided by the largest first: squares never overflow
         largest = np.maximum(np.abs(table).max(axis=1, keepdims=True, initial=0.0), 1e-300)
-        norms = largest * np.linalg.norm(table / largest, axis=1, keepdims=True)
+        # where a norm is too large for a number the row counts as 0, and no warning tells of it
         with np.errstate(over="ignore"):
+            norms = largest * np.linalg.norm(table / largest, axis=1, keepdims=True)
             factor = np.minimum(1.0, number(row_norm, "row_norm") / np.maximum(norms, 1e-300))
         self._X = table * factor
         self._loss, self._rate, self._local = (

@@ -17,6 +17,7 @@ import json
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -25,8 +26,8 @@ from . import _core, accounting
 from ._core import BudgetExceeded, PrivacyError
 from ._reading import attempt, kind, number, shown
 
-#: Who a ledger may protect.
-UNITS = ("record", "user")
+#: Who a ledger protects if no name is given: a row, or whoever's ids came without a name.
+RECORD, UNNAMED = "record", "user"
 
 _WAY_OUT = (
     "keep it in a file, Ledger(epsilon, delta, path=...), which other processes open (Ledger.open(path)); or use threads, or one "
@@ -62,9 +63,10 @@ class Ledger:
     Args:
         epsilon, delta: the total.
         relation: the neighbouring relation all charges must be stated for.
-        unit: who is protected: ``"record"``, or ``"user"``, of whom several rows may be (fits with ``units=``). Charges of the one and of the
-            other do not add up, so each kind has a ledger of its own. **So has each kind of user**: this ledger does not know whose ids a fit was given, and
-            charges per patient and charges per doctor do not add up either.
+        unit: who is protected: ``"record"``, or whoever may have several rows (fits with ``units=``), by the name of their ids:
+            ``"patient_id"`` for ``units="patient_id"``, a series or a mapping of that name; a tuple of names where rows have several owners;
+            ``"user"`` for ids that came without a name. What is spent per row, per patient and per doctor does not add up, so a charge that is
+            per somebody else is refused. Ids without a name say nothing of whose they are: that those of one ledger are of one kind is your word.
         path: ledger file, created if it does not exist.
         name: public name of the data set, written into the file.
     """
@@ -75,7 +77,7 @@ class Ledger:
         delta: float = 0.0,
         *,
         relation: str = "zero-out",
-        unit: str = "record",
+        unit: str | tuple[str, ...] = RECORD,
         path: Any = None,
         name: str = "data",
     ) -> None:
@@ -87,16 +89,18 @@ class Ledger:
         relation = accounting._relation(relation)
         if relation not in accounting.RELATIONS:
             raise ValueError(f"there is no relation {shown(relation)}; choose one of {', '.join(accounting.RELATIONS)}")
-        if not isinstance(unit, str) or unit not in UNITS:
-            raise ValueError(f"unit is {shown(unit)}; choose one of {', '.join(UNITS)}")
-        self.epsilon, self.delta, self.relation, self.unit = epsilon, delta, relation, unit
+        self._names = _names_of(unit)
+        self.epsilon, self.delta, self.relation = epsilon, delta, relation
         # whole: another process may have another working directory
         if not isinstance(name, str):
             raise TypeError(f"name is {kind(name)}; give the public name of the data set")
         self.path, self.name = None if path is None else _whole_path(path), name
         self._file = None
         if self.path is not None:
-            self._file = _core.FileLedger(self.path, name, unit, relation, self.epsilon, self.delta)
+            written = () if self._names == (UNNAMED,) else self._names
+            self._file = _core.FileLedger(
+                self.path, name, self._kind, list(written), relation, self.epsilon, self.delta
+            )
         self._start()
 
     def _start(self) -> None:
@@ -119,9 +123,25 @@ class Ledger:
         ledger._file = _core.FileLedger.open(ledger.path)
         terms = ledger._status()["terms"]
         ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
-        ledger.name, ledger.unit = terms["name"], terms["unit"]
+        ledger.name = terms["name"]
+        ledger._names = () if terms["unit"] == RECORD else tuple(terms["unit_names"]) or (UNNAMED,)
         ledger._start()
         return ledger
+
+    @property
+    def unit(self) -> str | tuple[str, ...]:
+        """Who is protected, as it was given."""
+        if not self._names:
+            return RECORD
+        return self._names[0] if len(self._names) == 1 and self._names != (RECORD,) else self._names
+
+    @property
+    def _per(self) -> str:
+        return _told(self._names)
+
+    @property
+    def _kind(self) -> str:
+        return "user" if self._names else "record"
 
     def _here(self) -> None:
         """A forked process holds a copy of everything: a file is opened again, a ledger in memory refuses."""
@@ -141,7 +161,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         relation: str | None = None,
-        unit: str | None = None,
+        unit: str | tuple[str, ...] | None = None,
     ) -> None:
         """Charges (ε, δ) for `event`, after certifying that the event costs no more; refuses what does not fit. `relation` and `unit`
         say what it is stated for: what the ledger is kept for, unless they are given.
@@ -149,23 +169,23 @@ class Ledger:
         Raises:
             dpopt.BudgetExceeded: if less is left, or the event costs more than (ε, δ). Nothing is charged then.
         """
-        self._charged(name, event, epsilon, delta, relation, unit)
+        self._charged(name, event, epsilon, delta, relation, self._names if unit is None else _names_of(unit))
 
     def _charged(
-        self, name: Any, event: Any, epsilon: Any, delta: Any, relation: str | None, unit: str | None
+        self, name: Any, event: Any, epsilon: Any, delta: Any, relation: str | None, names: tuple[str, ...]
     ) -> str | None:
         """The proof of a charge, as JSON, where the ledger is a file."""
         if relation is not None and accounting._relation(relation) != self.relation:
             raise ValueError(
                 f"the ledger is kept for {self.relation} but this charge is stated for {relation}; use the same relation"
             )
-        self._check_unit(self.unit if unit is None else unit)
+        self._check_names(names)
         if not isinstance(name, str):
             raise TypeError(f"the name of a charge is {kind(name)}; give a short text, which the ledger shows")
         event, epsilon, delta = accounting.as_event(event), number(epsilon, "epsilon"), number(delta, "delta")
         self._here()
         if self._file is not None:
-            return self._file.charge(name, event.to_json(), epsilon, delta, self.unit, self.relation)
+            return self._file.charge(name, event.to_json(), epsilon, delta, self._kind, self.relation)
         accounting.certify(event, epsilon, delta, relation=self.relation)
         with self._lock:
             spent_epsilon = sum((Fraction(e.epsilon) for e in self._entries), Fraction(0))
@@ -180,23 +200,35 @@ class Ledger:
             self._entries.append(Entry(name, event, epsilon, delta))
         return None
 
-    def _charge(self, name: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
-        """As :meth:`charge`, for a session of the compiled library: the event as JSON, and between which data sets."""
-        return self._charged(name, accounting.from_json(event), epsilon, delta, relation, unit)
+    def _charge_for(self, names: tuple[str, ...]) -> Callable[..., str | None]:
+        """What a session of the compiled library charges: run, event as JSON, and between which data sets; for units of `names`, or rows."""
+
+        def charge(run: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
+            if (unit == RECORD) != (not names):
+                raise PrivacyError(f"a run per {unit} was to be charged as one per {_told(tuple(names))}")
+            return self._charged(run, accounting.from_json(event), epsilon, delta, relation, _sorted(names))
+
+        return charge
 
     def _check_unit(self, unit: str) -> None:
+        """Refuses a fit of rows where units are protected, and the other way round, before their names are known."""
+        if unit != self._kind:
+            self._check_names(() if unit == RECORD else (UNNAMED,))
+
+    def _check_names(self, names: tuple[str, ...]) -> None:
         """Refuses what protects another unit than the ledger: what protects a row says little of a person with many."""
-        if isinstance(unit, str) and unit == self.unit:
+        if names == self._names:
             return
-        if self.unit == "record":
-            raise ValueError(
-                f'the ledger protects a record and this charge is per {shown(unit)}; use Ledger(..., unit="user") for what is fitted '
-                "with units="
-            )
-        raise ValueError(
-            f"the ledger protects a {self.unit} and this charge is per {shown(unit)}; give the fit units= (whose rows they are), or use "
-            "another ledger"
-        )
+        kept, charged = _told(self._names), _told(names)
+        if not self._names:
+            why = f'use Ledger(..., unit="{charged}") for what is fitted with units='
+        elif not names:
+            why = "give the fit units= (whose rows they are), or use another ledger"
+        elif names == (UNNAMED,):
+            why = f'say whose ids they are, units={{"{kept}": ids}}, if they are these, or use another ledger'
+        else:
+            why = "what is spent on the one says nothing of the other; use a ledger for each"
+        raise ValueError(f"the ledger protects a {kept} and this charge is per '{charged}'; {why}")
 
     def _left(self, epsilon: Fraction, delta: Fraction) -> tuple[float, float]:
         def below(exact: Fraction) -> float:
@@ -251,7 +283,7 @@ class Ledger:
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "relation": self.relation,
-                "unit": self.unit,
+                "unit": self.unit if isinstance(self.unit, str) else list(self.unit),
                 "entries": [
                     {"name": e.name, "event": e.event.to_dict(), "epsilon": e.epsilon, "delta": e.delta}
                     for e in self.entries
@@ -266,7 +298,9 @@ class Ledger:
         data = attempt(lambda: json.loads(text))
         if not (isinstance(data, dict) and {"epsilon", "delta", "relation", "entries"} <= set(data)):
             raise ValueError("this is not a ledger that to_json wrote")
-        ledger = cls(data["epsilon"], data["delta"], relation=data["relation"], unit=data.get("unit", "record"))
+        unit = data.get("unit", RECORD)
+        unit = tuple(unit) if isinstance(unit, list) else unit
+        ledger = cls(data["epsilon"], data["delta"], relation=data["relation"], unit=unit)
         for entry in data["entries"]:
             ledger.charge(entry["name"], entry["event"], epsilon=entry["epsilon"], delta=entry["delta"])
         return ledger
@@ -289,7 +323,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         epsilon, delta = self.spent
-        per = "" if self.unit == "record" else f" per {self.unit}"
+        per = f" per {self._per}" if self._names else ""
         return (
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{per}; spent epsilon={epsilon:g}, delta={delta:g})"
         )
@@ -298,6 +332,24 @@ class Ledger:
         from ._html import ledger_table
 
         return ledger_table(self)
+
+
+def _names_of(unit: Any) -> tuple[str, ...]:
+    """Of the ids of a unit, in no order; none for a row."""
+    names = (unit,) if isinstance(unit, str) else unit
+    if not (isinstance(names, tuple) and names and all(isinstance(name, str) and name.strip() for name in names)):
+        raise ValueError(
+            f'unit is {shown(unit)}; give "record", or the name of whoever has the rows, for example "patient_id", or "user"'
+        )
+    return () if unit == RECORD else _sorted(names)
+
+
+def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({name.strip() for name in names}))
+
+
+def _told(names: tuple[str, ...]) -> str:
+    return RECORD if not names else " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _whole_path(path: Any) -> str:

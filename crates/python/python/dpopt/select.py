@@ -471,8 +471,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         refuse_seed(self.insecure_seed, charged=False)
 
         allowed = (plan.event.to_json(), number(self.epsilon, "epsilon"), plan.delta, relation)
-        charge = None if self.budget is None else self.budget._charge
         unit = None if whose is None else whose.name
+        charge = None if self.budget is None else self.budget._charge_for(() if unit is None else (unit,))
         session = _core.Session("PrivateSearchCV", "private search", allowed, charge, seed(2), None, unit)
         X_train, X_validation = split.to_train(X), split.to_score(X)
         y_train, y_validation = split.to_train(y), split.to_score(y)

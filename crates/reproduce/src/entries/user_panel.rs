@@ -3,7 +3,9 @@
 
 mod fits;
 mod quadratic;
+mod shown;
 mod speakers;
+mod towers;
 mod utility;
 
 use crate::{Entry, Failure, Fidelity, Lab, Outcome, Verdict};
@@ -14,27 +16,32 @@ pub const ENTRY: Entry = Entry {
     source: "user-level mean and convex optimisation, the claim that m rows of a unit divide the noise by √m",
     shows: "test accuracy against ε where a unit has 100 rows: per unit, by group privacy, and row by row; excess risk of a quadratic",
     fidelity: Fidelity::Theory,
-    revision: 1,
+    revision: 2,
     run,
 };
 
 fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let quadratic = quadratic::run(lab)?;
     let utility = utility::run(lab)?;
+    let towers = towers::run(lab)?;
     let speakers = speakers::run(lab);
     // a text that is not here is no reason to show nothing of what is generated
     let speakers = match speakers {
         Err(Failure::Data { .. }) => None,
         other => Some(other?),
     };
-    let compared: Vec<_> = utility.compared.into_iter().chain(quadratic.compared).collect();
-    let sentence = format!("{} {}", utility.sentence, quadratic.sentence);
+    let compared: Vec<_> = [utility.compared, towers.compared, quadratic.compared].into_iter().flatten().collect();
+    let sentence = format!("{} {} {}", utility.sentence, towers.sentence, quadratic.sentence);
     let mut outcome = Outcome {
-        tables: vec![utility.accuracy, quadratic.table],
-        charts: vec![("figure".into(), utility.chart), ("quadratic".into(), quadratic.chart)],
+        tables: vec![utility.accuracy, towers.table, quadratic.table],
+        charts: vec![
+            ("figure".into(), utility.chart),
+            ("towers".into(), towers.chart),
+            ("quadratic".into(), quadratic.chart),
+        ],
         verdict: Verdict::of_checks(&compared, sentence),
         compared,
-        notes: utility.notes.into_iter().chain(quadratic.notes).collect(),
+        notes: utility.notes.into_iter().chain([towers.note]).chain(quadratic.notes).collect(),
     };
     match speakers {
         Some(part) => {

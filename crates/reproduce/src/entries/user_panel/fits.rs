@@ -1,9 +1,10 @@
-//! A table whose rows belong to units, and logistic models of it by who is protected and what is clipped.
+//! A table whose rows belong to units, and logistic models of it, linear or of two towers, by who is protected and what is clipped.
 
 use crate::{Failure, Trial};
 use dpopt::Sensitive;
 use dpopt::data::{BadCells, Encoder, Format, ReadOptions, RowOwners, Schema, TableReader, open_bytes};
 use dpopt::loss::Loss;
+use dpopt::loss::embedding::{Embedding, Towers};
 use dpopt::mechanism::Curator;
 use dpopt::optimize::{MethodOptions, Prepared, Run, choose, named};
 use dpopt::plan::{Problem, RecordOf};
@@ -54,6 +55,8 @@ pub(super) struct Encoded {
     /// The column whose values are units.
     unit: &'static str,
     units: usize,
+    /// Two towers, if it is not a linear model.
+    towers: Option<Embedding>,
 }
 
 impl Encoded {
@@ -71,7 +74,24 @@ impl Encoded {
             .map_err(Failure::of)?;
         let encoder = Encoder::new(&layout).map_err(Failure::of)?;
         let examples = encoder.encode_public(&*table, BadCells::Error).map_err(Failure::of)?;
-        Ok(Self { table, encoder, examples, unit, units })
+        Ok(Self { table, encoder, examples, unit, units, towers: None })
+    }
+
+    /// The same for models of two towers with vectors of so many numbers.
+    pub(super) fn with_towers(self, users: &[&str], items: &[&str], dimension: usize) -> Result<Self, Failure> {
+        let side = |columns: &[&str]| -> Result<Vec<(u32, u32)>, Failure> {
+            let range = |column: &&str| self.encoder.features_of(column).ok_or_else(|| Failure::of("no such column"));
+            columns.iter().map(range).collect()
+        };
+        let towers = Towers { users: side(users)?, items: side(items)? };
+        Ok(Self { towers: Some(Embedding { dimension, towers: Some(towers), seed: 0 }), ..self })
+    }
+
+    /// What is asked of a method.
+    fn options(&self, method: Option<&str>) -> MethodOptions {
+        let mut options = method.map_or_else(MethodOptions::default, MethodOptions::of);
+        options.embedding = self.towers.clone();
+        options
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -87,7 +107,10 @@ impl Encoded {
     pub(super) fn scored(&self, weights: &[f64]) -> impl Iterator<Item = (f64, f64)> {
         (0..self.rows()).map(|i| {
             let (columns, values) = self.examples.rows.row(i);
-            let score = columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum();
+            let score = match &self.towers {
+                None => columns.iter().zip(values).map(|(&j, &x)| f64::from(x) * weights[j as usize]).sum(),
+                Some(towers) => towers.scores(weights, self.encoder.dimension(), 1, columns, values)[0],
+            };
             (score, f64::from(self.examples.targets[i]))
         })
     }
@@ -114,8 +137,9 @@ impl Encoded {
         let by_row = |protected: Protected| -> Result<Model, Failure> {
             let problem = self.problem(protected)?;
             let mut best: Option<Model> = None;
-            for method in BY_ROW {
-                let candidate = named(&problem, budget, &MethodOptions::of(method));
+            let methods: &[&str] = if self.towers.is_some() { &["embedding-sgd"] } else { &BY_ROW };
+            for method in methods {
+                let candidate = named(&problem, budget, &self.options(Some(method)));
                 if let Some(plan) = candidate.and_then(|candidate| candidate.plan.ok()) {
                     let model = model(plan, protected)?;
                     if best.as_ref().is_none_or(|best| best.score < model.score) {
@@ -126,7 +150,7 @@ impl Encoded {
             best.ok_or_else(|| Failure::of("no method applies to rows one by one"))
         };
         let group = |most: &u64| by_row(Protected::Group(NonZeroU64::new(*most).ok_or_else(no_bound)?));
-        let per_unit = choose(&self.problem(Protected::Unit)?, budget, &MethodOptions::default());
+        let per_unit = choose(&self.problem(Protected::Unit)?, budget, &self.options(None));
         Ok(Scores {
             per_unit: model(per_unit.map_err(Failure::of)?, Protected::Unit)?,
             groups: bounds.iter().map(group).collect::<Result<_, _>>()?,

@@ -1,9 +1,10 @@
 //! Lines of Shakespeare's speakers: does a line end with a question mark? From its words, without punctuation; a speaker is a unit.
 
 use super::fits::{Encoded, Scores};
-use crate::{Failure, Lab, Summary, Table, Trial, cell};
+use super::shown::Shown;
+use crate::{Failure, Lab, Table, Trial};
 use dpopt::noise::{NoiseSource, Purpose};
-use dpopt::report::chart::{Axis, Chart, Panel, Series};
+use dpopt::report::chart::Chart;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -92,36 +93,18 @@ pub(super) fn run(lab: &Lab) -> Result<Part, Failure> {
     lab.setting("speakers: splits", repeats)?;
     let settings: Vec<Setting> = epsilons.iter().map(|&epsilon| Setting { epsilon, bounds: bounds.clone() }).collect();
     let results = lab.trials("speakers", &settings, repeats, |setting, trial| measure(&lines, setting, trial))?;
-    let mut names: Vec<String> = vec!["per unit".into()];
-    names.extend(bounds.iter().map(|most| format!("group of {most}")));
-    names.push("row only: speakers are not protected".into());
-    let of = |trials: &[Scores], which: usize| {
-        let model = |scores: &Scores| match which {
-            0 => scores.per_unit.score,
-            k if k <= bounds.len() => scores.groups[k - 1].score,
-            _ => scores.per_row.score,
-        };
-        Summary::of(trials.iter().map(model))
-    };
-    let mut table = Table::new("speakers", ["epsilon", "protected", "AUC", "sd over splits"]);
-    let mut panel = Panel::new("does a line end with a question mark?", Axis::log("ε"), Axis::linear("AUC"));
-    for (which, name) in names.iter().enumerate() {
-        let summaries: Vec<Summary> = results.iter().map(|trials| of(trials, which)).collect();
-        for (epsilon, s) in epsilons.iter().zip(&summaries) {
-            table.row([epsilon.to_string(), name.clone(), cell(s.mean), cell(s.sd)]);
-        }
-        panel = panel.with(Series::band(name, epsilons.iter().zip(&summaries).map(|(&e, s)| s.at(e))));
-    }
-    let last = results.last().map_or(&[][..], Vec::as_slice);
-    let group = (1..=bounds.len()).map(|k| of(last, k).mean).fold(f64::NEG_INFINITY, f64::max);
+    let shown = Shown { epsilons: &epsilons, bounds: &bounds, results: &results, units: "speakers" };
+    let [per_unit, group, per_row] = shown.at(epsilons.len() - 1);
     let note = format!(
-        "Speakers: {} of them in tinyshakespeare, 70 % to learn from; at ε = {} the AUC is {:.3} ± {:.3} per unit, {group:.3} by group privacy at its best bound, \
+        "Speakers: {} of them in tinyshakespeare, 70 % to learn from; at ε = {} the AUC is {:.3} ± {:.3} per unit, {:.3} by group privacy at its best bound, \
          and {:.3} where rows are protected and speakers are not. A few hundred units of very different sizes are too few: not judged; group privacy has the better of two methods, chosen on the lines to test on.",
         lines.len(),
         epsilons.last().copied().unwrap_or(f64::NAN),
-        of(last, 0).mean,
-        of(last, 0).standard_error(),
-        of(last, names.len() - 1).mean,
+        per_unit.mean,
+        per_unit.standard_error(),
+        group.mean,
+        per_row.mean,
     );
-    Ok(Part { table, chart: Chart::of([panel.level("nothing learned", 0.5)]), note })
+    let panel = shown.panel("does a line end with a question mark?", "AUC").level("nothing learned", 0.5);
+    Ok(Part { table: shown.table("speakers", "AUC"), chart: Chart::of([panel]), note })
 }

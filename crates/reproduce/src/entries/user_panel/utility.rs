@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 const DELTA: f64 = 1e-5;
 /// Tables at full size.
-const REPEATS: u32 = 1;
+const REPEATS: u32 = 3;
 const EPSILONS: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
 const CORRELATIONS: [f64; 3] = [0.0, 0.5, 1.0];
 /// Rows of a person of the table to test on: many persons say more than many rows of each.
