@@ -539,7 +539,12 @@ def clipped_sums(relation, record):
                 rows = rows / size / np.maximum(np.linalg.norm(rows / size, axis=1, keepdims=True), 1.0)
             mean = made.step(rows.sum(axis=0))
             seen.append((structure(mean), bool(np.isfinite(mean).all())))
-        return seen, str(made.privacy_), made.privacy_.event.to_json(), [(r["label"], r["count"]) for r in made.releases]
+        return (
+            seen,
+            str(made.privacy_),
+            made.privacy_.event.to_json(),
+            [(r["label"], r["count"]) for r in made.releases],
+        )
 
     return observed(run)
 

@@ -436,7 +436,14 @@ def network_by_unit(X, y, units):
 
 
 def test_sums_clipped_elsewhere_and_losses_keep_a_record_to_themselves():
-    terms = {"dataset_size": 60, "sampling_probability": 0.5, "steps": 50, "clip_norm": 1.0, "noise_multiplier": 3.0, "delta": 1e-4}
+    terms = {
+        "dataset_size": 60,
+        "sampling_probability": 0.5,
+        "steps": 50,
+        "clip_norm": 1.0,
+        "noise_multiplier": 3.0,
+        "delta": 1e-4,
+    }
     for name, given in POISONS.items():
         for drawn in (True, False):
             sums = dpopt.ClippedSums(np.zeros(2), **terms)

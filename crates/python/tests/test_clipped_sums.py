@@ -56,7 +56,9 @@ def test_every_library_and_form_of_arrays_goes_in_and_comes_out():
         mean = sums.step(form(1e5))
         assert isinstance(mean["a"], kind) and isinstance(mean["b"][0], kind) and "32" in str(mean["a"].dtype) + "32"
         # noise of 1e-6
-        assert np.allclose(np.asarray(mean["a"]), 0.1, atol=2e-5) and np.allclose(np.asarray(mean["b"][0]), -0.1, atol=2e-5)
+        assert np.allclose(np.asarray(mean["a"]), 0.1, atol=2e-5) and np.allclose(
+            np.asarray(mean["b"][0]), -0.1, atol=2e-5
+        )
 
 
 @pytest.mark.parametrize("drawn_here", [True, False])

@@ -90,7 +90,9 @@ class Leaves:
         """Arrays in the same form and of the same shapes, as one vector of f64."""
         found = Leaves(tree, "what was given")
         if found._shapes != self._shapes:
-            raise ValueError("what was given has not the form of the parameters; give one array of the same shape for each")
+            raise ValueError(
+                "what was given has not the form of the parameters; give one array of the same shape for each"
+            )
         return found.vector()
 
     def rows(self, tree: Any) -> list[np.ndarray]:

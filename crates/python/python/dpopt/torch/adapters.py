@@ -54,7 +54,9 @@ class LowRank(nn.Module):
         return self.base(x) + self.scale * self.up(self.down(x))
 
 
-def add_low_rank(model: nn.Module, names: Iterable[str] | None = None, *, rank: int = 4, scale: float = 1.0) -> list[Any]:
+def add_low_rank(
+    model: nn.Module, names: Iterable[str] | None = None, *, rank: int = 4, scale: float = 1.0
+) -> list[Any]:
     """Freezes a model and puts adapters of low rank beside its linear layers, in place; gives the adapters' weights, for an optimizer.
 
     Args:
@@ -74,7 +76,9 @@ def add_low_rank(model: nn.Module, names: Iterable[str] | None = None, *, rank: 
     linear = {name for name, module in model.named_modules() if name and type(module) is nn.Linear}
     wanted = linear if names is None else {names} if isinstance(names, str) else set(names)
     if not wanted or not wanted <= linear:
-        raise ValueError(f"the model has no linear layers of the names {sorted(wanted - linear)}; see model.named_modules()")
+        raise ValueError(
+            f"the model has no linear layers of the names {sorted(wanted - linear)}; see model.named_modules()"
+        )
     model.requires_grad_(False)
     trained = []
     for name in sorted(wanted):
@@ -87,7 +91,10 @@ def add_low_rank(model: nn.Module, names: Iterable[str] | None = None, *, rank: 
 
 def _digests(model: nn.Module) -> Iterator[tuple[str, bool, bytes]]:
     """(name, trained, digest) of every weight and buffer."""
-    named = [*((n, p.requires_grad, p) for n, p in model.named_parameters()), *((n, False, b) for n, b in model.named_buffers())]
+    named = [
+        *((n, p.requires_grad, p) for n, p in model.named_parameters()),
+        *((n, False, b) for n, b in model.named_buffers()),
+    ]
     for name, trained, tensor in named:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         yield name, trained, hashlib.sha256(flat.view(torch.uint8).numpy().tobytes()).digest()
@@ -117,7 +124,9 @@ class MovedWeights:
             raise RuntimeError("the model has other weights than before; look again after it was put together")
         still = [name for name, trained, digest in now if trained and digest == self._before[name]]
         if still:
-            raise RuntimeError(f"weights that should be trained have not moved: {', '.join(still)}; does the optimizer have them?")
+            raise RuntimeError(
+                f"weights that should be trained have not moved: {', '.join(still)}; does the optimizer have them?"
+            )
         strayed = [name for name, trained, digest in now if not trained and digest != self._before[name]]
         if strayed:
             raise RuntimeError(f"weights that are frozen, or buffers, have changed without noise: {', '.join(strayed)}")

@@ -115,7 +115,9 @@ class ZerothOrder(PrivateOptimizer):
 
     def accumulate(self, per_sample_gradients: Any = None) -> None:
         """Refused: the weights are moved equally often for every batch, so that all of it comes to :meth:`step` at once."""
-        raise RuntimeError("give the whole batch to step(); physical_batch_size bounds how many records are evaluated at a time")
+        raise RuntimeError(
+            "give the whole batch to step(); physical_batch_size bounds how many records are evaluated at a time"
+        )
 
     def step(self, losses: Any = None, *batch: Any) -> bool:  # type: ignore[override]
         """One private step. Call it for empty batches too. Always True: the weights moved.
@@ -129,7 +131,9 @@ class ZerothOrder(PrivateOptimizer):
         if not callable(losses) or len(sizes) != 1:
             raise ValueError("give a function of the records' losses, and the records: arrays of equal length")
         (count,) = sizes
-        seeds = _core.random_below(2**62, self.directions, None if self._seed is None else (self._seed + self.steps_taken) % 2**64)
+        seeds = _core.random_below(
+            2**62, self.directions, None if self._seed is None else (self._seed + self.steps_taken) % 2**64
+        )
         self._along = [Direction(seed, self._parameters()) for seed in seeds]
         found = np.zeros((count, self.directions))
         for k, direction in enumerate(self._along):
