@@ -33,6 +33,9 @@ class ClippedSumOptimizer(ClippedSums):
             of :class:`dpopt.ClippedSums`.
     """
 
+    #: what Opacus' loss asks its optimizer for: ``p.grad`` is a sum, and never divided by how many records there are
+    loss_reduction = "sum"
+
     def __init__(self, optimizer: Any, **terms: Any) -> None:
         self.optimizer = optimizer
         super().__init__([p.detach() for p in self._parameters()], **terms)
