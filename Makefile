@@ -66,13 +66,14 @@ same-observable: wheel ## do neighbouring tables look the same from outside? eve
 		| awk '{ pairs += $$2; differing += $$4 } END { if (NR != 2) print "a walk did not end"; print "pairs " pairs ", differing " differing; exit (NR != 2 || differing > 0) }'
 
 # Debian's python3 may lack venv or ensurepip; virtualenv and uv do without them.
-$(VENV)/ready: crates/python/requirements-test.txt
+$(VENV)/ready: crates/python/requirements-test.txt crates/python/requirements-torch.txt
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m virtualenv --quiet $(VENV) 2>/dev/null; } \
 		|| { rm -rf $(VENV); uv venv --quiet --seed --python $(PYTHON) $(VENV) 2>/dev/null; } \
 		|| { echo 'No virtual environment could be made with `$(PYTHON)`. Install python3-venv (or virtualenv, or uv), or name' \
 		'another interpreter of Python 3.10 or newer: make test PYTHON=/path/to/python3' >&2; exit 1; }
 	$(PY) -m pip install --quiet --disable-pip-version-check -r crates/python/requirements-test.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r crates/python/requirements-torch.txt
 	@touch $@
 
 .venv-bench/noise: benches/noise/requirements.txt

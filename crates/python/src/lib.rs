@@ -64,7 +64,7 @@ mod _core {
     #[pymodule_export]
     use crate::table::{ColumnEncoder, Declarations, Table, TableFit, TableModel};
     #[pymodule_export]
-    use crate::training::Training;
+    use crate::training::{ClippedElsewhere, Training};
 
     use pyo3::prelude::*;
 

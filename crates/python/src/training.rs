@@ -3,12 +3,12 @@
 use crate::accounting::json;
 use crate::errors::{invalid, refused};
 use crate::session::Session;
-use dpopt::mechanism::{BatchSum, ClippedVectors, CuratorError, Gaussian};
+use dpopt::mechanism::{BatchSum, ClippedVectors, CuratorError, Gaussian, GridSum, PoissonBatch};
 use dpopt::noise::Grid;
 use dpopt::objective::Warrant;
 use dpopt::session::Entered;
 use numpy::ndarray::ArrayView2;
-use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -200,6 +200,99 @@ impl Training {
             let sum = self.take_sum(&mut run).finish();
             let released = run.stage.curator.release(&self.mechanism, &sum).map_err(refused);
             self.session.get().note(&run.stage);
+            released
+        })?;
+        Ok(values.into_inner().to_pyarray(py))
+    }
+}
+
+/// Noisy sums over Poisson batches of vectors that somebody else clipped and added up.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct ClippedElsewhere {
+    run: Mutex<(Entered, Option<PoissonBatch>)>,
+    records: usize,
+    sampling_probability: f64,
+    dimension: usize,
+    clip_norm: f64,
+    mechanism: Gaussian,
+    session: Py<Session>,
+}
+
+#[pymethods]
+impl ClippedElsewhere {
+    /// The session must have been charged for all steps: Gaussian noise on Poisson samples.
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+    fn new(
+        records: usize,
+        sampling_probability: f64,
+        dimension: usize,
+        clip_norm: f64,
+        noise_multiplier: f64,
+        session: Py<Session>,
+    ) -> PyResult<Self> {
+        let stage = session.get().enter(&session.get().certificate)?;
+        session.get().rest_on(Warrant::Vouched);
+        let grid = Grid::for_sum(clip_norm, noise_multiplier * clip_norm, records as u64, dimension);
+        let sensitivity = GridSum::moved_by(clip_norm, grid, dimension);
+        let mechanism = Gaussian::new(noise_multiplier, sensitivity, grid, dimension, "batch gradient");
+        let run = Mutex::new((stage, None));
+        Ok(Self { run, records, sampling_probability, dimension, clip_norm, mechanism, session })
+    }
+
+    /// What has been released so far, as JSON.
+    fn records(&self) -> PyResult<String> {
+        json(&self.run.lock().unwrap_or_else(PoisonError::into_inner).0.curator.records())
+    }
+
+    /// Draws the batch of the next step, of as many records as were planned for or of the given number; its indices, increasing.
+    #[pyo3(signature = (records=None))]
+    fn sample<'py>(&self, py: Python<'py>, records: Option<usize>) -> PyResult<Bound<'py, PyArray1<u64>>> {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let (batch, indices) = run
+            .0
+            .curator
+            .sample_for_loader(records.unwrap_or(self.records), self.sampling_probability)
+            .map_err(refused)?;
+        run.1 = Some(batch);
+        Ok(indices.to_pyarray(py))
+    }
+
+    /// `sum` + noise. It is the sum over the batch drawn last, or over one that was drawn elsewhere, which then has at most `most` records.
+    #[pyo3(signature = (sum, most=None))]
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        sum: PyReadonlyArray1<'py, f64>,
+        most: Option<u64>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let sum = sum.as_array().to_vec();
+        if sum.len() != self.dimension {
+            return Err(invalid("the sum has not as many entries as the parameters"));
+        }
+        if sum.iter().any(|v| !v.is_finite()) {
+            return Err(invalid(
+                "the sum holds a number that is not finite, so it is no sum of clipped gradients; set a gradient that is not finite to zero where you clip",
+            ));
+        }
+        let values = py.detach(|| {
+            let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+            let (stage, drawn) = &mut *run;
+            let length = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
+            let within = drawn.is_some() || most.is_none_or(|most| length <= most as f64 * self.clip_norm * 1.001);
+            let batch = drawn.take().unwrap_or_else(|| stage.curator.sampled_elsewhere(self.sampling_probability));
+            let made = within.then(|| {
+                let grid = self.mechanism.grid();
+                GridSum::clipped_elsewhere(&mut stage.curator, &batch, &sum, self.clip_norm, grid)
+            });
+            let Some(Ok(sum)) = made else {
+                return Err(invalid(
+                    "the sum is longer than what the records of a batch come to after the clip that was vouched for; hand in the sum of their clipped \
+                     gradients, at the clip_norm given here",
+                ));
+            };
+            let released = stage.curator.release(&self.mechanism, &sum).map_err(refused);
+            self.session.get().note(stage);
             released
         })?;
         Ok(values.into_inner().to_pyarray(py))

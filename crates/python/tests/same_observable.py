@@ -528,6 +528,60 @@ def network_by_unit(relation, record):
     return observed(run)
 
 
+def clipped_sums(relation, record):
+    """Sums of clipped gradients that were made outside, where a missing or infinite gradient counts as nothing."""
+    X, _ = table(record, "regression")
+
+    def run():
+        made = dpopt.ClippedSums(
+            np.zeros(COLUMNS), dataset_size=ROWS, sampling_probability=0.3, steps=3, clip_norm=1.0, epsilon=5.0, delta=1e-5,
+            relation=relation, insecure_seed=6,
+        )  # fmt: skip
+        seen = []
+        for _ in range(3):
+            with np.errstate(all="ignore"):
+                rows = X[made.sample()]
+                rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+                size = np.abs(rows).max(axis=1, initial=1.0, keepdims=True)
+                rows = rows / size / np.maximum(np.linalg.norm(rows / size, axis=1, keepdims=True), 1.0)
+            mean = made.step(rows.sum(axis=0))
+            seen.append((structure(mean), bool(np.isfinite(mean).all())))
+        return (
+            seen,
+            str(made.privacy_),
+            made.privacy_.event.to_json(),
+            [(r["label"], r["count"]) for r in made.releases],
+        )
+
+    return observed(run)
+
+
+def forward_passes(relation, record):
+    """A PyTorch network that is trained with losses alone."""
+    import torch
+    from dpopt.torch import ZerothOrder
+
+    X, y = table(record, "regression")
+    with np.errstate(all="ignore"):
+        data = [torch.tensor(a.astype(np.float32)) for a in (X, y)]
+
+    def run():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        private = ZerothOrder(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), dataset_size=ROWS, sampling_probability=0.3, steps=3, clip_norm=1.0,
+            directions=2, epsilon=5.0, delta=1e-5, relation=relation, insecure_seed=6, physical_batch_size=16,
+        )  # fmt: skip
+        for _ in range(3):
+            at = private.sample()
+            private.step(lambda x, t: (model(x)[:, 0] - t).square(), data[0][at], data[1][at])
+        finite = [bool(torch.isfinite(p).all()) for p in model.parameters()]
+        released = [(r["label"], r["count"]) for r in private.releases]
+        return finite, str(private.privacy_), private.privacy_.event.to_json(), released
+
+    return observed(run)
+
+
 def client(record, loss, q, by_unit=False):
     """A Flower client's rounds."""
     from dpopt.flower import PrivateClient
@@ -650,9 +704,12 @@ def cases():
         )
     for door, relation in itertools.product(OBJECTIVES, RELATIONS):
         yield f"minimize {door} {relation}", lambda record, given=(door, relation): minimized(*given, record)
-    # PyTorch is not a part of the tests' environment
+    for relation in RELATIONS:
+        yield f"ClippedSums {relation}", lambda record, relation=relation: clipped_sums(relation, record)
+    # PyTorch is optional
     for relation in RELATIONS if importlib.util.find_spec("torch") else ():
         yield f"make_private {relation} by unit", lambda record, relation=relation: network_by_unit(relation, record)
+        yield f"ZerothOrder {relation}", lambda record, relation=relation: forward_passes(relation, record)
     for name in ("PublicScaler", "PublicOneHot", "HashingEncoder"):
         yield name, lambda record, name=name: encoder(name, record)
 

@@ -103,6 +103,7 @@ GOOD = {
 OF = {
     "dpopt.minimize": {"data": (X, Y)},
     "dpopt.check_per_record": {"data": (X, Y)},
+    "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
 }
 #: Parameters that records come in through; all others are public, and get the shorter list.
 DATA = {
@@ -432,6 +433,38 @@ def network_by_unit(X, y, units):
         torch.nn.functional.mse_loss(model(x.float())[:, 0], target.float()).backward()
         optimizer.step()
     return optimizer.privacy_
+
+
+def test_sums_clipped_elsewhere_and_losses_keep_a_record_to_themselves():
+    terms = {
+        "dataset_size": 60,
+        "sampling_probability": 0.5,
+        "steps": 50,
+        "clip_norm": 1.0,
+        "noise_multiplier": 3.0,
+        "delta": 1e-4,
+    }
+    for name, given in POISONS.items():
+        for drawn in (True, False):
+            sums = dpopt.ClippedSums(np.zeros(2), **terms)
+            if drawn:
+                sums.sample()
+            found = leaks(lambda: sums.step(given()))
+            assert not found, (name, found)
+    if not importlib.util.find_spec("torch"):
+        return
+    import torch
+    from dpopt.torch import ClippedSumOptimizer, ZerothOrder
+
+    for number in (NUMBER, -NUMBER, NUMBER * 1e20, float("nan")):
+        model = torch.nn.Linear(2, 1)
+        private = ClippedSumOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **terms)
+        model.weight.grad = torch.full((1, 2), number)
+        assert not leaks(private.step)
+        along = ZerothOrder(model, torch.optim.SGD(model.parameters(), lr=0.1), **terms)
+        for wrong in (lambda x: x[:, 0], lambda x: x, lambda x: x.sum(), lambda x: [NUMBER], lambda x: TEXT):
+            along.sample()
+            assert not leaks(lambda: along.step(wrong, torch.full((1, 2), number)))
 
 
 @pytest.mark.parametrize("poison", ["rows with text", "objects", "table", "numbers", "polars", "arrow"])

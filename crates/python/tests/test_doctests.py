@@ -22,6 +22,13 @@ def test_examples_in_docstrings(name):
     assert result.failed == 0
 
 
+@pytest.mark.parametrize("name", ["adapters"])
+def test_examples_in_docstrings_of_torch(name):
+    pytest.importorskip("torch")
+    result = doctest.testmod(importlib.import_module(f"dpopt.torch.{name}"))
+    assert result.failed == 0 and result.attempted > 0
+
+
 def test_docstrings_have_examples():
     finder = doctest.DocTestFinder()
     found = [len(t.examples) for n in MODULES for t in finder.find(importlib.import_module(f"dpopt.{n}"))]

@@ -355,3 +355,60 @@ def test_options_of_every_method_are_described() -> None:
     described = json.loads(dpopt._core.minimize_options())
     assert {"goal", "batches", "restarts", "smoothing", "clip_norm", "passes", "directions", "learning_rate"} <= {option["name"] for option in described}
     assert all(option["help"] and option["methods"] for option in described)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_network_of_another_library_learns_as_the_same_one_in_numpy(library: str) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (3000, 4)).astype(np.float32)
+    y = (X[:, 0] > X[:, 1]).astype(np.float32)
+    weights = {
+        "hidden": rng.normal(size=(4, 8)).astype(np.float32),
+        "out": [np.zeros(8, dtype=np.float32), np.zeros(1, dtype=np.float32)],
+    }
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        array, softplus, kind = torch.tensor, torch.nn.functional.softplus, torch.Tensor
+        grad, vmap, tanh = torch.func.grad, torch.func.vmap, torch.tanh
+        axes = {"in_dims": (None, 0, 0)}
+    else:
+        jax = pytest.importorskip("jax")
+        array, softplus, kind = jax.numpy.asarray, jax.nn.softplus, jax.Array
+        grad, vmap, tanh = jax.grad, jax.vmap, jax.numpy.tanh
+        axes = {"in_axes": (None, 0, 0)}
+
+    def score(w, x):
+        return tanh(x @ w["hidden"]) @ w["out"][0] + w["out"][1][0]
+
+    def loss(w, x, t):
+        return softplus(score(w, x)) - t * score(w, x)
+
+    start = {"hidden": array(weights["hidden"]), "out": [array(a) for a in weights["out"]]}
+    data = (array(X), array(y))
+    dpopt.check_per_record(vmap(grad(loss), **axes), tuple(part[:20] for part in data), start)
+    # all records in each batch: JAX compiles anew for every size that it meets
+    asked = {"epsilon": 4.0, "delta": 1e-6, "sampling_probability": 1.0, "insecure_seed": 1}
+    found = dpopt.minimize(
+        vmap(grad(loss), **axes), data, start, steps=60, method="dp-adam", learning_rate=0.05, **asked
+    )
+    assert isinstance(found.x["hidden"], kind) and isinstance(found.x["out"][1], kind)
+    assert found.x["hidden"].dtype == start["hidden"].dtype and found.privacy_.epsilon <= 4.0
+    right = (np.asarray(vmap(score, *[(None, 0)])(found.x, data[0])) > 0) == (y > 0.5)
+    assert right.mean() > 0.8, right.mean()
+
+    # the same losses in NumPy, by gradients of its own: the same up to float32
+    def by_hand(w, x, t):
+        hidden = np.tanh(x @ w["hidden"])
+        slope = 1 / (1 + np.exp(-(hidden @ w["out"][0] + w["out"][1][0]))) - t
+        back = slope[:, None] * w["out"][0] * (1 - hidden**2)
+        return {"hidden": x[:, :, None] * back[:, None, :], "out": [slope[:, None] * hidden, slope[:, None]]}
+
+    few = {**asked, "steps": 5, "method": "noisy-sgd"}
+    theirs = dpopt.minimize(vmap(grad(loss), **axes), data, start, **few)
+    ours = dpopt.minimize(by_hand, (X, y), weights, **few)
+    for a, b in ((theirs.x["hidden"], ours.x["hidden"]), *zip(theirs.x["out"], ours.x["out"])):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-4, atol=1e-4)
+
+    # forward passes alone: values, and derivatives along directions by forward mode
+    along = dpopt.minimize(vmap(loss, **axes), data, start, gives="values", directions=4, steps=5, **asked)
+    assert isinstance(along.x["hidden"], kind) and np.isfinite(np.asarray(along.x["hidden"])).all()

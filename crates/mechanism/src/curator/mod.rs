@@ -193,6 +193,11 @@ impl Curator {
         self.relation
     }
 
+    /// What is released from here on rests on a caller's word.
+    pub(crate) fn rest_on_a_word(&mut self) {
+        self.rests_on = self.rests_on.and(Warrant::Vouched);
+    }
+
     /// What the releases so far rest on: a caller's word makes all of them research grade.
     pub fn rests_on(&self) -> Warrant {
         self.rests_on
@@ -308,7 +313,7 @@ impl Curator {
     /// A batch that a loader outside this library drew. The caller vouches that each record entered it with
     /// `sampling_probability`, independently of everything else; the guarantee rests on that.
     pub fn sampled_elsewhere(&mut self, sampling_probability: f64) -> PoissonBatch {
-        self.rests_on = self.rests_on.and(Warrant::Vouched);
+        self.rest_on_a_word();
         PoissonBatch {
             id: self.next_batch(Sampling::Poisson { probability: sampling_probability }),
             records: Vec::new(),

@@ -14,6 +14,7 @@ True
 
 from . import accounting, encoders, mechanisms, objectives, select
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
+from ._clipped_sums import ClippedSums
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
 from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
 from ._mean import MeanEstimator
@@ -38,6 +39,7 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "BudgetExceeded",
+    "ClippedSums",
     "EmbeddingClassifier",
     "HashingEncoder",
     "Ledger",

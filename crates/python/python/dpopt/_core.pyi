@@ -28,6 +28,7 @@ __all__ = [
     "TableFit",
     "TableModel",
     "Training",
+    "ClippedElsewhere",
     "UnitRows",
     "__version__",
     "audit",
@@ -260,6 +261,21 @@ class Training:
     def sample(self, records: int | None = None) -> NDArray[np.uint64]: ...
     def add(self, blocks: list[NDArray[Any]]) -> None: ...
     def step(self) -> NDArray[np.float64]: ...
+
+@final
+class ClippedElsewhere:
+    def __new__(
+        cls,
+        records: int,
+        sampling_probability: float,
+        dimension: int,
+        clip_norm: float,
+        noise_multiplier: float,
+        session: Session,
+    ) -> ClippedElsewhere: ...
+    def records(self) -> str: ...
+    def sample(self, records: int | None = None) -> NDArray[np.uint64]: ...
+    def step(self, sum: NDArray[np.float64], most: int | None = None) -> NDArray[np.float64]: ...
 
 def method_options() -> str: ...
 def probability(loss: str, margins: NDArray[np.float64]) -> NDArray[np.float64]: ...

@@ -86,6 +86,15 @@ class Leaves:
             leaves.append(_like(part, like))
         return self._rebuild(leaves)
 
+    def same(self, tree: Any) -> np.ndarray:
+        """Arrays in the same form and of the same shapes, as one vector of f64."""
+        found = Leaves(tree, "what was given")
+        if found._shapes != self._shapes:
+            raise ValueError(
+                "what was given has not the form of the parameters; give one array of the same shape for each"
+            )
+        return found.vector()
+
     def rows(self, tree: Any) -> list[np.ndarray]:
         """Per-record arrays in the same form, each as records × numbers."""
         found = Leaves(tree, "what the objective gave")

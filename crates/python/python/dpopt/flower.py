@@ -29,8 +29,8 @@ try:
     import flwr.common
     from flwr.server.strategy import FedAvg
 except ImportError:  # only the strategy and real clients need it
-    flwr = None
-    FedAvg = object
+    flwr = None  # type: ignore[assignment]
+    FedAvg = object  # type: ignore[assignment, misc]
 
 
 def hard_threshold(values: Any, keep: int) -> np.ndarray:

@@ -41,13 +41,13 @@ _MIXING: list[tuple[tuple[type, ...], Callable[[Any], bool], str]] = [
 ]
 
 
-def refuse_mixing(model: nn.Module) -> None:
-    """Refuses modules whose outputs for a record depend on other records, or whose per-record gradients are not known.
+def refuse_mixing(model: nn.Module, gradients: bool = True) -> None:
+    """Refuses modules whose outputs for a record depend on other records, or (if `gradients` are asked for) whose per-record gradients are not known.
 
     What a module of your own computes cannot be seen: that it treats each record by itself is your word.
     """
     for name, module in model.named_modules():
-        for kinds, wrong, why in _MIXING:
+        for kinds, wrong, why in _MIXING if gradients else _MIXING[:-1]:
             if isinstance(module, kinds) and wrong(module):
                 raise ValueError(f"{type(module).__name__} ({name or 'the model'}) {why}")
         if any(nn.parameter.is_lazy(p) for p in module.parameters(recurse=False)):

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core, accounting
+from .._batches import Batches, stated
 from .._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from .._plan import Privacy
-from .._reading import number, positive, whole
-from .._warnings import refuse_seed, warn
+from .._reading import positive, whole
 from ..ledger import Ledger
 
 try:
@@ -57,6 +57,9 @@ class PrivateOptimizer:
         noise_multiplier: what is added, over `clip_norm`.
     """
 
+    #: of its runs in ledgers and reports
+    _name = "PrivateOptimizer"
+
     def __init__(
         self,
         optimizer: Any,
@@ -75,27 +78,18 @@ class PrivateOptimizer:
         units: Any = None,
         max_rows_per_unit: int | None = None,
     ) -> None:
-        if whole(dataset_size, "dataset_size") < 1 or whole(steps, "steps") < 1:
-            raise ValueError("dataset_size and steps must be at least 1")
-        if (epsilon is None) == (noise_multiplier is None):
-            raise ValueError("give either epsilon (the noise is then found) or noise_multiplier")
-        if budget is not None and epsilon is None:
-            raise ValueError("a ledger is charged with (epsilon, delta); give epsilon instead of noise_multiplier")
         if units is None:
             unused(max_rows_per_unit=max_rows_per_unit)
-        if delta > 1.0 / dataset_size:
-            one = "record" if units is None else "unit"
-            warn(f"delta {delta:g} is larger than 1/{dataset_size}: publishing one {one} at random would be allowed")
-        refuse_seed(insecure_seed, charged=budget is not None)
+        self.sampling_probability = stated(
+            dataset_size, sampling_probability, steps, epsilon, noise_multiplier, delta, budget, insecure_seed,
+            "record" if units is None else "unit",
+        )  # fmt: skip
         self.optimizer = optimizer
         self.clip_norm = positive(clip_norm, "clip_norm")
         self.dataset_size = whole(dataset_size, "dataset_size")
-        self.sampling_probability = number(sampling_probability, "sampling_probability")
-        if not 0 < self.sampling_probability <= 1:
-            raise ValueError(f"sampling_probability is {self.sampling_probability:g}; give a probability above 0")
         self.planned_steps = whole(steps, "steps")
         self.steps_taken = 0
-        self._dimension = sum(p.numel() for p in self._parameters())
+        numbers, sensitivity = self._given_by_a_record()
         self.scales = scales
         relation = accounting._relation(relation)
         if units is not None and relation == "add-or-remove":
@@ -110,32 +104,20 @@ class PrivateOptimizer:
         )  # fmt: skip
         #: of the batch that was drawn: what becomes of its rows
         self._means: UnitMeans | None = None
-        facts = json.dumps({
-            "records": self._drawn_from(relation), "sampling_probability": self.sampling_probability, "steps": self.planned_steps,
-            "dimension": self._dimension,
-        })  # fmt: skip
-        delta = number(delta, "delta")
-        if epsilon is not None:
-            allowed = number(epsilon, "epsilon")
-            self.noise_multiplier, event, _ = _core.batch_noise(facts, allowed, delta, relation)
-        else:
-            self.noise_multiplier = number(noise_multiplier, "noise_multiplier")  # type: ignore[arg-type]
-            event = _core.batch_event(facts, self.noise_multiplier)
-            bound = float(accounting.epsilon(accounting.from_json(event), delta, relation=relation))
-            if not np.isfinite(bound):
-                raise ValueError(
-                    f"noise_multiplier {self.noise_multiplier:g} gives no guarantee at delta {delta:g}; give more noise"
-                )
-            # a budget is positive, even where the release costs nothing at this delta
-            allowed = max(bound, 1e-9)
-        unit = None if self._units is None else self._units.name
-        charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))
-        price = (event, allowed, delta, relation)
-        self._session = _core.Session("PrivateOptimizer", "training", price, charge, seed, None, unit)
-        self._training = _core.Training(
-            self.dataset_size, self.sampling_probability, self._dimension, self.clip_norm, self.noise_multiplier,
-            self._session,
+        batches = Batches(
+            self.dataset_size, self.sampling_probability, self.planned_steps, numbers, self._drawn_from(relation)
+        )
+        self.noise_multiplier, self._session = batches.charged(
+            self._name, epsilon=epsilon, noise_multiplier=noise_multiplier, delta=delta,
+            relation=relation, budget=budget, seed=seed, unit=None if self._units is None else self._units.name,
         )  # fmt: skip
+        self._training = _core.Training(
+            self.dataset_size, self.sampling_probability, numbers, sensitivity, self.noise_multiplier, self._session,
+        )  # fmt: skip
+
+    def _given_by_a_record(self) -> tuple[int, float]:
+        """How many numbers a record gives to a sum, and the l2 norm that they are clipped to."""
+        return sum(p.numel() for p in self._parameters()), self.clip_norm
 
     def _drawn_from(self, relation: str) -> int:
         """The most records that a batch is drawn from, for what the plan says of the sampler's error."""
@@ -292,12 +274,20 @@ class PrivateOptimizer:
         if self._scales is not None:
             total = total / self._scales
         # divided by the *expected* batch size, which is public; the drawn one is not
-        mean = _torch.from_numpy(total / (self.sampling_probability * self.dataset_size))
-        start = 0
-        for p in self._parameters():
-            p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
-            start += p.numel()
+        self._move(total / (self.sampling_probability * self.dataset_size))
+
+    def _move(self, mean: np.ndarray) -> None:
+        """A step of the optimizer inside, by what was released."""
+        fill(self._parameters(), mean)
         self.optimizer.step()
+
+
+def fill(parameters: Sequence[Any], mean: np.ndarray) -> None:
+    """Writes a released vector where an optimizer looks for gradients."""
+    flat, start = _torch.from_numpy(mean), 0
+    for p in parameters:
+        p.grad = flat[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
+        start += p.numel()
 
 
 def ellipsoid(squares: Sequence[Any], *, exponent: float = 2 / 3) -> list[Any]:

@@ -1,0 +1,141 @@
+"""Sums of gradients that somebody else clipped (ghost clipping, JAX Privacy): noise, accounting, ledger and report for them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from . import _core, accounting
+from ._batches import Batches, stated
+from ._plan import Privacy
+from ._reading import positive, whole
+from ._trees import Leaves
+from .ledger import Ledger
+
+
+class ClippedSums:
+    """Noisy means of sums that you clip: what the sums are is your word, what leaves is the library's.
+
+    For programs that make the sum of clipped gradients of a batch themselves, without a gradient for each record in memory: ghost clipping, JAX Privacy.
+    For every batch, :meth:`sample` draws its records and :meth:`step` takes the *sum* (not the mean) of their clipped gradients and gives the noisy mean:
+
+    >>> import numpy as np, dpopt
+    >>> records = np.random.default_rng(0).normal([0.3, -0.2], 0.1, (5000, 2))
+    >>> x = np.zeros(2)
+    >>> sums = dpopt.ClippedSums(x, dataset_size=5000, sampling_probability=0.1, steps=20, clip_norm=1.0, epsilon=2.0, delta=1e-6)
+    >>> for _ in range(20):
+    ...     gradients = x - records[sums.sample()]
+    ...     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    ...     x = x - 0.3 * sums.step((gradients / np.maximum(norms, 1)).sum(axis=0))
+    >>> bool(np.abs(x - [0.3, -0.2]).max() < 0.1), sums.privacy_.grade
+    (True, 'research')
+
+    The guarantee rests on what nobody can check here, so that its grade is "research": **adding or removing one record moves the sum by at most** `clip_norm` in l2
+    norm over all arrays together. Rounding of your floats counts too: a float32 sum is moved by a little more than its records were clipped to, so clip
+    to a per cent less than the `clip_norm` that you state. Where a record's gradient can be clipped here (:class:`dpopt.torch.PrivateOptimizer`,
+    :func:`dpopt.minimize`), the clip is enforced.
+
+    Args:
+        like: the parameters: an array (NumPy, PyTorch, JAX), or dicts, lists and tuples of arrays; sums come, and means leave, in this form.
+        dataset_size: public number of records n, or a public guess of it under add-or-remove.
+        sampling_probability: q of the Poisson batches, which :meth:`sample` draws; if it does not, that they are drawn so is your word too.
+        steps: planned number of sums; one more is refused.
+        clip_norm: by how much a record's presence moves a sum at most, in l2 norm.
+        epsilon, delta: what all steps together may spend; the least noise is found by calibration. Or
+        noise_multiplier: noise standard deviation over `clip_norm`, instead of `epsilon`.
+        relation: ``"zero-out"``, ``"add-or-remove"`` or ``"replace-one"``.
+        budget: a :class:`dpopt.Ledger`, charged here (needs `epsilon`).
+        insecure_seed: reproducible noise and batches for tests.
+
+    Attributes:
+        noise_multiplier: what is added, over `clip_norm` (which has room for the rounding to the library's grid).
+        steps_taken: sums that were released.
+    """
+
+    def __init__(
+        self,
+        like: Any,
+        *,
+        dataset_size: int,
+        sampling_probability: float,
+        steps: int,
+        clip_norm: float,
+        delta: float,
+        epsilon: float | None = None,
+        noise_multiplier: float | None = None,
+        relation: str = "zero-out",
+        budget: Ledger | None = None,
+        insecure_seed: int | None = None,
+    ) -> None:
+        self._like = Leaves(like, "like")
+        self.clip_norm = positive(clip_norm, "clip_norm")
+        self.sampling_probability = stated(
+            dataset_size, sampling_probability, steps, epsilon, noise_multiplier, delta, budget, insecure_seed
+        )
+        self.dataset_size, self.planned_steps = whole(dataset_size, "dataset_size"), whole(steps, "steps")
+        self.steps_taken = 0
+        relation = accounting._relation(relation)
+        # how many records there are may be protected: the plan must not fail by it, and nothing is held against the guess
+        protected = relation == "add-or-remove"
+        self._most = None if protected else self.dataset_size
+        batches = Batches(
+            self.dataset_size, self.sampling_probability, self.planned_steps, self._like.size, 1 << 40 if protected else self.dataset_size
+        )  # fmt: skip
+        seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        self.noise_multiplier, self._session = batches.charged(
+            "ClippedSums", epsilon=epsilon, noise_multiplier=noise_multiplier, delta=delta, relation=relation, budget=budget, seed=seed
+        )  # fmt: skip
+        self._sums = _core.ClippedElsewhere(
+            self.dataset_size, self.sampling_probability, self._like.size, self.clip_norm, self.noise_multiplier, self._session
+        )  # fmt: skip
+
+    @property
+    def privacy_(self) -> Privacy:
+        """What all planned steps cost, and what was released so far. Research grade: the clip is vouched for, not enforced."""
+        return Privacy.of_session(self._session)
+
+    @property
+    def releases(self) -> list[dict[str, Any]]:
+        """What has been released so far: label, event, count."""
+        return json.loads(self._sums.records())
+
+    def sample(self, n_records: int | None = None) -> np.ndarray:
+        """Positions of a fresh Poisson batch for the next step (there may be none). They are as secret as the records.
+
+        Args:
+            n_records: how many records there are, where `dataset_size` is a guess of it.
+        """
+        self._refuse_beyond_plan()
+        records = self.dataset_size if n_records is None else whole(n_records, "n_records")
+        if self._most is not None and records != self.dataset_size:
+            raise ValueError("n_records is not dataset_size, which is public under this relation; leave it out")
+        return self._sums.sample(records).astype(np.int64)
+
+    def step(self, clipped_sum: Any = None) -> Any:
+        """The noisy mean: (`clipped_sum` + noise)/(q·n), in the form of the parameters. Call it for empty batches too, without a sum.
+
+        Args:
+            clipped_sum: Σ clip(gradient) over the batch, in the form of the parameters.
+
+        Raises:
+            ValueError: if it cannot be such a sum: a number in it is not finite, or it is longer than all records of the batch come to.
+        """
+        self._refuse_beyond_plan()
+        return self._like.tree(self._mean(None if clipped_sum is None else self._like.same(clipped_sum)))
+
+    def _mean(self, vector: np.ndarray | None) -> np.ndarray:
+        released = self._sums.step(np.zeros(self._like.size) if vector is None else vector, self._most)
+        self.steps_taken += 1
+        # divided by the *expected* batch size, which is public; the drawn one is not
+        return released / (self.sampling_probability * self.dataset_size)
+
+    def _refuse_beyond_plan(self) -> None:
+        if self.steps_taken >= self.planned_steps:
+            raise _core.BudgetExceeded(
+                f"all {self.planned_steps} planned steps are taken; plan more steps at the start, with more noise"
+            )
+
+
+__all__ = ["ClippedSums"]

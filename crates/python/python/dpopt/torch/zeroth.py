@@ -1,0 +1,190 @@
+"""Fine-tuning with forward passes alone: K derivatives per record along public directions, clipped as one vector (DPZero, Zhang et al. 2024; DP-AggZO).
+
+A direction is drawn from a seed and drawn again whenever it is needed, so that neither it nor a second copy of the weights is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import _core
+from .._reading import positive, whole
+from .gradients import refuse_mixing
+from .optimizer import PrivateOptimizer
+
+
+class Direction:
+    """A vector of length √d, uniform on that sphere, in parts of the parameters' shapes; made anew from its seed each time."""
+
+    def __init__(self, seed: int, parameters: list[Any]) -> None:
+        self._seed = seed
+        self._parameters = parameters
+        squares = sum(float(u.double().square().sum()) for u in self._normals())
+        size = sum(p.numel() for p in parameters)
+        # a vector of zeros has no direction
+        self._scale = math.sqrt(size / squares) if squares > 0 else 0.0
+
+    def _normals(self) -> Iterator[torch.Tensor]:
+        # on the CPU: the same numbers on every device
+        coins = torch.Generator().manual_seed(self._seed)
+        for p in self._parameters:
+            yield torch.randn(p.shape, generator=coins, dtype=torch.float32)
+
+    def parts(self) -> Iterator[torch.Tensor]:
+        """u, one part for each parameter, in its type and on its device."""
+        for p, normal in zip(self._parameters, self._normals()):
+            yield (normal * self._scale).to(p.device, p.dtype)
+
+    def add_to_weights(self, factor: float) -> None:
+        """w += factor·u."""
+        with torch.no_grad():
+            for p, u in zip(self._parameters, self.parts()):
+                p.add_(u, alpha=factor)
+
+
+class ZerothOrder(PrivateOptimizer):
+    """A private step from losses alone: no gradients, no activations kept, any model.
+
+    ::
+
+        private = ZerothOrder(model, optimizer, dataset_size=n, sampling_probability=q, steps=T, directions=4, epsilon=4.0, delta=1e-6)
+        for _ in range(T):
+            at = private.sample()
+            private.step(lambda x, y: cross_entropy(model(x), y, reduction="none"), X[at], y[at])
+
+    For each of K directions u (of length √d) the weights are moved to w ± h·u in place and the losses of the batch's records are evaluated; a record's K
+    differences over 2h are one vector, clipped to `clip_norm`·√K as one; their noisy sum leaves, and (1/K)Σ s_k·u_k is the gradient for the optimizer inside.
+    Directions depend on no record. Noise is on K numbers, whatever the size of the model.
+
+    The guarantee holds for any loss, if a record's loss depends on that record and the weights only. That is your word: modules known to mix records are
+    refused, what your own ``forward`` does cannot be seen.
+
+    Moving the weights there and back rounds them, by the weights and directions alone and equally often for every batch, so nothing of the records is in it.
+    Their memory is the model's, and one gradient for the optimizer inside. Steps are many and small: learning rates some d/K times below those of gradients.
+
+    Args:
+        model: the module that the losses are made with.
+        optimizer: any torch optimizer of its parameters; those that require gradients are trained.
+        directions: K.
+        difference: h, half the distance of the two points. Losses must differ there by more than their floats' rounding.
+        clip_norm: bound on a derivative; with K of them, their vector is clipped to `clip_norm`·√K.
+        physical_batch_size: the most records that the losses are asked for at a time; all by default.
+        terms: `dataset_size`, `sampling_probability`, `steps`, `epsilon` or `noise_multiplier`, `delta`, `relation`, `budget`, `insecure_seed`, `units` and
+            `max_rows_per_unit` of :class:`PrivateOptimizer`.
+    """
+
+    _name = "ZerothOrder"
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        *,
+        clip_norm: float,
+        directions: int = 1,
+        difference: float = 1e-3,
+        physical_batch_size: int | None = None,
+        **terms: Any,
+    ) -> None:
+        refuse_mixing(model, gradients=False)
+        self.directions = whole(directions, "directions")
+        if self.directions < 1:
+            raise ValueError("directions must be at least 1")
+        self.difference = positive(difference, "difference")
+        if physical_batch_size is not None and whole(physical_batch_size, "physical_batch_size") < 1:
+            raise ValueError("physical_batch_size must be at least 1")
+        self.physical_batch_size = physical_batch_size
+        if terms.get("scales") is not None:
+            raise ValueError("scales are for gradients; leave them out")
+        seed = terms.get("insecure_seed")
+        self._seed = None if seed is None else whole(seed, "insecure_seed") % 2**64
+        super().__init__(optimizer, clip_norm=clip_norm, **terms)
+        known = {id(p) for p in model.parameters()}
+        if not self._parameters() or any(id(p) not in known for p in self._parameters()):
+            raise ValueError("the optimizer must train parameters of the model, and of nothing else")
+        self._along: list[Direction] = []
+
+    def _given_by_a_record(self) -> tuple[int, float]:
+        return self.directions, self.clip_norm * math.sqrt(self.directions)
+
+    def accumulate(self, per_sample_gradients: Any = None) -> None:
+        """Refused: the weights are moved equally often for every batch, so that all of it comes to :meth:`step` at once."""
+        raise RuntimeError(
+            "give the whole batch to step(); physical_batch_size bounds how many records are evaluated at a time"
+        )
+
+    def step(self, losses: Any = None, *batch: Any) -> bool:  # type: ignore[override]
+        """One private step. Call it for empty batches too. Always True: the weights moved.
+
+        Args:
+            losses: ``losses(*part)`` gives one loss for each record of a part of `batch`, at the weights as they are then.
+            batch: tensors or arrays with the records of the batch on their first axis.
+        """
+        self._refuse_beyond_plan()
+        sizes = {len(part) for part in batch}
+        if not callable(losses) or len(sizes) != 1:
+            raise ValueError("give a function of the records' losses, and the records: arrays of equal length")
+        (count,) = sizes
+        seeds = _core.random_below(
+            2**62, self.directions, None if self._seed is None else (self._seed + self.steps_taken) % 2**64
+        )
+        self._along = [Direction(seed, self._parameters()) for seed in seeds]
+        found = np.zeros((count, self.directions))
+        for k, direction in enumerate(self._along):
+            found[:, k] = self._derivatives(direction, losses, batch, count)
+        self._add([found])
+        self._release()
+        self._along = []
+        return True
+
+    def _derivatives(self, direction: Direction, losses: Callable[..., Any], batch: Any, count: int) -> np.ndarray:
+        """(φ(w + h·u) − φ(w − h·u))/2h of each record; the weights come back whatever happens."""
+        h = self.difference
+        with _moved(direction, h):
+            ahead = self._losses(losses, batch, count)
+            with _moved(direction, -2 * h):
+                behind = self._losses(losses, batch, count)
+        # what is not finite counts as nothing where it is clipped: no warning tells of it
+        with np.errstate(all="ignore"):
+            return (ahead - behind) / (2 * h)
+
+    def _losses(self, losses: Callable[..., Any], batch: Any, count: int) -> np.ndarray:
+        size = self.physical_batch_size or max(count, 1)
+        found = np.zeros(count)
+        with torch.no_grad():
+            for start in range(0, count, size):
+                part = [a[start : start + size] for a in batch]
+                given = losses(*part)
+                if not isinstance(given, torch.Tensor) or given.shape != (len(part[0]),):
+                    raise ValueError('the losses are no vector with one loss for each record; use reduction="none"')
+                found[start : start + size] = given.detach().cpu().double().numpy()
+        return found
+
+    def _move(self, mean: np.ndarray) -> None:
+        shares = mean / self.directions
+        with torch.no_grad():
+            for p in self._parameters():
+                p.grad = torch.zeros_like(p)
+            for share, direction in zip(shares.tolist(), self._along):
+                for p, u in zip(self._parameters(), direction.parts()):
+                    p.grad.add_(u, alpha=share)
+        self.optimizer.step()
+
+
+@contextlib.contextmanager
+def _moved(direction: Direction, factor: float) -> Iterator[None]:
+    """The weights at w + factor·u, and back."""
+    direction.add_to_weights(factor)
+    try:
+        yield
+    finally:
+        direction.add_to_weights(-factor)
+
+
+__all__ = ["ZerothOrder"]
