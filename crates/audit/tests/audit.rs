@@ -78,6 +78,7 @@ const DOORS: &[(&str, &str)] = &[
     ("GibbsDraw", "exponential-mechanism, linear loss"),
     ("ObjectiveDraw", "draw from a closure's Gibbs measure"),
     ("NewtonStep", "noisy-newton, one step, added"),
+    ("LastIterate", "last-iterate"),
     ("LaplaceMinimiser", "sparse-output-perturbation, pure"),
     ("PerturbedMinimiser", "output-perturbation"),
     ("PerturbedObjective", "objective-perturbation, record alone"),

@@ -191,7 +191,8 @@ impl Algorithm for PhasedSgd {
         for rate in rates {
             let possible = covered(&schedule(MOST_PHASES, rate), problem);
             most = most.max(possible);
-            for count in counts.clone().take_while(|count| *count <= possible) {
+            // one more than a longer schedule has records for: the last phase takes all that are left
+            for count in counts.clone().take_while(|count| *count <= possible + 1) {
                 let tried = schedule(count, rate);
                 // the last phase has more records than the one of its place in a longer schedule
                 if covered(&tried, problem) < count {

@@ -321,14 +321,14 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
     ));
 
     let secret_steps = LastIterateDescent {
-        steps: Some(64),
+        steps: Some(16),
         regularization: Some(0.25),
         shift: Some(0.0),
         ..LastIterateDescent::default()
     };
     rows.push(
         single(
-            ("last-iterate", "record alone, 64 secret steps; weight"),
+            ("last-iterate", "record alone, 16 secret steps; weight"),
             secret_steps,
             LOGISTIC,
             (BUDGET.1, TIGHT_RUNS),
