@@ -353,7 +353,9 @@ def test_rounds_and_points_of_their_own() -> None:
 
 def test_options_of_every_method_are_described() -> None:
     described = json.loads(dpopt._core.minimize_options())
-    assert {"goal", "batches", "restarts", "smoothing", "clip_norm", "passes", "directions", "learning_rate"} <= {option["name"] for option in described}
+    assert {"goal", "batches", "restarts", "smoothing", "clip_norm", "passes", "directions", "learning_rate"} <= {
+        option["name"] for option in described
+    }
     assert all(option["help"] and option["methods"] for option in described)
 
 
