@@ -22,6 +22,7 @@ class LinearOptions(TypedDict, total=False):
     draws: int | None
     constant_time: bool
     distance: float | None
+    phases: int | None
     gradient_rank: int | None
     gradient_decay: float | None
     public_moments: ArrayLike | None

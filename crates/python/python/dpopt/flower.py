@@ -182,9 +182,9 @@ class HardThresholding(FedAvg):  # type: ignore[misc, valid-type]
     def __init__(self, max_features: int, dimension: int, **options: Any) -> None:
         if flwr is None:
             raise ImportError("dpopt.flower needs Flower: pip install flwr")
-        if not 1 <= max_features <= dimension:
-            raise ValueError(f"max_features is {max_features}; give a number from 1 to {dimension}")
         self.max_features = whole(max_features, "max_features")
+        if not 1 <= self.max_features <= dimension:
+            raise ValueError(f"max_features is {self.max_features}; give a number from 1 to {dimension}")
         self.weights = np.zeros(whole(dimension, "dimension"))
         options = {"fraction_fit": 1.0, "fraction_evaluate": 0.0, "min_evaluate_clients": 0, **options}
         super().__init__(initial_parameters=flwr.common.ndarrays_to_parameters([self.weights]), **options)
