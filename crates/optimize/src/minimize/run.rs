@@ -11,7 +11,7 @@ use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
 use dpopt_mechanism::progress::Progress;
-use dpopt_mechanism::{Blocks, Curator, Gaussian, Released};
+use dpopt_mechanism::{Blocks, Curator, CuratorError, Gaussian, Released};
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
 
@@ -120,6 +120,8 @@ pub fn run<S: Source>(
                 let sizes: Vec<usize> = s.phases.iter().map(|phase| phase.records as usize).collect();
                 curator.open(&Blocks::of_sizes(&sizes, blocks.clone())?.shuffled())?
             }
+            // a phase may never read beyond its block
+            (Goal::Population, _) => return Err(CuratorError::Shape.into()),
             _ => Vec::new(),
         };
         let mut way = origin.clone();
