@@ -19,7 +19,7 @@ use dpopt_objective::objective::Objective;
 use dpopt_objective::records::RecordSet;
 use dpopt_optimize::plan::Assumption;
 use dpopt_optimize::{MethodOptions, minimize as task};
-use dpopt_privacy::{Budget, Neighbours, Relation};
+use dpopt_privacy::{Budget, Neighbours, Relation, Unit};
 use std::time::Instant;
 
 /// Everything a minimization can be told besides ε, the objective and the records.
@@ -28,6 +28,7 @@ use std::time::Instant;
 /// |---|---|---|
 /// | `delta` | 1/n^1.1, at most 0.01 | δ > 0 |
 /// | `relation` | zero-out | which sets of records are neighbours |
+/// | `unit` | – | what a unit is called, where a record is all the rows of one ([`Units`](dpopt_objective::records::Units), with the objective [of units](dpopt_objective::objective::OfUnits)) |
 /// | `records` | counted | public number of records; required under add-or-remove, a guess there |
 /// | `distance` | 2·d^(1/4) | public guess of the l2 distance from the start to the answer: sets step sizes |
 /// | `smoothness`, `strong_convexity` | what the objective knows; 0 | bounds on the curvature of the mean loss: steer steps, never privacy |
@@ -38,6 +39,8 @@ pub struct MinimizeOptions {
     pub delta: Option<f64>,
     /// Which sets of records are neighbours.
     pub relation: Relation,
+    /// What a unit is called, where a record is all that one has.
+    pub unit: Option<String>,
     /// Public number of records.
     pub records: Option<u64>,
     /// D.
@@ -112,7 +115,10 @@ where
     O: Objective<R> + Clone,
     R: RecordSet,
 {
-    let neighbours = Neighbours::of_records(options.relation);
+    let neighbours = match options.unit {
+        Some(_) => Neighbours::of_users(options.relation),
+        None => Neighbours::of_records(options.relation),
+    };
     let guess = options.records;
     if options.relation == Relation::AddOrRemove && guess.is_none() {
         return Err(FitError::Option(
@@ -139,7 +145,9 @@ where
     let result = planned.run(start, InMemory::new(objective, &records), &mut session, &Silent);
     let spent = |error: FitError| if charged { FitError::Spent(Box::new(error)) } else { error };
     let x = result.map_err(spent)?;
-    Ok(planned.minimum(x, session.close(), "called as a library", "records in memory", "the mean loss"))
+    let mut closed = session.close();
+    closed.guarantee.unit_column = options.unit;
+    Ok(planned.minimum(x, closed, "called as a library", "records in memory", "the mean loss"))
 }
 
 impl Minimization {
@@ -210,6 +218,7 @@ impl Minimization {
     /// What was found, with its report. `source` names the records, `objective` what was minimized.
     pub fn minimum(&self, x: Vec<f64>, closed: Closed, command: &str, source: &str, objective: &str) -> Minimum {
         let Closed { guarantee, releases, receipt } = closed;
+        let by_unit = self.problem.neighbours.unit == Unit::User;
         let coefficients =
             x.iter().enumerate().map(|(j, &value)| Coefficient { name: format!("x{j}"), value, noise: None });
         let mut warnings = self.plan.warnings.clone();
@@ -226,8 +235,8 @@ impl Minimization {
             command: command.into(),
             facts: DataFacts {
                 source: source.into(),
-                rows: Some(self.problem.records),
-                units: None,
+                rows: (!by_unit).then_some(self.problem.records),
+                units: by_unit.then_some(self.problem.records),
                 ownership: None,
                 features: self.problem.dimension,
                 target: objective.into(),

@@ -1,9 +1,10 @@
 //! Minimization of objectives that Python evaluates: their gradients, values or derivatives come in batches, and are clipped here.
 
-use crate::accounting::{json, of_records};
+use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::fit::fit_error;
 use crate::objectives::{Kind, NativeObjective, entries, examples};
+use crate::owners::UnitRows;
 use crate::session::Session;
 use crate::training::{Block, add_rows};
 use crate::words::{in_python, report_in_python};
@@ -13,10 +14,10 @@ use dpopt::minimize::{
     Answers, Candidate, Directions, Elsewhere, InMemory, Minimization, MinimizeProblem, PerRecord, catalogue,
 };
 use dpopt::model::FitError;
-use dpopt::objective::Objective;
+use dpopt::objective::{Objective, OfUnits};
 use dpopt::optimize::{MethodOptions, RunError};
 use dpopt::plan::Assumption;
-use dpopt::privacy::Budget;
+use dpopt::privacy::{Budget, Neighbours, Unit};
 use dpopt::progress::Silent;
 use dpopt::records::RecordSet;
 use dpopt::session::Closed;
@@ -36,6 +37,8 @@ struct Request {
     strong_convexity: f64,
     /// Whether Python evaluates it.
     elsewhere: bool,
+    /// Whether a record is all that a unit has.
+    of_units: bool,
     relation: String,
     epsilon: f64,
     delta: f64,
@@ -89,7 +92,9 @@ impl Minimizing {
             "derivatives" => Answers::Derivatives,
             _ => Answers::Gradients,
         };
-        let usual = MinimizeProblem::new(r.records, r.dimension, of_records(&r.relation)?);
+        let unit = if r.of_units { Unit::User } else { Unit::Record };
+        let neighbours = Neighbours { unit, relation: relation(&r.relation)? };
+        let usual = MinimizeProblem::new(r.records, r.dimension, neighbours);
         let problem = MinimizeProblem {
             distance: r.distance.unwrap_or(usual.distance),
             smoothness: r.smoothness,
@@ -136,7 +141,8 @@ impl Minimizing {
         Ok(found.map_err(raised)?.to_pyarray(py))
     }
 
-    /// The same with an objective of the library's: rows and their targets, or entries of a matrix without targets.
+    /// The same with an objective of the library's: rows and their targets, or entries of a matrix without targets; `units`: whose they are.
+    #[pyo3(signature = (session, start, objective, records, units = None))]
     fn run_native<'py>(
         &self,
         py: Python<'py>,
@@ -144,20 +150,21 @@ impl Minimizing {
         start: PyReadonlyArray1<'py, f64>,
         objective: &NativeObjective,
         records: NativeRecords<'py>,
+        units: Option<&UnitRows>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let start = start.as_array().to_vec();
         let found = match (&objective.kind, records) {
             (Kind::Scored(scored), NativeRecords::Rows(rows, targets)) => {
-                let records = Sensitive::new(examples(&rows, &targets)?);
-                py.detach(|| self.run_on(&start, *scored, &records, session))
+                let records = examples(&rows, &targets)?;
+                py.detach(|| self.run_on(&start, *scored, records, units, session))
             }
             (Kind::Network(network), NativeRecords::Rows(rows, targets)) => {
-                let records = Sensitive::new(examples(&rows, &targets)?);
-                py.detach(|| self.run_on(&start, network.clone(), &records, session))
+                let records = examples(&rows, &targets)?;
+                py.detach(|| self.run_on(&start, network.clone(), records, units, session))
             }
             (Kind::Factorization(factorization), NativeRecords::Entries(cells)) => {
-                let records = Sensitive::new(entries(&cells)?);
-                py.detach(|| self.run_on(&start, *factorization, &records, session))
+                let records = entries(&cells)?;
+                py.detach(|| self.run_on(&start, *factorization, records, units, session))
             }
             _ => return Err(invalid("these records are not of the kind that the objective takes")),
         };
@@ -188,10 +195,18 @@ impl Minimizing {
         &self,
         start: &[f64],
         objective: O,
-        records: &Sensitive<R>,
+        records: R,
+        units: Option<&UnitRows>,
         session: &Session,
     ) -> Result<Vec<f64>, FitError> {
-        session.run_in(|inner| self.inner.run(start, InMemory::new(objective, records), inner, &Silent))
+        let Some(units) = units else {
+            let records = Sensitive::new(records);
+            return session.run_in(|inner| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent));
+        };
+        let records = units.of(records).map_err(|why| FitError::Option(why.to_string()))?;
+        let records = Sensitive::new(records);
+        let objective = OfUnits::new(objective);
+        session.run_in(|inner| self.inner.run(start, InMemory::new(objective, &records), inner, &Silent))
     }
 }
 

@@ -9,7 +9,7 @@ use dpopt::data::{RowOwners, truth_words};
 use dpopt::model::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};
 use dpopt::noise::{NoiseSource, Purpose, Stream};
 use dpopt::privacy::Relation;
-use dpopt::records::{RecordSet, Units};
+use dpopt::records::{RecordSet, Units, UnitsError};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -132,6 +132,14 @@ impl UnitRows {
             true => Ok(()),
             false => Err(invalid("the rows and the ids of their units are not as many; give one for each row")),
         }
+    }
+
+    /// `rows` by unit, as one look shows them.
+    pub(crate) fn of<R: RecordSet>(&self, rows: R) -> Result<Units<R>, UnitsError> {
+        let units = self.units.of_rows(rows)?;
+        let Some(most) = self.most else { return Ok(units) };
+        let mut stream = self.tossed();
+        Ok(units.capped(most, |bound| stream.below(bound)))
     }
 
     /// Hands the chosen rows of each of `units` to `take`, unit by unit.

@@ -120,6 +120,81 @@ def test_a_wild_record_moves_the_sum_by_the_clip_norm() -> None:
     assert run(odd) == run(calm), "what is no number counts as nothing"
 
 
+def by_unit(n: int = 300, each: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Records of n units, their ids in another order; the first unit has forty, all of them far off."""
+    rng = np.random.default_rng(7)
+    ids = np.concatenate([np.repeat(np.arange(1, n), each), np.zeros(40, int)])
+    a = np.vstack([rng.normal(CENTRE, 0.1, (len(ids) - 40, 3)), np.full((40, 3), 1e3)])
+    order = rng.permutation(len(ids))
+    return a[order], ids[order]
+
+
+@pytest.mark.parametrize("gives", ["gradients", "values", "derivatives"])
+def test_a_unit_gives_the_mean_of_its_records(gives: str) -> None:
+    a, ids = by_unit()
+    said = {"gradients": gradients, "values": values, "derivatives": derivatives}[gives]
+    asked = {
+        "epsilon": 1.0, "delta": 1e-6, "gives": gives, "steps": 4, "clip_norm": 2.0, "distance": 3.0, "insecure_seed": 5,
+        **({"method": "noisy-gradient-descent"} if gives == "gradients" else {"directions": 3}),
+    }  # fmt: skip
+    found = dpopt.minimize(said, a, np.zeros(3), units={"person": ids}, max_rows_per_unit=50, **asked)
+    assert "person" in str(found.privacy_)
+    assert found.plan_.n_units == 300
+    assert "person" in found.report() and "300 units" in found.report()
+    # all rows of each are used: the same as with one record that is their mean, which has the same derivatives but for a constant of the values
+    means = np.array([a[ids == unit].mean(axis=0) for unit in dict.fromkeys(ids)])
+    once = dpopt.minimize(said, means, np.zeros(3), **asked)
+    assert np.allclose(found.x, once.x, rtol=1e-6, atol=1e-6)
+    # in parts of a few records
+    parts = dpopt.minimize(
+        said, a, np.zeros(3), units={"person": ids}, max_rows_per_unit=50, batch_records=101, **asked
+    )
+    assert np.allclose(found.x, parts.x, rtol=1e-9, atol=1e-9)
+
+
+def test_a_unit_moves_the_sum_by_one_clip_however_many_records_it_has() -> None:
+    a, ids = by_unit()
+    gone = np.where(ids == 0, np.nan, ids.astype(float))
+    calm = np.where(ids[:, None] == 0, CENTRE, a)
+    one = {
+        "epsilon": 1.0, "delta": 1e-6, "insecure_seed": 5, "method": "noisy-gradient-descent", "steps": 1, "learning_rate": 1.0,
+        "momentum": 0.0, "max_rows_per_unit": 50, "n_units": 300,
+    }  # fmt: skip
+    run = lambda a, ids: dpopt.minimize(gradients, a, CENTRE, units=ids, **one).x  # noqa: E731
+    nothing, without, wild = run(calm, ids), run(a, gone), run(a, ids)
+    assert np.allclose(nothing, without, atol=1e-9), "nobody's records count nowhere"
+    assert 0.99 / 300 < np.linalg.norm(wild - without) <= 1.0 / 300
+    native = dpopt.objectives.RobustRegression(3, scale=0.5)
+    y = a @ CENTRE
+    robust = lambda y: dpopt.minimize(native, (a, y), np.zeros(3), units=ids, **one).x  # noqa: E731
+    assert 0 < np.linalg.norm(robust(np.where(ids == 0, 7.0, y)) - robust(y)) <= 2.0 / 300
+
+
+def test_units_that_cannot_be_protected_are_refused_before_anything_is_read() -> None:
+    a, ids = by_unit()
+
+    def never(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        raise AssertionError("called")
+
+    asked = {"epsilon": 1.0, "delta": 1e-6}
+    cases = [
+        ({"units": ids}, "max_rows_per_unit"),
+        ({"max_rows_per_unit": 3}, "units= is not"),
+        ({"units": ids[1:], "max_rows_per_unit": 3}, "one for each"),
+        ({"units": ids, "max_rows_per_unit": 3, "n_records": 300}, "n_units"),
+        ({"units": ids, "max_rows_per_unit": 3, "neighbors": "add-or-remove"}, "n_units"),
+        ({"units": ids, "max_rows_per_unit": 3, "method": "dp-ftrl"}, "batches go by coin"),
+    ]
+    for said, why in cases:
+        with pytest.raises((ValueError, dpopt.PrivacyError), match=why):
+            dpopt.minimize(never, a, np.zeros(3), **said, **asked)
+    ledger = dpopt.Ledger(epsilon=2.0, delta=1e-5, unit="person")
+    said = {"max_rows_per_unit": 3, "steps": 3, "budget": ledger, **asked}
+    with pytest.raises(ValueError, match="person"):
+        dpopt.minimize(never, a, np.zeros(3), units={"patient": ids}, **said)
+    assert dpopt.minimize(gradients, a, np.zeros(3), units={"person": ids}, **said).privacy_.epsilon <= 1.0
+
+
 def test_a_ledger_is_charged_before_a_record_is_read(tmp_path: Path) -> None:
     ledger = dpopt.Ledger(epsilon=1.0, delta=1e-5)
     dpopt.minimize(gradients, points(300), np.zeros(3), epsilon=0.6, delta=1e-6, steps=5, budget=ledger)

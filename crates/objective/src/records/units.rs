@@ -141,6 +141,17 @@ impl<R: RecordSet> Units<R> {
         self.most
     }
 
+    /// The same units of other rows, of which there are as many.
+    ///
+    /// # Errors
+    /// If there are not.
+    pub fn of_rows<T: RecordSet>(&self, rows: T) -> Result<Units<T>, UnitsError> {
+        if rows.len() != self.rows.len() {
+            return Err(UnitsError::Length);
+        }
+        Ok(Units { rows, members: self.members.clone(), starts: self.starts.clone(), most: self.most })
+    }
+
     /// All rows, of whichever units.
     pub fn rows(&self) -> &R {
         &self.rows

@@ -150,6 +150,9 @@ fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<La
                 "smoothing asks for each record's gradient at a point of its own, and this objective is asked for many records at one point; leave it out",
             );
         }
+        if problem.by_unit() {
+            return refuse("points are moved by position, and units have none of their own; leave smoothing out");
+        }
         if problem.relation() == Relation::AddOrRemove {
             return refuse(
                 "points are moved by position, and an added record would move all others'; leave smoothing out, or use zero-out or replace-one",
@@ -415,7 +418,13 @@ impl Planner<'_> {
 
     fn plan(self) -> Result<MinimizePlan, NotApplicable> {
         let problem = self.problem;
-        if self.method == Method::Ftrl && problem.relation() == Relation::AddOrRemove {
+        if self.method == Method::Ftrl && problem.by_unit() && problem.elsewhere {
+            return Err(NotApplicable::Problem(
+                "units have no order, so that batches go by coin, and who is in such a batch is not told to who evaluates it; use noisy-sgd".into(),
+            ));
+        }
+        let positions = !problem.by_unit();
+        if self.method == Method::Ftrl && positions && problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
                 "batches are made by position, and an added record would move all others; use zero-out or replace-one"
                     .into(),

@@ -26,7 +26,7 @@ pub enum Answers {
 /// steer steps and predictions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MinimizeProblem {
-    /// n; under add-or-remove a public guess.
+    /// n: how many records, or units; under add-or-remove a public guess.
     pub records: u64,
     /// d.
     pub dimension: usize,
@@ -83,14 +83,14 @@ impl MinimizeProblem {
         }
     }
 
+    /// Whether a record is all that a unit has: which number one has depends on who else is there.
+    pub(super) fn by_unit(&self) -> bool {
+        self.neighbours.unit == Unit::User
+    }
+
     pub(super) fn check(&self) -> Result<(), NotApplicable> {
         if self.records == 0 || self.dimension == 0 {
             return Err(NotApplicable::Problem("there are no records, or nothing to choose: d is 0".into()));
-        }
-        if self.neighbours.unit != Unit::Record {
-            return Err(NotApplicable::Problem(
-                "a record is protected by itself here: for persons with several records make one record of all that a person has, and promise it per record".into(),
-            ));
         }
         if self.records > 1 << 40 || self.dimension > 1 << 32 {
             return Err(NotApplicable::Problem("more than 2^40 records or 2^32 dimensions".into()));

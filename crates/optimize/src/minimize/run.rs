@@ -11,7 +11,7 @@ use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
 use dpopt_mechanism::progress::Progress;
-use dpopt_mechanism::{Blocks, Curator, CuratorError, Gaussian, Released};
+use dpopt_mechanism::{Batching, Blocks, Curator, CuratorError, Gaussian, Released};
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
 
@@ -110,6 +110,7 @@ pub fn run<S: Source>(
             dimension,
             records: problem.records,
             relation: problem.relation(),
+            batching: if problem.by_unit() { Batching::Coin } else { Batching::Position },
         };
         let mut stream = source.open(curator, streaming)?;
         follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(w)))?

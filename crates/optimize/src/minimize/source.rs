@@ -39,6 +39,7 @@ pub struct Streaming {
     pub(super) dimension: usize,
     pub(super) records: u64,
     pub(super) relation: Relation,
+    pub(super) batching: Batching,
 }
 
 impl Streaming {
@@ -50,7 +51,7 @@ impl Streaming {
             dimension: self.dimension,
             records: self.records,
             relation: self.relation,
-            batching: Batching::Position,
+            batching: self.batching,
         })
     }
 }

@@ -5,7 +5,8 @@ use crate::{MethodOptions, RunError};
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, Curator, Sensitive};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::objective::{Closures, Objective};
+use dpopt_objective::objective::{Closures, Objective, OfUnits};
+use dpopt_objective::records::{Owners, Units};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const D: usize = 4;
@@ -168,7 +169,6 @@ fn what_is_not_an_option_of_the_method_is_refused_by_name() {
         MinimizeProblem { records: 0, ..problem.clone() },
         MinimizeProblem { distance: f64::NAN, ..problem.clone() },
         MinimizeProblem { strong_convexity: 2.0, ..problem.clone() },
-        MinimizeProblem { neighbours: Neighbours::of_users(Relation::ZeroOut), ..problem.clone() },
     ] {
         assert!(choose(&bad, budget(), &MethodOptions::default()).is_err());
     }
@@ -369,4 +369,44 @@ fn batches_of_fixed_size_have_their_own_event() {
     let options = MethodOptions::of("noisy-sgd").with("batches", "fixed");
     let why = choose(&joined, budget(), &options).unwrap_err().to_string();
     assert!(why.contains("batches of fixed size use the number of records"), "{why}");
+}
+
+#[test]
+fn units_give_the_means_of_their_records() {
+    // one unit has ten records, one none, the others three
+    let (units, points) = (2000, points(6010));
+    let of_row = |row: usize| if row < 10 { 0 } else { 1 + (row as u32 - 10) % (units as u32 - 2) };
+    let owners = Owners { of_row: (0..points.len()).map(of_row).collect(), units };
+    let by_unit = Units::new(points.clone(), &owners).unwrap();
+    // of a point's squared distance the mean gradient is that at the mean point; a unit without records gives nothing
+    let mean = |unit: usize| -> Vec<f64> {
+        let own = by_unit.of(unit);
+        (0..D).map(|j| own.iter().map(|&row| points[row as usize][j]).sum::<f64>() / own.len() as f64).collect()
+    };
+    let means: Vec<Vec<f64>> = (0..units - 1).map(mean).collect();
+    let (means, by_unit) = (Sensitive::new(means), Sensitive::new(by_unit));
+    let records = problem(units, Answers::Gradients);
+    let persons = MinimizeProblem { neighbours: Neighbours::of_users(Relation::ZeroOut), ..records.clone() };
+    for method in ["noisy-gradient-descent", "accelerated"] {
+        let options = MethodOptions::of(method).with("clip_norm", 4.0);
+        let plan = choose(&persons, budget(), &options).unwrap();
+        let x = answer(&persons, &plan, InMemory::new(OfUnits::new(distances()), &by_unit), 3);
+        // the same sums but for the last rounding: all units but the empty one
+        let fewer = MinimizeProblem { records: units as u64 - 1, ..persons.clone() };
+        let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(3));
+        let source = InMemory::new(distances(), &means);
+        let by_hand = run(&fewer, &plan, &[0.0; D], source, &mut curator, &Silent).unwrap().into_inner();
+        let away = |y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - y).powi(2)).sum::<f64>().sqrt();
+        assert!(away(&by_hand) < 2e-3, "{method}: {}", away(&by_hand));
+        assert!(away(&CENTRE) < 0.12, "{method}: {}", away(&CENTRE));
+    }
+    // batches go by coin where nobody has a place, and who is in one is not told to others
+    let options = MethodOptions::of("dp-ftrl");
+    let plan = choose(&persons, budget(), &options).unwrap();
+    let x = answer(&persons, &plan, InMemory::new(OfUnits::new(distances()), &by_unit), 3);
+    assert!(x.iter().zip(&CENTRE).all(|(x, c)| (x - c).abs() < 0.15), "{x:?}");
+    let there = MinimizeProblem { elsewhere: true, ..persons.clone() };
+    assert!(choose(&there, budget(), &options).unwrap_err().to_string().contains("batches go by coin"));
+    let moved = MethodOptions::of("accelerated").with("smoothing", 0.1);
+    assert!(choose(&persons, budget(), &moved).unwrap_err().to_string().contains("units have none"));
 }

@@ -333,7 +333,12 @@ class Minimizing:
         self, session: Session, start: NDArray[np.float64], objective: Callable[..., Any], records: int, chunk: int
     ) -> NDArray[np.float64]: ...
     def run_native(
-        self, session: Session, start: NDArray[np.float64], objective: NativeObjective, records: Any
+        self,
+        session: Session,
+        start: NDArray[np.float64],
+        objective: NativeObjective,
+        records: Any,
+        units: UnitRows | None = None,
     ) -> NDArray[np.float64]: ...
     def report(self, session: Session, x: NDArray[np.float64], source: str, objective: str) -> str: ...
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core, accounting
+from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
 from ._plan import Plan, Privacy
 from ._reading import kind, number, positive, shown, whole
 from ._trees import Leaves, Records, to_numpy
@@ -54,6 +55,7 @@ def _planned(
     relation: str,
     said: dict[str, Any],
     elsewhere: bool = True,
+    of_units: bool = False,
 ) -> tuple[Any, Plan]:
     _known(gives)
     known = {
@@ -70,13 +72,16 @@ def _planned(
         raise TypeError(f"method is {kind(method)}; give the name of a method")
     options = {name: _public(value, name) for name, value in said.items() if value is not None}
     request = {
-        "records": records, "dimension": dimension, "elsewhere": elsewhere, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
+        "records": records, "dimension": dimension, "elsewhere": elsewhere, "of_units": of_units, "answers": gives, "relation": relation, "epsilon": allowed, "delta": delta,
         "distance": known["distance"], "smoothness": known["smoothness"],
         "strong_convexity": curvature, "options": {**options, "method": method},
     }  # fmt: skip
     planned = _core.Minimizing(json.dumps(request))
     candidates = json.loads(planned.candidates())
-    return planned, Plan(candidates[0]["method"], candidates, records, dimension, allowed, delta, relation)
+    units = records if of_units else None
+    return planned, Plan(
+        candidates[0]["method"], candidates, records, dimension, allowed, delta, relation, n_units=units
+    )
 
 
 def _known(gives: Any) -> None:
@@ -143,6 +148,9 @@ def minimize(
     strong_convexity: float = 0.0,
     neighbors: str = "zero-out",
     n_records: int | None = None,
+    units: Any = None,
+    n_units: int | None = None,
+    max_rows_per_unit: int | None = None,
     budget: Ledger | None = None,
     insecure_seed: int | None = None,
     batch_records: int | None = None,
@@ -181,7 +189,11 @@ def minimize(
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
         n_records: public guess of the number of records, needed under add-or-remove; otherwise they are counted.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read.
+        units: whose the records are: one id for each, so that all records of a person are protected together. A unit gives the mean of what is said of its
+            records, clipped as one. A series with a name, or ``{"person": ids}``, says what a unit is called.
+        n_units: public number of units, or a public guess of it, needed under add-or-remove; otherwise they are counted.
+        max_rows_per_unit: public bound on the records of a unit, needed with `units`: of one with more, so many are chosen by secret coins, once for the run.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read. The charge stays, whatever happens after it: where `objective` raises, too.
         insecure_seed: reproducible noise for tests: no privacy.
         batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
         options: of the method: ``clip_norm`` (1), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
@@ -209,39 +221,93 @@ def minimize(
     else:
         records = Records(data)
         present = len(records)
-    if relation == "add-or-remove":
-        if n_records is None:
-            raise ValueError("add-or-remove protects the number of records; give a public guess as n_records")
-        count = whole(n_records, "n_records")
+    seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+    whose, names = None, ()
+    if units is None:
+        unused(n_units=n_units, max_rows_per_unit=max_rows_per_unit)
+        count = _counted(present, n_records, relation)
     else:
-        count = present
-        if n_records is not None and whole(n_records, "n_records") != count:
-            raise ValueError(
-                "n_records is not the number of records, which is public under this relation; leave it out"
-            )
+        if n_records is not None:
+            raise ValueError("n_records is given, and units are protected; say how many units there are, as n_units")
+        given = ids_alone(units)
+        names = given.names
+        whose = settled(
+            given, present, relation, n_units=n_units, max_rows_per_unit=max_rows_per_unit, seed=seed, bounded=True
+        )
+        count, present = whose.count, len(whose.rows)
     if budget is not None and insecure_seed is not None:
         raise ValueError("a seeded run keeps no promise, so a ledger does not take it; leave one of them out")
     said = {
         "method": method, "distance": distance, "smoothness": smoothness, "strong_convexity": strong_convexity, **options,
     }  # fmt: skip
-    planned, plan = _planned(count, parameters.size, gives, epsilon, delta, relation, said, elsewhere=native is None)
+    planned, plan = _planned(
+        count,
+        parameters.size,
+        gives,
+        epsilon,
+        delta,
+        relation,
+        said,
+        elsewhere=native is None,
+        of_units=whose is not None,
+    )
     if batch_records is None:
         width = parameters.size if gives == "gradients" else plan.schedule["directions"]
         batch_records = max(1, ENTRIES // max(width, 1))
     elif whole(batch_records, "batch_records") < 1:
         raise ValueError("batch_records must be at least 1")
-    seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
     price = (planned.event(), plan.epsilon, plan.delta, relation)
-    charge = None if budget is None else budget._charge_for(())
-    session = _core.Session("minimize", "minimize", price, charge, seed)
+    charge = None if budget is None else budget._charge_for(names)
+    session = _core.Session("minimize", "minimize", price, charge, seed, None, None if whose is None else whose.name)
     if native is not None:
-        found = planned.run_native(session, parameters.vector(), native._native, records)
+        rows = None if whose is None else whose.rows
+        found = planned.run_native(session, parameters.vector(), native._native, records, rows)
     else:
         called = _called(objective, records, parameters, gives)  # type: ignore[arg-type]
+        if whose is not None:
+            assert whose.most is not None
+            called = _by_unit(called, whose, parameters.size, gives)
+            batch_records = max(1, batch_records // whose.most)
         found = planned.run(session, parameters.vector(), called, present, batch_records)
     name = getattr(objective, "__name__", type(objective).__name__)
     html = planned.report(session, found, "records in memory", f"the mean of {name}")
     return Minimum(parameters.tree(found), Privacy.of_session(session), plan, html)
+
+
+def _counted(present: int, n_records: Any, relation: str) -> int:
+    """The public number of records, or the guess of it."""
+    if relation == "add-or-remove":
+        if n_records is None:
+            raise ValueError("add-or-remove protects the number of records; give a public guess as n_records")
+        return whole(n_records, "n_records")
+    if n_records is not None and whole(n_records, "n_records") != present:
+        raise ValueError("n_records is not the number of records, which is public under this relation; leave it out")
+    return present
+
+
+def _by_unit(called: Callable[..., Any], whose: Units, dimension: int, gives: Gives) -> Callable[..., Any]:
+    """What is said of records as what is said of units: positions are units, and a unit gives the mean over its records, which are chosen here."""
+    rows, counts = whose.rows.draw(np.arange(len(whose.rows), dtype=np.uint64))
+    ends = np.cumsum(counts)
+
+    def of_units(x: np.ndarray, units: np.ndarray, *more: np.ndarray) -> Any:
+        own = counts[units]
+        members = np.concatenate([rows[ends[u] - counts[u] : ends[u]] for u in units]) if len(units) else rows[:0]
+        if not len(members):
+            shapes = {"gradients": (dimension,), "values": (), "derivatives": (len(more[0]),) if more else ()}
+            nothing = np.zeros((len(units), *shapes[gives]))
+            return [nothing] if gives == "gradients" else nothing
+        said = called(x, members.astype(np.uint64), *more)
+        blocks = said if isinstance(said, list) else [said.reshape(len(said), -1)]
+        if any(len(block) != len(members) for block in blocks):
+            raise ValueError("the objective did not give one row for each record of the batch")
+        means = UnitMeans(own).of(blocks)
+        everyone = [np.zeros((len(units), block.shape[1]), block.dtype) for block in means]
+        for all_units, present in zip(everyone, means):
+            all_units[own > 0] = present
+        return everyone if isinstance(said, list) else everyone[0].reshape(len(units), *said.shape[1:])
+
+    return of_units
 
 
 def _called(objective: Callable[..., Any], records: Records, parameters: Leaves, gives: str) -> Callable[..., Any]:
