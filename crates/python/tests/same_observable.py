@@ -443,6 +443,7 @@ MECHANISMS = (
 def minimized(door, relation, record):
     """An objective of somebody's own, or one of the library's, with everything a run shows but its numbers."""
     X, y = table(record, "two classes" if door == "Network" else "regression")
+    door, persons_have = door.removesuffix(" persons"), door.endswith(" persons")
     native = getattr(dpopt.objectives, door, None)
     asked = {
         "epsilon": 5.0, "delta": 1e-6, "neighbors": relation, "steps": 4, "insecure_seed": 3,
@@ -468,6 +469,11 @@ def minimized(door, relation, record):
             data, asked["smoothness"] = (np.vstack([X, np.ones((300, COLUMNS))]), np.append(y, np.ones(300))), 1.0
             asked["n_records"] = ROWS + 300 if relation == "add-or-remove" else None
 
+    if persons_have:
+        *data, ids = persons(record, "regression")
+        asked |= {"units": ids, "n_units": 41, "max_rows_per_unit": 2, "n_records": None}
+        data = tuple(data)
+
     def run():
         with np.errstate(all="ignore"):
             found = dpopt.minimize(objective, data, start, **asked)
@@ -484,6 +490,7 @@ def minimized(door, relation, record):
 OBJECTIVES = (
     "gradients noisy-sgd", "gradients noisy-gradient-descent", "gradients dp-adam", "gradients dp-ftrl", "values",
     "gradients noisy-sgd population", "gradients accelerated population", "gradients noisy-sgd fixed",
+    "gradients noisy-sgd persons", "values persons", "RobustRegression persons",
     "PoissonRegression", "RobustRegression", "PhaseRetrieval", "MatrixFactorization", "Network",
 )  # fmt: skip
 

@@ -222,7 +222,8 @@ def minimize(
         records = Records(data)
         present = len(records)
     seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
-    whose, names = None, ()
+    whose: Units | None = None
+    names: tuple[str, ...] = ()
     if units is None:
         unused(n_units=n_units, max_rows_per_unit=max_rows_per_unit)
         count = _counted(present, n_records, relation)
