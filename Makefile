@@ -33,7 +33,11 @@ demo: ## build, generate a census-like table, fit it privately, score it, write 
 	@echo
 	@echo 'Open demo/report.html in a browser.'
 
-test: lint test-rust test-python ## lints, and all tests: Rust, then the Python package
+test: ## lints, and all tests: Rust, then the Python package
+	@# packages for Python come over the network while the compiler works
+	$(MAKE) --no-print-directory --jobs=2 lint $(VENV)/ready
+	$(MAKE) --no-print-directory test-rust
+	$(MAKE) --no-print-directory test-python
 
 test-rust: ## the Rust workspace
 	$(CARGO) test --release --workspace --exclude dpopt-python
@@ -42,9 +46,11 @@ test-rust: ## the Rust workspace
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
+# Tests of a file stay in one process.
+PROCESSES ?= 2
 
 test-python: lint-python wheel ## the Python package: ruff, wheel, pytest, doctests, type stubs, gallery
-	$(PY) -m pytest crates/python/tests
+	$(PY) -m pytest --numprocesses=$(PROCESSES) --dist=loadfile crates/python/tests
 
 .PHONY: lint-python
 lint-python: $(VENV)/ready ## layout and lints of the Python code: ruff
