@@ -125,6 +125,22 @@ pub(crate) fn add_rows(py: Python<'_>, sum: &mut BatchSum, blocks: &[Block<'_>],
     py.detach(|| add_views(sum, &views, count)).map_err(|_| ())
 }
 
+/// Adds `weight` times the vectors of records, the rows of all blocks side by side, to a vector for each of them; an error if there are others.
+pub(crate) fn add_weighted(rows: &mut [Vec<f64>], weight: f64, blocks: &[Block<'_>]) -> Result<(), ()> {
+    let views = views(blocks);
+    let width: usize = views.iter().map(|v| v.shape().1).sum();
+    if views.iter().any(|v| v.shape().0 != rows.len()) || rows.iter().any(|row| row.len() != width) {
+        return Err(());
+    }
+    let mut given = Vec::with_capacity(width);
+    for (i, row) in rows.iter_mut().enumerate() {
+        given.clear();
+        views.iter().for_each(|view| view.push(i, &mut given));
+        row.iter_mut().zip(&given).for_each(|(sum, v)| *sum += weight * v);
+    }
+    Ok(())
+}
+
 #[pymethods]
 impl Training {
     /// The session must have been charged for all steps: Gaussian noise on Poisson samples.

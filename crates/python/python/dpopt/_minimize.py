@@ -175,8 +175,8 @@ def minimize(
             with one of :mod:`dpopt.objectives`.
         epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
         gives: what the objective says of a record.
-        method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"zeroth-order"``; by default the
-            first that applies.
+        method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
+            ``"zeroth-order"``; by default the first that applies.
         distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
@@ -184,7 +184,7 @@ def minimize(
         budget: a :class:`dpopt.Ledger`, charged before a record is read.
         insecure_seed: reproducible noise for tests: no privacy.
         batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
-        options: of the method: ``clip_norm`` (1), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
+        options: of the method: ``clip_norm`` (1; of ``"accelerated-srgd"`` it bounds the weighted difference of a record's two gradients), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen; ``batches="fixed"``: always as many records;
             ``restarts`` and ``smoothing`` of ``"accelerated"``.
