@@ -295,13 +295,16 @@ impl ClippedElsewhere {
             let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
             let (stage, drawn) = &mut *run;
             let length = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let within = drawn.is_some() || most.is_none_or(|most| length <= most as f64 * self.clip_norm * 1.001);
+            let drawn_here = drawn.is_some();
+            let within = drawn_here || most.is_none_or(|most| length <= most as f64 * self.clip_norm * 1.001);
             let batch = drawn.take().unwrap_or_else(|| stage.curator.sampled_elsewhere(self.sampling_probability));
             let made = within.then(|| {
                 let grid = self.mechanism.grid();
                 GridSum::clipped_elsewhere(&mut stage.curator, &batch, &sum, self.clip_norm, grid)
             });
             let Some(Ok(sum)) = made else {
+                // another sum over it may follow
+                *drawn = drawn_here.then_some(batch);
                 return Err(invalid(
                     "the sum is longer than what the records of a batch come to after the clip that was vouched for; hand in the sum of their clipped \
                      gradients, at the clip_norm given here",

@@ -181,10 +181,12 @@ def minimize(
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
         n_records: public guess of the number of records, needed under add-or-remove; otherwise they are counted.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, its exception comes out as it is and the charge **stays**, since what
+            was released until then was paid for with it, and so was the fact that it raised: try the function on made-up records first.
         insecure_seed: reproducible noise for tests: no privacy.
         batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
-        options: of the method: ``clip_norm`` (1; of ``"accelerated-srgd"`` it bounds the weighted difference of a record's two gradients), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
+        options: of the method: ``clip_norm`` (1; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
+            ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen; ``batches="fixed"``: always as many records;
             ``restarts`` and ``smoothing`` of ``"accelerated"``.
