@@ -6,7 +6,7 @@ use crate::fit::fit_error;
 use crate::objectives::{Kind, NativeObjective, entries, examples};
 use crate::owners::UnitRows;
 use crate::session::Session;
-use crate::training::{Block, add_rows};
+use crate::training::{Block, add_rows, add_weighted};
 use crate::words::{in_python, report_in_python};
 use dpopt::Sensitive;
 use dpopt::mechanism::BatchSum;
@@ -278,6 +278,25 @@ impl PerRecord for Called {
         self.each_part(records, |py, positions, count| {
             let rows: Vec<Block<'_>> = self.objective.bind(py).call1((x.to_pyarray(py), positions))?.extract()?;
             add_rows(py, sum, &rows, count).map_err(|()| invalid(NOT_ONE_EACH))
+        })
+    }
+
+    fn differences(
+        &mut self,
+        records: &[u64],
+        here: (f64, &[f64]),
+        there: (f64, &[f64]),
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError> {
+        self.each_part(records, |py, positions, count| {
+            let mut rows: Vec<Vec<f64>> = vec![vec![0.0; sum.dimension()]; count];
+            for (weight, x) in [(here.0, here.1), (-there.0, there.1)] {
+                let blocks: Vec<Block<'_>> =
+                    self.objective.bind(py).call1((x.to_pyarray(py), &positions))?.extract()?;
+                // used up before the next call, which may write into the same arrays
+                add_weighted(&mut rows, weight, &blocks).map_err(|()| invalid(NOT_ONE_EACH))?;
+            }
+            sum.add(count, |i, out| out.extend(&rows[i])).map_err(refused)
         })
     }
 

@@ -125,6 +125,22 @@ pub(crate) fn add_rows(py: Python<'_>, sum: &mut BatchSum, blocks: &[Block<'_>],
     py.detach(|| add_views(sum, &views, count)).map_err(|_| ())
 }
 
+/// Adds `weight` times the vectors of records, the rows of all blocks side by side, to a vector for each of them; an error if there are others.
+pub(crate) fn add_weighted(rows: &mut [Vec<f64>], weight: f64, blocks: &[Block<'_>]) -> Result<(), ()> {
+    let views = views(blocks);
+    let width: usize = views.iter().map(|v| v.shape().1).sum();
+    if views.iter().any(|v| v.shape().0 != rows.len()) || rows.iter().any(|row| row.len() != width) {
+        return Err(());
+    }
+    let mut given = Vec::with_capacity(width);
+    for (i, row) in rows.iter_mut().enumerate() {
+        given.clear();
+        views.iter().for_each(|view| view.push(i, &mut given));
+        row.iter_mut().zip(&given).for_each(|(sum, v)| *sum += weight * v);
+    }
+    Ok(())
+}
+
 #[pymethods]
 impl Training {
     /// The session must have been charged for all steps: Gaussian noise on Poisson samples.
@@ -279,13 +295,16 @@ impl ClippedElsewhere {
             let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
             let (stage, drawn) = &mut *run;
             let length = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let within = drawn.is_some() || most.is_none_or(|most| length <= most as f64 * self.clip_norm * 1.001);
+            let drawn_here = drawn.is_some();
+            let within = drawn_here || most.is_none_or(|most| length <= most as f64 * self.clip_norm * 1.001);
             let batch = drawn.take().unwrap_or_else(|| stage.curator.sampled_elsewhere(self.sampling_probability));
             let made = within.then(|| {
                 let grid = self.mechanism.grid();
                 GridSum::clipped_elsewhere(&mut stage.curator, &batch, &sum, self.clip_norm, grid)
             });
             let Some(Ok(sum)) = made else {
+                // another sum over it may follow
+                *drawn = drawn_here.then_some(batch);
                 return Err(invalid(
                     "the sum is longer than what the records of a batch come to after the clip that was vouched for; hand in the sum of their clipped \
                      gradients, at the clip_norm given here",

@@ -83,6 +83,22 @@ def test_what_cannot_be_such_a_sum_is_refused_before_it_is_released(drawn_here):
         sums.step(np.array([300.0, 0.0]))
 
 
+def test_after_a_refused_sum_the_batch_is_still_the_drawn_one():
+    sums = dpopt.ClippedSums(np.zeros(2), noise_multiplier=1.0, **TERMS)
+    records = len(sums.sample())
+    # more than the batch has, less than all records: of a batch that was drawn elsewhere this would be taken
+    long = np.array([records + 1.0, 0.0]) * 1.01
+    for _ in range(2):
+        with pytest.raises(ValueError, match="longer than"):
+            sums.step(long)
+    assert sums.steps_taken == 0
+    sums.step(np.array([records / 2.0, 0.0]))
+    assert sums.steps_taken == 1
+    # used up: the next one is drawn elsewhere
+    sums.step(long)
+    assert sums.steps_taken == 2
+
+
 def test_under_add_or_remove_the_number_of_records_is_a_guess_that_nothing_is_held_against():
     sums = dpopt.ClippedSums(np.zeros(2), noise_multiplier=1.0, relation="add-or-remove", **TERMS)
     assert sums.sample(700).max(initial=0) < 700

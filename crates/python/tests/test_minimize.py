@@ -38,6 +38,7 @@ def derivatives(x: np.ndarray, directions: np.ndarray, a: np.ndarray) -> np.ndar
         ("dp-adam", {}),
         ("dp-ftrl", {}),
         ("accelerated", {"smoothness": 1.0, "strong_convexity": 1.0}),
+        ("accelerated-srgd", {"smoothness": 1.0}),
     ],
 )
 def test_every_method_finds_the_minimiser_within_its_budget(method: str | None, options: dict) -> None:
@@ -232,6 +233,7 @@ BAD = [
     ({"clip_nrom": 1.0}, "did you mean `clip_norm`"),
     ({"method": "dp-sgd"}, "no method `dp-sgd`"),
     ({"method": "accelerated"}, "smoothness"),
+    ({"method": "accelerated-srgd"}, "smoothness"),
     ({"clip_norm": -1.0}, "positive"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 0.0}, "delta > 0"),
@@ -417,6 +419,49 @@ def test_batches_of_fixed_size_cost_more_noise_and_say_so() -> None:
     assert sizes == [50] * 30
     poisson = dpopt.plan_minimize(500, 3, **asked)
     assert found.plan_.chosen["noise_multiplier"] > 1.3 * poisson.chosen["noise_multiplier"]
+
+
+def test_one_epoch_reads_each_record_once_at_two_points() -> None:
+    asked = {"epsilon": 1.0, "delta": 1e-6, "method": "accelerated-srgd", "smoothness": 1.0, "distance": 3.0}
+    X, seen = points(300), []
+    place = {row.tobytes(): i for i, row in enumerate(X)}
+
+    def noted(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        seen.append((x.copy(), [place[row.tobytes()] for row in a]))
+        return x - a
+
+    found = dpopt.minimize(noted, X, np.zeros(3), insecure_seed=4, steps=10, **asked)
+    # the first batch at one point, all others at two, in an order that is not the table's
+    assert len(seen) == 19 and [len(rows) for _, rows in seen] == [30] * 19
+    assert all(seen[k][1] == seen[k + 1][1] for k in range(1, 19, 2))
+    assert all((seen[k + 1][0] == seen[max(k - 2, 0)][0]).all() for k in range(1, 19, 2))
+    batches = [rows for _, rows in seen[::2]]
+    assert sorted(sum(batches, [])) == list(range(300)) and sum(batches, []) != list(range(300))
+    # arrays that are written again by the next call, of either kind of float, and in several parts
+    buffer = np.empty((30, 3))
+
+    def reused(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return np.subtract(x, a, out=buffer[: len(a)])
+
+    again = dpopt.minimize(reused, X, np.zeros(3), insecure_seed=4, steps=10, batch_records=7, **asked)
+    assert np.array_equal(found.x, again.x)
+    single = dpopt.minimize(lambda x, a: (x - a).astype(np.float32), X, np.zeros(3), insecure_seed=4, steps=10, **asked)
+    assert np.allclose(found.x, single.x, atol=1e-3)
+    assert found.plan_.chosen["gradients"] == 600
+    # one vector for each record, of the right length
+    with pytest.raises(ValueError, match="one row"):
+        dpopt.minimize(lambda x, a: (x - a)[:-1], X, np.zeros(3), steps=10, **asked)
+
+
+def test_the_charge_stays_if_the_objective_raises() -> None:
+    ledger = dpopt.Ledger(epsilon=3.0, delta=1e-5)
+
+    def broken(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        dpopt.minimize(broken, points(300), np.zeros(3), epsilon=1.0, delta=1e-6, budget=ledger)
+    assert len(ledger.entries) == 1
 
 
 def test_rounds_and_points_of_their_own() -> None:

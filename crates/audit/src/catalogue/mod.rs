@@ -174,6 +174,9 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(owners::bugs());
     bugs.extend(objectives::bugs());
     bugs.extend(phased::bugs());
+    bugs.push(objectives::separate_clips());
+    bugs.push(objectives::one_sided_curve());
+    bugs.push(phased::kinks());
     bugs
 }
 

@@ -5,13 +5,18 @@ use super::{Code, PlantedBug};
 use crate::draws::Draws;
 use crate::statistics::Claim;
 use crate::worst_cases::methods::{self, Subject, alone, gradient};
+use crate::worst_cases::streams::Filter;
 use dpopt_mechanism::progress::Silent;
-use dpopt_mechanism::{Sensitive, past_the_curator};
+use dpopt_mechanism::{BatchSum, Batching, Correlation, Sensitive, StreamShape, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Closures;
-use dpopt_optimize::minimize::{Answers, Goal, InMemory, MinimizePlan, MinimizeProblem, choose, run};
-use dpopt_optimize::{LastIterateDescent, MethodOptions};
+use dpopt_optimize::minimize::{
+    Answers, Batches, Directions, Elsewhere, Goal, InMemory, MinimizePlan, MinimizeProblem, PerRecord, choose, run,
+};
+use dpopt_optimize::{LastIterateDescent, MethodOptions, RunError};
+use dpopt_privacy::accountant::epsilon as certified_epsilon;
+use dpopt_privacy::special::normal_cdf;
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
 const RECORDS: u64 = 4;
@@ -183,6 +188,174 @@ fn answer(plan: &MinimizePlan, with: bool, draws: &mut Draws) -> Option<f64> {
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     vec![each_derivative(), without_replacement(), overlapping_blocks(), budget_twice(), averaged_iterates()]
+}
+
+/// Clip norms that the two gradients of a difference are cut to by themselves, or none.
+struct TwoPoints {
+    slopes: [f64; 2],
+    by_itself: Option<f64>,
+}
+
+impl TwoPoints {
+    /// One way at 0, where a run starts, and the other way everywhere else: as a record near a kink does.
+    fn slope(&self, record: u64, x: f64) -> f64 {
+        let slope = if x == 0.0 { -self.slopes[record as usize] } else { self.slopes[record as usize] };
+        self.by_itself.map_or(slope, |c| slope.clamp(-c, c))
+    }
+}
+
+impl PerRecord for TwoPoints {
+    fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError> {
+        Ok(sum.add(records.len(), |k, out| out.push(self.slope(records[k], x[0])))?)
+    }
+
+    fn differences(
+        &mut self,
+        records: &[u64],
+        (own, x): (f64, &[f64]),
+        (other, before): (f64, &[f64]),
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError> {
+        let difference = |i: u64| own * self.slope(i, x[0]) - other * self.slope(i, before[0]);
+        Ok(sum.add(records.len(), |k, out| out.push(difference(records[k])))?)
+    }
+
+    fn derivatives(&mut self, _: &[u64], _: &[f64], _: &Directions, _: &mut BatchSum) -> Result<(), RunError> {
+        Err(RunError::Numerical("this objective says gradients"))
+    }
+}
+
+/// Of a recursive gradient's two parts each is clipped by itself: 2·C − (−C) is three times what noise is made for.
+pub(super) fn separate_clips() -> PlantedBug {
+    const STEPS: u64 = 2;
+    let options = MethodOptions::of("accelerated-srgd").with("steps", STEPS);
+    let problem = MinimizeProblem { elsewhere: true, ..slopes(STEPS) };
+    let budget = Budget::new(BUDGET.0, BUDGET.1).map_err(|e| e.to_string());
+    let plan = budget.and_then(|budget| choose(&problem, budget, &options).map_err(|e| e.to_string()));
+    let claim = claim_of(&plan);
+    let filter = Filter::new(StreamShape { batches: 2, steps: 2, correlation: Correlation::Blt }, &[1]);
+    PlantedBug::counting(
+        (
+            "23.separate-clips",
+            Shipped,
+            "of the weighted difference of a record's two gradients each is clipped by itself, and noise is made for one vector of that norm",
+            "record in the second of two batches whose slope turns, or none; both sums, matched filter",
+        ),
+        claim,
+        (150, 40_000),
+        move |code, with, draws| {
+            let (Ok(plan), Ok(filter)) = (&plan, &filter) else { return f64::NAN };
+            let mut plan = plan.clone();
+            let clip = plan.schedule.clip_norm;
+            // the second batch is the second record's
+            if let Batches::Stream { batching, .. } = &mut plan.schedule.batches {
+                *batching = Batching::Position;
+            }
+            let slope = if with { 1e3 } else { 0.0 };
+            let mut objective = TwoPoints { slopes: [0.0, slope], by_itself: None };
+            if code == Code::Planted {
+                objective.by_itself = Some(clip);
+                // 2C + C is a vector of norm 3C; the noise stays
+                plan.schedule.clip_norm *= 3.0;
+                plan.schedule.noise_multiplier /= 3.0;
+            }
+            let event = Event::gaussian(plan.schedule.noise_multiplier);
+            let mut curator = past_the_curator::watched(&event, NoiseSource::insecure(draws.word()));
+            let source = Elsewhere::new(objective, STEPS as usize);
+            if run(&problem, &plan, &[0.0], source, &mut curator, &Silent).is_err() {
+                return f64::NAN;
+            }
+            let sums: Vec<f64> = past_the_curator::seen(&curator).into_iter().flatten().collect();
+            filter.apply(&sums)
+        },
+    )
+}
+
+/// Φ(−z).
+fn above(z: f64) -> f64 {
+    normal_cdf(-z)
+}
+
+/// q·N(s) + (1 − q)·N(0) against N(0), noise 1: P{mixture > z}, P{N(0) > z}, and the densities of both over that of N(0).
+struct Mixture {
+    q: f64,
+    shift: f64,
+}
+
+impl Mixture {
+    fn over(&self, z: f64) -> f64 {
+        1.0 - self.q + self.q * (self.shift * z - 0.5 * self.shift * self.shift).exp()
+    }
+
+    /// Where the mixture's density is γ times the other.
+    fn border(&self, gamma: f64) -> f64 {
+        match (gamma - (1.0 - self.q)) / self.q {
+            ratio if ratio > 0.0 => ratio.ln() / self.shift + 0.5 * self.shift,
+            _ => f64::NEG_INFINITY,
+        }
+    }
+
+    fn beyond(&self, z: f64) -> f64 {
+        (1.0 - self.q) * above(z) + self.q * above(z - self.shift)
+    }
+
+    /// The larger hockey-stick divergence of the two orders at γ.
+    fn divergence(&self, gamma: f64) -> f64 {
+        let (up, down) = (self.border(gamma), self.border(1.0 / gamma));
+        let first = self.beyond(up) - gamma * above(up);
+        let second = (1.0 - above(down)) - gamma * (1.0 - self.beyond(down));
+        first.max(second)
+    }
+}
+
+/// δ at ε of two batches without replacement under replace-one, by an adversary who chooses, before each, whether the other records look like the one record or like the
+/// other: the second time by what the first told.
+fn two_batches(q: f64, shift: f64, epsilon: f64) -> f64 {
+    let mixture = Mixture { q, shift };
+    let width = 1e-3;
+    let integral = |first: &dyn Fn(f64) -> (f64, f64)| {
+        let each = (-9_000..11_000).map(|i| {
+            let z = width * (f64::from(i) + 0.5);
+            let normal = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            let (p, q) = first(z);
+            normal * p * mixture.divergence(epsilon.exp() * q / p)
+        });
+        width * each.sum::<f64>()
+    };
+    integral(&|z| (mixture.over(z), 1.0)).max(integral(&|z| (1.0, mixture.over(z))))
+}
+
+/// Batches of fixed size under replace-one with the curve of one order of the neighbours.
+fn one_sided(code: Code) -> Result<(), String> {
+    const DELTA: f64 = 0.01;
+    let (q, shift) = (0.1, 1.0);
+    // 2C over the noise is the shift
+    let fixed = Event::gaussian(2.0 / shift).sampled_without_replacement(10, 1).self_composed(2);
+    let one_order = Event::gaussian(1.0 / shift).poisson_sampled(q).self_composed(2);
+    let claim = |event: &Event, relation| {
+        certified_epsilon(event, relation, DELTA).map(|bound| bound.upper).map_err(|e| e.to_string())
+    };
+    let epsilon = match code {
+        Code::Correct => claim(&fixed, Relation::ReplaceOne)?,
+        Code::Planted => claim(&one_order, Relation::ZeroOut)?,
+    };
+    let attained = two_batches(q, shift, epsilon);
+    match attained <= DELTA {
+        true => Ok(()),
+        false => Err(format!("delta {attained:.5} is attained at epsilon {epsilon:.4}, which is claimed for {DELTA}")),
+    }
+}
+
+pub(super) fn one_sided_curve() -> PlantedBug {
+    PlantedBug::looking(
+        (
+            "01.one-sided",
+            Shipped,
+            "batches of fixed size accounted with the curve of one order of the neighbours (q = .1, 2C/sigma = 1, T = 2)",
+            "exact delta of an adversary who chooses what the other records look like, the second time by what the first told",
+        ),
+        one_sided,
+    )
 }
 
 fn each_derivative() -> PlantedBug {

@@ -170,6 +170,75 @@ fn outside(code: Code) -> Result<(), String> {
     if mean <= 3.5 { Ok(()) } else { Err(format!("mean square of an estimate {mean:.0} L², where the proof has 3")) }
 }
 
+/// Records with a kink each in a coordinate of its own, just beyond where the run starts, and one record along the diagonal: if it comes before them, all of them are on the other
+/// side of their kinks. Two runs are then up to 2η√d apart, where each record's step is η long and steps that contract leave them η apart.
+pub(super) fn kinks() -> PlantedBug {
+    const COLUMNS: usize = 256;
+    const RECORDS: usize = COLUMNS + 1;
+    // slopes of at most C, and η as long as the smooth loss allows
+    let (rate, clip, z) = (1.0, 0.5, 1.0);
+    let root = (COLUMNS as f64).sqrt();
+    let kink = 0.5 * rate * clip / root;
+    let table = |with: bool| {
+        let mut rows = Rows::new(COLUMNS);
+        let mut targets = vec![kink as f32; RECORDS];
+        for j in 0..COLUMNS {
+            rows.push_clipped(&mut [(j as u32, 1.0)], 1.0);
+        }
+        let mut diagonal: Vec<(u32, f32)> = (0..COLUMNS as u32).map(|j| (j, 1.0 / root as f32)).collect();
+        rows.push_clipped(&mut diagonal, 1.0);
+        // far away: always a whole step; without a target there is none
+        targets[COLUMNS] = if with { 1e3 } else { f32::NAN };
+        Examples { rows, targets }
+    };
+    let worlds = [false, true].map(|with| Sensitive::new(table(with)));
+    let mechanism = PhasedPass {
+        objective: Linear::new(Loss::Huber { threshold: clip }, COLUMNS, 1.0),
+        phases: vec![Phase { records: RECORDS as u64, learning_rate: rate, clip_norm: clip }],
+        radius: 1e6,
+        noise_multiplier: z,
+        relation: Relation::ZeroOut,
+        target_bound: 1e4,
+    };
+    let noise = mechanism.noise_std(&mechanism.phases[0]);
+    PlantedBug::counting(
+        (
+            "02.no-drift-constant",
+            Altered,
+            "the mean of a phase of losses with kinks, whose steps do not contract, with noise for steps that do",
+            "record along the diagonal or none, a kink in each of 256 coordinates; mean of the iterates, along the diagonal",
+        ),
+        claim(Ok(mechanism.event())),
+        (150, 400_000),
+        move |code, with, draws| {
+            let mean = match code {
+                Code::Correct => {
+                    let mut source = NoiseSource::insecure(draws.word());
+                    let input = &worlds[usize::from(with)];
+                    past_the_curator::unchecked(&mechanism, input, &mut source).unwrap_or_default()
+                }
+                Code::Planted => {
+                    let mut order: Vec<usize> = (0..RECORDS).collect();
+                    // Fisher and Yates
+                    (1..RECORDS).rev().for_each(|i| order.swap(i, draws.below(i + 1)));
+                    let (mut x, mut sum) = (vec![0.0f64; COLUMNS], vec![0.0f64; COLUMNS]);
+                    for record in order {
+                        match record == COLUMNS {
+                            true if with => x.iter_mut().for_each(|x| *x += rate * clip / root),
+                            true => {}
+                            false => x[record] -= rate * clip * (x[record] - kink).signum(),
+                        }
+                        sum.iter_mut().zip(&x).for_each(|(s, x)| *s += x);
+                    }
+                    sum.iter().map(|s| s / RECORDS as f64 + noise * draws.gaussian()).collect()
+                }
+            };
+            // with the record they turn back
+            code.pick(1.0, -1.0) * mean.iter().sum::<f64>() / root
+        },
+    )
+}
+
 pub(super) fn bugs() -> Vec<PlantedBug> {
     vec![
         middle(),

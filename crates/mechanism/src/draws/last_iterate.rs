@@ -54,14 +54,16 @@ impl LastIterate {
     /// c: a step of the exact map brings two points nearer by this factor.
     pub fn contraction(&self) -> f64 {
         let at = |curvature: f64| (1.0 - self.step_size * curvature).abs();
-        (at(self.regularization).max(at(self.curvature())) + 4.0 * UNIT).min(1.0)
+        // a curvature is rounded five times, and h times it is at most 2
+        (at(self.regularization).max(at(self.curvature())) + 16.0 * UNIT).min(1.0)
     }
 
     /// Δ over what one record moves in one step: √((1 − c^T)(1 + c)/((1 + c^T)(1 − c))), at most √T.
     pub fn amplification(&self) -> f64 {
         let (c, steps) = (self.contraction(), self.steps as f64);
-        let left = c.powf(steps);
-        let square = if c < 1.0 { (1.0 - left) * (1.0 + c) / ((1.0 + left) * (1.0 - c)) } else { steps };
+        // the same without cancellation: c = e^(−2a) makes it tanh(Ta)/tanh(a)
+        let a = -0.5 * (c - 1.0).ln_1p();
+        let square = if c < 1.0 { (steps * a).tanh() / a.tanh() } else { steps };
         (square * (1.0 + 1e-9)).min(steps).sqrt()
     }
 
@@ -78,19 +80,23 @@ impl LastIterate {
         Grid::new(bare.log2().floor() as i32 - 14)
     }
 
+    /// Bound on how far what one record gives is from its exact gradient.
+    fn record_error(&self) -> f64 {
+        let (d, row_norm) = (self.objective.weights() as f64, self.objective.row_norm());
+        let smoothness = self.objective.loss().facts().smoothness.unwrap_or(f64::INFINITY);
+        // a score is off by (d + 2)·u·R·W at most, and its slope by β times that and a few units in the last place; the clip leaves up to (2d + 16)·u of L for its own rounding
+        2.0 * smoothness * row_norm * (d + 2.0) * UNIT * row_norm * self.radius
+            + (2.0 * d + 64.0) * UNIT * self.lipschitz()
+            + self.gradient_grid().step() * d.sqrt()
+    }
+
     /// Bound on how far the computed map is from the exact one: per-record gradients in floating point and their truncation, the update, the
     /// projection, and rounding to the grid.
     fn map_error(&self) -> f64 {
         let (d, n) = (self.objective.weights() as f64, self.most_rows as f64);
-        let (lipschitz, row_norm) = (self.lipschitz(), self.objective.row_norm());
-        let smoothness = self.objective.loss().facts().smoothness.unwrap_or(f64::INFINITY);
-        // a score is off by (d + 2)·u·R·W at most, and its slope by β times that and a few units in the last place
-        let of_a_record = 2.0 * smoothness * row_norm * (d + 2.0) * UNIT * row_norm * self.radius
-            + 64.0 * UNIT * lipschitz
-            + self.gradient_grid().step() * d.sqrt();
-        let size = self.radius + self.step_size * (n * lipschitz + self.regularization * self.radius);
+        let size = self.radius + self.step_size * (n * self.lipschitz() + self.regularization * self.radius);
         let projection = 2.0 * (d + 8.0) * UNIT * self.radius;
-        self.step_size * n * of_a_record + 16.0 * UNIT * size + projection + 0.5 * self.grid().step() * d.sqrt()
+        self.step_size * n * self.record_error() + 16.0 * UNIT * size + projection + 0.5 * self.grid().step() * d.sqrt()
     }
 
     /// Δ: one record's presence moves the answer as if it had moved one Gaussian of the last step so far.
@@ -255,6 +261,42 @@ mod tests {
             assert!((got - exact).abs() <= m.map_error() + 8.0 * m.noise_std(), "{got} {exact}");
         }
         assert!(m.map_error() < 1e-3 * h, "{}", m.map_error());
+    }
+
+    /// A slope at its bound and a row of many columns, so that truncation and the clip's own room are all there is.
+    #[test]
+    fn what_a_record_of_many_columns_gives_is_within_its_bound() {
+        let d = 4096;
+        let objective = Linear::new(Loss::Huber { threshold: 0.7 }, d, 1.0);
+        let m = LastIterate { objective, radius: 1e-3, ..mechanism(1) };
+        let mut rows = Rows::new(d);
+        let entries = (0..d as u32).map(|j| (j, 0.02 + 1e-3 * (j % 7) as f32));
+        rows.push_clipped(&mut entries.collect::<Vec<_>>(), 1.0);
+        let values = rows.row(0).1.to_vec();
+        let input = Examples { rows, targets: vec![-50.0] };
+        let clipped = Clipped::new(objective, m.lipschitz(), m.gradient_grid()).unwrap();
+        let Ok(sum) = clipped.add_up(&input, &vec![0.0; d], 1, |i| i);
+        let off = sum.iter().zip(values).map(|(&u, v)| (m.gradient_grid().to_f64(u) - 0.7 * f64::from(v)).powi(2));
+        let off = off.sum::<f64>().sqrt();
+        assert!(off <= m.record_error() && off > 0.1 * m.record_error(), "{off:e} {:e}", m.record_error());
+    }
+
+    /// 1 − c^T loses digits where c is near 1; ten steps that hardly contract cost √10.
+    #[test]
+    fn steps_that_hardly_contract_cost_what_composition_says() {
+        for (gap, steps) in [(2.09e-10, 51u64), (5.4e-11, 206), (1e-14, 100), (1e-12, 10)] {
+            let m = LastIterate {
+                regularization: 1.0,
+                step_size: gap,
+                most_rows: 1,
+                objective: Linear::new(LOGISTIC, 2, 1e-3),
+                steps,
+                ..mechanism(1)
+            };
+            let a = m.amplification();
+            // below T by T(T² − 1)a²/3 with a = gap/2, which is less than a part in 1e15
+            assert!(a * a >= steps as f64 * (1.0 - 1e-14) && a <= (steps as f64).sqrt(), "{gap} {steps} {a}");
+        }
     }
 
     /// The worst pair of linear records on a quadratic: iterates are Gaussian, and their exact distance is at most what is promised.

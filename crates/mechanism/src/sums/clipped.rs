@@ -67,6 +67,11 @@ impl<O> Clipped<O> {
         Ok(Self { objective, quantizer })
     }
 
+    /// Another objective's gradients, clipped to the same norm on the same grid.
+    pub(crate) fn with<P>(&self, objective: P) -> Clipped<P> {
+        Clipped { objective, quantizer: self.quantizer }
+    }
+
     /// Whose gradients they are.
     pub fn objective(&self) -> &O {
         &self.objective

@@ -64,8 +64,9 @@ impl GridSum {
     ) -> Result<Sensitive<Self>, CuratorError> {
         curator.rest_on_a_word();
         let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
-        let most = if batch.drawn_here() { batch.records().len() as f64 * clip_norm } else { f64::MAX };
-        if !(clip_norm > 0.0 && length <= most * (1.0 + ROUNDING)) {
+        let most = if batch.drawn_here() { batch.records().len() as f64 * clip_norm } else { f64::INFINITY };
+        // the length of finite numbers may be infinite
+        if !(clip_norm > 0.0 && values.iter().all(|v| v.is_finite()) && length <= most * (1.0 + ROUNDING)) {
             return Err(CuratorError::Shape);
         }
         let sensitivity = Self::moved_by(clip_norm, grid, values.len());
@@ -118,6 +119,9 @@ mod tests {
         // how many there are is not known here
         let elsewhere = curator.sampled_elsewhere(1.0);
         assert!(GridSum::clipped_elsewhere(&mut curator, &elsewhere, &[1e9, 0.0], 1.0, grid).is_ok());
-        assert!(GridSum::clipped_elsewhere(&mut curator, &elsewhere, &[f64::NAN, 0.0], 1.0, grid).is_err());
+        assert!(GridSum::clipped_elsewhere(&mut curator, &elsewhere, &[1e200, 0.0], 1.0, grid).is_ok());
+        for wild in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(GridSum::clipped_elsewhere(&mut curator, &elsewhere, &[wild, 0.0], 1.0, grid).is_err());
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::refused::CuratorError;
 use crate::{Released, Sensitive};
 use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation, TreeNoise, tree_depth};
 use dpopt_noise::{Grid, Purpose, RoundedGaussian, Stream};
-use dpopt_objective::objective::{Linear, Objective};
+use dpopt_objective::objective::{Linear, Objective, Recursive};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::{Event, Relation};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,8 @@ pub enum Batching {
     Position,
     /// A secret coin of its own, thrown once: any batch is as likely as any other, whoever else is there.
     Coin,
+    /// Its place in a public random order: as [`Position`](Self::Position), for records whose order may say something of them.
+    Shuffled,
 }
 
 /// Public numbers of a stream.
@@ -71,6 +73,11 @@ impl StreamShape {
             Correlation::Tree => return Ok(None),
         };
         factor.map(Some).map_err(|e| CuratorError::Noise(e.to_string()))
+    }
+
+    /// How many of `records` the batch of a step has, where batches go by position: whole and disjoint for every number of records and of batches.
+    pub fn batch_size(&self, records: u64, step: usize) -> usize {
+        positions(records, step % self.batches, self.batches).len()
     }
 
     /// l2 sensitivity of the whole stream per unit of the clip norm (zero-out; the accountant doubles it for replace-one).
@@ -142,6 +149,8 @@ enum Batches {
     /// Not thrown yet: how many records there are may be theirs to know.
     Coins(Box<Stream>),
     Dealt(Dealt),
+    /// As public as positions.
+    Shuffled(Dealt),
 }
 
 /// Records by batch.
@@ -153,6 +162,19 @@ struct Dealt {
 }
 
 impl Dealt {
+    /// Batches of the sizes that positions give, in a random order.
+    fn shuffled(records: u64, batches: usize, coins: &mut Stream) -> Self {
+        let mut order: Vec<u64> = (0..records).collect();
+        coins.shuffle(&mut order);
+        let mut starts = vec![0];
+        for batch in 0..batches {
+            let range = positions(records, batch, batches);
+            starts.push(range.end);
+            order[range].sort_unstable();
+        }
+        Self { records: order, starts }
+    }
+
     /// Into `batches` of them; record i's is the i-th of `coins`, all below `batches`.
     fn by(coins: &[usize], batches: usize) -> Self {
         let mut starts = vec![0; batches + 1];
@@ -187,7 +209,7 @@ pub struct StreamPlan<O = Linear> {
     pub records: u64,
     /// Which data sets are neighbours.
     pub relation: Relation,
-    /// Which batch a record is in. Not by position under add-or-remove, which would move all other records to other batches, nor for records that do not
+    /// Which batch a record is in. By coin alone under add-or-remove, which would move all other records to other batches, and for records that do not
     /// [keep their places](RecordSet::keeps_places).
     pub batching: Batching,
 }
@@ -212,7 +234,7 @@ impl<O: Clone> Interactive for StreamPlan<O> {
     }
 
     fn sampler_error(&self) -> Result<f64, CuratorError> {
-        let moved = self.relation == Relation::AddOrRemove && self.batching == Batching::Position;
+        let moved = self.relation == Relation::AddOrRemove && self.batching != Batching::Coin;
         if self.shape.batches == 0 || self.shape.steps == 0 || moved {
             return Err(CuratorError::Shape);
         }
@@ -254,6 +276,10 @@ impl<O: Clone> Interactive for StreamPlan<O> {
             batches: match self.batching {
                 Batching::Position => Batches::Position,
                 Batching::Coin => Batches::Coins(Box::new(opening.noise.stream(Purpose::Split, 0))),
+                Batching::Shuffled => {
+                    let mut coins = opening.noise.stream(Purpose::Split, 0);
+                    Batches::Shuffled(Dealt::shuffled(self.records, shape.batches, &mut coins))
+                }
             },
             step: 0,
             noise: source,
@@ -271,15 +297,13 @@ fn positions(records: u64, batch: usize, batches: usize) -> Range<usize> {
 
 impl<O> GradientStream<O> {
     /// The exact sum over a batch.
-    fn batch_sum<R: RecordSet>(
+    fn batch_sum<R: RecordSet, P: Objective<R>>(
         &mut self,
+        gradient: &Clipped<P>,
         examples: &Sensitive<R>,
         batch: usize,
         weights: &[f64],
-    ) -> Result<Vec<i64>, CuratorError>
-    where
-        O: Objective<R>,
-    {
+    ) -> Result<Vec<i64>, CuratorError> {
         let (records, batches) = (examples.expose(), self.shape.batches);
         if let Batches::Coins(coins) = &mut self.batches {
             let coins: Vec<usize> = (0..records.len()).map(|_| coins.below(batches as u64) as usize).collect();
@@ -287,11 +311,15 @@ impl<O> GradientStream<O> {
         }
         let sum = match &self.batches {
             Batches::Position if records.keeps_places() => {
-                self.gradient.sum_range(examples, positions(self.records, batch, batches), weights)
+                gradient.sum_range(examples, positions(self.records, batch, batches), weights)
+            }
+            Batches::Shuffled(dealt) if records.keeps_places() => {
+                let dealt = dealt.batch(batch);
+                gradient.add_up(records, weights, dealt.len(), |i| dealt[i] as usize)
             }
             Batches::Dealt(dealt) if dealt.records.len() == records.len() => {
                 let dealt = dealt.batch(batch);
-                self.gradient.add_up(records, weights, dealt.len(), |i| dealt[i] as usize)
+                gradient.add_up(records, weights, dealt.len(), |i| dealt[i] as usize)
             }
             // other records than those that were dealt, or places that others decide
             _ => return Err(CuratorError::Shape),
@@ -309,14 +337,46 @@ impl<O> GradientStream<O> {
         weights: &[f64],
     ) -> Result<Released<Vec<f64>>, CuratorError>
     where
-        O: Objective<R>,
+        O: Objective<R> + Clone,
     {
+        let gradient = self.gradient.clone();
+        self.next_clipped(&gradient, examples, weights)
+    }
+
+    /// The same along t·∇φ(x) − (t − 1)·∇φ(before), t the number of the step from 1: of each record of the batch one vector, clipped as one. `before` is where the step
+    /// before this one asked; the first one does not look at it.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_recursive<R: RecordSet>(
+        &mut self,
+        examples: &Sensitive<R>,
+        weights: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, CuratorError>
+    where
+        O: Objective<R> + Clone,
+    {
+        if before.len() != self.dimension {
+            return Err(CuratorError::Shape);
+        }
+        let objective = self.gradient.objective().clone();
+        let recursive = self.gradient.with(Recursive::new(&objective, before, self.step as u64 + 1));
+        self.next_clipped(&recursive, examples, weights)
+    }
+
+    fn next_clipped<R: RecordSet, P: Objective<R>>(
+        &mut self,
+        gradient: &Clipped<P>,
+        examples: &Sensitive<R>,
+        weights: &[f64],
+    ) -> Result<Released<Vec<f64>>, CuratorError> {
         let counted = self.relation == Relation::AddOrRemove || examples.expose().len() as u64 == self.records;
         if weights.len() != self.dimension || !counted {
             return Err(CuratorError::Shape);
         }
         let batch = self.next_batch()?;
-        let sum = self.batch_sum(examples, batch, weights)?;
+        let sum = self.batch_sum(gradient, examples, batch, weights)?;
         self.noisy(sum)
     }
 
@@ -327,12 +387,12 @@ impl<O> GradientStream<O> {
     /// If all planned steps are used up, or batches go by coin; as `add`, and then the step is not: it can be tried again.
     pub fn next_in_parts<E: From<CuratorError>>(
         &mut self,
-        add: impl FnOnce(Range<usize>, &mut BatchSum) -> Result<(), E>,
+        add: impl FnOnce(&[u64], &mut BatchSum) -> Result<(), E>,
     ) -> Result<Released<Vec<f64>>, E> {
-        let range = self.positions()?;
-        let mut sum = BatchSum::of_positions(self.gradient.quantizer(), range.clone(), self.dimension);
+        let positions = self.positions()?;
+        let mut sum = BatchSum::of_positions(self.gradient.quantizer(), positions.clone(), self.dimension);
         let id = sum.id();
-        add(range, &mut sum)?;
+        add(&positions, &mut sum)?;
         // it was out of these hands: another sum in its place has another clip, or is over another batch
         let units = sum.into_units_of(id).ok_or(CuratorError::Shape)?;
         Ok(self.noisy(units)?)
@@ -347,10 +407,11 @@ impl<O> GradientStream<O> {
     }
 
     /// Of the next batch, where they are public.
-    fn positions(&self) -> Result<Range<usize>, CuratorError> {
+    fn positions(&self) -> Result<Vec<u64>, CuratorError> {
         let batch = self.next_batch()?;
         match &self.batches {
-            Batches::Position => Ok(positions(self.records, batch, self.shape.batches)),
+            Batches::Position => Ok(positions(self.records, batch, self.shape.batches).map(|i| i as u64).collect()),
+            Batches::Shuffled(dealt) => Ok(dealt.batch(batch).to_vec()),
             Batches::Coins(_) | Batches::Dealt(_) => Err(CuratorError::Shape),
         }
     }
@@ -483,7 +544,7 @@ mod tests {
                 let expected = here.next(&data, &[0.0; 3]).unwrap();
                 // slopes of −1 times the rows, in two parts
                 let released = elsewhere.next_in_parts(|positions, sum| {
-                    let (first, rest) = (positions.start, positions.len() / 2);
+                    let (first, rest) = (positions[0] as usize, positions.len() / 2);
                     let unit = |i: usize, out: &mut Vec<f64>| out.extend((0..d).map(|j| f64::from(i % d == j)));
                     sum.add(rest, |k, out| unit(first + k, out))?;
                     sum.add(positions.len() - rest, |k, out| unit(first + rest + k, out))?;
@@ -498,6 +559,101 @@ mod tests {
             }
             assert!(elsewhere.next_in_parts(|_, _| Ok::<_, CuratorError>(())).is_err(), "the plan is used up");
         }
+    }
+
+    /// Of 23 records in 4 batches.
+    fn recursive_sums(
+        plan: &StreamPlan<Slopes>,
+        records: &[f64],
+        points: &[Vec<f64>],
+        in_parts: bool,
+    ) -> Vec<Vec<f64>> {
+        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(8));
+        let mut stream = curator.open(plan).unwrap();
+        let data = Sensitive::new(records.to_vec());
+        (1..points.len())
+            .map(|t| {
+                let (before, here) = (&points[t - 1], &points[t]);
+                if !in_parts {
+                    return stream.next_recursive(&data, here, before).unwrap().into_inner();
+                }
+                let out = stream.next_in_parts(|positions, sum| {
+                    let t = t as f64;
+                    sum.add(positions.len(), |k, out| {
+                        out.push(records[positions[k] as usize] * (t * here[0] - (t - 1.0) * before[0]));
+                    })
+                });
+                out.unwrap().into_inner()
+            })
+            .collect()
+    }
+
+    type Slopes = dpopt_objective::objective::Closures<fn(&[f64], &f64) -> f64, fn(&[f64], &f64, &mut [f64])>;
+
+    /// ½a·x² of one number.
+    fn slopes() -> Slopes {
+        let value: fn(&[f64], &f64) -> f64 = |x, a| 0.5 * a * x[0] * x[0];
+        let slope: fn(&[f64], &f64, &mut [f64]) = |x, a, g| g[0] = a * x[0];
+        dpopt_objective::objective::Closures::new(1, value, slope)
+    }
+
+    fn recursive_plan(correlation: Correlation, batching: Batching) -> StreamPlan<Slopes> {
+        let of_rows = plan(correlation, 4, 4, 1, 23);
+        StreamPlan {
+            gradient: Clipped::new(slopes(), 1.0, Grid::new(-12)).unwrap(),
+            batching,
+            shape: of_rows.shape,
+            noise_multiplier: 1.0,
+            dimension: 1,
+            records: 23,
+            relation: Relation::ZeroOut,
+        }
+    }
+
+    /// A record has one term of the stream, of at most C, however large its gradients and their weights are.
+    #[test]
+    fn a_record_moves_a_recursive_stream_by_one_clipped_vector() {
+        let points: Vec<Vec<f64>> = [0.0, 0.25, -0.125, 0.375, 0.5].map(|x| vec![x]).to_vec();
+        for (correlation, batching) in ALL.into_iter().flat_map(|c| [(c, Batching::Position), (c, Batching::Shuffled)])
+        {
+            let plan = recursive_plan(correlation, batching);
+            let of = |records: &[f64], in_parts| recursive_sums(&plan, records, &points, in_parts);
+            let calm = vec![0.5; 23];
+            let base = of(&calm, false);
+            assert_eq!(base, of(&calm, true), "{correlation:?} {batching:?}: in memory and elsewhere");
+            // telescoping: noise aside, all increments add up to T times the last gradient of as many records as a batch has
+            let nothing = of(&[0.0; 23], false);
+            for t in 1..=4 {
+                let size = plan.shape.batch_size(23, t - 1) as f64;
+                let weighted = t as f64 * points[t][0] - (t - 1) as f64 * points[t - 1][0];
+                let told = base[t - 1][0] - nothing[t - 1][0];
+                assert!((told - size * 0.5 * weighted).abs() < 0.01, "{correlation:?} {t}: {told}");
+            }
+            let mut batches_of = Vec::new();
+            for i in 0..23 {
+                let mut moved = Vec::new();
+                for wild in [1e9, -1e9, 0.0, f64::INFINITY] {
+                    let mut records = calm.clone();
+                    records[i] = wild;
+                    let changes: Vec<f64> =
+                        base.iter().zip(of(&records, false)).map(|(a, b)| (a[0] - b[0]).abs()).collect();
+                    let touched: Vec<usize> = (0..4).filter(|&t| changes[t] > 1e-3).collect();
+                    // a weight of 0 and one of ½ differ by ½·(t·x_t − (t − 1)·x_{t−1}) < C; a wild one by at most 1.5
+                    assert!(touched.len() <= 1 && changes.iter().all(|c| *c <= 1.75 + 1e-3), "{wild} {changes:?}");
+                    moved.extend(touched);
+                }
+                assert!(moved.windows(2).all(|pair| pair[0] == pair[1]) && !moved.is_empty(), "{moved:?}");
+                batches_of.push(moved[0]);
+            }
+            let by_position: Vec<usize> = (0..4).flat_map(|b| vec![b; plan.shape.batch_size(23, b)]).collect();
+            assert_eq!(batches_of == by_position, batching == Batching::Position);
+            batches_of.sort_unstable();
+            assert_eq!(batches_of, by_position, "each record once, batches of public sizes");
+        }
+        let plan =
+            StreamPlan { relation: Relation::AddOrRemove, ..recursive_plan(Correlation::Blt, Batching::Shuffled) };
+        let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(8));
+        assert!(curator.open(&plan).is_err(), "an added record would change the order");
     }
 
     #[test]

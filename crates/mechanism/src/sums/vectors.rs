@@ -147,11 +147,11 @@ pub struct BatchSum {
 impl BatchSum {
     /// Over the records at public positions: of a step of a stream, which releases it itself. No curator draws such a batch, so none releases on it, and no two
     /// calls give the same.
-    pub(crate) fn of_positions(quantizer: &Quantizer, positions: Range<usize>, dimension: usize) -> Self {
+    pub(crate) fn of_positions(quantizer: &Quantizer, positions: Vec<u64>, dimension: usize) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = BatchId { curator: u64::MAX, number, sampling: Sampling::All };
-        let batch = PoissonBatch { id, records: positions.map(|i| i as u64).collect(), drawn_here: true };
+        let batch = PoissonBatch { id, records: positions, drawn_here: true };
         Self { quantizer: *quantizer, batch, given: 0, units: vec![0; dimension] }
     }
 

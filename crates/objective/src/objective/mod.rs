@@ -18,6 +18,7 @@
 //! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
 //! | [`OfUnits`] | the mean of another one over the rows of a unit |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
+//! | [`Recursive`] | any one less its own linearisation at the point before, with growing weights: t·∇φ(x) − (t − 1)·∇φ(before) |
 
 mod closures;
 mod difference;
@@ -29,6 +30,7 @@ mod nearest;
 mod network;
 mod of_units;
 mod point;
+mod recursive;
 mod row_and_square;
 mod scaled;
 mod scored;
@@ -46,6 +48,7 @@ pub use nearest::NearestPoint;
 pub use network::{Layer, Network, NetworkError, NetworkLoss};
 pub use of_units::{OfRows, OfUnits};
 pub use point::{Gradient, Point};
+pub use recursive::Recursive;
 pub use row_and_square::RowAndSquare;
 pub use scaled::Scaled;
 pub use scored::{ScoreLoss, Scored};

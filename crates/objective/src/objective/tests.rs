@@ -156,3 +156,55 @@ fn the_gradient_of_a_unit_is_the_mean_of_its_rows() {
         assert!(of_units.describes(&units));
     }
 }
+
+#[test]
+fn recursive_gradients_are_weighted_differences_of_one_record() {
+    let (loss, before) = (Loss::Softmax { classes: 3 }, vec![0.3; 21]);
+    let (records, x) = (table(loss, 7), point(21));
+    let linear = Linear::new(loss, 7, 1.5);
+    let of = |objective: &dyn Fn(&mut [f64])| {
+        let mut out = vec![0.0; 21];
+        objective(&mut out);
+        out
+    };
+    for step in [1, 2, 9] {
+        let recursive = Recursive::new(&linear, &before, step);
+        assert!(misses(&recursive, &records, &x) < 1e-6, "{step}");
+        for i in 0..records.rows.len() {
+            let at = |x: &[f64]| {
+                of(&|out| {
+                    let mut scratch = Default::default();
+                    let Ok(gradient) = linear.gradient(&mut { x }, &records, i, &mut scratch);
+                    gradient.add_to(out);
+                })
+            };
+            let mut scratch = Default::default();
+            let Ok(given) = recursive.gradient(&mut &x[..], &records, i, &mut scratch);
+            // rows are the same, so slopes are what is subtracted
+            assert!(matches!(given, Gradient::Outer { .. }));
+            let given = of(&|out| given.add_to(out));
+            let t = step as f64;
+            for ((now, then), given) in at(&x).iter().zip(at(&before)).zip(given) {
+                assert!((t * now - (t - 1.0) * then - given).abs() < 1e-12 * t);
+            }
+        }
+    }
+    // gradients of entries and of all coordinates
+    let embedded = Embedded::new(Embedding { dimension: 3, towers: None, seed: 2 }, loss, 7, 1.5, 40);
+    let (x, before) = (point(embedded.length()), vec![0.1; embedded.length()]);
+    assert!(misses(&Recursive::new(&embedded, &before, 4), &table(loss, 7), &x) < 1e-5);
+    let closures = Closures::new(
+        2,
+        |x: &[f64], a: &f64| 0.25 * (x[0] - a).powi(4) + x[1],
+        |x: &[f64], a: &f64, g: &mut [f64]| (g[0], g[1]) = ((x[0] - a).powi(3), 1.0),
+    );
+    assert!(misses(&Recursive::new(&closures, &[0.5, 0.0], 4), &vec![0.2f64, -1.0], &[0.3, 0.1]) < 1e-6);
+    // what is not finite is nothing, as ever
+    let wild =
+        Closures::new(1, |_: &[f64], _: &f64| 0.0, |x: &[f64], _: &f64, g: &mut [f64]| g[0] = f64::INFINITY * x[0]);
+    let recursive = Recursive::new(&wild, &[1.0], 3);
+    let (records, mut scratch, mut sum) = (vec![0.0f64], Default::default(), [0.0]);
+    let Ok(given) = recursive.gradient(&mut &[1.0][..], &records, 0, &mut scratch);
+    given.add_to(&mut sum);
+    assert_eq!(sum, [0.0]);
+}

@@ -167,6 +167,7 @@ fn which(batching: Batching) -> &'static str {
     match batching {
         Batching::Position => "by its position in the table",
         Batching::Coin => "by a secret coin of its own that is thrown once",
+        Batching::Shuffled => "by its place in a public random order",
     }
 }
 

@@ -20,7 +20,7 @@ fn weights_of(step: u64, smoothness: f64) -> (f64, f64) {
 }
 
 impl Accelerated {
-    /// From `start`, for L and μ > 0 of the function whose gradients come.
+    /// From `start`, for L and μ of the function whose gradients come; μ = 0 is Nesterov's method.
     pub(super) fn new(start: &[f64], smoothness: f64, strong_convexity: f64, domain: Domain) -> Self {
         Self { smoothness, strong_convexity, domain, centre: start.to_vec(), aggregate: start.to_vec() }
     }

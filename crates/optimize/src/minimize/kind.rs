@@ -10,16 +10,24 @@ pub(super) enum Method {
     Adam,
     Ftrl,
     Accelerated,
+    Recursive,
     ZerothOrder,
 }
 
 /// In the standing order.
-pub(super) const ALL: [Method; 6] =
-    [Method::Sgd, Method::GradientDescent, Method::Adam, Method::Ftrl, Method::Accelerated, Method::ZerothOrder];
+pub(super) const ALL: [Method; 7] = [
+    Method::Sgd,
+    Method::GradientDescent,
+    Method::Adam,
+    Method::Ftrl,
+    Method::Accelerated,
+    Method::Recursive,
+    Method::ZerothOrder,
+];
 
 /// Names of the methods.
 pub const METHODS: [&str; ALL.len()] =
-    ["noisy-sgd", "noisy-gradient-descent", "dp-adam", "dp-ftrl", "accelerated", "zeroth-order"];
+    ["noisy-sgd", "noisy-gradient-descent", "dp-adam", "dp-ftrl", "accelerated", "accelerated-srgd", "zeroth-order"];
 
 impl Method {
     pub(super) fn name(self) -> &'static str {
@@ -29,7 +37,8 @@ impl Method {
             Self::Adam => METHODS[2],
             Self::Ftrl => METHODS[3],
             Self::Accelerated => METHODS[4],
-            Self::ZerothOrder => METHODS[5],
+            Self::Recursive => METHODS[5],
+            Self::ZerothOrder => METHODS[6],
         }
     }
 

@@ -17,7 +17,8 @@ use std::sync::LazyLock;
 static CLIP_NORM: Setting<f64> = Setting::real(
     "clip_norm",
     Range::POSITIVE,
-    "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1]",
+    "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1; for accelerated-srgd, where it bounds the weighted \
+     difference of two, 1 + half of smoothness times distance]",
 );
 static PASSES: Setting<f64> = Setting::real(
     "passes",
@@ -84,15 +85,19 @@ impl Method {
             domain: domain.unwrap_or_default(),
             ..Asked::default()
         };
-        if self != Self::GradientDescent {
+        if !matches!(self, Self::GradientDescent | Self::Recursive) {
             asked.passes = said.get(&PASSES);
         }
-        if !matches!(self, Self::GradientDescent | Self::Ftrl) {
+        if !matches!(self, Self::GradientDescent | Self::Ftrl | Self::Recursive) {
             asked.sampling_probability = said.get(&SAMPLING_PROBABILITY);
             asked.fixed = said.get(&BATCHES).unwrap_or(false);
         }
         if matches!(self, Self::Sgd | Self::Accelerated) {
             asked.goal = said.get(&GOAL).unwrap_or_default();
+        }
+        if self == Self::Recursive {
+            asked.correlation = said.get(&CORRELATION);
+            return asked;
         }
         if self == Self::Accelerated {
             asked.restarts = said.get(&RESTARTS);
@@ -110,7 +115,7 @@ impl Method {
                 asked.directions = said.get(&DIRECTIONS);
                 asked.difference = said.get(&DIFFERENCE);
             }
-            Self::GradientDescent | Self::Sgd | Self::Accelerated => {}
+            Self::GradientDescent | Self::Sgd | Self::Accelerated | Self::Recursive => {}
         }
         asked
     }

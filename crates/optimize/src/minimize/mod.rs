@@ -1,7 +1,7 @@
 //! min_x (1/n)Σφ_i(x) for an objective of anybody's own: a driver along released sums of clipped gradients (spec 01 §1).
 //!
 //! Privacy rests on the clip and on the batches, whatever the objective is, convex or not; facts such as smoothness steer steps and predictions
-//! only. A method is a choice of batches (all, Poisson, a stream) and of what moves x (heavy ball, Adam, AC-SA), with gradients or with
+//! only. A method is a choice of batches (all, Poisson, a stream) and of what moves x (heavy ball, Adam, AC-SA), with gradients, differences of them or
 //! derivatives along few directions; once, in rounds of falling noise, or on disjoint blocks of the records, one after the other, for the loss of records
 //! that nobody has seen.
 
@@ -12,6 +12,7 @@ mod method;
 mod phases;
 mod plan;
 mod problem;
+mod recursive;
 mod run;
 mod schedule;
 mod shrinking;

@@ -6,11 +6,12 @@
 
 use super::kind::Method;
 use super::problem::{Answers, MinimizeProblem};
+use super::recursive::usual_clip;
 use super::schedule::{Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes};
 use crate::choices::Domain;
 use crate::plan::{Assumption, Grade, NotApplicable};
 use crate::planning::{SamplerError, clipped, in_range, positive, require_delta, sampled_secretly};
-use dpopt_mechanism::{Correlation, StreamShape};
+use dpopt_mechanism::{Batching, Correlation, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
 
@@ -88,6 +89,8 @@ pub(super) struct Draft {
     pub(super) variance: f64,
     /// Of one step's sum, before it is a mean.
     noise_std: f64,
+    /// Noise of the sum of all sums, per coordinate.
+    pub(super) of_prefix: f64,
 }
 
 pub(super) struct Planner<'a> {
@@ -121,12 +124,16 @@ pub(super) fn plan(
         }));
     }
     require_delta(budget)?;
-    let clip_norm = positive("the clip norm", asked.clip_norm.unwrap_or(1.0))?;
     let distance = match asked.domain {
         Domain::Unconstrained => problem.distance,
         Domain::Ball { radius } => problem.distance.min(radius),
         Domain::Box { radius } => problem.distance.min(radius * (problem.dimension as f64).sqrt()),
     };
+    let usual = match problem.smoothness {
+        Some(smoothness) if method == Method::Recursive => usual_clip(smoothness, distance),
+        _ => 1.0,
+    };
+    let clip_norm = positive("the clip norm", asked.clip_norm.unwrap_or(usual))?;
     let along = (method == Method::ZerothOrder).then(|| DirectionSchedule {
         directions: asked.directions.unwrap_or(8).min(1 << 16) as usize,
         difference: asked.difference.unwrap_or(1e-3 * distance / (problem.dimension as f64).sqrt()),
@@ -254,6 +261,7 @@ impl Planner<'_> {
             Layout::Blocks(sizes) => self.localised(draft, sizes).1,
             Layout::Rounds(rounds) => self.rounds(draft, *rounds).1,
             Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
+            Layout::Once if self.method == Method::Recursive => self.one_epoch_bound(draft).0,
             Layout::Once => self.bound(draft.steps, draft.variance).0,
         }
     }
@@ -315,11 +323,18 @@ impl Planner<'_> {
             certificate,
             variance: self.variance(z * self.clip_norm, share, self.n()),
             noise_std: z * self.vector_clip(),
+            of_prefix: z * self.vector_clip() * (steps as f64).sqrt(),
         })
     }
 
     /// T steps along a stream of `batches` batches an epoch.
-    fn stream(&self, batches: u64, steps: u64, correlation: Correlation) -> Result<Draft, NotApplicable> {
+    pub(super) fn stream(
+        &self,
+        batches: u64,
+        steps: u64,
+        correlation: Correlation,
+        batching: Batching,
+    ) -> Result<Draft, NotApplicable> {
         let shape = StreamShape { batches: batches as usize, steps: steps as usize, correlation };
         let unusable = |e: dpopt_mechanism::CuratorError| NotApplicable::Option(e.to_string());
         let (sensitivity, error) = (shape.sensitivity().map_err(unusable)?, shape.final_error().map_err(unusable)?);
@@ -332,13 +347,14 @@ impl Planner<'_> {
         // noise of the whole way, as if each step had an equal and independent part of it
         let per_step = z * scale * error / (steps as f64).sqrt();
         Ok(Draft {
-            batches: Batches::Stream { shape, sensitivity },
+            batches: Batches::Stream { shape, batching, sensitivity },
             share: 1.0 / batches as f64,
             steps,
             noise_multiplier: z,
             certificate,
             variance: self.variance(per_step, 1.0 / batches as f64, self.n()),
             noise_std: z * scale,
+            of_prefix: z * scale * error,
         })
     }
 
@@ -369,13 +385,19 @@ impl Planner<'_> {
                     None if passes == 1 => vec![Correlation::Blt],
                     None => vec![Correlation::Blt, Correlation::Banded],
                 };
+                // units have no places
+                let batching = if self.problem.by_unit() { Batching::Coin } else { Batching::Position };
                 let mut all = Vec::new();
                 for b in batches {
                     for &correlation in &correlations {
-                        all.push(self.stream(b, steps.unwrap_or_else(|| epochs(b)), correlation)?);
+                        all.push(self.stream(b, steps.unwrap_or_else(|| epochs(b)), correlation, batching)?);
                     }
                 }
                 Ok(all)
+            }
+            Method::Recursive => {
+                let lengths = steps.map_or_else(|| self.epoch_lengths(), |t| vec![t.clamp(1, self.problem.records)]);
+                lengths.into_iter().map(|batches| self.one_epoch(batches)).collect()
             }
             Method::Sgd | Method::Adam | Method::Accelerated | Method::ZerothOrder => {
                 let usual = if self.method == Method::ZerothOrder { 200.0 } else { 20.0 };
@@ -423,14 +445,24 @@ impl Planner<'_> {
                 "units have no order, so that batches go by coin, and who is in such a batch is not told to who evaluates it; use noisy-sgd".into(),
             ));
         }
-        let positions = !problem.by_unit();
-        if self.method == Method::Ftrl && positions && problem.relation() == Relation::AddOrRemove {
+        if self.method == Method::Recursive && problem.by_unit() {
+            return Err(NotApplicable::Problem(
+                "batches are dealt by position, and units have none of their own; use noisy-sgd".into(),
+            ));
+        }
+        let placed = self.method == Method::Recursive || (self.method == Method::Ftrl && !problem.by_unit());
+        if placed && problem.relation() == Relation::AddOrRemove {
             return Err(NotApplicable::Problem(
                 "batches are made by position, and an added record would move all others; use zero-out or replace-one"
                     .into(),
             ));
         }
         let rough = problem.smoothness.is_none() && self.asked.smoothing.unwrap_or(0.0) == 0.0;
+        if self.method == Method::Recursive && problem.smoothness.is_none() {
+            return Err(NotApplicable::Problem(
+                "differences of gradients are small where the loss is smooth, and steps need a bound on its curvature; give smoothness, or take dp-ftrl".into(),
+            ));
+        }
         if self.method == Method::Accelerated && rough {
             return Err(NotApplicable::Problem(
                 "accelerated steps need a bound on the curvature of the mean loss; give smoothness (or smoothing, where the loss has kinks), or take noisy-sgd"
@@ -459,7 +491,7 @@ impl Planner<'_> {
         let grid = self.grid(draft.noise_std);
         // its aggregate is the answer
         let average = match self.method {
-            Method::Accelerated => Averaged::Last,
+            Method::Accelerated | Method::Recursive => Averaged::Last,
             _ if self.asked.goal == Goal::Population => Averaged::All,
             _ => self.asked.average.unwrap_or_default(),
         };
@@ -482,6 +514,7 @@ impl Planner<'_> {
         let each = match (self.along, problem.answers) {
             (Some(along), Answers::Values) => 2.0 * along.directions as f64,
             (Some(along), _) => along.directions as f64,
+            (None, _) if self.method == Method::Recursive => 2.0,
             (None, _) => 1.0,
         };
         let nothing = draft.variance.sqrt() >= self.clip_norm && predicted_excess >= self.clip_norm * self.distance;
@@ -515,6 +548,9 @@ impl Planner<'_> {
 
     fn assumptions(&self, draft: &Draft) -> Vec<Assumption> {
         let mut all = vec![match self.along {
+            None if self.method == Method::Recursive => Assumption::enforced(
+                "each record's weighted difference of two gradients has l2 norm at most the clip norm, as one vector: enforced in exact integers",
+            ),
             None => clipped(),
             Some(along) => Assumption::enforced(format!(
                 "each record's derivatives along the {} directions of a step have l2 norm at most the clip norm, as one vector: enforced in exact integers; \
@@ -528,10 +564,14 @@ impl Planner<'_> {
             Batches::Fixed { batch_size } => all.push(Assumption::enforced(format!(
                 "each batch is a uniform choice of {batch_size} of the records, fresh and secret: drawn by the curator"
             ))),
-            Batches::Stream { shape, .. } => all.push(Assumption::proved(format!(
-                "each record is in one of {} batches, by its position, and contributes at most {} times, as many steps apart: all of it is \
-                 accounted as one release",
+            Batches::Stream { shape, batching, .. } => all.push(Assumption::proved(format!(
+                "each record is in one of {} batches, {}, and contributes at most {} times, as many steps apart: all of it is accounted as one release",
                 shape.batches,
+                match batching {
+                    Batching::Shuffled => "by its place in a random order that depends on no record",
+                    Batching::Coin => "by a coin",
+                    Batching::Position => "by its position",
+                },
                 shape.epochs()
             ))),
         }
@@ -566,6 +606,7 @@ impl Planner<'_> {
                 let (bound, rule, smoothing) = self.accelerated_once(draft);
                 (rule, bound, smoothing)
             }
+            Method::Recursive => self.recursive_rule(draft),
             Method::Adam => {
                 // coordinates that agree move by α a step, those that are noise by α√T in all
                 let usual = d / (t * self.problem.dimension as f64).sqrt();

@@ -4,6 +4,7 @@ use super::accelerated::Accelerated;
 use super::directions::Directions;
 use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
+use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
 use super::source::{Source, Streaming, Summing, Whom};
@@ -11,7 +12,7 @@ use crate::RunError;
 use crate::choices::{AdaptiveRule, Domain};
 use crate::driver::{AdaptiveStep, AdaptiveSteps, Course, Driver, HeavyBall, drive};
 use dpopt_mechanism::progress::Progress;
-use dpopt_mechanism::{Batching, Blocks, Curator, CuratorError, Gaussian, Released};
+use dpopt_mechanism::{Blocks, Curator, CuratorError, Gaussian, Released};
 use dpopt_noise::Grid;
 use dpopt_privacy::Event;
 
@@ -101,19 +102,29 @@ pub fn run<S: Source>(
     };
     let how = Summing { clip_norm: s.clip_norm, grid, whom, smoothing: s.smoothing };
     let noise_of = |z: f64| Gaussian::new(z, s.clip_norm, grid, dimension, "gradient");
-    let way = if let Batches::Stream { shape, .. } = s.batches {
+    let way = if let Batches::Stream { shape, batching, .. } = s.batches {
         let streaming = Streaming {
             shape,
+            batching,
             clip_norm: s.clip_norm,
             grid,
             noise_multiplier: s.noise_multiplier,
             dimension,
             records: problem.records,
             relation: problem.relation(),
-            batching: if problem.by_unit() { Batching::Coin } else { Batching::Position },
         };
         let mut stream = source.open(curator, streaming)?;
-        follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(w)))?
+        if let Rule::Recursive { .. } = s.rule {
+            let mut estimate = RecursiveEstimate::new(shape, problem.records, at(&origin));
+            let leg = Leg { course: Course { per_record: 1.0, ..leg.course }, ..leg };
+            follow(s, problem, leg, progress, |w| {
+                let x = at(w);
+                let sum = source.next_recursive(&mut stream, estimate.step(), &x, estimate.before())?;
+                Ok(sum.map(|sum| estimate.with(sum, x)))
+            })?
+        } else {
+            follow(s, problem, leg, progress, |w| source.next(&mut stream, &at(w)))?
+        }
     } else if !s.phases.is_empty() {
         // of blocks, each phase has a curator that reads no other; of rounds, all have the run's
         let mut blocks = match (s.goal, plan.certificate.event()) {
@@ -191,6 +202,11 @@ fn follow(
             let mut drawn = Drawn { driver, curvature: added_curvature, centre, gradient: Vec::new() };
             drive(&mut drawn, course, start, progress, oracle)?;
             drawn.driver.answer().to_vec()
+        }
+        Rule::Recursive { smoothness } => {
+            let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);
+            drive(&mut driver, course, start, progress, oracle)?;
+            driver.answer().to_vec()
         }
         Rule::Accelerated { smoothness, strong_convexity, added_curvature } => {
             let driver = Accelerated::new(&start, smoothness, strong_convexity, s.domain);

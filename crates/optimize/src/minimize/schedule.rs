@@ -1,7 +1,7 @@
 //! All numbers of a run: which records its steps read, what moves x, and in which phases.
 
 use crate::choices::Domain;
-use dpopt_mechanism::StreamShape;
+use dpopt_mechanism::{Batching, StreamShape};
 use dpopt_privacy::Budget;
 use serde::Serialize;
 
@@ -34,11 +34,13 @@ pub enum Batches {
         /// m.
         batch_size: u64,
     },
-    /// By position, each once an epoch, with correlated noise.
+    /// Each once an epoch, with correlated noise.
     Stream {
         /// Batches, steps, correlation.
         #[serde(flatten)]
         shape: StreamShape,
+        /// Which batch a record is in.
+        batching: Batching,
         /// l2 sensitivity of the whole stream over the clip norm.
         sensitivity: f64,
     },
@@ -80,6 +82,11 @@ pub enum Rule {
         /// 2u of the term u‖x − x₀‖² that is added where the loss itself may be flat; 0 otherwise.
         added_curvature: f64,
     },
+    /// Accelerated-DP-SRGD: accelerated steps along (1/t)Σ_s of the batches' mean t·∇φ(x_t) − (t − 1)·∇φ(x_{t−1}).
+    Recursive {
+        /// L that it works with: at least that of the mean loss, and more where noise asks for shorter steps.
+        smoothness: f64,
+    },
 }
 
 /// Derivatives along directions in place of gradients.
@@ -102,7 +109,7 @@ pub struct MinimizeSchedule {
     pub rule: Rule,
     /// T.
     pub steps: u64,
-    /// C of what a record contributes: its gradient, or its derivatives along all directions of a step.
+    /// C of what a record contributes: its gradient, the weighted difference of two, or its derivatives along all directions of a step.
     pub clip_norm: f64,
     /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity.
     pub noise_multiplier: f64,

@@ -8,7 +8,7 @@ use dpopt_mechanism::{
     StreamPlan, StreamShape,
 };
 use dpopt_noise::Grid;
-use dpopt_objective::objective::Objective;
+use dpopt_objective::objective::{Objective, Recursive};
 use dpopt_objective::records::RecordSet;
 use dpopt_privacy::Relation;
 
@@ -33,13 +33,13 @@ pub struct Summing {
 #[derive(Clone, Copy, Debug)]
 pub struct Streaming {
     pub(super) shape: StreamShape,
+    pub(super) batching: Batching,
     pub(super) clip_norm: f64,
     pub(super) grid: Grid,
     pub(super) noise_multiplier: f64,
     pub(super) dimension: usize,
     pub(super) records: u64,
     pub(super) relation: Relation,
-    pub(super) batching: Batching,
 }
 
 impl Streaming {
@@ -90,6 +90,18 @@ pub trait Source: sealed::Sealed {
     /// # Errors
     /// As [`gradients`](Self::gradients).
     fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError>;
+
+    /// The noisy sum of t·∇φ_i(x) − (t − 1)·∇φ_i(before) of the stream's next batch, t from 1: of each record one vector, clipped as one.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn next_recursive(
+        &mut self,
+        stream: &mut Self::Stream,
+        t: u64,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError>;
 
     /// How many records there are; `None` where that is protected.
     fn public_count(&self, curator: &Curator) -> Option<u64>;
@@ -170,6 +182,16 @@ impl<O: Objective<R> + Clone, R: RecordSet> Source for InMemory<'_, O, R> {
         Ok(stream.next(self.records, x)?)
     }
 
+    fn next_recursive(
+        &mut self,
+        stream: &mut Self::Stream,
+        _: u64,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        Ok(stream.next_recursive(self.records, x, before)?)
+    }
+
     fn public_count(&self, curator: &Curator) -> Option<u64> {
         curator.public_count(self.records)
     }
@@ -188,6 +210,18 @@ pub trait PerRecord {
     /// # Errors
     /// If it can't be evaluated; the run ends there.
     fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError>;
+
+    /// Adds of each of `records` *one* vector, w·∇φ_i(x) − w'·∇φ_i(x') with `here` (w, x) and `there` (w', x').
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients).
+    fn differences(
+        &mut self,
+        records: &[u64],
+        here: (f64, &[f64]),
+        there: (f64, &[f64]),
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError>;
 
     /// The same with a record's derivatives along each of `directions`.
     ///
@@ -261,9 +295,20 @@ impl<P: PerRecord> Source for Elsewhere<P> {
     }
 
     fn next(&mut self, stream: &mut Self::Stream, x: &[f64]) -> Result<Released<Vec<f64>>, RunError> {
-        stream.next_in_parts(|positions, sum| {
-            let records: Vec<u64> = positions.map(|i| i as u64).collect();
-            self.objective.gradients(&records, x, sum)
+        stream.next_in_parts(|records, sum| self.objective.gradients(records, x, sum))
+    }
+
+    fn next_recursive(
+        &mut self,
+        stream: &mut Self::Stream,
+        t: u64,
+        x: &[f64],
+        before: &[f64],
+    ) -> Result<Released<Vec<f64>>, RunError> {
+        let (own, other) = Recursive::<()>::weights(t);
+        stream.next_in_parts(|records, sum| match other == 0.0 {
+            true => self.objective.gradients(records, x, sum),
+            false => self.objective.differences(records, (own, x), (other, before), sum),
         })
     }
 

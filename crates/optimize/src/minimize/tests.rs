@@ -1,9 +1,10 @@
+use super::recursive::RecursiveEstimate;
 use super::*;
 use crate::plan::Grade;
 use crate::synthetic::Lcg;
 use crate::{MethodOptions, RunError};
 use dpopt_mechanism::progress::Silent;
-use dpopt_mechanism::{BatchSum, Curator, Sensitive};
+use dpopt_mechanism::{BatchSum, Batching, Correlation, Curator, Sensitive, StreamShape};
 use dpopt_noise::NoiseSource;
 use dpopt_objective::objective::{Closures, Objective, OfUnits};
 use dpopt_objective::records::{Owners, Units};
@@ -44,6 +45,22 @@ impl PerRecord for Foreign {
     fn gradients(&mut self, records: &[u64], x: &[f64], sum: &mut BatchSum) -> Result<(), RunError> {
         for part in records.chunks(3) {
             sum.add(part.len(), |k, out| out.extend(self.0[part[k] as usize].iter().zip(x).map(|(a, x)| x - a)))?;
+        }
+        Ok(())
+    }
+
+    fn differences(
+        &mut self,
+        records: &[u64],
+        here: (f64, &[f64]),
+        there: (f64, &[f64]),
+        sum: &mut BatchSum,
+    ) -> Result<(), RunError> {
+        for part in records.chunks(3) {
+            sum.add(part.len(), |k, out| {
+                let each = self.0[part[k] as usize].iter().zip(here.1).zip(there.1);
+                out.extend(each.map(|((a, x), y)| here.0 * (x - a) - there.0 * (y - a)));
+            })?;
         }
         Ok(())
     }
@@ -165,6 +182,10 @@ fn what_is_not_an_option_of_the_method_is_refused_by_name() {
     assert!(why.to_string().contains("give smoothness"), "{why}");
     let joined = MinimizeProblem { neighbours: Neighbours::of_records(Relation::AddOrRemove), ..problem.clone() };
     assert!(choose(&joined, budget(), &MethodOptions::of("dp-ftrl")).is_err());
+    assert!(choose(&joined, budget(), &MethodOptions::of("accelerated-srgd")).is_err());
+    let why = choose(&unknown, budget(), &MethodOptions::of("accelerated-srgd")).unwrap_err();
+    assert!(why.to_string().contains("give smoothness"), "{why}");
+    assert!(refusal(MethodOptions::of("accelerated-srgd").with("passes", 2.0)).contains("has no option `passes`"));
     for bad in [
         MinimizeProblem { records: 0, ..problem.clone() },
         MinimizeProblem { distance: f64::NAN, ..problem.clone() },
@@ -201,7 +222,7 @@ fn a_run_on_other_records_than_the_planned_ones_is_refused_and_a_protected_numbe
 fn the_answer_stays_around_the_start() {
     let n = 500;
     let records = Sensitive::new(points(n));
-    for method in ["noisy-sgd", "dp-adam", "dp-ftrl", "accelerated"] {
+    for method in ["noisy-sgd", "dp-adam", "dp-ftrl", "accelerated", "accelerated-srgd"] {
         let problem = problem(n, Answers::Gradients);
         let options = MethodOptions::of(method).with("ball_radius", 0.25);
         let plan = choose(&problem, budget(), &options).unwrap();
@@ -409,4 +430,51 @@ fn units_give_the_means_of_their_records() {
     assert!(choose(&there, budget(), &options).unwrap_err().to_string().contains("batches go by coin"));
     let moved = MethodOptions::of("accelerated").with("smoothing", 0.1);
     assert!(choose(&persons, budget(), &moved).unwrap_err().to_string().contains("units have none"));
+}
+
+#[test]
+fn one_epoch_of_differences_is_one_release_in_which_each_record_has_one_term() {
+    let n = 4000;
+    let problem = problem(n, Answers::Gradients);
+    let plan = choose(&problem, budget(), &MethodOptions::of("accelerated-srgd")).unwrap();
+    let s = &plan.schedule;
+    let Batches::Stream { shape, batching, sensitivity } = s.batches else { panic!("{:?}", s.batches) };
+    assert_eq!((shape.epochs(), shape.steps as u64, batching), (1, s.steps, Batching::Shuffled));
+    // √4000 = 63
+    assert!((8..=256).contains(&s.steps), "{}", s.steps);
+    let Event::Approximate { event, .. } = plan.certificate.event() else { panic!("{}", plan.certificate.event()) };
+    assert_eq!(**event, Event::gaussian(s.noise_multiplier));
+    assert!((s.noise_std / (s.noise_multiplier * s.clip_norm * sensitivity) - 1.0).abs() < 1e-12);
+    // 1 + βD/2 with β = 1, D = 1.5; each record is read once, at two points
+    assert_eq!((s.clip_norm, plan.evaluations), (1.75, 8000.0));
+    let own = choose(&problem, budget(), &MethodOptions::of("accelerated-srgd").with("clip_norm", 3.0)).unwrap();
+    assert_eq!(own.schedule.clip_norm, 3.0);
+    // replace-one moves a term from end to end
+    let replaced = MinimizeProblem { neighbours: Neighbours::of_records(Relation::ReplaceOne), ..problem.clone() };
+    let twice = choose(&replaced, budget(), &MethodOptions::of("accelerated-srgd")).unwrap();
+    assert!((twice.schedule.noise_multiplier / s.noise_multiplier - 2.0).abs() < 1e-3);
+    // records in a bad order are as good as any
+    let mut sorted = points(n);
+    sorted.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    let records = Sensitive::new(sorted);
+    let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
+    let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
+    assert!(away < 0.1, "{away}");
+}
+
+/// Without noise and clip ∇_t is the gradient at x_t, whatever the points and the sizes of batches are.
+#[test]
+fn recursive_estimates_telescope() {
+    let shape = StreamShape { batches: 5, steps: 5, correlation: Correlation::Blt };
+    let mut estimate = RecursiveEstimate::new(shape, 23, vec![0.0]);
+    let points = [0.5, -1.0, 2.0, 0.25, 3.0];
+    for (k, &x) in points.iter().enumerate() {
+        let (t, before) = (estimate.step() as f64, estimate.before()[0]);
+        assert_eq!((t, before), (k as f64 + 1.0, if k == 0 { 0.0 } else { points[k - 1] }));
+        let size = shape.batch_size(23, k) as f64;
+        // each record says 3x − 1
+        let sum = size * (t * (3.0 * x - 1.0) - (t - 1.0) * (3.0 * before - 1.0));
+        let gradient = estimate.with(vec![sum], vec![x]);
+        assert!((gradient[0] - (3.0 * x - 1.0)).abs() < 1e-12, "{gradient:?}");
+    }
 }

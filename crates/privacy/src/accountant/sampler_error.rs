@@ -16,6 +16,20 @@ pub(crate) fn delta_with_error(exact: f64, epsilon: f64, total_variation: f64) -
     ((exact + added_delta(epsilon, total_variation)) * (1.0 + 2.0 * UNIT_ROUNDOFF)).min(1.0)
 }
 
+/// τ counts (1 + e^ε)-fold: beyond some ε it is more than δ. Where τ is small it is noise that is missing there.
+pub(crate) fn nothing_left(total_variation: f64, delta: f64) -> AccountingError {
+    let most = (delta / total_variation - 1.0).ln();
+    let counts = format!("the samplers' total variation {total_variation:e}, which counts (1 + e^epsilon)-fold,");
+    AccountingError::Unreachable(if most > 0.0 {
+        format!(
+            "too little noise for a guarantee: from epsilon {most:.3} on {counts} is more than delta {delta:e}, and this is not certified below that; add noise, raise delta, \
+             or use finer samplers"
+        )
+    } else {
+        format!("{counts} leaves nothing of delta {delta:e} at any epsilon; use finer samplers or raise delta")
+    })
+}
+
 /// A small ε ≥ 0 with δ(ε) + (1 + e^ε)·τ ≤ `delta`, verified at the value returned.
 ///
 /// `epsilon_at(δ)` and `delta_at(ε)` are upper bounds without the samplers' error.
@@ -29,12 +43,7 @@ pub(crate) fn epsilon_with_error(
     if total_variation == 0.0 {
         return Ok(epsilon);
     }
-    let too_large = || {
-        AccountingError::Unreachable(format!(
-            "the samplers' total variation error {total_variation:e} is too large for delta {delta:e}; \
-             use more precise samplers or a larger delta"
-        ))
-    };
+    let too_large = || nothing_left(total_variation, delta);
     // the fixed point is approached from below, so it only gives the start of the verified search
     for _ in 0..8 {
         let rest = delta - added_delta(epsilon, total_variation);

@@ -120,7 +120,8 @@ class ClippedSums:
             clipped_sum: Σ clip(gradient) over the batch, in the form of the parameters.
 
         Raises:
-            ValueError: if it cannot be such a sum: a number in it is not finite, or it is longer than all records of the batch come to.
+            ValueError: if it cannot be such a sum: a number in it is not finite, or it is longer than all records of the batch come to. Nothing was released
+                then, and the batch that :meth:`sample` drew stays: hand in another sum over it.
         """
         self._refuse_beyond_plan()
         return self._like.tree(self._mean(None if clipped_sum is None else self._like.same(clipped_sum)))

@@ -183,8 +183,8 @@ def minimize(
             with one of :mod:`dpopt.objectives`.
         epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
         gives: what the objective says of a record.
-        method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"zeroth-order"``; by default the
-            first that applies.
+        method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
+            ``"zeroth-order"``; by default the first that applies.
         distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
         neighbors: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``.
@@ -193,10 +193,12 @@ def minimize(
             records, clipped as one. A series with a name, or ``{"person": ids}``, says what a unit is called.
         n_units: public number of units, or a public guess of it, needed under add-or-remove; otherwise they are counted.
         max_rows_per_unit: public bound on the records of a unit, needed with `units`: of one with more, so many are chosen by secret coins, once for the run.
-        budget: a :class:`dpopt.Ledger`, charged before a record is read. The charge stays, whatever happens after it: where `objective` raises, too.
+        budget: a :class:`dpopt.Ledger`, charged before a record is read. If `objective` raises, its exception comes out as it is and the charge **stays**, since what
+            was released until then was paid for with it, and so was the fact that it raised: try the function on made-up records first.
         insecure_seed: reproducible noise for tests: no privacy.
         batch_records: the most records that the objective gets at a time; by default as many as have 2^26 numbers.
-        options: of the method: ``clip_norm`` (1), ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
+        options: of the method: ``clip_norm`` (1; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
+            ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
             ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen; ``batches="fixed"``: always as many records;
             ``restarts`` and ``smoothing`` of ``"accelerated"``.

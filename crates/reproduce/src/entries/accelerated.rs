@@ -161,9 +161,9 @@ fn measure(s: &Setting, plan: &MinimizePlan, trial: Trial) -> Result<Measured, F
 }
 
 /// Results of one way along one axis.
-struct Curve {
-    way: &'static str,
-    points: Vec<(f64, Summary)>,
+pub(super) struct Curve {
+    pub(super) way: &'static str,
+    pub(super) points: Vec<(f64, Summary)>,
 }
 
 fn curves(
@@ -198,7 +198,7 @@ fn curves(
     Ok(out)
 }
 
-fn panel(title: &str, x: &str, y: &str, curves: &[Curve], fitted: bool) -> Panel {
+pub(super) fn panel(title: &str, x: &str, y: &str, curves: &[Curve], fitted: bool) -> Panel {
     curves.iter().fold(Panel::new(title, Axis::log(x), Axis::log(y)), |panel, curve| {
         let series = Series::band(curve.way, curve.points.iter().map(|(at, s)| s.at(*at)));
         panel.with(if fitted { series.fitted(1.0..=1e9) } else { series })
@@ -210,7 +210,7 @@ fn slope(panel: &Panel, way: &str) -> Result<f64, Failure> {
     Ok(series.and_then(Series::slope).ok_or_else(|| Failure::of("no positive excess to fit"))?.slope)
 }
 
-fn last_mean(curves: &[Curve], way: &str) -> f64 {
+pub(super) fn last_mean(curves: &[Curve], way: &str) -> f64 {
     curves.iter().find(|c| c.way == way).and_then(|c| c.points.last()).map_or(f64::NAN, |(_, s)| s.mean)
 }
 

@@ -9,6 +9,7 @@ mod geometric_median;
 mod gradient_subspace;
 mod hard_thresholding;
 mod objectives;
+mod one_epoch;
 mod parallel_sco;
 mod records;
 mod sparse_erm;
@@ -39,6 +40,7 @@ pub const ALL: &[&Entry] = &[
     &accelerated::ENTRY,
     &parallel_sco::ENTRY,
     &objectives::ENTRY,
+    &one_epoch::ENTRY,
 ];
 
 /// The entry of that name.

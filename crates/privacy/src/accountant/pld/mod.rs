@@ -35,7 +35,7 @@ mod truncated;
 pub use compose::Quality;
 pub(crate) use tree::has_group_pair;
 
-use super::sampler_error::delta_with_error;
+use super::sampler_error::{delta_with_error, nothing_left};
 use super::{Accountant, AccountingError, Bound, Slack};
 use crate::{Event, Relation};
 use compose::{Composition, Reading, Unreachable};
@@ -226,11 +226,7 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
     if tv == 0.0 {
         return composition.epsilon(delta).map_err(|e| unreachable_message(e, delta));
     }
-    let too_large = || {
-        AccountingError::Unreachable(format!(
-            "the samplers' total variation {tv:e} leaves nothing of delta {delta:e}; use a finer sampler or raise delta"
-        ))
-    };
+    let too_large = || nothing_left(tv, delta);
     let mut epsilon = 0.0;
     for round in 0..200 {
         let charge = delta_with_error(0.0, epsilon, tv);

@@ -215,11 +215,15 @@ fn total_variation_is_charged_at_the_returned_epsilon() {
         let wrong = planted::with(bug, value);
         assert!(total(wrong) > 2e-6 * (1.0 + 1e-3), "the planted bug {bug:?} was not noticed");
     }
-    // no ε at all
-    assert!(matches!(
-        Pld::default().epsilon(&dp_sgd(0.01, 1.0, 1000).approximate(1e-6), Relation::ZeroOut, 1e-6),
-        Err(AccountingError::Unreachable(_))
-    ));
+    // no ε at all, and none that so little noise has
+    let refusal = |event: Event| match Pld::default().epsilon(&event, Relation::ZeroOut, 1e-6) {
+        Err(AccountingError::Unreachable(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refusal(dp_sgd(0.01, 1.0, 1000).approximate(1e-6)).contains("at any epsilon; use finer samplers"));
+    let why = refusal(Event::gaussian(0.05).approximate(1e-30));
+    // ln(1e24)
+    assert!(why.contains("too little noise") && why.contains("from epsilon 55.262 on"), "{why}");
 }
 
 /// One-step masses known to a relative 1e-7 only, and wrong in the worst way: P too small, Q too large.

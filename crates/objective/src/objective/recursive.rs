@@ -1,0 +1,110 @@
+//! Recursive gradients with growing weights (SRG; Choquette-Choo, Ganesh, Thakurta 2025): t·∇φ_i(x) − (t − 1)·∇φ_i(before).
+//!
+//! Both gradients are of the *same* record, and what is clipped is their weighted difference, as one vector: clipped by themselves they would come to (2t − 1)·C.
+
+use super::{Facts, Gradient, Objective, Point};
+use crate::records::RecordSet;
+
+/// t·φ_i(x) − (t − 1)·⟨∇φ_i(before), x⟩.
+#[derive(Clone, Debug)]
+pub struct Recursive<'a, O> {
+    objective: &'a O,
+    before: &'a [f64],
+    step: u64,
+}
+
+impl<'a, O> Recursive<'a, O> {
+    /// Of step t ≥ 1; `before` is where step t − 1 asked, and is not looked at in the first one.
+    pub fn new(objective: &'a O, before: &'a [f64], step: u64) -> Self {
+        Self { objective, before, step: step.max(1) }
+    }
+
+    /// t and t − 1: what the gradients here and there count.
+    pub fn weights(step: u64) -> (f64, f64) {
+        (step as f64, (step - 1) as f64)
+    }
+}
+
+/// Buffers of one record.
+#[derive(Default)]
+pub struct RecursiveScratch<S> {
+    here: S,
+    there: S,
+    places: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl<R: RecordSet, O: Objective<R>> Objective<R> for Recursive<'_, O> {
+    type Scratch = RecursiveScratch<O::Scratch>;
+
+    fn dimension(&self) -> usize {
+        self.objective.dimension()
+    }
+
+    fn lines(&self) -> usize {
+        self.objective.lines()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::UNKNOWN
+    }
+
+    fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut Self::Scratch) -> Result<f64, R::Error> {
+        let (own, other) = Self::weights(self.step);
+        let mut value = own * self.objective.value(x, records, i, &mut scratch.here)?;
+        if other > 0.0 {
+            let gradient = self.objective.gradient(&mut { self.before }, records, i, &mut scratch.there)?;
+            gradient.for_each(|at, g| value -= other * g * x.get(at).copied().unwrap_or(0.0));
+        }
+        Ok(value)
+    }
+
+    fn gradient<'a>(
+        &self,
+        x: &mut impl Point,
+        records: &'a R,
+        i: usize,
+        scratch: &'a mut Self::Scratch,
+    ) -> Result<Gradient<'a>, R::Error> {
+        let RecursiveScratch { here, there, places, values } = scratch;
+        let (own, other) = Self::weights(self.step);
+        let now = self.objective.gradient(x, records, i, here)?;
+        if other == 0.0 {
+            return Ok(now);
+        }
+        let then = self.objective.gradient(&mut { self.before }, records, i, there)?;
+        Ok(match (now, then) {
+            (Gradient::Dense(now), Gradient::Dense(then)) if now.len() == then.len() => {
+                now.iter_mut().zip(then).for_each(|(g, h)| *g = own * *g - other * *h);
+                Gradient::Dense(now)
+            }
+            (
+                Gradient::Outer { slope: now, width, row },
+                Gradient::Outer { slope: then, width: other_width, row: same },
+            ) if now.len() == then.len()
+                && width == other_width
+                && row.columns() == same.columns()
+                && row.values() == same.values() =>
+            {
+                values.clear();
+                values.extend(now.iter().zip(then).map(|(g, h)| own * g - other * h));
+                Gradient::Outer { slope: values, width, row }
+            }
+            (now, then) => {
+                places.clear();
+                values.clear();
+                let mut put = |at: usize, value: f64| {
+                    places.push(at);
+                    values.push(value);
+                };
+                now.for_each(|at, g| put(at, own * g));
+                then.for_each(|at, g| put(at, -other * g));
+                Gradient::Entries { places, values }
+            }
+        })
+    }
+
+    fn ahead(&self, records: &R, i: usize, scratch: &mut Self::Scratch, at: &mut Vec<usize>) -> Result<(), R::Error> {
+        self.objective.ahead(records, i, &mut scratch.here, at)
+    }
+}
