@@ -14,11 +14,11 @@ pub(super) enum Method {
     ZerothOrder,
 }
 
-/// In the standing order.
+/// In the standing order: the first one asks nothing of a loss's scale, and is taken where nobody names one.
 pub(super) const ALL: [Method; 7] = [
+    Method::Adam,
     Method::Sgd,
     Method::GradientDescent,
-    Method::Adam,
     Method::Ftrl,
     Method::Accelerated,
     Method::Recursive,
@@ -27,14 +27,14 @@ pub(super) const ALL: [Method; 7] = [
 
 /// Names of the methods.
 pub const METHODS: [&str; ALL.len()] =
-    ["noisy-sgd", "noisy-gradient-descent", "dp-adam", "dp-ftrl", "accelerated", "accelerated-srgd", "zeroth-order"];
+    ["dp-adam", "noisy-sgd", "noisy-gradient-descent", "dp-ftrl", "accelerated", "accelerated-srgd", "zeroth-order"];
 
 impl Method {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Sgd => METHODS[0],
-            Self::GradientDescent => METHODS[1],
-            Self::Adam => METHODS[2],
+            Self::Adam => METHODS[0],
+            Self::Sgd => METHODS[1],
+            Self::GradientDescent => METHODS[2],
             Self::Ftrl => METHODS[3],
             Self::Accelerated => METHODS[4],
             Self::Recursive => METHODS[5],

@@ -186,9 +186,9 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
         })
         .collect();
     let bound = |c: &Candidate| c.plan.as_ref().map_or(f64::INFINITY, |plan| plan.predicted_excess);
-    // of the two simple ones the better bound, by more than predictions are worth
-    if bound(&all[1]) < 0.9 * bound(&all[0]) {
-        all.swap(0, 1);
+    // of the two plain ones the better bound, by more than predictions are worth
+    if bound(&all[2]) < 0.9 * bound(&all[1]) {
+        all.swap(1, 2);
     }
     all.sort_by_key(|c| (options.method.as_deref() != Some(c.method), c.plan.is_err()));
     all

@@ -123,7 +123,7 @@ def plan_minimize(
     >>> import dpopt
     >>> plan = dpopt.plan_minimize(10_000, 50, epsilon=1.0, delta=1e-6)
     >>> plan.method, plan.chosen["epsilon"] <= 1.0
-    ('noisy-sgd', True)
+    ('dp-adam', True)
     """
     relation = accounting._relation(neighbors)
     said = {
@@ -183,7 +183,7 @@ def minimize(
             with one of :mod:`dpopt.objectives`.
         epsilon, delta: what may be spent. Default δ: 1/n^1.1, at most 0.01.
         gives: what the objective says of a record.
-        method: ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-adam"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
+        method: ``"dp-adam"``, ``"noisy-sgd"``, ``"noisy-gradient-descent"``, ``"dp-ftrl"``, ``"accelerated"``, ``"accelerated-srgd"``,
             ``"zeroth-order"``; by default the first that applies.
         distance: public guess of how far the answer is from the start, in l2 norm: sets step sizes. Default 2·d^¼.
         smoothness, strong_convexity: public bounds on the largest and the least curvature of the mean loss, if you have them: they steer steps, never privacy.
