@@ -5,6 +5,7 @@ mod algorithm;
 mod bias_reduced;
 mod centred_descent;
 mod choices;
+pub mod clip_bias;
 mod descent;
 mod driver;
 mod embedding;

@@ -20,6 +20,16 @@ static CLIP_NORM: Setting<f64> = Setting::real(
     "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1; for accelerated-srgd, where it bounds the weighted \
      difference of two, 1 + half of smoothness times distance]",
 );
+static GRADIENT_MOMENT: Setting<f64> = Setting::real(
+    "gradient_moment",
+    Range::POSITIVE,
+    "G, a public guess with (E‖gradient‖^k)^(1/k) ≤ G: the clip norm is then where what it takes and the noise that it needs balance; the plan says what it takes",
+);
+static MOMENT_ORDER: Setting<f64> = Setting::real(
+    "moment_order",
+    Range::POSITIVE,
+    "k of gradient_moment, above 1: the larger, the lighter the tails [default: 2]",
+);
 static PASSES: Setting<f64> = Setting::real(
     "passes",
     Range::POSITIVE,
@@ -85,6 +95,10 @@ impl Method {
             domain: domain.unwrap_or_default(),
             ..Asked::default()
         };
+        if !matches!(self, Self::ZerothOrder | Self::Recursive) {
+            asked.moment = said.get(&GRADIENT_MOMENT);
+            asked.moment_order = said.get(&MOMENT_ORDER);
+        }
         if !matches!(self, Self::GradientDescent | Self::Recursive) {
             asked.passes = said.get(&PASSES);
         }

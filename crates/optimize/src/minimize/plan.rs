@@ -9,10 +9,12 @@ use super::problem::{Answers, MinimizeProblem};
 use super::recursive::usual_clip;
 use super::schedule::{Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes};
 use crate::choices::Domain;
+use crate::clip_bias::{balanced_clip, clip_bias};
 use crate::plan::{Assumption, Grade, NotApplicable};
 use crate::planning::{SamplerError, clipped, in_range, positive, require_delta, sampled_secretly};
 use dpopt_mechanism::{Batching, Correlation, StreamShape};
 use dpopt_noise::Grid;
+use dpopt_privacy::special::gaussian_mu;
 use dpopt_privacy::{Budget, Certificate, Event, Relation, calibrate};
 
 /// What a user said of a method.
@@ -22,6 +24,8 @@ pub(super) struct Asked {
     pub(super) passes: Option<f64>,
     pub(super) sampling_probability: Option<f64>,
     pub(super) clip_norm: Option<f64>,
+    pub(super) moment: Option<f64>,
+    pub(super) moment_order: Option<f64>,
     pub(super) learning_rate: Option<f64>,
     pub(super) momentum: Option<f64>,
     pub(super) second_momentum: Option<f64>,
@@ -132,6 +136,25 @@ pub(super) fn plan(
     let usual = match problem.smoothness {
         Some(smoothness) if method == Method::Recursive => usual_clip(smoothness, distance),
         _ => 1.0,
+    };
+    let order = asked.moment_order.unwrap_or(2.0);
+    if asked.moment_order.is_some() && asked.moment.is_none() {
+        return Err(NotApplicable::Option(
+            "moment_order is given without gradient_moment; give both, or neither".into(),
+        ));
+    }
+    if !(order > 1.0 && order <= 64.0) {
+        return Err(NotApplicable::Option("moment_order is not above 1 and at most 64".into()));
+    }
+    let usual = match asked.moment {
+        Some(root) => {
+            let root = positive("the moment of gradients", root)?;
+            // the noise of the whole run, as if it were that of one mean gradient
+            let mu = gaussian_mu(budget.epsilon(), budget.delta());
+            let per_clip = (problem.dimension as f64).sqrt() / (problem.records as f64 * mu);
+            balanced_clip(order, root, per_clip).clamp(f64::MIN_POSITIVE, 1e30)
+        }
+        None => usual,
     };
     let clip_norm = positive("the clip norm", asked.clip_norm.unwrap_or(usual))?;
     let along = (method == Method::ZerothOrder).then(|| DirectionSchedule {
@@ -500,6 +523,10 @@ impl Planner<'_> {
             rule,
             steps: draft.steps,
             clip_norm: self.vector_clip(),
+            clip_bias: self
+                .asked
+                .moment
+                .map(|root| clip_bias(self.asked.moment_order.unwrap_or(2.0), root, self.clip_norm)),
             noise_multiplier,
             noise_std: noise_multiplier * self.noise_unit(&draft),
             grid_exponent: grid.exponent(),

@@ -111,6 +111,9 @@ pub struct MinimizeSchedule {
     pub steps: u64,
     /// C of what a record contributes: its gradient, the weighted difference of two, or its derivatives along all directions of a step.
     pub clip_norm: f64,
+    /// Most that clipping takes from the mean gradient, if the moment of gradients is as it was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_bias: Option<f64>,
     /// z: of a sum, over C; of a stream, of one normal variable over C times the sensitivity.
     pub noise_multiplier: f64,
     /// Standard deviation of the noise of a sum, per coordinate.

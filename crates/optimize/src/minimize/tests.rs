@@ -478,3 +478,34 @@ fn recursive_estimates_telescope() {
         assert!((gradient[0] - (3.0 * x - 1.0)).abs() < 1e-12, "{gradient:?}");
     }
 }
+
+#[test]
+fn a_moment_of_gradients_balances_clip_and_noise() {
+    let n = 20_000;
+    let problem = problem(n, Answers::Gradients);
+    let with = |order: f64, root: f64| {
+        let options = MethodOptions::of("noisy-sgd").with("gradient_moment", root).with("moment_order", order);
+        choose(&problem, budget(), &options).map(|plan| plan.schedule)
+    };
+    // a·C + κG^k/C^(k−1) is least there, by hand at neighbouring C
+    let per_clip = (D as f64).sqrt() / (n as f64 * dpopt_privacy::special::gaussian_mu(1.0, 1e-6));
+    for (order, root) in [(2.0, 1.0), (3.0, 2.5), (4.0, 0.3)] {
+        let s = with(order, root).unwrap();
+        let cost = |clip: f64| {
+            let k: f64 = order;
+            per_clip * clip + (k - 1.0).powf(k - 1.0) / k.powf(k) * root.powf(k) / clip.powf(k - 1.0)
+        };
+        assert!(cost(s.clip_norm) < cost(1.02 * s.clip_norm) && cost(s.clip_norm) < cost(0.98 * s.clip_norm));
+        let bias = s.clip_bias.unwrap();
+        assert!((bias + per_clip * s.clip_norm - cost(s.clip_norm)).abs() < 1e-12 * bias.max(1.0));
+    }
+    // a larger moment, or a lighter tail, moves the clip as it should
+    assert!(with(2.0, 2.0).unwrap().clip_norm > with(2.0, 1.0).unwrap().clip_norm);
+    assert!(with(4.0, 1.0).unwrap().clip_norm < with(2.0, 1.0).unwrap().clip_norm);
+    let fixed = MethodOptions::of("noisy-sgd").with("gradient_moment", 1.0).with("clip_norm", 4.0);
+    let s = choose(&problem, budget(), &fixed).unwrap().schedule;
+    assert_eq!((s.clip_norm, s.clip_bias.map(|b| (b * 1e6).round())), (4.0, Some(62_500.0)));
+    assert!(with(1.0, 1.0).unwrap_err().to_string().contains("above 1"));
+    let order = MethodOptions::of("noisy-sgd").with("moment_order", 3.0);
+    assert!(choose(&problem, budget(), &order).unwrap_err().to_string().contains("without gradient_moment"));
+}
