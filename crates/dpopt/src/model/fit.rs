@@ -97,6 +97,9 @@ pub struct Explanation {
     pub warnings: Vec<String>,
 }
 
+/// Shares of ε for the range of a target that nobody has said, or how to find: the first that is enough for so many rows is taken.
+const TARGET_SHARES: [f64; 4] = [0.05, 0.1, 0.2, 0.3];
+
 /// What a fit releases.
 pub struct Fitted {
     /// The model.
@@ -177,6 +180,13 @@ impl Fit {
         let undeclared = matches!(rule, TargetRule::Undeclared);
         if undeclared && options.regression {
             unbounded.push(target.to_string());
+        }
+        let counted = units.as_ref().map_or(rows, Units::counted);
+        if options.shares.bounds.is_none() && matches!(unbounded.as_slice(), [only] if only == target) {
+            let within = |share: f64| Budget::new(budget.epsilon() * share, 0.0).map(|b| options.neighbours().within(b));
+            let enough = |share: &f64| within(*share).is_ok_and(|terms| PrivateBounds::plan(1, counted, terms).is_ok());
+            let [.., most] = TARGET_SHARES;
+            options.shares.bounds = Some(TARGET_SHARES.into_iter().find(enough).unwrap_or(most));
         }
         if !unbounded.is_empty() && options.shares.bounds.is_none() {
             return Err(DataError::Unbounded { columns: listed(&unbounded) }.into());

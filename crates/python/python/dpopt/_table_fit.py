@@ -154,11 +154,6 @@ class TableRoad:
         if declared.kind(name) == ("levels" if regression else "numeric"):
             other = "levels; use a classifier" if regression else "numbers; use a regressor"
             raise ValueError(f"the target {shown(name)} is declared with {other}")
-        if regression and declared.kind(name) is None and self.bounds_budget is None:  # type: ignore[attr-defined]
-            raise ValueError(
-                "the target has no public range; give target_bounds=(lower, upper) with what is known about y beforehand, or "
-                "bounds_budget=0.1 (a tenth of the budget finds it privately)"
-            )
         if self.bad_cells not in ("missing", "error"):  # type: ignore[attr-defined]
             raise ValueError(f'bad_cells is {shown(self.bad_cells)}; give "missing" or "error"')  # type: ignore[attr-defined]
         # a plan needs no targets
