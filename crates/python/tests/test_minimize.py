@@ -370,9 +370,7 @@ def test_one_epoch_reads_each_record_once_at_two_points() -> None:
 
     again = dpopt.minimize(reused, X, np.zeros(3), insecure_seed=4, steps=10, batch_records=7, **asked)
     assert np.array_equal(found.x, again.x)
-    single = dpopt.minimize(
-        lambda x, a: (x - a).astype(np.float32), X, np.zeros(3), insecure_seed=4, steps=10, **asked
-    )
+    single = dpopt.minimize(lambda x, a: (x - a).astype(np.float32), X, np.zeros(3), insecure_seed=4, steps=10, **asked)
     assert np.allclose(found.x, single.x, atol=1e-3)
     assert found.plan_.chosen["gradients"] == 600
     # one vector for each record, of the right length
