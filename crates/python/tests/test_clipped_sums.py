@@ -83,6 +83,14 @@ def test_what_cannot_be_such_a_sum_is_refused_before_it_is_released(drawn_here):
         sums.step(np.array([300.0, 0.0]))
 
 
+def test_noise_that_gives_no_guarantee_is_refused_with_what_would():
+    with pytest.raises(
+        ValueError,
+        match=r"noise_multiplier 0.01 gives no guarantee at delta 1e-06; epsilon 20 would need 0\.\d+, smaller ones more",
+    ):
+        dpopt.ClippedSums(np.zeros(2), noise_multiplier=0.01, **TERMS)
+
+
 def test_after_a_refused_sum_the_batch_is_still_the_drawn_one():
     sums = dpopt.ClippedSums(np.zeros(2), noise_multiplier=1.0, **TERMS)
     records = len(sums.sample())

@@ -6,7 +6,6 @@
 
 use super::kind::Method;
 use super::problem::{Answers, MinimizeProblem};
-use super::recursive::usual_clip;
 use super::schedule::{Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes};
 use crate::choices::Domain;
 use crate::clip_bias::{balanced_clip, clip_bias};
@@ -134,7 +133,8 @@ pub(super) fn plan(
         Domain::Box { radius } => problem.distance.min(radius * (problem.dimension as f64).sqrt()),
     };
     let usual = match problem.smoothness {
-        Some(smoothness) if method == Method::Recursive => usual_clip(smoothness, distance),
+        // of gradients of norm 1 weighted differences are at most 1 + L(t − 1)‖x_t − x_{t−1}‖
+        Some(smoothness) if method == Method::Recursive => 1.0 + 0.5 * smoothness * distance,
         _ => 1.0,
     };
     let order = asked.moment_order.unwrap_or(2.0);

@@ -44,11 +44,6 @@ impl RecursiveEstimate {
     }
 }
 
-/// Of gradients of norm 1 at D and L: weighted differences are at most 1 + L(t − 1)‖x_t − x_{t−1}‖.
-pub(super) fn usual_clip(smoothness: f64, distance: f64) -> f64 {
-    1.0 + 0.5 * smoothness * distance
-}
-
 impl Planner<'_> {
     /// One epoch in so many batches.
     pub(super) fn one_epoch(&self, batches: u64) -> Result<Draft, NotApplicable> {

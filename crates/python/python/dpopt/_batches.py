@@ -13,6 +13,9 @@ from ._reading import number, whole
 from ._warnings import refuse_seed, warn
 from .ledger import Ledger
 
+#: ε of what is hardly a guarantee.
+WEAK = 20.0
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -55,9 +58,16 @@ class Batches:
         else:
             noise = number(noise_multiplier, "noise_multiplier")  # type: ignore[arg-type]
             event = _core.batch_event(facts, noise)
-            bound = float(accounting.epsilon(accounting.from_json(event), delta, relation=relation))
+            try:
+                bound = float(accounting.epsilon(accounting.from_json(event), delta, relation=relation))
+            except ValueError:
+                bound = np.inf
             if not np.isfinite(bound):
-                raise ValueError(f"noise_multiplier {noise:g} gives no guarantee at delta {delta:g}; give more noise")
+                # a weak guarantee, and still one
+                enough, _, _ = _core.batch_noise(facts, WEAK, delta, relation)
+                raise ValueError(
+                    f"noise_multiplier {noise:g} gives no guarantee at delta {delta:g}; epsilon {WEAK:g} would need {enough:.3g}, smaller ones more"
+                )
             # a budget is positive, even where the release costs nothing at this delta
             allowed = max(bound, 1e-9)
         charge = None if budget is None else budget._charge_for(() if unit is None else (unit,))

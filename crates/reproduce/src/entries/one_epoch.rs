@@ -205,9 +205,9 @@ fn curves(lab: &Lab, d: usize, sizes: &[usize], repeats: u32, table: &mut Table)
 }
 
 fn run(lab: &Lab) -> Result<Outcome, Failure> {
-    let repeats = lab.pick(2, 5);
+    let repeats = lab.pick(2, 4);
     let few: Vec<usize> = lab.pick(vec![500, 1000], vec![1000, 4000, 16_000, 64_000, 256_000, 1_000_000]);
-    let many: Vec<usize> = lab.pick(vec![500, 1000], vec![1000, 4000, 16_000, 64_000, 256_000]);
+    let many: Vec<usize> = lab.pick(vec![500, 1000], vec![1000, 4000, 16_000, 64_000]);
     lab.setting("epsilon, delta (zero-out)", [EPSILON, DELTA])?;
     lab.setting("repeats", repeats)?;
     let mut table =
