@@ -183,7 +183,8 @@ impl Fit {
         }
         let counted = units.as_ref().map_or(rows, Units::counted);
         if options.shares.bounds.is_none() && matches!(unbounded.as_slice(), [only] if only == target) {
-            let within = |share: f64| Budget::new(budget.epsilon() * share, 0.0).map(|b| options.neighbours().within(b));
+            let within =
+                |share: f64| Budget::new(budget.epsilon() * share, 0.0).map(|b| options.neighbours().within(b));
             let enough = |share: &f64| within(*share).is_ok_and(|terms| PrivateBounds::plan(1, counted, terms).is_ok());
             let [.., most] = TARGET_SHARES;
             options.shares.bounds = Some(TARGET_SHARES.into_iter().find(enough).unwrap_or(most));
