@@ -248,7 +248,7 @@ fn explained(
         "#epsilon",
     ];
     let scale = format!(
-        "\nm is the root of the moment about the centre, taken to be {} times the range that is released first",
+        "\nm is the root of the moment about the centre, taken to be {} times the range that is released first\n",
         number(problem.spread_factor)
     );
     format!(

@@ -282,7 +282,7 @@ impl HeavyTailedMean {
             }),
             shapes: Vec::new(),
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
-            warnings: self.warnings(&means),
+            warnings: self.warnings(plan),
             planning_seconds,
             ledger: self.options.ledger.as_ref().map(|l| l.path.display().to_string()),
             receipt,
@@ -381,16 +381,16 @@ impl HeavyTailedMean {
         let mut said = vec![format!("The {one}s are independent draws of one law, whose mean is estimated.")];
         let names = self.columns.iter().zip(&self.problem.moments).zip(means);
         for ((name, moment), mean) in names.take(SAID) {
-            let claim = |centre: f64| {
-                let about = if centre == 0.0 { "X".into() } else { format!("X − {}", number(centre)) };
-                let order = number(moment.order);
-                format!("(E|{about}|^{order})^(1/{order}) is at most {} for {name}", number(mean.root))
-            };
+            let order = number(moment.order);
+            let claim = format!(
+                "(E|X − c|^{order})^(1/{order}) is at most {} for {name}, c = {}",
+                number(mean.root),
+                number(mean.centre)
+            );
             said.push(match moment.root {
-                Some(_) => format!("{}: declared.", claim(mean.centre)),
+                Some(_) => format!("{claim}: declared."),
                 None => format!(
-                    "{}: ASSUMED, {} times the released range from about the 10 % to the 90 % quantile.",
-                    claim(mean.centre),
+                    "{claim}: ASSUMED, {} times the released range from about the 10 % to the 90 % quantile.",
                     number(self.problem.spread_factor)
                 ),
             });
@@ -406,7 +406,7 @@ impl HeavyTailedMean {
         said
     }
 
-    fn warnings(&self, means: &[ColumnMean]) -> Vec<String> {
+    fn warnings(&self, plan: &HeavyTailedPlan) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.options.bad_cells == BadCells::Error {
             warnings.push(BadCells::ERROR_WARNING.to_string() + BadCells::PROMISE);
@@ -414,11 +414,12 @@ impl HeavyTailedMean {
         if self.table.quotes_join_lines() {
             warnings.push(BadCells::QUOTED_NEWLINES.into());
         }
-        let empty = means.iter().filter(|mean| mean.parts.half_width() >= mean.root).count();
+        // by the plan: a warning tells nothing of the answer
+        let empty = plan.schedule.columns.iter().filter(|column| column.predicted().0 >= 1.0).count();
         if empty > 0 {
             warnings.push(format!(
-                "in {empty} of {} columns the interval says no more than the moment does; use more {}s, a larger epsilon or fewer columns",
-                means.len(),
+                "in {empty} of {} columns the interval may say no more than the moment does; use more {}s, a larger epsilon or fewer columns",
+                self.columns.len(),
                 self.one()
             ));
         }

@@ -161,6 +161,8 @@ pub(super) fn interval(row: &IntervalRow) -> Option<String> {
     let x = |value: f64| (left + (value - low) / (high - low) * (right - left)).round() as i32;
     // parts as far as they are inside of the interval
     let reach = |distance: f64| (x((row.value - distance).max(row.low)), x((row.value + distance).min(row.high)));
+    let (noise, sampling) = (reach(row.noise), reach(row.noise + row.sampling));
+    let bias = (x(row.low), x(row.high));
     let draw = |svg: &mut String| -> Drawn {
         let root = SVGBackend::with_string(svg, (WIDTH, TALL as u32)).into_drawing_area();
         let middle = 46;
@@ -168,13 +170,15 @@ pub(super) fn interval(row: &IntervalRow) -> Option<String> {
         let tick = (FONT, FONT_SIZE, &MUTED).into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Top));
         let title = format!("{}: {}", shortened(&row.name), number(row.value));
         root.draw(&Text::new(title, (left as i32, 4), name))?;
+        // side by side: colours that lie on each other would be mixed
         let bars = [
-            (row.noise + row.sampling + row.bias, MUTED.mix(0.35), BAR / 2),
-            (row.noise + row.sampling, ACCENT.mix(0.45), BAR),
-            (row.noise, ACCENT.mix(1.0), BAR),
+            ((bias.0, sampling.0), MUTED.mix(0.5), BAR / 2),
+            ((sampling.0, noise.0), ACCENT.mix(0.4), BAR),
+            (noise, ACCENT.mix(1.0), BAR),
+            ((noise.1, sampling.1), ACCENT.mix(0.4), BAR),
+            ((sampling.1, bias.1), MUTED.mix(0.5), BAR / 2),
         ];
-        for (distance, colour, height) in bars {
-            let (from, to) = reach(distance);
+        for ((from, to), colour, height) in bars.into_iter().filter(|bar| bar.0.1 > bar.0.0) {
             let style = ShapeStyle { color: colour, filled: true, stroke_width: 0 };
             root.draw(&Rectangle::new([(from, middle - height / 2), (to, middle + height / 2)], style))?;
         }
@@ -384,7 +388,7 @@ mod tests {
             root: 2.0,
         };
         let svg = interval(&row).unwrap();
-        assert!(!svg.contains("<script") && svg.starts_with("<svg role") && svg.matches("<rect").count() == 3, "{svg}");
+        assert!(!svg.contains("<script") && svg.starts_with("<svg role") && svg.matches("<rect").count() == 5, "{svg}");
         assert_eq!(interval(&IntervalRow { low: 2.0, high: 2.0, ..row.clone() }), None);
         assert_eq!(interval(&IntervalRow { high: f64::INFINITY, ..row }), None);
     }
