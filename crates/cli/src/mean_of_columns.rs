@@ -173,20 +173,21 @@ fn answer(arguments: &Arguments, estimated: &HeavyTailedMeans) -> Result<String,
 fn summary(arguments: &Arguments, records: u64, estimated: &HeavyTailedMeans) -> String {
     let g = &estimated.guarantee;
     let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
-    let rows: Vec<Vec<String>> = (estimated.columns.iter().zip(&estimated.means))
-        .map(|(name, m)| {
-            let numbers = [m.mean, m.interval.0, m.interval.1, m.parts.noise, m.parts.sampling, m.parts.bias];
-            [name.clone()].into_iter().chain(numbers.map(number)).collect()
-        })
-        .collect();
-    let headings = ["column", "#mean", "#low", "#high", "#noise ±", "#sampling ±", "#clip bias ±"];
     let mut out = format!(
-        "means of {} columns of {}; all intervals hold with a probability of at least {}\n\n{}\n",
+        "means of {} columns of {}; all intervals hold with a probability of at least {}\n",
         estimated.columns.len(),
         of_whom(records, g.unit_column.as_deref()),
-        number(estimated.confidence),
-        table(&headings, &rows)
+        number(estimated.confidence)
     );
+    // no columns of equal width: how long numbers are would be seen in all lines
+    for (name, m) in estimated.columns.iter().zip(&estimated.means) {
+        let [mean, low, high] = [m.mean, m.interval.0, m.interval.1].map(number);
+        let [noise, sampling, bias] = [m.parts.noise, m.parts.sampling, m.parts.bias].map(number);
+        let _ = writeln!(
+            out,
+            "{name}: {mean}, between {low} and {high} (noise ± {noise}, sampling ± {sampling}, clip bias ± {bias})"
+        );
+    }
     for said in estimated.rests_on.iter().filter(|said| said.contains("ASSUMED")) {
         let _ = writeln!(out, "rests on    {said}");
     }

@@ -17,6 +17,7 @@ mod gaussian;
 mod gibbs;
 mod grid_sum;
 mod hard_thresholding;
+mod heavy_tailed;
 mod ledger;
 mod linear;
 mod objectives;
@@ -174,6 +175,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(owners::bugs());
     bugs.extend(objectives::bugs());
     bugs.extend(phased::bugs());
+    bugs.extend(heavy_tailed::bugs());
     bugs
 }
 

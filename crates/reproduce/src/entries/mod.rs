@@ -8,6 +8,7 @@ mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod hard_thresholding;
+mod heavy_tails;
 mod parallel_sco;
 mod records;
 mod sparse_erm;
@@ -37,6 +38,7 @@ pub const ALL: &[&Entry] = &[
     &user_panel::ENTRY,
     &accelerated::ENTRY,
     &parallel_sco::ENTRY,
+    &heavy_tails::ENTRY,
 ];
 
 /// The entry of that name.
