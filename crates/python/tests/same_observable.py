@@ -155,9 +155,7 @@ def fit(make, form, task, record):
     # a missing label is None in a list, as anybody would write it
     y = [None if v != v else v for v in y] if form in ("lists", "objects") and task != "regression" else y
     model = make()
-    return observed(
-        lambda: of_model(model.fit(given) if isinstance(model, MEANS) else model.fit(given, y), X)
-    )
+    return observed(lambda: of_model(model.fit(given) if isinstance(model, MEANS) else model.fit(given, y), X))
 
 
 #: What is fitted without a target, and not to a sparse matrix.

@@ -83,7 +83,7 @@ class HeavyTailedMean(PrivateEstimator):
         """One for each column."""
         if not isinstance(self.moment, Mapping):
             return [_moment(self.moment)] * len(names)
-        by_number = {**{j: j for j in range(len(names))}, **{name: j for j, name in enumerate(names)}}
+        by_number: dict[Any, int] = {**{j: j for j in range(len(names))}, **{name: j for j, name in enumerate(names)}}
         unknown = [key for key in self.moment if key not in by_number]
         if unknown:
             raise ValueError(f"moment speaks of {shown(unknown[0])}, which is no column; use names or numbers from 0")
@@ -119,7 +119,9 @@ class HeavyTailedMean(PrivateEstimator):
             })  # fmt: skip
         names = [c["method"] for c in candidates]
         if self.method is not None and self.method not in names:
-            raise ValueError(f"there is no method {shown(self.method)} for means of columns; choose one of {', '.join(names)}")
+            raise ValueError(
+                f"there is no method {shown(self.method)} for means of columns; choose one of {', '.join(names)}"
+            )
         wanted = (c for c in candidates if (self.method or c["method"]) == c["method"] and "not_applicable" not in c)
         chosen = next(wanted, None)
         refusal = None
@@ -179,6 +181,10 @@ class HeavyTailedMean(PrivateEstimator):
             )  # fmt: skip
             records, delta = whose.count, self._delta(whose.count)
             self._warn_budget(records, delta, "unit")
+        if records < 2:
+            raise ValueError(
+                "1 sample: its mean is no more private than itself; use at least two, some hundred for a useful answer"
+            )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])]
         facts = self._facts(records, names, relation, delta)
         self.plan_ = self._planned(facts, unit)
