@@ -342,9 +342,9 @@ impl HeavyTailedPlan {
         let mut found = found.iter();
         let mut placed = Placed { centres: Vec::new(), roots: Vec::new(), thresholds: Vec::new() };
         for (j, column) in self.schedule.columns.iter().enumerate() {
-            let (centre, root) = match (column.moment.root, ()) {
-                (Some(root), ()) => (column.moment.about, root),
-                (None, ()) => match found.next() {
+            let (centre, root) = match column.moment.root {
+                Some(root) => (column.moment.about, root),
+                None => match found.next() {
                     Some(Some((low, high))) => (0.5 * (low + high), problem.spread_factor * (high - low)),
                     _ => {
                         return Err(CuratorError::Unusable(format!(

@@ -141,7 +141,7 @@ fn what_cannot_be_planned_is_said() {
     let budget = Budget::new(1.0, 1e-6).unwrap();
     let why = |problem: HeavyTailedProblem| {
         let all = heavy_tailed_candidates(&problem, budget);
-        all[0].plan.as_ref().err().expect("a refusal").to_string()
+        all[0].plan.as_ref().expect_err("a refusal").to_string()
     };
     assert!(why(problem(500, &["2"])).contains("records at this budget"));
     let of = |neighbours| HeavyTailedProblem { neighbours, ..problem(100_000, &["2"]) };

@@ -195,7 +195,7 @@ mod tests {
             [(1e3, 1.0, 2.0, 0.05), (1e6, 1.0, 30.0, 1e-4), (50.0, 0.1, 5.0, 0.01), (1e12, 1.0, 1.0, 0.05)]
         {
             let t = bennett(n, v, b, beta);
-            let l = (2.0 / beta as f64).ln();
+            let l = f64::ln(2.0 / beta);
             let linear = b * l / (3.0 * n);
             let bernstein = linear + (linear * linear + 2.0 * v * l / n).sqrt();
             assert!(t <= bernstein * (1.0 + 1e-9) && t >= (2.0 * v * l / n).sqrt() * (1.0 - 1e-9), "{t} {bernstein}");

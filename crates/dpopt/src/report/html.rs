@@ -495,7 +495,7 @@ fn intervals(m: &mut Markup, intervals: &Intervals) {
             number(intervals.confidence)
         ),
     );
-    let drawn: Vec<String> = intervals.rows.iter().take(FIGURE_ROWS).filter_map(|row| figures::interval(row)).collect();
+    let drawn: Vec<String> = intervals.rows.iter().take(FIGURE_ROWS).filter_map(figures::interval).collect();
     if !drawn.is_empty() {
         m.raw("<div class=\"figures\">\n");
         for figure in drawn {
