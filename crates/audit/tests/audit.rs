@@ -70,6 +70,7 @@ const DOORS: &[(&str, &str)] = &[
     ("Choice", "permute-and-flip"),
     ("Quantiles", "private quantile"),
     ("RangeEnd", "end of a private range"),
+    ("ColumnRanges", "ranges of two columns"),
     ("LabelSelection", "label selection"),
     ("VouchedSearch", "private search"),
     ("AboveThreshold", "above-threshold, one count over"),

@@ -11,6 +11,7 @@ mod generate;
 mod help;
 mod ledger;
 mod mean;
+mod mean_of_columns;
 mod output;
 mod paths;
 mod predict;

@@ -1,6 +1,7 @@
-//! `dpopt mean`: the private mean of sparse vectors.
+//! `dpopt mean`: the private mean of sparse vectors; with `--of`, means of [columns](crate::mean_of_columns).
 
 use crate::flags::TableFlags;
+use crate::mean_of_columns::{self, ColumnFlags};
 use crate::output::{Failure, note, print, print_json, table};
 use crate::paths::{Paths, is_standard_output};
 use crate::progress::Bar;
@@ -9,7 +10,9 @@ use crate::spending::{BudgetFile, Outputs, Reserved, command_line, failed};
 use crate::unit::OwnerFlags;
 use clap::Args;
 use dpopt::estimate::{Estimated, MeanCandidate, MeanEstimate, MeanOptions, MeanProblem};
+use dpopt::model::Guarantee;
 use dpopt::report::{Ownership, number, probability};
+use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Shown};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -22,30 +25,33 @@ pub(crate) struct Arguments {
     data: Vec<PathBuf>,
     /// About how many entries of a vector (with --unit, of the mean of a unit's vectors) differ from 0: a public guess. A wrong one costs accuracy,
     /// never privacy
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    sparsity: f64,
+    #[arg(long, value_name = "S", required_unless_present = "of", allow_negative_numbers = true)]
+    sparsity: Option<f64>,
+    #[command(flatten)]
+    pub(crate) columns: ColumnFlags,
     /// ε of the answer
-    #[arg(long, allow_negative_numbers = true)]
-    epsilon: f64,
+    #[arg(long, allow_negative_numbers = true, help_heading = None)]
+    pub(crate) epsilon: f64,
     /// δ of the answer; by default 1/n^1.1 for n rows or units, at most 0.01; 0 for a pure guarantee
     #[arg(long, allow_negative_numbers = true)]
-    delta: Option<f64>,
+    pub(crate) delta: Option<f64>,
     /// Vectors longer than this (with --unit, means of a unit's vectors) are shrunk to it
     #[arg(long, value_name = "L", default_value_t = 1.0, allow_negative_numbers = true)]
     norm: f64,
     /// Which tables are neighbours
     #[arg(long, value_enum, default_value_t)]
-    relation: RelationFlag,
+    pub(crate) relation: RelationFlag,
     /// Number of rows, if it is public otherwise or (add-or-remove) a public guess; by default rows are counted
     #[arg(long, conflicts_with = "unit")]
-    rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
     #[command(flatten)]
-    unit: OwnerFlags,
-    /// projected-gaussian, projected-laplace or l1-recovery; by default the smallest proved error
+    pub(crate) unit: OwnerFlags,
+    /// projected-gaussian, projected-laplace or l1-recovery, by default the smallest proved error; with --of clipped-laplace or clipped-gaussian, by default
+    /// the narrowest intervals
     #[arg(long)]
-    method: Option<String>,
+    pub(crate) method: Option<String>,
     /// Where the answer goes: index,value lines (.csv) or one object (.json), `-` for standard output; entries that are not
-    /// there are 0
+    /// there are 0. With --of a line for each column
     #[arg(short, long, value_name = "FILE", default_value = "mean.csv")]
     output: PathBuf,
     /// Also write a report: one HTML page, or JSON if the name ends in .json
@@ -53,20 +59,20 @@ pub(crate) struct Arguments {
     report: Option<PathBuf>,
     /// Show every method with its noise and proved error; no record is read, nothing is written
     #[arg(long, conflicts_with_all = ["report", "ledger"])]
-    explain: bool,
+    pub(crate) explain: bool,
     /// Machine-readable plan (with --explain)
     #[arg(long, requires = "explain")]
-    json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
     budget_file: BudgetFile,
     /// Reproducible noise for tests: NO privacy, and no charge to a ledger
     #[arg(long, value_name = "N")]
-    insecure_seed: Option<u64>,
+    pub(crate) insecure_seed: Option<u64>,
     /// Print nothing but warnings and errors
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
     #[command(flatten)]
-    reading: TableFlags,
+    pub(crate) reading: TableFlags,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -88,6 +94,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.unit.columns(),
         arguments.quiet,
     )?;
+    let opened = arguments.reading.open(&arguments.data)?;
+    if arguments.columns.are_asked_for() {
+        return mean_of_columns::run(arguments, &outputs, ledger, opened);
+    }
     let options = MeanOptions {
         delta: arguments.delta,
         norm: Some(arguments.norm),
@@ -100,8 +110,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         insecure_seed: arguments.insecure_seed,
         command: Some(command_line()),
     };
-    let opened = arguments.reading.open(&arguments.data)?;
-    let estimate = MeanEstimate::new(opened, arguments.sparsity, arguments.epsilon, options).map_err(failed)?;
+    // clap asks for it where there is no --of
+    let sparsity = arguments.sparsity.unwrap_or(f64::NAN);
+    let estimate = MeanEstimate::new(opened, sparsity, arguments.epsilon, options).map_err(failed)?;
     if arguments.explain {
         let (problem, budget) = (estimate.problem().clone(), estimate.budget());
         let candidates = estimate.explain();
@@ -124,10 +135,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(arguments, records, &estimated)) }
 }
 
+impl Arguments {
+    /// Whether the answer is one JSON object.
+    pub(crate) fn writes_json(&self) -> bool {
+        self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
+    }
+
+    /// What every answer's summary ends with: what is promised, and where things are.
+    pub(crate) fn summarise_tail(&self, out: &mut String, g: &Guarantee, receipt: Option<&Receipt>) {
+        let _ = writeln!(out, "guarantee   {g}");
+        if g.insecure_seed {
+            out.push_str("            NO privacy: the noise comes from a fixed seed\n");
+        }
+        if !is_standard_output(&self.output) {
+            let _ = writeln!(out, "answer      {}", self.output.display());
+        }
+        if let Some(path) = self.report.as_ref().filter(|path| !is_standard_output(path)) {
+            let _ = writeln!(out, "report      {}", path.display());
+        }
+        if let (Some(path), Some(receipt)) = (&self.budget_file.ledger, receipt) {
+            let _ = writeln!(out, "ledger      {}, charge {}", path.display(), receipt.number);
+        }
+    }
+}
+
 /// The answer as a file.
 fn answer(arguments: &Arguments, estimated: &Estimated) -> Result<String, Failure> {
-    let json = arguments.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
-    if json {
+    if arguments.writes_json() {
         let (indices, values): (Vec<u64>, Vec<f64>) = estimated.entries.iter().copied().unzip();
         let mut document = serde_json::json!({
             "dimension": estimated.dimension,
@@ -160,19 +194,7 @@ fn summary(arguments: &Arguments, records: u64, estimated: &Estimated) -> String
     );
     let _ =
         writeln!(out, "method      {method}; l2 error at most {} with probability 0.95", number(estimated.error_bound));
-    let _ = writeln!(out, "guarantee   {g}");
-    if g.insecure_seed {
-        out.push_str("            NO privacy: the noise comes from a fixed seed\n");
-    }
-    if !is_standard_output(&arguments.output) {
-        let _ = writeln!(out, "answer      {}", arguments.output.display());
-    }
-    if let Some(path) = arguments.report.as_ref().filter(|path| !is_standard_output(path)) {
-        let _ = writeln!(out, "report      {}", path.display());
-    }
-    if let (Some(path), Some(receipt)) = (&arguments.budget_file.ledger, &estimated.report.receipt) {
-        let _ = writeln!(out, "ledger      {}, charge {}", path.display(), receipt.number);
-    }
+    arguments.summarise_tail(&mut out, g, estimated.report.receipt.as_ref());
     out
 }
 

@@ -194,6 +194,12 @@ pub enum DataError {
         /// 1-based row, header not counted.
         row: u64,
     },
+    /// A column that is no number.
+    #[error("column `{column}` holds no numbers; name columns of numbers")]
+    NotNumbers {
+        /// The column.
+        column: String,
+    },
     /// A column that is no coordinate of a vector.
     #[error(
         "column `{column}` holds no numbers; give a table of numbers (each column a coordinate), Parquet with the list columns \

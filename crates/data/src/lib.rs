@@ -6,6 +6,7 @@
 
 mod bounds_file;
 mod cell;
+mod column_numbers;
 mod encode;
 mod encoder_form;
 mod error;
@@ -28,6 +29,7 @@ mod word_vectors;
 
 pub use cell::BadCells;
 pub use cell::{bad_row, field_number, field_text, is_missing_marker};
+pub use column_numbers::{column_numbers, number_columns};
 pub use encode::{Encoder, Shape};
 pub use encoder_form::{AskedForm, EncoderForm, Pairs, TextForm};
 pub use error::DataError;

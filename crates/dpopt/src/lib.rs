@@ -20,7 +20,7 @@
 //! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
 //! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
 //! | [`model`] | what a user fits, predicts with and evaluates |
-//! | [`estimate`] | answers without a model: the mean of sparse vectors |
+//! | [`estimate`] | answers without a model: the mean of sparse vectors, means of heavy-tailed columns |
 //! | [`minimize`] | where the mean of anybody's own losses is small |
 #![forbid(unsafe_code)]
 
@@ -46,13 +46,14 @@ pub use dpopt_problems as problems;
 /// The only doors out: the curator, and the mechanisms it applies.
 pub mod mechanism {
     pub use dpopt_mechanism::{
-        AboveThreshold, BatchId, BatchSum, Blocks, Choice, ChoiceLaw, Clipped, ClippedVectors, Comparisons,
-        Correlation, Counts, Curator, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, FixedBatch, FixedRuns,
-        Gaussian, GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, Level, Mechanism,
-        ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace,
-        Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, RunScore, SamplerError,
-        Searching, SecondMoment, Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer,
-        SparseVector, StreamShape, Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
+        AboveThreshold, BatchId, BatchSum, Blocks, Choice, ChoiceLaw, Clipped, ClippedVectors, ColumnClip,
+        ColumnCounts, ColumnRanges, Comparisons, Correlation, Counts, Curator, CuratorError, DiscreteGaussianNoise,
+        DiscreteLaplaceNoise, FixedBatch, FixedRuns, Gaussian, GradientStream, GridSum, Interactive, Inverse, L1Sum,
+        LabelSelection, Laplace, Level, Mechanism, ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch,
+        PrivateBounds, ProjectedGaussian, ProjectedLaplace, Projection, Public, Quantiles, RandomStopping, RangeEnd,
+        ReleaseRecord, Released, RunScore, SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian,
+        SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun,
+        VouchedSearch, symmetric_matrix, target_moment,
     };
 }
 

@@ -250,6 +250,7 @@ impl Minimization {
             by_name: self.by_name,
             schedule: serde_json::to_value(&self.plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: coefficients.collect(),
+            intervals: None,
             shapes: Vec::new(),
             assumptions: self.plan.assumptions.iter().map(Assumption::to_string).collect(),
             warnings,

@@ -79,6 +79,7 @@ fn sample(hostile: &str) -> Report {
                 noise: (i % 7 != 3).then_some(0.15),
             })
             .collect(),
+        intervals: None,
         shapes: Vec::new(),
         assumptions: vec![format!("Rows are scaled to norm at most 1 {hostile}.")],
         warnings: vec![format!("delta is above 1/n {hostile}.")],

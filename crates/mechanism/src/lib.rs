@@ -38,6 +38,7 @@ mod tests;
 mod views;
 
 pub use choices::above_threshold::{AboveThreshold, Comparisons};
+pub use choices::column_ranges::{ColumnCounts, ColumnRanges};
 pub use choices::counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use choices::labels::LabelSelection;
 pub use choices::net::{NET_UNITS, net_scores};
@@ -64,6 +65,7 @@ pub use refused::{CuratorError, NotApplicable};
 pub use sampler_error::SamplerError;
 pub use sensitive::{Public, Released, Sensitive};
 pub use sums::clipped::Clipped;
+pub use sums::columns::ColumnClip;
 pub use sums::embedding::{SelectedRows, SelectedUpdate, TouchedRows, joint_multiplier};
 pub use sums::gaussian::Gaussian;
 pub use sums::grid_sum::GridSum;

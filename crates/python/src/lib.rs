@@ -9,6 +9,7 @@ mod audit;
 mod cells;
 mod errors;
 mod fit;
+mod heavy_tailed;
 mod ledger;
 mod minimize;
 mod objectives;
@@ -37,6 +38,8 @@ mod _core {
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]
     use crate::fit::{Fit, FitRun, method_options, probability};
+    #[pymodule_export]
+    use crate::heavy_tailed::{heavy_tailed_mean, heavy_tailed_plans};
     #[pymodule_export]
     use crate::ledger::FileLedger;
     #[pymodule_export]

@@ -151,6 +151,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
             .into_iter()
             .map(|(name, value, noise)| Coefficient { name, value, noise })
             .collect(),
+        intervals: None,
         shapes: Vec::new(),
         assumptions: s.assumptions,
         warnings: s.warnings,

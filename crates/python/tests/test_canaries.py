@@ -242,6 +242,7 @@ def example(kind):
         "target_bounds": (-1, 1),
         "steps": 2,
         "max_features": 1,
+        "moment": (2, 5.0),
     }
     if kind is dpopt.select.PrivateSearchCV:
         return kind(GOOD["estimator"], GOOD["param_candidates"], epsilon=5.0, delta=1e-5, expected_runs=1)
@@ -392,6 +393,10 @@ def test_ids_and_rows_of_people_keep_a_record_to_themselves():
     doors = {
         "mean": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).fit(X, units=units),
         "mean explained": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).explain(X, units=units),
+        "heavy-tailed mean": lambda X, y, units: dpopt.HeavyTailedMean(moment=(2, 5.0), **both).fit(X, units=units),
+        "heavy-tailed mean explained": lambda X, y, units: dpopt.HeavyTailedMean(moment=(2, 5.0), **both).explain(
+            X, units=units
+        ),
         "search": lambda X, y, units: search().fit(X, y, units=units),
         "search explained": lambda X, y, units: search().explain(X, units=units),
         "client": client,

@@ -48,6 +48,7 @@ CHECKED = [
     dpopt.Ridge(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
     dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
     dpopt.MeanEstimator(**COMMON),
+    dpopt.HeavyTailedMean(epsilon=50.0, delta=1e-3, moment=(2, 1e3)),
     dpopt.EmbeddingClassifier(**COMMON, **SAMPLED, classes="public", embedding_dim=4),
     *DEFAULTS,
 ]

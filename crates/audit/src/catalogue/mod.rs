@@ -17,6 +17,7 @@ mod gaussian;
 mod gibbs;
 mod grid_sum;
 mod hard_thresholding;
+mod heavy_tailed;
 mod ledger;
 mod linear;
 mod objectives;
@@ -177,6 +178,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(objectives::separate_clips());
     bugs.push(objectives::one_sided_curve());
     bugs.push(phased::kinks());
+    bugs.extend(heavy_tailed::bugs());
     bugs
 }
 

@@ -27,6 +27,7 @@
 
 mod adaptive;
 mod choices;
+pub(crate) mod columns;
 mod embeddings;
 mod frank_wolfe;
 pub(crate) mod gibbs;
@@ -224,6 +225,7 @@ pub fn all() -> Vec<LibraryAudit> {
     // a row's seed is its place: new ones come last
     rows.extend(units::audits());
     rows.extend(phased::audits());
+    rows.extend(columns::audits());
     rows
 }
 

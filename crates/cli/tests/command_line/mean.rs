@@ -253,3 +253,96 @@ fn a_ledger_by_person_refuses_rows_and_the_other_way_round() {
     assert_eq!(before, ["persons.jsonl", "rows.jsonl"].map(|name| std::fs::read(d.path().join(name)).unwrap()));
     assert!(!d.path().join("new.jsonl").exists(), "charged for a run that was refused");
 }
+
+/// Incomes with a mean of 2 and second moment 16/3: u^(-1/2)-like tails, on an even grid of u. The last row is a person's of its own.
+fn write_columns(file: &Path, rows: u32) {
+    let mut text = String::from("person,income,\"late, days\"\n");
+    for i in 0..rows {
+        let u = (f64::from(i) + 0.5) / f64::from(rows);
+        writeln!(text, "p{},{},{}", i / 4, 4.0 / 3.0 * u.powf(-1.0 / 3.0), f64::from(i % 7) - 3.0).unwrap();
+    }
+    std::fs::write(file, text).unwrap();
+}
+
+#[test]
+fn means_of_columns_have_intervals_in_every_form() {
+    let d = tempfile::tempdir().unwrap();
+    write_columns(&d.path().join("t.csv"), 8000);
+    let run = |extra: &[&str]| {
+        let of = ["--of", "income", "--of", "late, days", "--epsilon", "1", "--delta", "1e-6", "--insecure-seed", "5"];
+        let all: Vec<&str> = ["mean", "t.csv"].into_iter().chain(of).chain(extra.iter().copied()).collect();
+        succeed(d.path(), &all)
+    };
+    let known = ["--moment", "income=2:2.31", "--moment", "2:2.1@0.5"];
+    let said = run(&[&known[..], &["-o", "m.csv", "--report", "r.html"]].concat());
+    assert!(
+        said.contains("means of 2 columns of 8000 rows") && said.contains("clip bias") && said.contains("NO privacy"),
+        "{said}"
+    );
+    let text = std::fs::read_to_string(d.path().join("m.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "column,mean,low,high,noise,sampling,clip_bias,noise_std,centre,clipped_at,moment_root");
+    assert!(lines.len() == 3 && lines[2].starts_with("\"late, days\","), "{text}");
+    let numbers: Vec<f64> = lines[1].split(',').skip(1).map(|x| x.parse().unwrap()).collect();
+    assert!(numbers[1] < 2.0 && 2.0 < numbers[2] && (numbers[0] - 2.0).abs() < 0.1, "{numbers:?}");
+    assert!((numbers[2] - numbers[1] - 2.0 * (numbers[3] + numbers[4] + numbers[5])).abs() < 1e-9, "the parts add up");
+    let report = std::fs::read_to_string(d.path().join("r.html")).unwrap();
+    assert!(report.contains("Private means of columns") && report.contains("Means and intervals"), "{report}");
+    assert!(!report.contains("linear model") && !report.contains("vectors read"), "words of another answer");
+    // by person, and as JSON
+    run(&[&known[..], &["--unit", "person", "-o", "m.json", "--report", "r.json", "-q"]].concat());
+    let json = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(d.path().join(name)).unwrap()).unwrap()
+    };
+    let answer = json("m.json");
+    assert_eq!(answer["guarantee"]["unit_column"], "person");
+    let of = &answer["columns"][0];
+    assert!(of["column"] == "income" && of["interval"][0].as_f64() < of["mean"].as_f64(), "{of}");
+    assert_eq!(json("r.json")["intervals"]["rows"].as_array().unwrap().len(), 2);
+    // of which only the order is known: released, assumed, and said
+    let said = run(&["--moment", "3", "-o", "o.csv"]);
+    assert!(said.contains("ASSUMED") && said.contains("10 %"), "{said}");
+    let shown = run(&["--moment", "3", "--explain"]);
+    assert!(
+        shown.contains("no record was read") && shown.contains(" m ") && shown.contains("released first"),
+        "{shown}"
+    );
+    let shown: serde_json::Value = serde_json::from_str(&run(&["--moment", "3:5", "--explain", "--json"])).unwrap();
+    assert_eq!(shown["candidates"][0]["method"], "clipped-laplace");
+    assert_eq!(shown["problem"]["moments"][1]["root"], 5.0);
+}
+
+#[test]
+fn what_is_asked_of_columns_is_refused_before_anything_is_spent() {
+    let d = tempfile::tempdir().unwrap();
+    write_columns(&d.path().join("t.csv"), 300);
+    let ledger = ["--ledger", "l.jsonl", "--total-epsilon", "5", "--total-delta", "1e-5"];
+    let why = |extra: &[&str]| {
+        let common = ["mean", "t.csv", "--epsilon", "1", "--delta", "1e-6"];
+        refuse(d.path(), &common.into_iter().chain(extra.iter().copied()).chain(ledger).collect::<Vec<_>>())
+    };
+    for (extra, expected) in [
+        (&["--of", "income", "--moment", "x"][..], "a moment is k, k:m or k:m@a"),
+        (&["--of", "income", "--moment", "1:2"], "above 1"),
+        (&["--of", "income", "--moment", "2:-2"], "from 1e-60 to 1e60"),
+        (&["--of", "income", "--moment", "late=2:2"], "not among the columns"),
+        (&["--of", "income", "--moment", "income=2:2", "--moment", "income=3:2"], "two moments"),
+        (&["--of", "income", "--moment", "2:2", "--moment", "3:2"], "two moments have no column"),
+        (&["--of", "income", "--moment", "2"], "records at this budget"),
+        (&["--of", "income", "--moment", "2:2", "--confidence", "1"], "confidence"),
+        (&["--of", "income", "--moment", "2:2", "--spread-factor", "0"], "spread factor"),
+        (&["--of", "income", "--moment", "2:2", "--method", "l1-recovery"], "clipped-laplace"),
+        (&["--of", "salary", "--moment", "2:2"], "salary"),
+        (&["--of", "income,income", "--moment", "2:2"], "twice"),
+        (&["--of", "income", "--moment", "2:2", "--relation", "add-or-remove"], "--rows"),
+        (&["--of", "income", "--moment", "2:2", "--unit", "income"], "numbers that are averaged"),
+    ] {
+        let error = why(extra);
+        assert!(error.contains(expected), "{extra:?}: {error}");
+    }
+    assert_eq!(files(d.path()), ["t.csv"], "no ledger, no answer");
+    // what stops a run after the charge keeps it
+    std::fs::write(d.path().join("t.csv"), "income\n1\n2\noops\n").unwrap();
+    let error = why(&["--of", "income", "--moment", "2:2"]);
+    assert!(error.contains("row 3") && error.contains("keeps the charge"), "{error}");
+}

@@ -132,6 +132,21 @@ fn commands() -> Vec<(Vec<&'static str>, usize)> {
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6", "--features", "9"]);
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing"]);
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6", "--unit", "a"]);
+    add(vec!["mean", "{}", "--of", "a,b", "--moment", "2:3", "--epsilon", "1", "--delta", "1e-6"]);
+    add(vec![
+        "mean",
+        "{}",
+        "--of",
+        "a",
+        "--moment",
+        "2",
+        "--epsilon",
+        "80",
+        "--delta",
+        "1e-6",
+        "--bad-cells",
+        "missing",
+    ]);
     add(vec!["predict", "{}", "{}", "-o", "predicted.csv"]);
     add(vec!["predict", "{}", "{}", "--no-header", "-o", "predicted.csv"]);
     add(vec!["evaluate", "{}", "{}"]);

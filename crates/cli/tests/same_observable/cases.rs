@@ -98,7 +98,7 @@ const EMBEDDINGS: [&[&str]; 3] = [
     &["--model", "embedding", "--embedding-dim", "3", "--steps", "20", "--select-rows"],
     &["--model", "two-tower", "--embedding-dim", "3", "--steps", "20"],
 ];
-const MEANS: [&str; 4] = ["auto", "projected-gaussian", "projected-laplace", "l1-recovery"];
+const MEANS: [&str; 6] = ["auto", "projected-gaussian", "projected-laplace", "l1-recovery", "of-moments", "of-orders"];
 
 /// All of them, or a part in which every method, relation, task and option comes up; `only` keeps names with all its words.
 pub(crate) fn all(full: bool, only: &[String]) -> Vec<Case> {
@@ -325,12 +325,25 @@ fn mean(method: &str, relation: &str, task: Task, option: &Choice, turn: usize) 
         return None;
     }
     let mut arguments = on_files("mean", sparse, option.shards);
-    arguments.extend(["--sparsity", "3"].map(String::from));
+    // means of columns, with all that is known of them or with the order of the moment only
+    let moment = match method {
+        "of-moments" => Some("2:4@1"),
+        "of-orders" => Some("2"),
+        _ => None,
+    };
+    match moment {
+        Some(_) if sparse => return None,
+        Some(moment) => {
+            let columns = if option.header { "a,b" } else { "c1,c2" };
+            arguments.extend(["--of", columns, "--moment", moment].map(String::from));
+        }
+        None => arguments.extend(["--sparsity", "3"].map(String::from)),
+    }
     let by_unit = task.has_units();
     if !option.header {
         arguments.extend(["--columns", if by_unit { "5" } else { "4" }].map(String::from));
     }
-    if method != "auto" {
+    if method != "auto" && moment.is_none() {
         arguments.extend(["--method", method].map(String::from));
     }
     common(&mut arguments, relation, option);

@@ -2,8 +2,9 @@
 
 use super::plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 use super::problem::{MeanPlan, MeanProblem};
+use super::protected::{public_rows, public_units};
 use super::vectors::Vectors;
-use crate::model::{FitError, Guarantee, UnitClipping, UnitOptions, Units, large_delta, same_count, whose_rows};
+use crate::model::{FitError, Guarantee, UnitOptions, Units, large_delta, whose_rows};
 use crate::report::{Answer, CandidateRow, Coefficient, DataFacts, Outcome, Ownership, PlannedRow, Report, number};
 use crate::session::{Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{BadCells, TableReader};
@@ -88,59 +89,6 @@ const NORMS: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 /// More entries than indices has no vector.
 const MOST_ENTRIES: f64 = (1u64 << 32) as f64;
 
-/// n. Where it is public, it is counted, and a wrong `rows` is an error: the answer would be a multiple of the mean.
-fn public_rows(table: &dyn TableReader, options: &MeanOptions) -> Result<u64, FitError> {
-    let rows = match (options.rows, options.relation) {
-        (None, Relation::AddOrRemove) => {
-            return Err(FitError::Option(
-                "under add-or-remove the number of rows is protected; give a public guess with --rows".into(),
-            ));
-        }
-        (Some(guess), Relation::AddOrRemove) => guess,
-        (given, _) => {
-            let counted = table.count_rows()?;
-            given.map_or(Ok(()), |given| same_count(given, counted))?;
-            counted
-        }
-    };
-    if rows < 2 {
-        return Err(FitError::Option(format!(
-            "{rows} {}: the mean of that is no more private than the row itself; use at least two rows, some hundred for a useful \
-             answer",
-            if rows == 1 { "row" } else { "rows" }
-        )));
-    }
-    Ok(rows)
-}
-
-/// Whose vectors they are. Where the number of units is public, a wrong one is an error, as for [rows](public_rows). How many rows they have is none of the
-/// public facts: it is not counted, and neighbouring tables need not agree on it.
-fn public_units(
-    table: &dyn TableReader,
-    vectors: &Vectors,
-    asked: &UnitOptions,
-    options: &MeanOptions,
-) -> Result<Units, FitError> {
-    if options.rows.is_some() {
-        return Err(FitError::Option(
-            "with a unit the mean is over units, and no use is made of a number of rows: give --units, or leave both out".into(),
-        ));
-    }
-    if asked.clipping == UnitClipping::Row && !asked.shares_rows() {
-        return Err(FitError::Option(
-            "a mean over units clips the mean of each unit's vectors; for rows that are clipped one by one leave the unit out".into(),
-        ));
-    }
-    if let Some(column) = asked.columns.iter().find(|column| vectors.are_in(table, column)) {
-        return Err(FitError::Option(format!(
-            "`{column}` holds the vectors; name the column whose values are persons"
-        )));
-    }
-    let units = Units::of(asked.clone(), table, options.relation)?;
-    units.check_count(options.relation)?;
-    Ok(units)
-}
-
 /// What an estimate releases.
 #[derive(Clone, Debug)]
 pub struct Estimated {
@@ -193,8 +141,13 @@ impl MeanEstimate {
         }
         let unit = options.unit.as_ref();
         let vectors = Vectors::of(&*table, unit.map_or(&[], |unit| &unit.columns))?;
-        let units = unit.map(|asked| public_units(&*table, &vectors, asked, &options)).transpose()?;
-        let protected = units.as_ref().map_or_else(|| public_rows(&*table, &options), |units| Ok(units.count()))?;
+        let is_data = |column: &str| vectors.are_in(&*table, column);
+        let of = |asked| public_units(&*table, (is_data, "the vectors"), asked, options.rows, options.relation);
+        let units = unit.map(of).transpose()?;
+        let protected = match &units {
+            None => public_rows(&*table, options.rows, options.relation)?,
+            Some(units) => units.count(),
+        };
         let budget = Budget::new(epsilon, options.delta.unwrap_or_else(|| default_delta(protected)))?;
         let ownership = units.as_ref().and_then(Units::ownership);
         let (records, group) = ownership.map_or((protected, 1), |owned| (owned.kept, owned.bound));
@@ -322,6 +275,7 @@ impl MeanEstimate {
             by_name: self.options.method.is_some(),
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: self.coefficients(plan, &entries),
+            intervals: None,
             shapes: Vec::new(),
             assumptions: assumptions.iter().map(Assumption::to_string).collect(),
             warnings: self.warnings(plan),

@@ -1,16 +1,30 @@
-//! What a user estimates without a model: the mean of sparse vectors, single noisy sums. The same four steps: plan → certify →
+//! What a user estimates without a model: the mean of sparse vectors, means of heavy-tailed columns, single noisy sums. The same four steps: plan → certify →
 //! run → report.
 
+mod heavy_tailed;
+mod heavy_tailed_plan;
+#[cfg(test)]
+mod heavy_tailed_tests;
+mod interval;
 mod mean;
+mod moment;
 mod noise;
 mod plan;
 mod problem;
+mod protected;
 mod sketched;
 #[cfg(test)]
 mod tests;
 mod vectors;
 
+pub use heavy_tailed::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions};
+pub use heavy_tailed_plan::{
+    ColumnMean, ColumnSchedule, HEAVY_TAILED_METHODS, HeavyTailedCandidate, HeavyTailedPlan, HeavyTailedProblem,
+    HeavyTailedSchedule, RangeSchedule, SPREAD_FACTOR, heavy_tailed_candidates,
+};
+pub use interval::Parts;
 pub use mean::{Estimated, MeanEstimate, MeanOptions};
+pub use moment::Moment;
 pub use noise::{BatchSums, NoiseLaw};
 pub use plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 pub use problem::{MeanPlan, MeanProblem};

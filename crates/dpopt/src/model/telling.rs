@@ -103,6 +103,7 @@ impl Fit {
                     noise: weight_noise.map(|all| all[i]).or(summary.weight_noise),
                 })
                 .collect(),
+            intervals: None,
             shapes: model.shapes(),
             assumptions: summary.assumptions.iter().chain(&general).map(Assumption::to_string).collect(),
             warnings,

@@ -1,7 +1,7 @@
 //! The report's figures as inline SVG. Colours are marks that the style sheet replaces, so that they follow light and dark.
 
-use super::Coefficient;
 use super::markup::{escape, forbidden};
+use super::{Coefficient, IntervalRow};
 use dpopt_data::Shape;
 use dpopt_privacy::words::number;
 use plotters::prelude::*;
@@ -147,6 +147,52 @@ pub(super) fn coefficients(rows: &[Coefficient]) -> Option<String> {
         Ok(())
     };
     finish(draw, "Largest coefficients with one standard deviation of noise")
+}
+
+/// A mean with its interval, from inside to outside what noise, sampling and the clip may have moved; `None` where it has no width.
+pub(super) fn interval(row: &IntervalRow) -> Option<String> {
+    const TALL: i32 = 92;
+    const BAR: i32 = 14;
+    let (low, high) = (row.low.min(row.value), row.high.max(row.value));
+    if !(high > low && (high - low).is_finite()) {
+        return None;
+    }
+    let (left, right) = (24.0, f64::from(WIDTH) - 24.0);
+    let x = |value: f64| (left + (value - low) / (high - low) * (right - left)).round() as i32;
+    // parts as far as they are inside of the interval
+    let reach = |distance: f64| (x((row.value - distance).max(row.low)), x((row.value + distance).min(row.high)));
+    let (noise, sampling) = (reach(row.noise), reach(row.noise + row.sampling));
+    let bias = (x(row.low), x(row.high));
+    let draw = |svg: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(svg, (WIDTH, TALL as u32)).into_drawing_area();
+        let middle = 46;
+        let name = (FONT, FONT_SIZE, &INK).into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Top));
+        let tick = (FONT, FONT_SIZE, &MUTED).into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Top));
+        let title = format!("{}: {}", shortened(&row.name), number(row.value));
+        root.draw(&Text::new(title, (left as i32, 4), name))?;
+        // side by side: colours that lie on each other would be mixed
+        let bars = [
+            ((bias.0, sampling.0), MUTED.mix(0.5), BAR / 2),
+            ((sampling.0, noise.0), ACCENT.mix(0.4), BAR),
+            (noise, ACCENT.mix(1.0), BAR),
+            ((noise.1, sampling.1), ACCENT.mix(0.4), BAR),
+            ((sampling.1, bias.1), MUTED.mix(0.5), BAR / 2),
+        ];
+        for ((from, to), colour, height) in bars.into_iter().filter(|bar| bar.0.1 > bar.0.0) {
+            let style = ShapeStyle { color: colour, filled: true, stroke_width: 0 };
+            root.draw(&Rectangle::new([(from, middle - height / 2), (to, middle + height / 2)], style))?;
+        }
+        root.draw(&PathElement::new(
+            vec![(x(row.value), middle - BAR), (x(row.value), middle + BAR)],
+            INK.stroke_width(2),
+        ))?;
+        let below = middle + BAR + 6;
+        root.draw(&Text::new(number(row.low), (x(row.low), below), tick.clone()))?;
+        root.draw(&Text::new(number(row.high), (x(row.high), below), tick.pos(Pos::new(HPos::Right, VPos::Top))))?;
+        root.present()?;
+        Ok(())
+    };
+    finish(draw, &format!("Mean and interval of {}", shortened(&row.name)))
 }
 
 /// A curve, levels as points, or a map of two columns; `None` where nothing is said.
@@ -324,6 +370,27 @@ mod tests {
             }),
             None
         );
+    }
+
+    #[test]
+    fn an_interval_is_drawn_and_one_without_width_is_not() {
+        let name = "<script>alert(1)</script>".to_string();
+        let row = IntervalRow {
+            name,
+            value: 2.0,
+            low: 1.0,
+            high: 3.0,
+            noise: 0.3,
+            sampling: 0.4,
+            bias: 0.3,
+            threshold: 9.0,
+            centre: 0.0,
+            root: 2.0,
+        };
+        let svg = interval(&row).unwrap();
+        assert!(!svg.contains("<script") && svg.starts_with("<svg role") && svg.matches("<rect").count() == 5, "{svg}");
+        assert_eq!(interval(&IntervalRow { low: 2.0, high: 2.0, ..row.clone() }), None);
+        assert_eq!(interval(&IntervalRow { high: f64::INFINITY, ..row }), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The page, in the order a reader asks: what is promised, what was released, at what price, how to check it.
 
 use super::markup::{Markup, Row};
-use super::{Answer, CandidateRow, Coefficient, Outcome, Report, figures};
+use super::{Answer, CandidateRow, Coefficient, IntervalRow, Intervals, Outcome, Report, figures};
 use crate::guarantee::Guarantee;
 use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
@@ -68,11 +68,13 @@ fn opening(m: &mut Markup, report: &Report) {
     let heading = match report.answer {
         Answer::LinearModel => format!("A private model of {}", report.facts.target),
         Answer::Mean { .. } => "A private mean of vectors".into(),
+        Answer::Means { .. } => "Private means of columns".into(),
         Answer::Minimum => format!("A private minimum of {}", report.facts.target),
     };
     let shape = match report.answer {
         Answer::LinearModel => "features after encoding",
         Answer::Mean { .. } => "coordinates",
+        Answer::Means { .. } => "columns",
         Answer::Minimum => "parameters",
     };
     m.element("h1", &heading);
@@ -124,6 +126,10 @@ fn released(m: &mut Markup, report: &Report) {
                 (None, None) => "",
             },
             number(error_bound)
+        ),
+        Answer::Means { confidence } => format!(
+            "{entries} means, each with an interval. With a probability of at least {} all intervals hold the means of the law that the records were drawn from.",
+            number(confidence)
         ),
         Answer::Minimum => {
             format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target)
@@ -309,6 +315,7 @@ fn plan(m: &mut Markup, report: &Report) {
                     Answer::LinearModel => {
                         "gradients of single rows. Predicted excess of the mean loss over the best linear model"
                     }
+                    Answer::Means { .. } => "records read. Half width of an interval over the root of the moment, the mean over columns:",
                     Answer::Mean { .. } => "vectors read. Proved bound on the l2 error (probability 0.95)",
                     Answer::Minimum => {
                         "evaluations of single records. Bound on the expected excess of the mean loss, if the objective is convex, its slopes are at \
@@ -332,6 +339,9 @@ fn plan(m: &mut Markup, report: &Report) {
             Answer::LinearModel => ["method", "#noise", "#steps", "#gradients", "#excess risk", "#ε", "accountant"],
             Answer::Mean { .. } => {
                 ["method", "#noise", "#releases", "#vectors", "#l2 error, at most", "#ε", "accountant"]
+            }
+            Answer::Means { .. } => {
+                ["method", "#noise", "#releases", "#records", "#half width over moment", "#ε", "accountant"]
             }
             Answer::Minimum => ["method", "#noise", "#steps", "#evaluations", "#excess, if convex", "#ε", "accountant"],
         },
@@ -474,10 +484,65 @@ fn shapes(m: &mut Markup, report: &Report) {
     m.raw("</div>\n");
 }
 
+/// Means with their intervals, drawn and as a table; what the intervals rest on.
+fn intervals(m: &mut Markup, intervals: &Intervals) {
+    m.element("h2", "Means and intervals");
+    m.element(
+        "p",
+        &format!(
+            "With a probability of at least {} all intervals hold at once. Half a width is the sum of three: noise added for privacy, by its exact law; sampling, by \
+             Bennett's inequality with the variance that the moment allows; and what clipping moved, which the moment bounds for certain.",
+            number(intervals.confidence)
+        ),
+    );
+    let drawn: Vec<String> = intervals.rows.iter().take(FIGURE_ROWS).filter_map(figures::interval).collect();
+    if !drawn.is_empty() {
+        m.raw("<div class=\"figures\">\n");
+        for figure in drawn {
+            m.raw("<figure>\n").raw(&figure).raw("</figure>\n");
+        }
+        m.raw("</div>\n");
+        m.element(
+            "p",
+            "Each on a scale of its own. From the released mean outwards: what noise, then sampling, then the clip may have moved it.",
+        );
+    }
+    let shown = intervals.rows.len().min(TABLE_ROWS);
+    let cells = |row: &IntervalRow| {
+        let numbers =
+            [row.value, row.low, row.high, row.noise, row.sampling, row.bias, row.centre, row.threshold, row.root];
+        Row::new([row.name.clone()].into_iter().chain(numbers.map(number)).collect())
+    };
+    let rows: Vec<Row> = intervals.rows[..shown].iter().map(cells).collect();
+    m.table(
+        &format!("{shown} of {} columns; all of them are in the answer's file.", intervals.rows.len()),
+        &[
+            "column",
+            "#mean",
+            "#low",
+            "#high",
+            "#noise ±",
+            "#sampling ±",
+            "#clip bias ±",
+            "#centre",
+            "#clipped at ±",
+            "#moment's root",
+        ],
+        &rows,
+    );
+    m.element("h3", "What the intervals rest on");
+    m.element("p", "Privacy rests on none of this.");
+    m.list(&sentences(&intervals.rests_on));
+}
+
 fn coefficients(m: &mut Markup, report: &Report) {
+    if let Some(all) = &report.intervals {
+        return intervals(m, all);
+    }
     let (title, what) = match report.answer {
         Answer::LinearModel => ("Coefficients", "coefficients"),
         Answer::Mean { .. } => ("Entries", "entries"),
+        Answer::Means { .. } => ("Means", "means"),
         Answer::Minimum => ("Parameters", "parameters"),
     };
     m.element("h2", title);

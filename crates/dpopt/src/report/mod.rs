@@ -31,6 +31,11 @@ pub enum Answer {
         /// With probability 0.95 the l2 error is at most this.
         error_bound: f64,
     },
+    /// Means of columns, each with an interval: [`Report::intervals`].
+    Means {
+        /// With at least this probability all intervals hold.
+        confidence: f64,
+    },
     /// Where an objective of somebody's own is small.
     Minimum,
 }
@@ -60,6 +65,9 @@ pub struct Report {
     pub schedule: serde_json::Value,
     /// All released weights with their names.
     pub coefficients: Vec<Coefficient>,
+    /// Confidence intervals, where the answer has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// What the released weights say of each column and pair of columns, where the model is a sum of those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shapes: Vec<Shape>,
@@ -105,6 +113,7 @@ impl Report {
             Answer::Minimum => {
                 "it stands first: a simple method, unless another one was measured to be better (docs/methods/minimize.md)".into()
             }
+            Answer::Means { .. } => "its intervals are the narrowest by its own, public numbers".into(),
             Answer::LinearModel | Answer::Mean { .. } => reason(&self.candidates, self.chosen),
         }
     }
@@ -213,7 +222,8 @@ pub struct PlannedRow {
     pub steps: u64,
     /// Expected per-record gradients.
     pub gradients: f64,
-    /// Predicted excess of the mean loss, from public facts; for a mean, the proved bound on its l2 error.
+    /// Predicted excess of the mean loss, from public facts; for a mean, the proved bound on its l2 error; for means of columns, the mean over them of the
+    /// half width of the interval over the moment's root.
     pub predicted_excess_risk: f64,
     /// Certified ε at `delta`.
     pub epsilon: f64,
@@ -238,6 +248,42 @@ pub struct Coefficient {
     pub value: f64,
     /// Upper bound on the standard deviation of the noise in it, where the method's plan has one.
     pub noise: Option<f64>,
+}
+
+/// Confidence intervals for the quantities that were released.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Intervals {
+    /// With at least this probability all of them hold.
+    pub confidence: f64,
+    /// In the order in which they were asked for.
+    pub rows: Vec<IntervalRow>,
+    /// What they rest on, one sentence each. Privacy rests on none of it.
+    pub rests_on: Vec<String>,
+}
+
+/// A released mean, between what and what it is, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IntervalRow {
+    /// Of the column.
+    pub name: String,
+    /// The released value.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Half width for the noise of privacy.
+    pub noise: f64,
+    /// Half width for sampling.
+    pub sampling: f64,
+    /// Bound on what clipping moved: certain.
+    pub bias: f64,
+    /// Numbers were clipped to this distance
+    pub threshold: f64,
+    /// from here.
+    pub centre: f64,
+    /// Root of the moment about the centre, declared or assumed.
+    pub root: f64,
 }
 
 impl From<&Candidate> for CandidateRow {

@@ -1,6 +1,7 @@
 //! Sums of what records give, each record clipped, and the noise that is added to them.
 
 pub(crate) mod clipped;
+pub(crate) mod columns;
 pub(crate) mod contributions;
 pub(crate) mod embedding;
 pub(crate) mod gaussian;

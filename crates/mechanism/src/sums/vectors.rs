@@ -351,7 +351,7 @@ fn quantizer(norm: Norm, clip_norm: f64, grid: Grid) -> Result<Quantizer, Curato
     Quantizer::new(norm, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))
 }
 
-fn add_up_vectors(
+pub(super) fn add_up_vectors(
     quantizer: &Quantizer,
     records: usize,
     dimension: usize,
@@ -378,9 +378,15 @@ pub struct L1Sum {
     units: Vec<i64>,
     grid: Grid,
     clip_norm: f64,
+    batch: Option<BatchId>,
 }
 
 impl L1Sum {
+    /// Integers of l1 norm at most the quantizer's bound for each record.
+    pub(super) fn of_units(units: Vec<i64>, quantizer: &Quantizer, batch: Option<BatchId>) -> Self {
+        Self { units, grid: quantizer.grid(), clip_norm: quantizer.clip_norm(), batch }
+    }
+
     /// Σ over `records` vectors of `dimension` entries, each clipped to l1 norm `clip_norm` on `grid`; `vector` as in
     /// [`ClippedVectors::sum`].
     pub fn of(
@@ -390,8 +396,9 @@ impl L1Sum {
         grid: Grid,
         vector: impl Fn(usize, &mut Vec<f64>) + Sync,
     ) -> Result<Sensitive<Self>, CuratorError> {
-        let units = add_up_vectors(&quantizer(Norm::L1, clip_norm, grid)?, records, dimension, vector);
-        Ok(Sensitive::new(Self { units, grid, clip_norm }))
+        let quantizer = quantizer(Norm::L1, clip_norm, grid)?;
+        let units = add_up_vectors(&quantizer, records, dimension, vector);
+        Ok(Sensitive::new(Self::of_units(units, &quantizer, None)))
     }
 }
 
@@ -437,6 +444,10 @@ impl Mechanism for Laplace {
             return Err(CuratorError::Shape);
         }
         Ok(())
+    }
+
+    fn batch(&self, input: &L1Sum) -> Option<BatchId> {
+        input.batch
     }
 
     fn numbers(output: &Vec<f64>) -> Option<&[f64]> {

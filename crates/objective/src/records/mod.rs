@@ -3,6 +3,7 @@
 
 mod below_counts;
 mod bounding;
+mod columns;
 mod directions;
 pub mod rows;
 mod scaled;
@@ -14,6 +15,7 @@ mod vectors;
 
 pub use below_counts::{BelowCounts, quantile_grid};
 pub use bounding::{Bounded, Bounding, BoundingError, MatrixError, SparseRows};
+pub use columns::{ColumnValues, Columns};
 pub use directions::{Direction, Directions};
 pub use rows::{Examples, Row, Rows, keep_largest};
 pub use scaled::ScaledRecords;

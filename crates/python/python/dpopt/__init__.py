@@ -17,6 +17,7 @@ from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
 from ._embeddings import EmbeddingClassifier, TwoTowerClassifier, TwoTowerRegressor
+from ._heavy_tailed import HeavyTailedMean
 from ._mean import MeanEstimator
 from ._minimize import check_per_record, minimize, plan_minimize
 from ._plan import Plan, Privacy
@@ -42,6 +43,7 @@ __all__ = [
     "ClippedSums",
     "EmbeddingClassifier",
     "HashingEncoder",
+    "HeavyTailedMean",
     "Ledger",
     "LinearRegression",
     "LinearSVC",

@@ -49,6 +49,8 @@ __all__ = [
     "gdp_estimate",
     "guarantee_by",
     "guarantee_delta",
+    "heavy_tailed_mean",
+    "heavy_tailed_plans",
     "histogram",
     "histogram_of_units",
     "label_event",
@@ -389,6 +391,18 @@ def plan_search(
 def repetitions(shape: float, mean: float, seed: int | None) -> int: ...
 def select_best(shape: float, mean: float, run: Callable[[int], tuple[float, int]], session: Session) -> int: ...
 def report_html(stored: str) -> str: ...
+
+_HeavyTailedFacts = tuple[int, list[tuple[float, float | None, float]], float, float, str, float, float]
+
+def heavy_tailed_plans(facts: _HeavyTailedFacts, by_unit: bool) -> str: ...
+def heavy_tailed_mean(
+    values: NDArray[np.float64],
+    facts: _HeavyTailedFacts,
+    method: str,
+    session: Session,
+    owners: Owners | None,
+    most: int | None,
+) -> str: ...
 
 _MeanFacts = tuple[int, int, float, float, str, float, float]
 

@@ -8,6 +8,7 @@ mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod hard_thresholding;
+mod heavy_tails;
 mod objectives;
 mod one_epoch;
 mod parallel_sco;
@@ -41,6 +42,7 @@ pub const ALL: &[&Entry] = &[
     &parallel_sco::ENTRY,
     &objectives::ENTRY,
     &one_epoch::ENTRY,
+    &heavy_tails::ENTRY,
 ];
 
 /// The entry of that name.

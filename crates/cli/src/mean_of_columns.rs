@@ -1,0 +1,293 @@
+//! `dpopt mean --of`: private means of heavy-tailed columns, with confidence intervals.
+
+use crate::mean::Arguments;
+use crate::output::{Failure, note, print, print_json, table};
+use crate::progress::Bar;
+use crate::spending::{Outputs, Reserved, command_line, failed};
+use crate::usage;
+use clap::Args;
+use dpopt::data::TableReader;
+use dpopt::estimate::{
+    ColumnMean, HeavyTailedCandidate, HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedProblem, Moment,
+};
+use dpopt::report::{number, probability};
+use dpopt::session::LedgerFile;
+use dpopt_privacy::{Budget, Shown};
+use std::fmt::Write;
+
+/// Flags of means of columns.
+#[derive(Args)]
+#[command(next_help_heading = "Means of columns without a known range")]
+pub(crate) struct ColumnFlags {
+    /// Columns whose means are wanted, each with a confidence interval, in place of a mean of vectors: income,claims
+    #[arg(long, value_name = "COLUMNS", requires = "moment", conflicts_with_all = ["sparsity", "norm"])]
+    of: Vec<String>,
+    /// A public fact about each column: K:M says that the K-th absolute moment's root is at most M, (E|X|^K)^(1/K) ≤ M; K:M@A that of X − A is. K alone says that
+    /// there is such an M: centre and scale are released first, and the interval rests on --spread-factor. income=4:60000 for one column, without a name for
+    /// all others
+    #[arg(long, value_name = "[COLUMN=]K[:M[@A]]", requires = "of", allow_hyphen_values = true)]
+    moment: Vec<String>,
+    /// With at least this probability all intervals hold at once; 0.95 unless said
+    #[arg(long, value_name = "P", requires = "of", allow_negative_numbers = true)]
+    confidence: Option<f64>,
+    /// Where only the order K of a moment is known: the root of the moment about the released centre is assumed to be at most F times the released range, from
+    /// about the 10 % to about the 90 % quantile; 2 unless said. Privacy does not rest on it
+    #[arg(long, value_name = "F", requires = "of", allow_negative_numbers = true)]
+    spread_factor: Option<f64>,
+}
+
+impl ColumnFlags {
+    /// Whether means of columns are asked for.
+    pub(crate) fn are_asked_for(&self) -> bool {
+        !self.of.is_empty()
+    }
+
+    /// The columns with their moments. A name may have commas in it: what is the name of a column as a whole is not taken apart.
+    fn columns(&self, table: &dyn TableReader) -> Result<Vec<(String, Moment)>, Failure> {
+        let mut names: Vec<String> = Vec::new();
+        for said in &self.of {
+            if table.columns().iter().any(|column| column.name == *said) {
+                names.push(said.clone());
+            } else {
+                names.extend(said.split(',').map(|name| name.trim().to_string()));
+            }
+        }
+        let (mut all, mut own) = (None, Vec::new());
+        for said in &self.moment {
+            match said.rsplit_once('=') {
+                None if all.is_none() => all = Some(said.parse::<Moment>().map_err(usage)?),
+                None => {
+                    return Err(usage("two moments have no column; write --moment COLUMN=K:M for all but one of them"));
+                }
+                Some((name, moment)) => {
+                    if !names.iter().any(|column| column == name) {
+                        return Err(usage(format!(
+                            "--moment is about `{name}`, which is not among the columns of --of"
+                        )));
+                    }
+                    if own.iter().any(|(column, _)| *column == name) {
+                        return Err(usage(format!("`{name}` has two moments; give one")));
+                    }
+                    own.push((name, moment.parse::<Moment>().map_err(usage)?));
+                }
+            }
+        }
+        let with_moment = |name: String| {
+            let moment = own.iter().find(|(column, _)| *column == name).map(|(_, moment)| *moment).or(all);
+            match moment {
+                Some(moment) => Ok((name, moment)),
+                None => {
+                    Err(usage(format!("what is known of `{name}`? Give --moment {name}=K:M, or --moment K:M for all")))
+                }
+            }
+        };
+        names.into_iter().map(with_moment).collect()
+    }
+}
+
+/// Plans, and estimates unless only the plan is asked for.
+pub(crate) fn run(
+    arguments: &Arguments,
+    outputs: &Outputs<'_>,
+    ledger: Option<LedgerFile>,
+    opened: Box<dyn TableReader>,
+) -> Result<(), Failure> {
+    let flags = &arguments.columns;
+    let columns = flags.columns(&*opened)?;
+    let options = HeavyTailedOptions {
+        delta: arguments.delta,
+        confidence: flags.confidence,
+        spread_factor: flags.spread_factor,
+        relation: arguments.relation.into(),
+        unit: arguments.unit.options(),
+        rows: arguments.rows,
+        method: arguments.method.clone(),
+        bad_cells: arguments.reading.bad_cells(),
+        ledger,
+        insecure_seed: arguments.insecure_seed,
+        command: Some(command_line()),
+    };
+    let estimate = HeavyTailedMean::new(opened, columns, arguments.epsilon, options).map_err(failed)?;
+    let unit = arguments.unit.options().map(|unit| unit.name());
+    if arguments.explain {
+        let (problem, budget, names) = (estimate.problem().clone(), estimate.budget(), estimate.columns().to_vec());
+        let candidates = estimate.explain();
+        return if arguments.json {
+            print_json(&document(&problem, &names, unit.as_deref(), budget, &candidates))
+        } else {
+            print(&explained(&problem, &names, unit.as_deref(), budget, &candidates))
+        };
+    }
+    let records = estimate.problem().records;
+    let reserved = outputs.reserve()?;
+    let estimated = estimate.run_with(&Bar::new()).map_err(failed)?;
+    for warning in &estimated.report.warnings {
+        note(format!("warning: {warning}"));
+    }
+    let text = answer(arguments, &estimated)?;
+    reserved.write(&text, &estimated.report)?;
+    if arguments.quiet { Ok(()) } else { Reserved::summarise(outputs, &summary(arguments, records, &estimated)) }
+}
+
+/// The answer as a file.
+fn answer(arguments: &Arguments, estimated: &HeavyTailedMeans) -> Result<String, Failure> {
+    let named = || estimated.columns.iter().zip(&estimated.means);
+    if arguments.writes_json() {
+        let columns: Vec<serde_json::Value> = named()
+            .map(|(name, mean)| {
+                let mut one = serde_json::json!(mean);
+                one["column"] = name.as_str().into();
+                one
+            })
+            .collect();
+        let mut document = serde_json::json!({
+            "columns": columns,
+            "confidence": estimated.confidence,
+            "intervals_rest_on": estimated.rests_on,
+            "guarantee": estimated.guarantee,
+        });
+        if let Some(receipt) = &estimated.report.receipt {
+            document["receipt"] = serde_json::to_value(receipt).map_err(Failure::machine)?;
+        }
+        return serde_json::to_string(&document).map(|text| text + "\n").map_err(Failure::machine);
+    }
+    let mut text =
+        String::from("column,mean,low,high,noise,sampling,clip_bias,noise_std,centre,clipped_at,moment_root\n");
+    for (name, m) in named() {
+        let ColumnMean { mean, interval: (low, high), parts, noise_std, threshold, centre, root } = m;
+        let name = if name.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", name.replace('"', "\"\""))
+        } else {
+            name.clone()
+        };
+        // writing to a String cannot fail
+        let _ = writeln!(
+            text,
+            "{name},{mean},{low},{high},{},{},{},{noise_std},{centre},{threshold},{root}",
+            parts.noise, parts.sampling, parts.bias
+        );
+    }
+    Ok(text)
+}
+
+fn summary(arguments: &Arguments, records: u64, estimated: &HeavyTailedMeans) -> String {
+    let g = &estimated.guarantee;
+    let method = estimated.report.candidates.get(estimated.report.chosen).map_or("", |c| &c.method);
+    let mut out = format!(
+        "means of {} columns of {}; all intervals hold with a probability of at least {}\n",
+        estimated.columns.len(),
+        of_whom(records, g.unit_column.as_deref()),
+        number(estimated.confidence)
+    );
+    // no columns of equal width: how long numbers are would be seen in all lines
+    for (name, m) in estimated.columns.iter().zip(&estimated.means) {
+        let [mean, low, high] = [m.mean, m.interval.0, m.interval.1].map(number);
+        let [noise, sampling, bias] = [m.parts.noise, m.parts.sampling, m.parts.bias].map(number);
+        let _ = writeln!(
+            out,
+            "{name}: {mean}, between {low} and {high} (noise ± {noise}, sampling ± {sampling}, clip bias ± {bias})"
+        );
+    }
+    for said in estimated.rests_on.iter().filter(|said| said.contains("ASSUMED")) {
+        let _ = writeln!(out, "rests on    {said}");
+    }
+    let _ = writeln!(out, "method      {method}");
+    arguments.summarise_tail(&mut out, g, estimated.report.receipt.as_ref());
+    out
+}
+
+fn of_whom(records: u64, unit: Option<&str>) -> String {
+    unit.map_or_else(|| format!("{records} rows"), |unit| format!("{records} units ({unit})"))
+}
+
+/// A half width as it will be, or as a multiple of a scale that is not known yet.
+fn width(relative: f64, root: Option<f64>) -> String {
+    root.map_or_else(|| format!("{} m", number(relative)), |root| number(relative * root))
+}
+
+fn explained(
+    problem: &HeavyTailedProblem,
+    names: &[String],
+    unit: Option<&str>,
+    budget: Budget,
+    candidates: &[HeavyTailedCandidate],
+) -> String {
+    let mut rows = Vec::new();
+    let mut released = false;
+    for c in candidates {
+        match &c.plan {
+            Err(why) => rows.push(vec![c.method.to_string(), format!("not applicable: {why}")]),
+            Ok(plan) => {
+                for (name, column) in names.iter().zip(&plan.schedule.columns) {
+                    let (root, parts) = (column.moment.root, column.half_width);
+                    released |= root.is_none();
+                    let relative = [
+                        parts.half_width(),
+                        parts.noise,
+                        parts.sampling,
+                        parts.bias,
+                        column.threshold,
+                        column.noise_std,
+                    ];
+                    let mut row = vec![c.method.to_string(), name.clone()];
+                    row.extend(relative.map(|x| width(x, root)));
+                    row.push(format!("{:.6}", Shown((plan.certificate.bound().upper * 1e6).ceil() / 1e6)));
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    let headings = [
+        "method",
+        "column",
+        "#half width, at most",
+        "#noise",
+        "#sampling",
+        "#clip bias",
+        "#clipped at ±",
+        "#noise std",
+        "#epsilon",
+    ];
+    let scale = format!(
+        "\nm is the root of the moment about the centre, taken to be {} times the range that is released first\n",
+        number(problem.spread_factor)
+    );
+    format!(
+        "means of {} columns of {}, {}; intervals that all hold with probability {}; epsilon {}, delta {}\n{}\n\n{}{}",
+        names.len(),
+        of_whom(problem.records, unit),
+        problem.neighbours.relation,
+        Shown(problem.confidence),
+        Shown(budget.epsilon()),
+        probability(budget.delta()),
+        unit.map_or("no record was read".to_string(), |unit| format!("no number was read, only the column `{unit}`")),
+        table(&headings, &rows),
+        if released { scale } else { String::new() }
+    )
+}
+
+fn document(
+    problem: &HeavyTailedProblem,
+    names: &[String],
+    unit: Option<&str>,
+    budget: Budget,
+    candidates: &[HeavyTailedCandidate],
+) -> serde_json::Value {
+    let rows: Vec<serde_json::Value> = candidates
+        .iter()
+        .map(|c| match &c.plan {
+            Ok(plan) => serde_json::json!({
+                "method": c.method, "noise_multiplier": plan.noise_multiplier, "half_width_over_moment": plan.mean_width(),
+                "epsilon": plan.certificate.bound().upper, "schedule": plan.schedule,
+            }),
+            Err(why) => serde_json::json!({ "method": c.method, "not_applicable": why.to_string() }),
+        })
+        .collect();
+    let mut document = serde_json::json!({
+        "problem": problem, "columns": names, "epsilon": budget.epsilon(), "delta": budget.delta(), "candidates": rows,
+    });
+    if let Some(unit) = unit {
+        document["unit_column"] = unit.into();
+    }
+    document
+}

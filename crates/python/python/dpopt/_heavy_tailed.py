@@ -1,0 +1,239 @@
+"""Private means of columns that have no known range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from ._base import PrivateEstimator, shape_of
+from ._by_unit import settled
+from ._html import table
+from ._options import keep
+from ._plan import Plan, Privacy
+from ._reading import number, shown, validated
+from ._units import apart, one_for_each, public_number
+
+#: Order, bound on the root or None, and the number that the moment is about.
+_Moment = tuple[float, "float | None", float]
+
+
+def _moment(said: Any) -> _Moment:
+    """4, (4, 2.5) or (4, 2.5, 1000)."""
+    parts = tuple(said) if isinstance(said, (tuple, list)) else (said,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(
+            f"moment is {shown(said)}; give an order, (order, root) or (order, root, about), for example (4, 2.5)"
+        )
+    order = number(parts[0], "the order of the moment")
+    root = number(parts[1], "the root of the moment") if len(parts) > 1 and parts[1] is not None else None
+    return order, root, number(parts[2], "what the moment is about") if len(parts) > 2 else 0.0
+
+
+class HeavyTailedMean(PrivateEstimator):
+    """Private means of columns whose range nobody knows, each with a confidence interval that holds.
+
+    Every number is clipped, noise is added to the sum, and the interval accounts for the noise, for sampling and for what the clip took.
+
+    Args:
+        epsilon, delta: what the fit may spend. Default δ: 1/n^1.1, at most 0.01; 0 for a pure guarantee.
+        moment: a public fact about the columns. ``(k, m)``: (E|X|^k)^(1/k) is at most m, k above 1; ``(k, m, a)``: the same of X - a. ``k`` alone: there is
+            such an m; centre and scale are then released first, of a part of the rows, and the intervals rest on `spread_factor`. A dict of these by column
+            name (or number) where columns differ. Privacy does not rest on it.
+        confidence: probability with which all intervals hold at once, at least.
+        spread_factor: where only k is known, the moment's root about the released centre is assumed to be at most so many times the released range from
+            about the 10 % to the 90 % quantile.
+        method: ``"clipped-laplace"`` or ``"clipped-gaussian"``; default: the narrowest intervals.
+        neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.
+        max_rows_per_unit, n_units: with ``fit(X, units=ids)``, as in :class:`dpopt.MeanEstimator`: the means are over units then, each with the mean of its
+            rows, and `moment` is about those means (what holds of rows on average over units holds of them).
+
+    A number that is missing or not finite counts as the centre: 0, or what the moment is about, or what was released.
+
+    Fitted attributes: ``mean_``, ``confidence_interval_`` (columns × 2), ``noise_std_``, ``noise_bound_``, ``sampling_bound_`` and ``bias_bound_`` (the three
+    parts of half a width), ``centre_``, ``threshold_`` (numbers were clipped to that distance), ``moment_root_`` (declared, or assumed from what was
+    released), ``privacy_`` (:class:`dpopt.Privacy`, also ``guarantee_``), ``plan_`` (:class:`dpopt.Plan`).
+
+    >>> import numpy as np, dpopt
+    >>> X = np.random.default_rng(0).pareto(3, (20_000, 1)) + 1    # mean 1.5, second moment 3
+    >>> est = dpopt.HeavyTailedMean(epsilon=1.0, delta=1e-6, moment=(2, 1.733), insecure_seed=1).fit(X)
+    >>> low, high = est.confidence_interval_[0]
+    >>> bool(low < 1.5 < high and high - low < 0.2)
+    True
+    """
+
+    def __init__(
+        self, epsilon=1.0, delta=None, *, moment=2, confidence=0.95, spread_factor=2.0, method=None, neighbors="zero-out",
+        accountant="auto", budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
+    ):  # fmt: skip
+        keep(self, locals())
+
+    def _with_tags(self, tags: Any) -> Any:
+        tags = super()._with_tags(tags)
+        tags.input_tags.sparse = False
+        tags.target_tags.required = False
+        return tags
+
+    def _moments(self, names: list[str]) -> list[_Moment]:
+        """One for each column."""
+        if not isinstance(self.moment, Mapping):
+            return [_moment(self.moment)] * len(names)
+        by_number: dict[Any, int] = {**{j: j for j in range(len(names))}, **{name: j for j, name in enumerate(names)}}
+        unknown = [key for key in self.moment if key not in by_number]
+        if unknown:
+            raise ValueError(f"moment speaks of {shown(unknown[0])}, which is no column; use names or numbers from 0")
+        found = {by_number[key]: _moment(said) for key, said in self.moment.items()}
+        missing = [name for j, name in enumerate(names) if j not in found]
+        if missing:
+            raise ValueError(f"moment says nothing of the column {shown(missing[0])}; give one for each")
+        return [found[j] for j in range(len(names))]
+
+    def _facts(self, records: int, names: list[str], relation: str, delta: float) -> tuple[Any, ...]:
+        return (
+            records,
+            self._moments(names),
+            number(self.spread_factor, "spread_factor"),
+            number(self.confidence, "confidence"),
+            relation,
+            float(self.epsilon),
+            delta,
+        )
+
+    def _planned(self, facts: tuple[Any, ...], unit: str) -> Plan:
+        records, moments, _, _, relation, epsilon, delta = facts
+        found = json.loads(_core.heavy_tailed_plans(facts, unit == "user"))
+        candidates = []
+        for row in found:
+            if "not_applicable" in row:
+                candidates.append(row)
+                continue
+            candidates.append({
+                **row, "grade": "certified", "steps": 1 + ("ranges" in row["schedule"]), "gradients": float(records),
+                "predicted_excess_risk": row["half_width_over_moment"], "delta": delta, "allowed_epsilon": epsilon,
+                "relation": relation, "unit": unit, "event": json.loads(row["event"]), "assumptions": [], "warnings": [],
+            })  # fmt: skip
+        names = [c["method"] for c in candidates]
+        if self.method is not None and self.method not in names:
+            raise ValueError(
+                f"there is no method {shown(self.method)} for means of columns; choose one of {', '.join(names)}"
+            )
+        wanted = (c for c in candidates if (self.method or c["method"]) == c["method"] and "not_applicable" not in c)
+        chosen = next(wanted, None)
+        refusal = None
+        if chosen is None:
+            why = (c["not_applicable"] for c in candidates if c["method"] == self.method or self.method is None)
+            refusal = next(why, "no method applies")
+        return Plan(
+            None if chosen is None else chosen["method"], candidates, records, len(moments), epsilon, delta, relation,
+            refusal=refusal, n_units=None if unit == "record" else records,
+        )  # fmt: skip
+
+    def explain(
+        self, X: Any = None, n_features: int | None = None, *, n_rows: int | None = None, units: Any = None
+    ) -> Plan:
+        """Noise, half widths (over the roots of the moments) and certified guarantee, before any data are read; ``plan.schedule["columns"]`` has them by
+        column.
+
+        Args:
+            X: the table, of which only the shape and the names are looked at; or the public number of records.
+            n_features: number of columns, if no table is given.
+            n_rows: public number of records, if no table is given.
+            units: whose rows they are, as in :meth:`fit`; without a table the name of a unit, and `n_units` of the estimator says how many there are.
+        """
+        unit = "record" if units is None else "user"
+        relation = self._check_common(unit)
+        X, given = apart(X, units) if not isinstance(units, str) or hasattr(X, "shape") else (X, None)
+        rows, columns, counted = shape_of(X, n_features, n_rows)
+        if unit == "record":
+            records = self._public_rows(rows, relation) if counted else rows
+        else:
+            if given is not None and given.ids is not None and counted:
+                one_for_each(given, rows)
+            known = None if given is None or given.ids is None or relation == "add-or-remove" else given.owners().units
+            records = public_number(self.n_units, known, rows if counted else None, relation)
+        named = [str(name) for name in getattr(X, "columns", [])] if counted else []
+        names = named if len(named) == columns else [f"x{j}" for j in range(columns)]
+        return self._planned(self._facts(records, names, relation, self._delta(records)), unit)
+
+    def fit(self, X: Any, y: Any = None, *, units: Any = None) -> HeavyTailedMean:
+        """Releases the means of the columns of X; with `units` (one id for each row, or the name of a column of a table) over units, each of whom is
+        protected with all rows."""
+        unit = "record" if units is None else "user"
+        relation = self._before_fit(unit)
+        X, given = apart(X, units)
+        X = validated(self, X, reset=True, sparse=False)
+        if given is None:
+            whose = None
+            records, delta = self._facts_of_rows(X, relation)
+        else:
+            if self.n_rows is not None:
+                raise ValueError(
+                    "with units= the mean is over units, and no use is made of a number of rows; give n_units"
+                )
+            whose = settled(
+                given, X.shape[0], relation, n_units=self.n_units, max_rows_per_unit=self.max_rows_per_unit,
+                seed=self._insecure_seed(),
+            )  # fmt: skip
+            records, delta = whose.count, self._delta(whose.count)
+            self._warn_budget(records, delta, "unit")
+        if records < 2:
+            raise ValueError(
+                "1 sample: its mean is no more private than itself; use at least two, some hundred for a useful answer"
+            )
+        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])]
+        facts = self._facts(records, names, relation, delta)
+        self.plan_ = self._planned(facts, unit)
+        method = self.plan_.chosen["method"]
+        price = (self.plan_.event.to_json(), float(self.epsilon), delta, relation)
+        by = None if self.accountant == "auto" else self.accountant
+        name = None if whose is None else whose.name
+        charge = self._charging(() if name is None else (name,))
+        session = _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, name)
+        found = json.loads(
+            _core.heavy_tailed_mean(
+                np.ascontiguousarray(X, dtype=np.float64), facts, method, session,
+                None if whose is None else whose.owners, None if whose is None else whose.most,
+            )
+        )  # fmt: skip
+
+        def each(key: str, part: str | None = None) -> np.ndarray:
+            return np.array([column[key] if part is None else column[key][part] for column in found])
+
+        self.mean_ = each("mean")
+        self.confidence_interval_ = each("interval")
+        self.noise_std_ = each("noise_std")
+        self.noise_bound_, self.sampling_bound_ = each("parts", "noise"), each("parts", "sampling")
+        self.bias_bound_ = each("parts", "bias")
+        self.centre_, self.threshold_, self.moment_root_ = each("centre"), each("threshold"), each("root")
+        self.privacy_ = Privacy.of_session(session, self.accountant)
+        return self
+
+    @property
+    def guarantee_(self) -> Privacy:
+        """What was promised: ``privacy_``."""
+        check_is_fitted(self)
+        return self.privacy_
+
+    def report(self, path: Any = None, **names: Any) -> str:
+        """A one-page text of the means, their intervals and the guarantee (an HTML table). Written to `path` if given."""
+        check_is_fitted(self)
+        columns = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.mean_))])
+        html = "<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Private means</title><body>"
+        html += self.privacy_._repr_html_()
+        rows = zip(
+            columns, self.mean_.tolist(), *self.confidence_interval_.T.tolist(), self.noise_bound_.tolist(),
+            self.sampling_bound_.tolist(), self.bias_bound_.tolist(),
+        )  # fmt: skip
+        html += table(["column", "mean", "low", "high", "noise ±", "sampling ±", "clip bias ±"], rows)
+        html += "</body></html>"
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+
+__all__ = ["HeavyTailedMean"]
