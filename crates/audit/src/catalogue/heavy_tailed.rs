@@ -63,7 +63,7 @@ fn count() -> PlantedBug {
             "record of -1 beside nine of 1, or nothing; the noisy mean",
         ),
         claim(),
-        (150, 2_500),
+        (220, 2_500),
         |code, with, draws| {
             let numbers = with_others(if with { -1.0 } else { f64::NAN });
             let present = numbers.iter().filter(|x| !x.is_nan()).count();
