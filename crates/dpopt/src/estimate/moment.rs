@@ -1,5 +1,6 @@
 //! What is said of a column whose numbers have no known range: how fast its tails fall.
 
+use dpopt_optimize::clip_bias::clip_bias;
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::Shown;
 use serde::Serialize;
@@ -57,12 +58,9 @@ impl Moment {
         Ok(self)
     }
 
-    /// A bound on |E clip(Y, −C, C) − E Y| for E|Y|^k ≤ m^k: (k−1)^(k−1)/k^k·m^k/C^(k−1), because (r − C)/r^k is largest at r = kC/(k−1).
+    /// A bound on |E clip(Y, −C, C) − E Y| for E|Y|^k ≤ m^k.
     pub fn clip_bias(&self, threshold: f64, root: f64) -> f64 {
-        let k = self.order;
-        let ln_factor = (k - 1.0) * (k - 1.0).ln() - k * k.ln();
-        // no more than what is there: E|Y| ≤ m
-        (root * (ln_factor + (k - 1.0) * (root / threshold).ln()).exp()).min(root)
+        clip_bias(self.order, root, threshold)
     }
 }
 
