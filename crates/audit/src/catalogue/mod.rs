@@ -179,6 +179,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(objectives::one_sided_curve());
     bugs.push(phased::kinks());
     bugs.extend(heavy_tailed::bugs());
+    bugs.push(heavy_tailed::stale_threshold());
     bugs
 }
 
