@@ -204,7 +204,9 @@ pub fn candidates(problem: &MinimizeProblem, budget: Budget, options: &MethodOpt
     if bound(&all[2]) < 0.9 * bound(&all[1]) {
         all.swap(1, 2);
     }
-    all.sort_by_key(|c| (options.method.as_deref() != Some(c.method), c.plan.is_err()));
+    // why a method does not apply that takes what was said comes before which options others have not
+    let takes = |name: &str| ALL.iter().any(|method| method.name() == name && method.asked(options).is_ok());
+    all.sort_by_key(|c| (options.method.as_deref() != Some(c.method), c.plan.is_err(), !takes(c.method)));
     all
 }
 
