@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 DPOPT := target/release/dpopt
 
-.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-utility crosscheck figures audit
+.PHONY: help lint demo test test-rust test-python bench-noise bench-adult bench-accounting bench-sparse bench-torch bench-objectives bench-utility crosscheck figures audit
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -117,6 +117,9 @@ bench-sparse: .venv-bench-sparse/ready ## sparse DP-SGD against Opacus and our o
 bench-torch: .venv-bench-torch/ready wheel ## a private step of a PyTorch network against Opacus, and the accuracy of both
 	.venv-bench-torch/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 	.venv-bench-torch/bin/python benches/torch/run.py
+
+bench-objectives: wheel ## losses of one's own: the same network natively, as a PyTorch callable and by Opacus; one pass over a million records
+	$(PY) -W ignore benches/objectives/run.py
 
 .venv-bench-utility/ready: benches/utility/requirements.txt
 	python3 -m venv .venv-bench-utility

@@ -39,7 +39,7 @@ def model(seed):
 
 
 def native(method):
-    def run(data, epsilon, seed):
+    def run(data, epsilon, _seed):
         X, y, Xt, yt = data
         network = dpopt.objectives.Network(64, [32, 10])
         start = time.perf_counter()
