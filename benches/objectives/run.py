@@ -99,8 +99,8 @@ def by_opacus(data, epsilon, seed, rate, batch):
 
 def compare():
     ours = {
-        "dpopt, Network, noisy-sgd (default)": native(None),
-        "dpopt, Network, dp-adam": native("dp-adam"),
+        "dpopt, Network (default: dp-adam)": native(None),
+        "dpopt, Network, noisy-sgd": native("noisy-sgd"),
         "dpopt, PyTorch callable": by_torch,
     }
     accuracy, seconds = {}, {}
