@@ -143,7 +143,7 @@ pub(crate) struct SchemaFlags {
     /// A table that is not sensitive: ranges and levels are taken from it
     #[arg(long, value_name = "FILE", conflicts_with = "bounds")]
     public_data: Option<PathBuf>,
-    /// Share of ε for finding the ranges of numeric columns privately, e.g. 0.1
+    /// Share of ε for finding the ranges of numeric columns privately, e.g. 0.1; by default what is enough where only the target's is missing
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub(crate) bounds_budget: Option<f64>,
     /// Columns of text: vectors of words that are not sensitive, as word2vec, GloVe and fastText write them (also gzipped). Predictions need the

@@ -119,6 +119,9 @@ where
         Some(_) => Neighbours::of_users(options.relation),
         None => Neighbours::of_records(options.relation),
     };
+    if options.unit.is_none() && !records.keeps_places() {
+        return Err(FitError::Option("the records are the rows of units; say what a unit is called, as unit".into()));
+    }
     let guess = options.records;
     if options.relation == Relation::AddOrRemove && guess.is_none() {
         return Err(FitError::Option(
@@ -259,5 +262,33 @@ impl Minimization {
             receipt,
         };
         Minimum { x, guarantee, plan: self.plan.clone(), report }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dpopt_objective::objective::{Closures, OfUnits};
+    use dpopt_objective::records::{Owners, Units};
+
+    #[test]
+    fn rows_of_units_are_promised_to_units_or_not_at_all() {
+        let loss = Closures::new(
+            1,
+            |x: &[f64], a: &f64| 0.5 * (x[0] - a).powi(2),
+            |x: &[f64], a: &f64, g: &mut [f64]| g[0] = x[0] - a,
+        );
+        let found = |unit: Option<&str>| {
+            let owners = Owners { of_row: (0..6000).map(|row| row / 3).collect(), units: 2000 };
+            let rows: Vec<f64> = (0..6000).map(|row| 2.0 + f64::from(row % 3)).collect();
+            let persons = Units::new(rows, &owners).expect("an owner for each row");
+            let options = MinimizeOptions { unit: unit.map(String::from), ..MinimizeOptions::default() };
+            minimize(OfUnits::new(loss.clone()), persons, &[0.0], 1.0, options)
+        };
+        assert!(found(None).unwrap_err().to_string().contains("say what a unit is called"));
+        let minimum = found(Some("person")).unwrap();
+        assert!((minimum.x[0] - 3.0).abs() < 0.3, "{:?}", minimum.x);
+        assert_eq!(minimum.guarantee.unit_column.as_deref(), Some("person"));
+        assert_eq!((minimum.report.facts.rows, minimum.report.facts.units), (None, Some(2000)));
     }
 }

@@ -16,7 +16,7 @@ PARAMETERS = """Args:
             use it, and ``"auto"`` then knows whether they are in their regime.
         classes: the public labels (classifiers). None: 5 % of the budget finds the frequent ones privately;
             ``"public"``: every label that occurs may be known.
-        target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it.
+        target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it. On tables it is found privately if left out.
         neighbors: ``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.
         accountant: ``"auto"``, the tightest; a name of :func:`dpopt.accounting.compare` reports that one's (larger) ε
             in ``privacy_`` instead. The noise is the same.

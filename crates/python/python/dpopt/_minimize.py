@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core, accounting
-from ._by_unit import UnitMeans, Units, ids_alone, settled, unused
+from ._by_unit import Units, ids_alone, settled, unused
 from ._plan import Plan, Privacy
 from ._reading import kind, number, positive, shown, whole
 from ._trees import Leaves, Records, to_numpy
@@ -291,24 +291,30 @@ def _counted(present: int, n_records: Any, relation: str) -> int:
 def _by_unit(called: Callable[..., Any], whose: Units, dimension: int, gives: Gives) -> Callable[..., Any]:
     """What is said of records as what is said of units: positions are units, and a unit gives the mean over its records, which are chosen here."""
     rows, counts = whose.rows.draw(np.arange(len(whose.rows), dtype=np.uint64))
-    ends = np.cumsum(counts)
+    starts = np.cumsum(counts) - counts
 
     def of_units(x: np.ndarray, units: np.ndarray, *more: np.ndarray) -> Any:
         own = counts[units]
-        members = np.concatenate([rows[ends[u] - counts[u] : ends[u]] for u in units]) if len(units) else rows[:0]
+        begin = np.cumsum(own) - own
+        members = rows[np.repeat(starts[units] - begin, own) + np.arange(own.sum())]
         if not len(members):
             shapes = {"gradients": (dimension,), "values": (), "derivatives": (len(more[0]),) if more else ()}
             nothing = np.zeros((len(units), *shapes[gives]))
             return [nothing] if gives == "gradients" else nothing
         said = called(x, members.astype(np.uint64), *more)
-        blocks = said if isinstance(said, list) else [said.reshape(len(said), -1)]
+        blocks = said if isinstance(said, list) else [said]
         if any(len(block) != len(members) for block in blocks):
             raise ValueError("the objective did not give one row for each record of the batch")
-        means = UnitMeans(own).of(blocks)
-        everyone = [np.zeros((len(units), block.shape[1]), block.dtype) for block in means]
-        for all_units, present in zip(everyone, means):
-            all_units[own > 0] = present
-        return everyone if isinstance(said, list) else everyone[0].reshape(len(units), *said.shape[1:])
+        there = own > 0
+        means = []
+        # what is not finite stays so, in its own unit, and counts as 0 where it is clipped: no warning tells of it
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                mean = np.zeros((len(units), *block.shape[1:]), np.result_type(block.dtype, np.float32))
+                sums = np.add.reduceat(block, begin[there], axis=0)
+                mean[there] = sums / own[there].reshape(-1, *[1] * (block.ndim - 1))
+                means.append(mean)
+        return means if isinstance(said, list) else means[0]
 
     return of_units
 
