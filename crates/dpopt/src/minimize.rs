@@ -283,7 +283,7 @@ mod tests {
             let rows: Vec<f64> = (0..6000).map(|row| 2.0 + f64::from(row % 3)).collect();
             let persons = Units::new(rows, &owners).expect("an owner for each row");
             let options = MinimizeOptions { unit: unit.map(String::from), ..MinimizeOptions::default() };
-            minimize(OfUnits::new(loss.clone()), persons, &[0.0], 1.0, options)
+            minimize(OfUnits::new(loss), persons, &[0.0], 1.0, options)
         };
         assert!(found(None).unwrap_err().to_string().contains("say what a unit is called"));
         let minimum = found(Some("person")).unwrap();
