@@ -9,6 +9,7 @@ use clap::Args;
 use dpopt::data::{EncoderForm, MAX_FEATURES};
 use dpopt::loss::embedding::Embedding;
 use dpopt::model::{UnitClipping, UnitOptions};
+use dpopt::moment::TargetClip;
 use dpopt::optimize::{Regime, Regimes, candidates, check_options};
 use dpopt::plan::{Problem, RecordOf};
 use dpopt::report::{CandidateRow, Outcome, Ownership, number, probability};
@@ -44,6 +45,8 @@ struct Explained {
     candidates: Vec<CandidateRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ownership: Option<Ownership>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_clip: Option<TargetClip>,
     warnings: Vec<String>,
 }
 
@@ -82,6 +85,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
                     .collect(),
                 candidates: e.candidates.iter().map(CandidateRow::from).collect(),
                 ownership: e.ownership,
+                target_clip: e.target_clip,
                 warnings: e.warnings,
             };
             (explained, read)
@@ -133,6 +137,9 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         1 => common.schema.classes[0].parse().unwrap_or(1),
         k => u32::try_from(k).unwrap_or(u32::MAX),
     };
+    if common.target_moment.is_some() {
+        return Err(usage("--target-moment says where a table's target is clipped; leave it out, or give a table"));
+    }
     let regression = common.task == Some(Task::Regression) || classes == 0;
     let loss = match classes {
         _ if regression => dpopt::loss::Loss::Squared,
@@ -178,6 +185,7 @@ fn from_numbers(arguments: &ExplainArguments) -> Result<Explained, Failure> {
         encoders: Vec::new(),
         problem,
         ownership: None,
+        target_clip: None,
         warnings: Vec::new(),
     })
 }
@@ -251,6 +259,9 @@ fn shown(e: &Explained, read: &str) -> String {
                 &e.encoders.iter().map(row).collect::<Vec<_>>(),
             ));
         }
+    }
+    if let Some(clip) = &e.target_clip {
+        out.push_str(&format!("\n{}\n", clip.in_words()));
     }
     if let Some(regime) = regime(e) {
         out.push_str(&format!("\n{regime}\n"));

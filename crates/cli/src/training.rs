@@ -35,6 +35,10 @@ pub(crate) struct Common {
     /// epsilon
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
+    /// A public fact about the target of a regression in place of a range: K:M says that (E|Y|^K)^(1/K) ≤ M, K:M@A that of Y − A. The target is clipped where that
+    /// takes from its mean about as much as noise moves predictions
+    #[arg(long, value_name = "K:M[@A]", allow_negative_numbers = true)]
+    pub(crate) target_moment: Option<String>,
     /// Which tables are neighbours
     #[arg(long, value_enum, default_value_t, help_heading = GUARANTEE)]
     pub(crate) relation: RelationFlag,
@@ -131,7 +135,12 @@ impl Common {
         if self.task == Some(Task::Regression) && !self.schema.classes.is_empty() {
             return Err(usage("--classes is for classification; leave it out or use --task classification"));
         }
+        if self.task == Some(Task::Classification) && self.target_moment.is_some() {
+            return Err(usage("--target-moment is about a number; leave it out or use --task regression"));
+        }
+        let target_moment = self.target_moment.as_deref().map(str::parse).transpose().map_err(usage)?;
         let options = FitOptions {
+            target_moment,
             delta: self.delta,
             relation: self.relation.into(),
             unit: self.unit.options(),

@@ -38,20 +38,11 @@ pub fn quantile_counts(
         }
         Ok(())
     })?;
-    let below = cells
-        .iter()
-        .map(|cell| {
-            cell[..grid.len()]
-                .iter()
-                .scan(0u64, |sum, c| {
-                    *sum += c;
-                    Some(*sum)
-                })
-                .collect()
-        })
-        .collect();
-    let values = cells.iter().map(|cell| cell.iter().sum()).collect();
-    Ok(Sensitive::new(BelowCounts { columns: columns.to_vec(), below, values }))
+    let mut counts = BelowCounts { columns: Vec::new(), below: Vec::new(), values: Vec::new() };
+    for (name, cells) in columns.iter().zip(&cells) {
+        counts.push(name.clone(), cells);
+    }
+    Ok(Sensitive::new(counts))
 }
 
 #[cfg(test)]

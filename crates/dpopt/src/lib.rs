@@ -18,6 +18,7 @@
 //! | [`problems`] | tables made from a seed, with a known truth, for demos and tests |
 //! | [`data`] | readers, schema, encoders from public facts |
 //! | [`audit`] | empirical lower bounds on ε, for any mechanism here and for foreign ones |
+//! | [`moment`] | what is known of numbers without a range |
 //! | [`report`] | the answer, its guarantee and its cost, as one HTML file |
 //! | [`model`] | what a user fits, predicts with and evaluates |
 //! | [`estimate`] | answers without a model: the mean of sparse vectors, means of heavy-tailed columns |
@@ -28,6 +29,7 @@ pub mod estimate;
 pub mod guarantee;
 pub mod minimize;
 pub mod model;
+pub mod moment;
 pub mod report;
 pub mod session;
 

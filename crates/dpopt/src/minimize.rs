@@ -244,6 +244,7 @@ impl Minimization {
                 features: self.problem.dimension,
                 target: objective.into(),
                 task: "Minimization of a sum of losses".into(),
+                target_clip: None,
                 preparation: Vec::new(),
             },
             guarantee: guarantee.clone(),

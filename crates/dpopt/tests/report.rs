@@ -30,6 +30,7 @@ fn sample(hostile: &str) -> Report {
             features: 133,
             target: format!("income{hostile}"),
             task: "Classification into 2 classes".into(),
+            target_clip: None,
             preparation: vec![format!("Ranges and levels come from bounds{hostile}.toml.")],
         },
         guarantee: Guarantee {

@@ -29,6 +29,14 @@ struct Request {
     delta: Option<f64>,
     options: MethodOptions,
     units: Option<UnitsAsked>,
+    /// The range of the target is found before the model, where so many rows are enough.
+    finds_range: bool,
+}
+
+/// A moment as it is said, if it can be used.
+#[pyfunction]
+pub(crate) fn moment(said: &str) -> PyResult<String> {
+    said.parse::<dpopt::moment::Moment>().map(|_| said.to_string()).map_err(invalid)
 }
 
 /// A source of noise: secure unless a seed is given.
@@ -136,7 +144,13 @@ impl Fit {
         let facts = MatrixFacts { rows, features, nonzeros, row_norm, units };
         let budget = (r.epsilon, r.delta);
         let fit = model::MatrixFit::new(facts, r.target, relation(&r.relation)?, budget, r.options);
+        let fit = if r.finds_range { fit.and_then(model::MatrixFit::finding_range) } else { fit };
         Ok(Self { inner: Arc::new(fit.map_err(invalid)?) })
+    }
+
+    /// Whether the target's range is found before the model.
+    fn finds_range(&self) -> bool {
+        self.inner.finds_range()
     }
 
     /// The plan for `classes` classes as JSON; all methods beside the chosen one to `compare`.
@@ -195,6 +209,36 @@ impl FitRun {
                 Err(why) if why.is_an_answer() => Ok(None),
                 found => found.map(Some).map_err(fit_error),
             }
+        })
+    }
+
+    /// Whether the target's range is found before the model.
+    fn finds_range(&self) -> PyResult<bool> {
+        let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(run.as_ref().ok_or_else(over)?.finds_range())
+    }
+
+    /// Where a target of this moment is clipped: lower and upper end, what that takes from its mean at most, and all that in words.
+    fn target_clip(&self, moment: &str) -> PyResult<(f64, f64, f64, String)> {
+        let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let clip = run.as_ref().ok_or_else(over)?.target_clip(moment.parse().map_err(invalid)?);
+        let clip = clip.ok_or_else(|| invalid("the moment says nothing of the size of y; give k:m"))?;
+        let (lower, upper) = clip.range();
+        Ok((lower, upper, clip.clip_bias, clip.in_words()))
+    }
+
+    /// A range that holds nearly all `targets`; they are those of `owners`, if units were planned for.
+    fn range(
+        &self,
+        py: Python<'_>,
+        targets: PyReadonlyArray1<'_, f64>,
+        owners: Option<&Owners>,
+    ) -> PyResult<(f64, f64)> {
+        let targets = targets.as_slice().map_err(invalid)?;
+        py.detach(|| {
+            let mut run = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let owners = owners.map(|owners| &owners.inner);
+            run.as_mut().ok_or_else(over)?.find_range(targets, owners).map_err(fit_error)
         })
     }
 

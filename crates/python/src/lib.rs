@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]
-    use crate::fit::{Fit, FitRun, method_options, probability};
+    use crate::fit::{Fit, FitRun, method_options, moment, probability};
     #[pymodule_export]
     use crate::heavy_tailed::{heavy_tailed_mean, heavy_tailed_plans};
     #[pymodule_export]

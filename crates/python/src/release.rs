@@ -14,7 +14,7 @@ use dpopt::mechanism::{
 };
 use dpopt::noise::{Grid, Purpose};
 use dpopt::privacy::Budget;
-use dpopt::records::{BelowCounts, Examples, Rows, quantile_grid};
+use dpopt::records::{BelowCounts, Examples, Rows};
 use numpy::ndarray::{Array2, ArrayView2, ArrayViewMut1};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
@@ -224,30 +224,7 @@ pub(crate) fn quantile_choices(levels: usize, under: &str) -> PyResult<u64> {
 }
 
 fn below(x: ArrayView2<'_, f64>) -> Sensitive<BelowCounts> {
-    let grid = quantile_grid();
-    let mut counts = BelowCounts { columns: Vec::new(), below: Vec::new(), values: Vec::new() };
-    for (c, column) in x.columns().into_iter().enumerate() {
-        // cells[k]: values with exactly k grid points at or below them
-        let mut cells = vec![0u64; grid.len() + 1];
-        let mut values = 0;
-        for v in column.iter().filter(|v| !v.is_nan()) {
-            cells[grid.partition_point(|g| g <= v)] += 1;
-            values += 1;
-        }
-        let mut sum = 0;
-        counts.below.push(
-            cells[..grid.len()]
-                .iter()
-                .map(|n| {
-                    sum += n;
-                    sum
-                })
-                .collect(),
-        );
-        counts.values.push(values);
-        counts.columns.push(format!("column {c}"));
-    }
-    Sensitive::new(counts)
+    Sensitive::new(BelowCounts::of_columns(x.columns().into_iter().map(|column| column.to_vec())))
 }
 
 /// Quantiles of one column (levels in thousandths) on the public grid, each choice with `epsilon`.

@@ -138,6 +138,7 @@ pub(crate) fn report_html(py: Python<'_>, stored: &str) -> PyResult<String> {
             features: s.features,
             target: s.target,
             task: s.task,
+            target_clip: None,
             preparation: s.preparation,
         },
         guarantee: s.guarantee,

@@ -167,6 +167,7 @@ struct Request {
     options: MethodOptions,
     rows: Option<u64>,
     bounds_budget: Option<f64>,
+    target_moment: Option<String>,
     bad_cells: String,
     command: String,
     declared_in: Option<String>,
@@ -223,6 +224,7 @@ impl TableFit {
     ) -> PyResult<Self> {
         let r: Request = serde_json::from_str(request).map_err(invalid)?;
         let options = FitOptions {
+            target_moment: r.target_moment.as_deref().map(str::parse).transpose().map_err(invalid)?,
             delta: r.delta,
             relation: relation(&r.relation)?,
             unit: r.unit.map(|(columns, units)| units.of_columns(columns)),
@@ -277,6 +279,12 @@ impl TableFit {
             let stages = fit.as_ref().ok_or_else(over)?.stages().map_err(fit_error)?;
             stages.iter().map(|stage| stage.event().to_json().map_err(invalid)).collect()
         })
+    }
+
+    /// Where the target is clipped, if a moment of it says so: as JSON.
+    fn target_clip(&self) -> PyResult<Option<String>> {
+        let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        fit.as_ref().ok_or_else(over)?.target_clip().map(|clip| json(&clip)).transpose()
     }
 
     /// Whether the labels are to be found privately.

@@ -1,7 +1,7 @@
 //! The library's messages in the words of Python: keywords where the command line has flags. The one place where that is done.
 
 /// What only makes sense on a command line, and what to do in Python. Longer texts first.
-const PHRASES: [(&str, &str); 24] = [
+const PHRASES: [(&str, &str); 25] = [
     (
         "--bounds FILE (a bounds.toml with ranges and levels), --bounds-budget 0.1 with --numeric NAMES (spend a tenth of the budget \
          on private bounds), --public-data FILE (a table that is not sensitive)",
@@ -29,6 +29,11 @@ const PHRASES: [(&str, &str); 24] = [
     ),
     ("pass --classes no,yes, or write", "give classes=[\"no\", \"yes\"], or (in a bounds file)"),
     ("(--classes a,b tells)", "(classes=[...] tells)"),
+    (
+        "no range could be found for the target: its 1% and 99% quantiles look the same at this budget; declare lower and upper for it, or --ignore it",
+        "no range could be found for y: its 1% and 99% quantiles look the same at this budget; give target_bounds=(lower, upper), or \
+         heavy_tailed=(2, 100, 50) with a moment of it",
+    ),
     ("or --ignore it", "or list it in ignore"),
     ("pass --public-vectors with that file", "give dpopt.load(path, public_vectors=...) that file"),
     ("declare one with --text NAME, or leave it out", "list one in text, or leave it out"),

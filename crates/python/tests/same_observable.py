@@ -170,6 +170,10 @@ def estimators(task):
         facts["target_bounds"] = (-1.5, 1.5)
         yield "LinearRegression", dpopt.LinearRegression, facts, ("auto", *dpopt.METHODS)
         yield "Ridge", dpopt.Ridge, {**facts, "alpha": 1e-9}, ("auto",)
+        yield "HuberRegression", dpopt.HuberRegression, facts, ("auto",)
+        unknown = {k: v for k, v in facts.items() if k != "target_bounds"}
+        yield "LinearRegression moment", dpopt.LinearRegression, {**unknown, "heavy_tailed": (2, 1.0)}, ("auto",)
+        yield "LinearRegression no range", dpopt.LinearRegression, unknown, ("auto",)
         for loss in ("squared_error", "huber", "absolute_error"):
             yield (
                 f"SGDRegressor {loss}",

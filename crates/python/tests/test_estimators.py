@@ -46,6 +46,8 @@ CHECKED = [
     dpopt.SGDClassifier(**COMMON, **SAMPLED, classes="public"),
     dpopt.LinearRegression(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
     dpopt.Ridge(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
+    dpopt.HuberRegression(**COMMON, **OBJECTIVE, target_bounds=(-4, 4)),
+    dpopt.LinearRegression(**COMMON, **OBJECTIVE, heavy_tailed=(4, 3.0)),
     dpopt.SGDRegressor(**COMMON, **SAMPLED, target_bounds=(-4, 4)),
     dpopt.MeanEstimator(**COMMON),
     dpopt.HeavyTailedMean(epsilon=50.0, delta=1e-3, moment=(2, 1e3)),
@@ -275,12 +277,65 @@ def test_missing_bounds_and_classes_are_said(table):
     assert list(model.classes_) == [0, 1]
     assert [s["name"] for s in model.privacy_.stages] == ["labels", "model"]
     assert model.privacy_.epsilon <= 1.0
-    with pytest.warns(PrivacyWarning, match="target_bounds"):
-        dpopt.LinearRegression(epsilon=1.0, delta=1e-6, bounds=(0, 10)).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="target_bounds.*too few rows.*heavy_tailed"):
+        few = dpopt.LinearRegression(epsilon=0.01, delta=1e-6, bounds=(0, 10)).fit(X, y)
+    assert few.target_range_ == (-1.0, 1.0) and [s["name"] for s in few.privacy_.stages] == ["model"]
     with pytest.warns(PrivacyWarning, match="larger than 1/4000"):
         dpopt.LogisticRegression(**{**PUBLIC, "delta": 1e-3}).fit(X, y)
     with pytest.warns(PrivacyWarning, match="predictable"):
         dpopt.LogisticRegression(**PUBLIC, insecure_seed=1).fit(X, y)
+
+
+def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (12_000, 3))
+    y = 900.0 + 200.0 * X[:, 0] + 60.0 * rng.standard_t(2.2, 12_000)
+    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1)}
+    found = dpopt.LinearRegression(**common).fit(X, y)
+    assert [s["name"] for s in found.privacy_.stages] == ["bounds", "model"] and found.privacy_.epsilon <= 1.0
+    # the 1 % and 99 % quantiles of y are about 560 and 1240
+    assert 300 < found.target_range_[0] < 600 and 1200 < found.target_range_[1] < 1600
+    assert abs(found.coef_[0] - 200) < 40 and np.isnan(found.target_clip_bias_)
+    plan = dpopt.LinearRegression(**common).explain(X)
+    assert plan.epsilon < 0.951 and plan.method == found.plan_.method
+    assert "found privately" in found.report()
+    # half the second moment about 900 is the slope's and half that of t(2.2): 4e4/3 + 3.6e3·11 = 5.3e4 = 230²
+    told = dpopt.LinearRegression(**common, heavy_tailed=(2, 230, 900)).fit(X, y)
+    lower, upper = told.target_range_
+    assert lower + upper == pytest.approx(1800) and upper - 900 > 230
+    # what clipping takes at most: m²/(4C)
+    assert told.target_clip_bias_ == pytest.approx(230**2 / 4 / (upper - 900))
+    assert [s["name"] for s in told.privacy_.stages] == ["model"] and "clipping takes at most" in told.report()
+    assert abs(told.coef_[0] - 200) < 40
+    # an order alone says nothing of a scale
+    order = dpopt.HuberRegression(**common, heavy_tailed=2).fit(X, y)
+    assert [s["name"] for s in order.privacy_.stages] == ["bounds", "model"] and abs(order.coef_[0] - 200) < 40
+    assert order.plan_.chosen["loss"]["name"] == "huber"
+    for wrong, message in [
+        ({"heavy_tailed": (2, 1), "target_bounds": (0, 1)}, "leave out one of the two"),
+        ({"heavy_tailed": (0.5, 1)}, "order of the moment is 0.5"),
+        ({"heavy_tailed": (1, 2, 3, 4)}, "heavy_tailed is"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            dpopt.LinearRegression(**common, **wrong).fit(X, y)
+    same = {**common, "insecure_seed": 4, "heavy_tailed": (2, 230, 900)}
+    moved = np.where(np.arange(len(y)) == 7, 1e9, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # the range depends on public facts only
+        pair = [dpopt.Ridge(**same).fit(X, t) for t in (y, moved)]
+    assert pair[0].target_range_ == pair[1].target_range_
+
+
+def test_a_range_of_units_is_found_from_one_row_of_each():
+    rng = np.random.default_rng(6)
+    ids = np.repeat(np.arange(3000), 3)
+    X = rng.uniform(-1, 1, (9000, 2))
+    y = 50.0 + 10.0 * X[:, 0]
+    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), max_rows_per_unit=3)
+    fitted = model.fit(X, y, units=ids)
+    assert [s["name"] for s in fitted.privacy_.stages] == ["bounds", "model"]
+    assert 20 < fitted.target_range_[0] < 41 and 59 < fitted.target_range_[1] < 80
 
 
 def test_a_rare_label_does_not_leave(table):

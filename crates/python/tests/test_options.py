@@ -19,6 +19,7 @@ ESTIMATORS = [
     (dpopt.LinearSVC, CLASSIFIER),
     (dpopt.SGDClassifier, CLASSIFIER),
     (dpopt.LinearRegression, {**BUDGET, "target_bounds": (-1, 1)}),
+    (dpopt.HuberRegression, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.Ridge, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.SGDRegressor, {**BUDGET, "target_bounds": (-1, 1)}),
     (dpopt.SparseLogisticRegression, CLASSIFIER),

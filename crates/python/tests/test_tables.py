@@ -459,6 +459,12 @@ def test_ways_out_are_told(table):
         dpopt.LinearRegression(**{**facts, "epsilon": 0.01}).fit(X, "age")
     found = dpopt.LinearRegression(**{**facts, "epsilon": 8.0}).fit(X, "age")
     assert [stage["name"] for stage in found.privacy_.stages] == ["bounds", "model"]
+    told = dpopt.LinearRegression(**{**facts, "epsilon": 8.0, "heavy_tailed": (4, 40, 50)}).fit(X, "age")
+    assert [stage["name"] for stage in told.privacy_.stages] == ["model"]
+    assert sum(told.target_range_) == pytest.approx(100) and told.target_range_[1] >= 90
+    assert told.target_clip_bias_ <= 27 / 256 * 40 and "clipping takes at most" in told.report()
+    with pytest.raises(dpopt.PrivacyError, match="`age` is declared already"):
+        dpopt.LinearRegression(bounds={"age": (17, 90)}, **{**facts, "heavy_tailed": (4, 40)}).fit(X, "age")
     with pytest.raises(ValueError, match="declared with levels; use a classifier"):
         dpopt.LinearRegression(bounds={"age": (17, 90)}, levels={**facts["levels"], "income": CLASSES}).fit(X, y)
     with pytest.raises(TypeError, match="explain\\(X\\) takes the table"):

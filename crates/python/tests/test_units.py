@@ -281,6 +281,7 @@ WORKING = [
     (dpopt.TwoTowerClassifier, {**CLASSIFIERS, **EMBEDDING, "select_rows": True, "max_rows_per_unit": 2}),
     (dpopt.LinearRegression, NUMBERS),
     (dpopt.Ridge, {**NUMBERS, **DESCENT}),
+    (dpopt.HuberRegression, NUMBERS),
     (dpopt.SGDRegressor, {**NUMBERS, "steps": 5}),
     (dpopt.SparseLinearRegression, {**NUMBERS, "max_features": 1, "max_rows_per_unit": 2}),
     (dpopt.TwoTowerRegressor, {**NUMBERS, **EMBEDDING}),

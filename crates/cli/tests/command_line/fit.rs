@@ -185,6 +185,52 @@ fn several_classes_and_numbers_are_learned_too() {
     assert!(prices["r_squared"].as_f64().unwrap() > 0.7, "{prices}");
 }
 
+#[test]
+fn a_target_without_a_range_is_clipped_as_its_moment_says() {
+    let d = tempfile::tempdir().unwrap();
+    let mut csv = String::from("x,claim\n");
+    for i in 0..6000 {
+        // one claim in six hundred is huge
+        let x = (i * 7919) % 1000;
+        csv += &format!("{x},{}\n", if i % 600 == 0 { 90_000 } else { 200 + x });
+    }
+    std::fs::write(d.path().join("t.csv"), csv).unwrap();
+    std::fs::write(d.path().join("b.toml"), "[x]\nlower = 0\nupper = 1000\n").unwrap();
+    let said = ["t.csv", "--target", "claim", "--epsilon", "2", "--delta", "1e-6", "--bounds", "b.toml"];
+    let with = |command: &'static str, more: &[&'static str]| [&[command], &said[..], more].concat();
+    let explained = succeed(d.path(), &with("explain", &["--target-moment", "2:4000@700", "--json"]));
+    let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
+    let clip = &explained["target_clip"];
+    let (threshold, bias) = (clip["threshold"].as_f64().unwrap(), clip["clip_bias"].as_f64().unwrap());
+    assert!(threshold >= 4000.0 && (bias - 4000.0 * 4000.0 / (4.0 * threshold)).abs() < 1e-6, "{clip}");
+    let shown = succeed(d.path(), &with("explain", &["--target-moment", "2:4000@700"]));
+    assert!(shown.contains("clipping takes at most"), "{shown}");
+    succeed(d.path(), &with("fit", &["--target-moment", "2:4000@700", "--report", "r.json"]));
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(d.path().join("r.json")).unwrap()).unwrap();
+    // the same before and after, and no stage looked for a range
+    assert_eq!(report["facts"]["target_clip"], *clip);
+    assert_eq!(report["guarantee"]["stages"].as_array().unwrap().len(), 1);
+    let wrong: [(&[&'static str], &str); 4] = [
+        (&["--target-moment", "2:4000@700", "--task", "classification"], "is about a number"),
+        (&["--target-moment", "0.5:4000"], "order of the moment is 0.5"),
+        (&["--target-moment", "nonsense"], "a moment is k, k:m or k:m@a"),
+        (&["--target-moment", "2:4000", "--classes", "a,b"], "declared already"),
+    ];
+    for (more, message) in wrong {
+        let told = refuse(d.path(), &with("fit", more));
+        assert!(told.contains(message), "{more:?}: {told}");
+    }
+    let told = refuse(d.path(), &["explain", "--rows", "1000", "--features", "3", "--epsilon", "1", "--target-moment", "2:1"]);
+    assert!(told.contains("leave it out, or give a table"), "{told}");
+    // the order alone: found privately
+    succeed(d.path(), &with("fit", &["--target-moment", "2", "--report", "r.json"]));
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(d.path().join("r.json")).unwrap()).unwrap();
+    assert_eq!(report["guarantee"]["stages"].as_array().unwrap().len(), 2);
+    assert_eq!(report["facts"].get("target_clip"), None);
+}
+
 /// The bounds file without one table.
 fn toml_without(text: &str, table: &str) -> String {
     text.split_inclusive('\n')

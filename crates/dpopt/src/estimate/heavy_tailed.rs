@@ -4,7 +4,7 @@ use super::heavy_tailed_plan::{
     ColumnMean, HEAVY_TAILED_METHODS, HeavyTailedCandidate, HeavyTailedPlan, HeavyTailedProblem, SPREAD_FACTOR,
     heavy_tailed_candidates,
 };
-use super::moment::Moment;
+use crate::moment::Moment;
 use super::protected::{public_rows, public_units};
 use crate::model::{FitError, Guarantee, UnitOptions, Units, large_delta, whose_rows};
 use crate::report::{
@@ -251,6 +251,7 @@ impl HeavyTailedMean {
                 features: self.columns.len(),
                 target: "the columns' means".into(),
                 task: "Means of columns without a known range".into(),
+                target_clip: None,
                 preparation: self.preparation(plan),
             },
             guarantee: guarantee.clone(),

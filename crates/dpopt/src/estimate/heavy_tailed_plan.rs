@@ -2,7 +2,7 @@
 //! (docs/proofs/heavy-tailed-mean.md).
 
 use super::interval::{Facts, Law, Parts, Width};
-use super::moment::Moment;
+use crate::moment::Moment;
 use dpopt_mechanism::{
     Blocks, ColumnClip, ColumnCounts, ColumnRanges, Curator, CuratorError, Gaussian, Laplace, Released, SamplerError,
     Sensitive,

@@ -1,7 +1,7 @@
 //! Means of heavy-tailed columns: whether intervals hold, of what the mean is, and what is refused.
 
 use super::heavy_tailed_plan::{ColumnMean, HeavyTailedProblem, heavy_tailed_candidates};
-use super::moment::Moment;
+use crate::moment::Moment;
 use super::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedPlan};
 use crate::model::{FitError, UnitClipping, UnitOptions};
 use dpopt_data::{BadCells, Format, ReadOptions, open_bytes};

@@ -1,6 +1,6 @@
 //! Half widths of confidence intervals for a mean of clipped numbers: noise, sampling and clip bias, each with a proof (docs/proofs/heavy-tailed-mean.md).
 
-use super::moment::Moment;
+use crate::moment::Moment;
 use dpopt_privacy::special;
 use serde::Serialize;
 

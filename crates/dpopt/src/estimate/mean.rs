@@ -266,6 +266,7 @@ impl MeanEstimate {
                 features: usize::try_from(self.problem.dimension).unwrap_or(usize::MAX),
                 target: "the vectors' mean".into(),
                 task: format!("Mean of vectors of about {} entries", number(self.problem.sparsity)),
+                target_clip: None,
                 preparation: self.preparation(plan),
             },
             guarantee: guarantee.clone(),

@@ -7,7 +7,6 @@ mod heavy_tailed_plan;
 mod heavy_tailed_tests;
 mod interval;
 mod mean;
-mod moment;
 mod noise;
 mod plan;
 mod problem;
@@ -24,7 +23,7 @@ pub use heavy_tailed_plan::{
 };
 pub use interval::Parts;
 pub use mean::{Estimated, MeanEstimate, MeanOptions};
-pub use moment::Moment;
+pub use crate::moment::Moment;
 pub use noise::{BatchSums, NoiseLaw};
 pub use plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 pub use problem::{MeanPlan, MeanProblem};

@@ -10,7 +10,9 @@ use super::options::FitOptions;
 use super::prepare;
 use super::scheme::{ClassLoss, Planned, Scheme, Target};
 use super::spread::SpreadPlan;
+use super::target_range;
 use super::units::{self, Units};
+use crate::moment::TargetClip;
 use crate::report::{Ownership, Report};
 use crate::session::{Account, Closed, LedgerFile, Opening, Session, StageFacts, default_delta};
 use dpopt_data::{
@@ -71,6 +73,8 @@ pub struct Fit {
     pub(super) warnings: Vec<String>,
     /// The caller's own, in place of a ledger file.
     pub(super) account: Option<Arc<dyn Account>>,
+    /// Where the target is clipped, if a moment of it says so.
+    pub(super) target_clip: Option<TargetClip>,
     /// The first model that was planned last, and what it was planned for: it takes a second.
     pub(super) first_model: Mutex<Option<(Problem, Arc<PairChoice>)>>,
 }
@@ -93,12 +97,11 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
     /// Who owns what, where a row may have several owners.
     pub ownership: Option<Ownership>,
+    /// Where the target is clipped, if a moment of it says so.
+    pub target_clip: Option<TargetClip>,
     /// What the user should know.
     pub warnings: Vec<String>,
 }
-
-/// Shares of ε for the range of a target that nobody has said, or how to find: the first that is enough for so many rows is taken.
-const TARGET_SHARES: [f64; 4] = [0.05, 0.1, 0.2, 0.3];
 
 /// What a fit releases.
 pub struct Fitted {
@@ -143,6 +146,19 @@ impl Fit {
                 }
             }
         }
+        if let Some(moment) = options.target_moment {
+            options.target_moment = Some(moment.checked()?);
+            options.regression = true;
+            if options.schema.get(target).is_some_and(|kind| !matches!(kind, Kind::Numeric { bounds: None, .. })) {
+                return Err(FitError::Option(format!(
+                    "`{target}` is declared already, and a moment says where to clip a number of unknown range; leave out one of the two"
+                )));
+            }
+            if let Some(root) = moment.root {
+                // of the right scale; where it is clipped follows from the plan
+                options.schema.set_bounds(target, moment.about - root, moment.about + root)?;
+            }
+        }
         if options.regression && options.schema.get(target).is_none() {
             options.schema.declare(target, Kind::Numeric { bounds: None, transform: Transform::Auto })?;
         }
@@ -183,11 +199,7 @@ impl Fit {
         }
         let counted = units.as_ref().map_or(rows, Units::counted);
         if options.shares.bounds.is_none() && matches!(unbounded.as_slice(), [only] if only == target) {
-            let within =
-                |share: f64| Budget::new(budget.epsilon() * share, 0.0).map(|b| options.neighbours().within(b));
-            let enough = |share: &f64| within(*share).is_ok_and(|terms| PrivateBounds::plan(1, counted, terms).is_ok());
-            let [.., most] = TARGET_SHARES;
-            options.shares.bounds = Some(TARGET_SHARES.into_iter().find(enough).unwrap_or(most));
+            options.shares.bounds = Some(target_range::share(budget, options.neighbours(), counted));
         }
         if !unbounded.is_empty() && options.shares.bounds.is_none() {
             return Err(DataError::Unbounded { columns: listed(&unbounded) }.into());
@@ -226,10 +238,27 @@ impl Fit {
             warnings,
             account,
             first_model,
+            target_clip: None,
         };
         fit.one_model()?;
         fit.choose_form()?;
+        fit.clip_target()?;
         Ok(fit)
+    }
+
+    /// Clips a target of which a moment is known where that takes from its mean about as much as noise moves predictions. What is planned is planned
+    /// for a target scaled to [-1, 1], whatever its range. Reads no row.
+    fn clip_target(&mut self) -> Result<(), FitError> {
+        let Some(moment) = self.options.target_moment else { return Ok(()) };
+        // where no method applies, a run says why
+        let planned = self.plan(self.target_kind().classes(), false);
+        let risk = planned.and_then(|planned| Ok(planned.plan()?.summary().predicted_excess_risk)).unwrap_or(f64::NAN);
+        self.target_clip = TargetClip::balanced(moment, risk);
+        if let Some((lower, upper)) = self.target_clip.map(|clip| clip.range()) {
+            self.options.schema.set_bounds(&self.target, lower, upper)?;
+            self.layout.target = Some((self.target.clone(), TargetRule::Number { lower, upper }));
+        }
+        Ok(())
     }
 
     /// Takes the form of the encoder with the least expected risk that the methods asked for can work with, of those that spread numbers if there
@@ -434,8 +463,19 @@ impl Fit {
         }
         let weights = self.weights(&problem);
         let (budget, division, forms) = (self.budget, self.division, self.forms.clone());
-        let (layout, ownership) = (self.layout.clone(), self.ownership());
-        Ok(Explanation { budget, division, problem, weights, forms, layout, candidates, ownership, warnings })
+        let (layout, ownership, target_clip) = (self.layout.clone(), self.ownership(), self.target_clip);
+        Ok(Explanation {
+            budget,
+            division,
+            problem,
+            weights,
+            forms,
+            layout,
+            candidates,
+            ownership,
+            target_clip,
+            warnings,
+        })
     }
 
     /// What the user should know before a run.
@@ -476,6 +516,11 @@ impl Fit {
     /// Who owns what, where a row may have several owners.
     pub fn ownership(&self) -> Option<Ownership> {
         self.units.as_ref().and_then(Units::ownership)
+    }
+
+    /// Where the target is clipped, if a moment of it says so.
+    pub fn target_clip(&self) -> Option<TargetClip> {
+        self.target_clip
     }
 
     /// Whether the labels are to be found privately.
@@ -580,6 +625,7 @@ impl Fit {
         };
         // from here on records are read
         let mut notes = self.declarations();
+        notes.extend(self.target_clip.map(|clip| clip.in_words()));
         // what is counted before the model: rows, or one row of each unit
         let one_each = self.units.as_ref().map(|units| units.one_row_each(&*self.table, self.options.insecure_seed));
         let one_each = one_each.transpose()?;

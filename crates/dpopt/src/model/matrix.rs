@@ -1,18 +1,20 @@
-//! Linear models of rows that are numbers in memory already: public facts → plan → charge → labels → models → guarantee. The road
+//! Linear models of rows that are numbers in memory already: public facts → plan → charge → labels, range → models → guarantee. The road
 //! of every estimator of the Python package.
 
 use super::division::{Division, StageShares};
 use super::error::FitError;
 use super::scheme::{Planned, Scheme, Target};
+use super::target_range;
 use super::units::{self, Owned, UnitFacts};
 use crate::guarantee::Guarantee;
+use crate::moment::{Moment, TargetClip};
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
 use dpopt_data::RowOwners;
 use dpopt_mechanism::progress::Silent;
-use dpopt_mechanism::{LabelSelection, ReleaseRecord, Sensitive};
+use dpopt_mechanism::{LabelSelection, PrivateBounds, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Warrant;
-use dpopt_objective::records::{Bounded, Encoded, Examples, Rows};
+use dpopt_objective::records::{BelowCounts, Bounded, Encoded, Examples, Rows};
 use dpopt_optimize::plan::Problem;
 use dpopt_optimize::{MethodOptions, RunError, Solution, check_values};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Stream of the noise that labels are found with; the models have those from 0 on.
 const LABELS: u64 = 1 << 20;
+/// And of that a target's range is found with.
+const RANGE: u64 = LABELS + 1;
 
 /// What every stage rests on besides its plan: bounds, classes and row norms are told, and do not come from the records.
 const DECLARED: Warrant = Warrant::Public;
@@ -63,6 +67,8 @@ pub struct MatrixFit {
     budget: Budget,
     division: Division,
     options: MethodOptions,
+    /// The target's range is found before the model.
+    range: Option<PrivateBounds>,
     /// By number of classes, and whether all methods are compared: plans depend on public facts only.
     plans: Mutex<BTreeMap<(usize, bool), Arc<Planned>>>,
 }
@@ -71,6 +77,7 @@ pub struct MatrixFit {
 pub struct MatrixRun {
     fit: Arc<MatrixFit>,
     labels: Option<LabelSelection>,
+    range: Option<PrivateBounds>,
     /// What runs, if it does not wait for labels.
     early: Option<Arc<Planned>>,
     session: Session,
@@ -111,7 +118,31 @@ impl MatrixFit {
         facts.units.map_or(Ok(()), |units| units.check("units", relation))?;
         let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
         let neighbours = facts.neighbours(relation);
-        Ok(Self { facts, target, neighbours, budget, division, options, plans: Mutex::default() })
+        Ok(Self { facts, target, neighbours, budget, division, options, range: None, plans: Mutex::default() })
+    }
+
+    /// The same, and before the model the range of a number that is predicted is found privately, for the first of 5, 10, 20 and 30 % of ε that is enough for
+    /// so many units; unchanged where none is, which is decided by public numbers.
+    ///
+    /// # Errors
+    /// If classes are predicted.
+    pub fn finding_range(self) -> Result<Self, FitError> {
+        if matches!(self.target, Target::Classes { .. }) {
+            return Err(FitError::Option("classes have no range; it is that of a number".into()));
+        }
+        // of a unit with several rows one is counted
+        let counted = self.facts.protected();
+        let Some(share) = target_range::enough(self.budget, self.neighbours, counted) else { return Ok(self) };
+        let shares = StageShares { bounds: Some(share), ..StageShares::default() };
+        let division = Division::new(self.budget, shares, false, true)?;
+        let terms = division.bounds.map(|part| self.neighbours.within(part));
+        let range = terms.map(|terms| PrivateBounds::plan(1, counted, terms)).transpose()?;
+        Ok(Self { division, range, ..self })
+    }
+
+    /// Whether the target's range is found before the model.
+    pub fn finds_range(&self) -> bool {
+        self.range.is_some()
     }
 
     /// Refuses rows whose owners are not what was planned for.
@@ -192,19 +223,22 @@ impl MatrixFit {
         accountant: Option<&'static dyn Accountant>,
     ) -> Result<MatrixRun, FitError> {
         let started = Instant::now();
-        let scheme = Scheme::new(self.target, &self.division, self.neighbours, None, |k| self.planned(k))?;
+        let scheme =
+            Scheme::new(self.target, &self.division, self.neighbours, self.range.clone(), |k| self.planned(k))?;
         if let Some(accountant) = accountant {
             // models of classes that are to be found are like those of two
             let model = &scheme.planned.plan()?.summary().certificate;
-            for certificate in scheme.labels.iter().map(LabelSelection::certificate).chain([model]) {
+            let found = scheme.labels.iter().map(LabelSelection::certificate);
+            let found = found.chain(scheme.bounds.iter().map(PrivateBounds::certificate));
+            for certificate in found.chain([model]) {
                 accounted(accountant, certificate)?;
             }
         }
         let planning = started.elapsed();
         let opening = Opening::new(self.neighbours.within(self.budget), account, insecure_seed)?;
         let session = opening.charge(run, &scheme.parts())?;
-        let (early, labels) = (scheme.early(), scheme.labels);
-        Ok(MatrixRun { early, labels, session, accountant, planning, insecure_seed, fit: self })
+        let (early, labels, range) = (scheme.early(), scheme.labels, scheme.bounds);
+        Ok(MatrixRun { early, labels, range, session, accountant, planning, insecure_seed, fit: self })
     }
 }
 
@@ -225,19 +259,57 @@ impl MatrixRun {
         occurring: usize,
         owners: Option<&RowOwners>,
     ) -> Result<Vec<usize>, FitError> {
-        self.fit.owned(owners, places.len() as u64)?;
-        let counted = match owners {
-            Some(owners) => owners.one_row_of_each(&mut units::coins(self.insecure_seed)?),
-            None => Vec::new(),
-        };
+        let counted = self.counted(places.len(), owners)?;
         let mut counts = vec![0; occurring];
-        for (row, place) in places.iter().enumerate() {
-            let count = usize::try_from(*place).ok().and_then(|place| counts.get_mut(place));
-            if let (Some(count), true) = (count, counted.get(row).copied().unwrap_or(owners.is_none())) {
+        for (place, _) in places.iter().zip(counted).filter(|(_, counted)| *counted) {
+            if let Some(count) = usize::try_from(*place).ok().and_then(|place| counts.get_mut(place)) {
                 *count += 1;
             }
         }
         self.frequent_labels(counts)
+    }
+
+    /// Which rows what is counted before the model sees: all, or one of each unit, any of them as likely as any other.
+    fn counted(&self, rows: usize, owners: Option<&RowOwners>) -> Result<Vec<bool>, FitError> {
+        self.fit.owned(owners, rows as u64)?;
+        match owners {
+            Some(owners) => Ok(owners.one_row_of_each(&mut units::coins(self.insecure_seed)?)),
+            None => Ok(vec![true; rows]),
+        }
+    }
+
+    /// A range that holds nearly all targets; what is not a number counts nowhere.
+    ///
+    /// # Errors
+    /// If it was not planned for, no range could be found, or there are units and nobody says whose the rows are.
+    pub fn find_range(&mut self, targets: &[f64], owners: Option<&RowOwners>) -> Result<(f64, f64), FitError> {
+        let counted = self.counted(targets.len(), owners)?;
+        let plan = self.range.take().ok_or_else(|| FitError::Option("the target's range is known already".into()))?;
+        let values = targets.iter().zip(counted).filter(|(_, counted)| *counted).map(|(value, _)| *value);
+        let counts = Sensitive::new(BelowCounts::of_columns([values]));
+        let charged = self.session.is_charged();
+        let stage = StageFacts { name: "bounds", rests_on: DECLARED, stream: RANGE };
+        let found = self
+            .session
+            .stage::<_, FitError>(stage, plan.certificate(), |curator| {
+                Ok(plan.run(&counts, curator).map_err(RunError::from)?.into_inner())
+            })
+            .map_err(|error| Self::spent(charged, error))?;
+        let range = found.first().copied().flatten();
+        // that there is none is itself a released outcome, so it may be told
+        range.ok_or_else(|| Self::spent(charged, super::prepare::no_range("the target")))
+    }
+
+    /// Whether the target's range is to be found.
+    pub fn finds_range(&self) -> bool {
+        self.range.is_some()
+    }
+
+    /// Where a target of this moment is clipped: what that takes from its mean balances with what noise is planned to move predictions by. `None` where the
+    /// moment says nothing of a scale.
+    pub fn target_clip(&self, moment: Moment) -> Option<TargetClip> {
+        let planned = self.early.as_ref().and_then(|planned| Some(planned.plan().ok()?.summary().predicted_excess_risk));
+        TargetClip::balanced(moment, planned.unwrap_or(f64::NAN))
     }
 
     /// The same of labels that occur so many times each.
@@ -383,6 +455,30 @@ mod tests {
         // two classes are one model
         let two = fit(Target::Classes { loss: HINGE, known: Some(2) }, 4.0);
         assert_eq!(two.planned(2).unwrap().models, 1);
+    }
+
+    #[test]
+    fn the_range_of_a_target_is_found_within_its_share_and_the_model_within_the_rest() {
+        let fit = Arc::into_inner(fit(Target::Number(Loss::Squared), 4.0)).unwrap().finding_range().unwrap();
+        assert!(fit.finds_range() && fit.division.bounds.unwrap().epsilon() == 4.0 * 0.05);
+        let mut run = Arc::new(fit).open("run", None, Some(1), None).unwrap();
+        let targets: Vec<f64> = (0..ROWS).map(|i| if i % 100 == 0 { f64::NAN } else { 500.0 + (i % 50) as f64 }).collect();
+        let (lower, upper) = run.find_range(&targets, None).unwrap();
+        assert!((400.0..500.0).contains(&lower) && (545.0..650.0).contains(&upper), "{lower} {upper}");
+        assert!(run.find_range(&targets, None).is_err(), "found twice");
+        let fitted = run.fit(records(), 0, None).unwrap();
+        assert_eq!(fitted.guarantee.stages.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["bounds", "model"]);
+        assert!(fitted.guarantee.certified_epsilon <= 4.0 && fitted.guarantee.recompute().faults.is_empty());
+    }
+
+    #[test]
+    fn ranges_of_classes_and_of_few_rows_are_not_looked_for() {
+        let classes = Arc::into_inner(fit(Target::Classes { loss: HINGE, known: Some(3) }, 4.0)).unwrap();
+        assert!(classes.finding_range().is_err());
+        // 30 % of this would need more rows
+        let few = Arc::into_inner(fit(Target::Number(Loss::Squared), 0.05)).unwrap().finding_range().unwrap();
+        assert!(!few.finds_range() && few.division.bounds.is_none());
+        assert!(Arc::new(few).open("run", None, Some(1), None).unwrap().find_range(&[0.0; ROWS], None).is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod probability;
 mod scheme;
 mod search;
 mod spread;
+mod target_range;
 mod telling;
 mod units;
 

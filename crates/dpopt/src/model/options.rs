@@ -3,6 +3,7 @@
 use super::division::StageShares;
 use super::embedding::EmbeddingRequest;
 use super::units::UnitOptions;
+use crate::moment::Moment;
 use crate::session::LedgerFile;
 use dpopt_data::{BadCells, Schema};
 use dpopt_objective::loss::Loss;
@@ -21,6 +22,7 @@ use dpopt_privacy::{Neighbours, Relation};
 /// | `method` | auto | method and hyper-parameters |
 /// | `embedding` | none | an embedding model instead of a linear one |
 /// | `regression` | false | the target is a number |
+/// | `target_moment` | none | what is known of a number whose range nobody knows |
 /// | `loss` | logistic, or squared | of one score; of two classes where labels are predicted |
 /// | `rows` | counted | public number of rows; required under add-or-remove, a guess there |
 /// | `ledger` | none | a budget kept across runs |
@@ -45,6 +47,9 @@ pub struct FitOptions {
     pub embedding: Option<EmbeddingRequest>,
     /// The target is a number. Classes otherwise, unless the schema declares a range.
     pub regression: bool,
+    /// A public fact about the target of a regression in place of a range: it is clipped where that takes from its mean about as much as noise
+    /// moves predictions. The order alone says nothing of a scale: the range is found privately.
+    pub target_moment: Option<Moment>,
     /// A loss of one score in place of the logistic or the squared one. Of classes it tells two apart, which have to be declared.
     pub loss: Option<Loss>,
     /// Public number of rows.

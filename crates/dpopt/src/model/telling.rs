@@ -87,6 +87,7 @@ impl Fit {
                 features: model.encoder().dimension(),
                 target: self.target.clone(),
                 task,
+                target_clip: self.target_clip,
                 preparation: notes,
             },
             guarantee: model.guarantee().clone(),

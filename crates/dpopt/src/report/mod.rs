@@ -9,6 +9,7 @@ mod markup;
 mod ownership;
 
 use crate::guarantee::Guarantee;
+use crate::moment::TargetClip;
 use dpopt_data::Shape;
 use dpopt_mechanism::ReleaseRecord;
 use dpopt_optimize::plan::Grade;
@@ -184,6 +185,9 @@ pub struct DataFacts {
     pub target: String,
     /// In words: `classification into 2 classes`.
     pub task: String,
+    /// Where the target is clipped, if a moment of it says so: what that takes from its mean at most stands beside the noise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_clip: Option<TargetClip>,
     /// Where bounds and levels come from, one sentence each.
     pub preparation: Vec<String>,
 }

@@ -28,9 +28,49 @@ pub struct BelowCounts {
     pub values: Vec<u64>,
 }
 
+impl BelowCounts {
+    /// Of numbers in memory, one list per column, called `column 0` and so on. What is not a number counts nowhere.
+    pub fn of_columns<V: IntoIterator<Item = f64>>(columns: impl IntoIterator<Item = V>) -> Self {
+        let grid = quantile_grid();
+        let mut counts = Self { columns: Vec::new(), below: Vec::new(), values: Vec::new() };
+        for (c, column) in columns.into_iter().enumerate() {
+            // cells[k]: values with exactly k grid points at or below them
+            let mut cells = vec![0u64; grid.len() + 1];
+            for v in column.into_iter().filter(|v| !v.is_nan()) {
+                cells[grid.partition_point(|g| *g <= v)] += 1;
+            }
+            counts.push(format!("column {c}"), &cells);
+        }
+        counts
+    }
+
+    /// One more column, of which `cells[k]` values have exactly k points of the grid at or below them.
+    pub fn push(&mut self, name: String, cells: &[u64]) {
+        let so_far = cells.iter().scan(0u64, |sum, n| {
+            *sum += n;
+            Some(*sum)
+        });
+        let mut below: Vec<u64> = so_far.collect();
+        self.values.push(below.pop().unwrap_or(0));
+        self.below.push(below);
+        self.columns.push(name);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_of_numbers_strictly_below() {
+        let counts = BelowCounts::of_columns([vec![1.0, -5.0, f64::NAN, 0.0, 1e12], vec![f64::NEG_INFINITY, 2.0]]);
+        for (k, g) in quantile_grid().iter().enumerate() {
+            let expected = [1.0, -5.0, 0.0, 1e12].iter().filter(|v| *v < g).count() as u64;
+            assert_eq!(counts.below[0][k], expected, "below {g}");
+        }
+        assert_eq!((counts.values.as_slice(), counts.below[1][0]), ([4, 2].as_slice(), 1));
+        assert_eq!(counts.columns, ["column 0", "column 1"]);
+    }
 
     #[test]
     fn the_grid_is_the_one_of_the_specification() {

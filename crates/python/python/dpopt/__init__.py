@@ -21,7 +21,7 @@ from ._heavy_tailed import HeavyTailedMean
 from ._mean import MeanEstimator
 from ._minimize import check_per_record, minimize, plan_minimize
 from ._plan import Plan, Privacy
-from ._regressors import LinearRegression, Ridge, SGDRegressor
+from ._regressors import HuberRegression, LinearRegression, Ridge, SGDRegressor
 from ._sparse_models import SparseLinearRegression, SparseLogisticRegression
 from ._table_fit import load
 from ._warnings import PrivacyWarning
@@ -44,6 +44,7 @@ __all__ = [
     "EmbeddingClassifier",
     "HashingEncoder",
     "HeavyTailedMean",
+    "HuberRegression",
     "Ledger",
     "LinearRegression",
     "LinearSVC",

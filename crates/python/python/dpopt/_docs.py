@@ -16,7 +16,10 @@ PARAMETERS = """Args:
             use it, and ``"auto"`` then knows whether they are in their regime.
         classes: the public labels (classifiers). None: 5 % of the budget finds the frequent ones privately;
             ``"public"``: every label that occurs may be known.
-        target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it. On tables it is found privately if left out.
+        target_bounds: public range ``(lower, upper)`` of y (regressors); y is clipped to it. Left out, and without a moment, it is found privately for the
+            first of 5, 10, 20 and 30 % of epsilon that is enough for so many rows.
+        heavy_tailed: what is known of y whose range is not (regressors): a moment ``(k, m, a)``, (E|y - a|^k)^(1/k) <= m. y is clipped where that
+            takes from its mean about as much as noise moves predictions; ``target_clip_bias_`` bounds it. k alone: the range is found privately.
         neighbors: ``"zero-out"``, ``"add-or-remove"`` (needs `n_rows`) or ``"replace-one"``.
         accountant: ``"auto"``, the tightest; a name of :func:`dpopt.accounting.compare` reports that one's (larger) ε
             in ``privacy_`` instead. The noise is the same.

@@ -14,25 +14,11 @@ from . import _core
 from ._base import PrivateEstimator, shape_of
 from ._by_unit import settled
 from ._html import table
+from ._moments import Moment, moment
 from ._options import keep
 from ._plan import Plan, Privacy
 from ._reading import number, shown, validated
 from ._units import apart, one_for_each, public_number
-
-#: Order, bound on the root or None, and the number that the moment is about.
-_Moment = tuple[float, "float | None", float]
-
-
-def _moment(said: Any) -> _Moment:
-    """4, (4, 2.5) or (4, 2.5, 1000)."""
-    parts = tuple(said) if isinstance(said, (tuple, list)) else (said,)
-    if not 1 <= len(parts) <= 3:
-        raise ValueError(
-            f"moment is {shown(said)}; give an order, (order, root) or (order, root, about), for example (4, 2.5)"
-        )
-    order = number(parts[0], "the order of the moment")
-    root = number(parts[1], "the root of the moment") if len(parts) > 1 and parts[1] is not None else None
-    return order, root, number(parts[2], "what the moment is about") if len(parts) > 2 else 0.0
 
 
 class HeavyTailedMean(PrivateEstimator):
@@ -79,15 +65,15 @@ class HeavyTailedMean(PrivateEstimator):
         tags.target_tags.required = False
         return tags
 
-    def _moments(self, names: list[str]) -> list[_Moment]:
+    def _moments(self, names: list[str]) -> list[Moment]:
         """One for each column."""
         if not isinstance(self.moment, Mapping):
-            return [_moment(self.moment)] * len(names)
+            return [moment(self.moment, "moment")] * len(names)
         by_number: dict[Any, int] = {**{j: j for j in range(len(names))}, **{name: j for j, name in enumerate(names)}}
         unknown = [key for key in self.moment if key not in by_number]
         if unknown:
             raise ValueError(f"moment speaks of {shown(unknown[0])}, which is no column; use names or numbers from 0")
-        found = {by_number[key]: _moment(said) for key, said in self.moment.items()}
+        found = {by_number[key]: moment(said, "moment") for key, said in self.moment.items()}
         missing = [name for j, name in enumerate(names) if j not in found]
         if missing:
             raise ValueError(f"moment says nothing of the column {shown(missing[0])}; give one for each")

@@ -77,7 +77,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         delta = None if self.delta is None else float(self.delta)
         asked = {
             "target": self._target(known), "relation": relation, "epsilon": float(self.epsilon), "delta": delta,
-            "options": options, "units": units,
+            "options": options, "units": units, "finds_range": self._finds_range(),
         }  # fmt: skip
         text = json.dumps(asked, sort_keys=True)
         return Request(rows, facts.width, facts.nonzeros, facts.row_norm, text, len(facts.scale))
@@ -137,6 +137,13 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         """The number of classes, None where it is found privately."""
         return n_classes
 
+    def _finds_range(self) -> bool:
+        """Whether the range of a number is to be found privately before the model."""
+        return False
+
+    def _before_charge(self, fit: Any) -> None:
+        """What the user should know of a planned fit before it is paid for."""
+
     def _target(self, known: int | None) -> dict[str, Any]:
         """What is predicted, by which loss, as the compiled library writes it."""
         raise NotImplementedError
@@ -146,11 +153,11 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         raise NotImplementedError
 
     def _read(self, y: np.ndarray) -> Reading | None:
-        """The targets; None where classes have to be found first."""
+        """The targets; None where classes or a range have to be found first."""
         raise NotImplementedError
 
     def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
-        """The targets after classes were found by `run`, which is charged for it; the rows are those of `owners`."""
+        """The targets after classes or a range were found by `run`, which is charged for it; the rows are those of `owners`."""
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, units: Any, said: dict[str, Any]) -> None:
@@ -172,7 +179,9 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         request = self._request(rows, facts, relation, None if reading is None else reading.classes, public)
         accountant = None if self.accountant == "auto" else self.accountant
         charge = self._charging(() if given is None else given.names)
-        run = request.fit().open(type(self).__name__, charge, self._insecure_seed(), accountant)
+        planned = request.fit()
+        self._before_charge(planned)
+        run = planned.open(type(self).__name__, charge, self._insecure_seed(), accountant)
         if reading is None:
             reading = self._found(y, run, owners)
         released = run.fit(facts.encode(X, reading.values), reading.classes, owners)

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from ._docs import documented
 from ._linear import PrivateLinear, Reading
+from ._moments import Moment, in_text, moment
 from ._options import LINEAR_OPTIONS, keep, with_options
 from ._reading import number, same_length, shown, target
 from ._rows import Bounding, _pair
@@ -32,17 +33,40 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
     def _target(self, known: int | None) -> dict[str, Any]:
         return {"number": self._loss()}
 
-    def _target_range(self) -> tuple[float, float]:
+    def _target_range(self) -> tuple[float, float] | None:
+        """The declared range of y; None where a moment of it says where to clip, or the range is found privately."""
         if self.target_bounds is None:
-            warn(
-                "no target_bounds were given, so y is clipped to [-1, 1]; nothing is read off the data. Give "
-                "target_bounds=(lower, upper) with what is known about y beforehand"
-            )
-            return -1.0, 1.0
+            return None
+        if self._moment() is not None:
+            raise ValueError("target_bounds and heavy_tailed both say where y is clipped; leave out one of the two")
         lower, upper = (number(b, "target_bounds") for b in _pair(self.target_bounds))
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise ValueError("target_bounds must be finite with lower < upper")
         return lower, upper
+
+    def _known_moment(self) -> Moment | None:
+        """What is known of the tails of y."""
+        given = getattr(self, "heavy_tailed", None)
+        return None if given is None else moment(given, "heavy_tailed")
+
+    def _moment(self) -> str | None:
+        known = self._known_moment()
+        return None if known is None else in_text(known)
+
+    def _scale_is_known(self) -> bool:
+        known = self._known_moment()
+        return known is not None and known[1] is not None
+
+    def _finds_range(self) -> bool:
+        return self._target_range() is None and not self._scale_is_known()
+
+    def _before_charge(self, fit: Any) -> None:
+        if self._finds_range() and not fit.finds_range():
+            warn(
+                "no target_bounds were given, and these are too few rows to find the range of y privately at this epsilon, so y is clipped "
+                "to [-1, 1]; nothing is read off the data. Give target_bounds=(lower, upper) with what is known about y beforehand, or a "
+                "moment of it: heavy_tailed=(2, 100, 50)"
+            )
 
     def fit(self, X: Any, y: Any, *, units: Any = None, **said: Any) -> PrivateLinearRegressor:
         """Fits the model and releases its coefficients within (epsilon, delta).
@@ -80,11 +104,26 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
             )
         )
 
-    def _read(self, y: np.ndarray) -> Reading:
-        lower, upper = self._target_range()
+    def _read(self, y: np.ndarray) -> Reading | None:
+        declared = self._target_range()
+        return None if declared is None else self._within(y, *declared, "The target is clipped to {}.")
+
+    def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
+        if run.finds_range():
+            found = run.range(np.ascontiguousarray(y, dtype=np.float64), owners)
+            return self._within(y, *found, "The target is clipped to {}, found privately.")
+        if not self._scale_is_known():
+            return self._within(y, -1.0, 1.0, "The target is clipped to {}.")
+        lower, upper, bias, words = run.target_clip(self._moment())
+        reading = self._within(y, lower, upper, words)
+        self.target_clip_bias_ = bias
+        return reading
+
+    def _within(self, y: np.ndarray, lower: float, upper: float, preparation: str) -> Reading:
+        self.target_range_, self.target_clip_bias_ = (lower, upper), float("nan")
         middle, half = (lower + upper) / 2, (upper - lower) / 2
         scaled = np.clip((np.clip(y, lower, upper) - middle) / half, -1.0, 1.0)
-        return Reading(scaled, 1, "regression", f"The target is clipped to [{lower:g}, {upper:g}].", half, middle)
+        return Reading(scaled, 1, "regression", preparation.format(f"[{lower:g}, {upper:g}]"), half, middle)
 
     def predict(self, X: Any) -> np.ndarray:
         """X·coef + intercept; of a table with named columns within the target's range."""
@@ -121,7 +160,7 @@ class LinearRegression(PrivateLinearRegressor):
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
+        self, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
@@ -153,7 +192,7 @@ class Ridge(PrivateLinearRegressor):
     """
 
     def __init__(
-        self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None,
+        self, alpha=1.0, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
         neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
         insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
@@ -165,6 +204,41 @@ class Ridge(PrivateLinearRegressor):
         if not (alpha > 0 and math.isfinite(alpha)):
             raise ValueError(f"alpha is {alpha}; give a positive, finite number (or use LinearRegression)")
         return {**super()._options(facts), "regularization": alpha}
+
+
+@with_options(
+    LINEAR_OPTIONS,
+    without=(
+        "regularization",
+        "shift",
+    ),
+)
+@documented
+class HuberRegression(PrivateLinearRegressor):
+    """Private regression by Huber's loss: squared for small residuals, linear for large ones, so that a few records far off move the answer
+    little, and no record's gradient is larger than `threshold`.
+
+    {parameters}
+        threshold: where the loss becomes linear, with y scaled to [-1, 1].
+
+    >>> import numpy as np, dpopt
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (6000, 2)); y = 50 + 20 * X[:, 0] + 5 * rng.standard_t(2.2, 6000)
+    >>> model = dpopt.HuberRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1), heavy_tailed=(2, 20, 50)).fit(X, y)
+    >>> bool(abs(model.coef_[0] - 20) < 5)
+    True
+    """
+
+    def __init__(
+        self, threshold=0.25, epsilon=1.0, delta=None, *, method="auto", bounds=None, row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None,
+        neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True, intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto",
+        insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
+        bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
+    ):  # fmt: skip
+        keep(self, locals())
+
+    def _loss(self) -> dict[str, Any]:
+        return {"name": "huber", "threshold": number(self.threshold, "threshold")}
 
 
 @with_options(LINEAR_OPTIONS, without=("shift",))
@@ -187,7 +261,7 @@ class SGDRegressor(PrivateLinearRegressor):
 
     def __init__(
         self, loss="squared_error", epsilon=1.0, delta=None, *, method="noisy-sgd", threshold=0.5, bounds=None,
-        row_norm=None, max_nonzeros=None, target_bounds=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
+        row_norm=None, max_nonzeros=None, target_bounds=None, heavy_tailed=None, neighbors="zero-out", accountant="auto", budget=None, fit_intercept=True,
         intercept_scaling=0.5, n_rows=None, max_rows_per_unit=None, n_units=None, unit_clipping="auto", insecure_seed=None, levels=None, text=None, hashed=None, numeric=None, ignore=None, public_vectors=None,
         bounds_budget=None, encoding=None, bad_cells="missing", **options: Unpack[LinearOptions],
     ):  # fmt: skip
@@ -204,4 +278,4 @@ class SGDRegressor(PrivateLinearRegressor):
         return losses[self.loss]
 
 
-__all__ = ["LinearRegression", "Ridge", "SGDRegressor"]
+__all__ = ["HuberRegression", "LinearRegression", "Ridge", "SGDRegressor"]

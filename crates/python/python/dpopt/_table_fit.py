@@ -50,6 +50,8 @@ class TableRoad:
 
     #: The compiled model of a fit to a table.
     _table: Any = None
+    #: Where the target is clipped, if a moment of it says so.
+    _target_clip: str | None = None
     #: The names that stand for the columns of a matrix, where that is what was fitted.
     _positions: list[str] | None = None
 
@@ -66,6 +68,10 @@ class TableRoad:
     def _table_options(self) -> dict[str, Any]:
         """The method and what is said of its options, for encoded rows."""
         return self._options(None)  # type: ignore[attr-defined]
+
+    def _moment(self) -> str | None:
+        """What is known of the tails of a number that is predicted, as the command line writes it."""
+        return None
 
     def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
         """Whether a number is predicted, and what is declared of it."""
@@ -166,7 +172,7 @@ class TableRoad:
             "delta": None if self.delta is None else float(self.delta),  # type: ignore[attr-defined]
             "options": self._table_options(), "rows": rows, "loss": loss, "embedding": self._table_embedding(names),
             "bounds_budget": None if share is None else number(share, "bounds_budget"),
-            "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
+            "target_moment": self._moment(), "bad_cells": self.bad_cells, "command": f"dpopt.{type(self).__name__}.fit",  # type: ignore[attr-defined]
             "declared_in": declared_in(self), "ledger": None if budget is None else repr(budget),
             "unit": None if given is None else ([column.strip() for column in whose], units),
         }  # fmt: skip
@@ -236,6 +242,7 @@ class TableRoad:
         protected, unit = (rows, "record") if public is None else (public["count"], "unit")
         self._warn_budget(protected, self._delta(protected), unit)  # type: ignore[attr-defined]
         self._warn_undeclared(fit, names)
+        self._target_clip = fit.target_clip()
         model, described, releases, noise, html = fit.run()
         self._table, self._table_report = model, html
         self._settle(y, noise)
@@ -411,13 +418,16 @@ class NumbersOfTable(TableRoad):
         return None if loss["name"] == "squared" else loss
 
     def _target_facts(self, y: Any) -> tuple[bool, dict[str, Any]]:
-        if self.target_bounds is None:  # type: ignore[attr-defined]
+        declared = self._target_range()  # type: ignore[attr-defined]
+        if declared is None:
             return True, {}
-        lower, upper = self._target_range()  # type: ignore[attr-defined]
+        lower, upper = declared
         return True, {"lower": lower, "upper": upper}
 
     def _learned(self, y: Any) -> None:
         """A range is in the model file."""
+        self.target_range_ = tuple(self._table.range)
+        self.target_clip_bias_ = float("nan") if self._target_clip is None else json.loads(self._target_clip)["clip_bias"]
 
     def _weighed(self, weights: np.ndarray, noise: np.ndarray) -> None:
         lower, upper = self._table.range

@@ -318,6 +318,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"expected_runs is {self.expected_runs}; give a finite number, at least 1")
         if is_classifier(inner) and inner.classes is None and not by_name(inner):
             raise ValueError(_UNDECLARED)
+        if not is_classifier(inner) and not by_name(inner) and inner._finds_range():
+            raise ValueError(
+                "declare the range of y, target_bounds=(lower, upper), or a moment of it, heavy_tailed=(2, 100, 50): a run that had to find the "
+                "range privately could find none"
+            )
         if getattr(inner, "n_rows", None) is not None:
             raise ValueError("n_rows is set by the search, which fits to a part of the rows; leave it out")
         if getattr(inner, "n_units", None) is not None:

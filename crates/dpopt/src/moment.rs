@@ -1,6 +1,6 @@
-//! What is said of a column whose numbers have no known range: how fast its tails fall.
+//! What is said of a column whose numbers have no known range: how fast its tails fall, and where to clip for that.
 
-use dpopt_optimize::clip_bias::clip_bias;
+use dpopt_optimize::clip_bias::{balanced_clip, clip_bias};
 use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::Shown;
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub struct Moment {
 }
 
 /// Largest k: beyond it the numbers are as good as bounded.
-pub(super) const MOST_ORDER: f64 = 64.0;
+pub(crate) const MOST_ORDER: f64 = 64.0;
 /// Roots and centres whose sums over records stay in the range of floating-point numbers.
 const SIZES: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 
@@ -85,6 +85,70 @@ impl FromStr for Moment {
     }
 }
 
+/// Where a regression target of which a moment is known is clipped (docs/decisions/0022-heavy-tailed-targets.md). All numbers are public, in the unit
+/// of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TargetClip {
+    /// What is known of the target.
+    pub moment: Moment,
+    /// C: numbers further than this from the moment's centre are clipped to that distance.
+    pub threshold: f64,
+    /// Bound on |E clip(y) − E y|, and so on what clipping takes from the mean of predictions.
+    pub clip_bias: f64,
+    /// Root mean square that noise is expected to move predictions by.
+    pub expected_error: f64,
+}
+
+/// Larger C/m serve nobody: the bias is below what a target's numbers resolve.
+const MOST_CLIP: f64 = 1e6;
+
+impl TargetClip {
+    /// The C at which clip bias and the expected error by noise are least together, m at least: a target that is always m away loses nothing then.
+    /// `excess_risk` is that of half the squared error of a target scaled to [-1, 1], which does not depend on C. `None` without a root.
+    ///
+    /// ```
+    /// use dpopt::moment::TargetClip;
+    /// let clip = TargetClip::balanced("3:45000@30000".parse()?, 2e-4).unwrap();
+    /// // predictions move by .02·C; what is clipped takes 4/27·m³/C² at most, and half of the one is the other there
+    /// assert!((clip.expected_error - 0.02 * clip.threshold).abs() < 1e-6);
+    /// assert!((clip.clip_bias / clip.expected_error - 0.5).abs() < 1e-9);
+    /// assert_eq!(clip.range(), (30000.0 - clip.threshold, 30000.0 + clip.threshold));
+    /// # Ok::<(), dpopt::plan::NotApplicable>(())
+    /// ```
+    pub fn balanced(moment: Moment, excess_risk: f64) -> Option<Self> {
+        let root = moment.root?;
+        let per_threshold = (2.0 * excess_risk).sqrt();
+        let best = balanced_clip(moment.order, root, per_threshold);
+        // not a number, or infinite, where no risk is expected
+        let threshold = if best.is_nan() { root } else { best.clamp(root, MOST_CLIP * root) };
+        let clip_bias = moment.clip_bias(threshold, root);
+        Some(Self { moment, threshold, clip_bias, expected_error: per_threshold * threshold })
+    }
+
+    /// Ends of the range that the target is clipped to.
+    pub fn range(&self) -> (f64, f64) {
+        (self.moment.about - self.threshold, self.moment.about + self.threshold)
+    }
+
+    /// For the report.
+    pub fn in_words(&self) -> String {
+        let (lower, upper) = self.range();
+        let Moment { order, root, about } = self.moment;
+        format!(
+            "The target is clipped to {} to {}, because (E|y - {}|^{})^(1/{}) is at most {}, which is taken as told: clipping takes at most {} from its \
+             mean, and noise is expected to move predictions by {}.",
+            Shown(lower),
+            Shown(upper),
+            Shown(about),
+            Shown(order),
+            Shown(order),
+            Shown(root.unwrap_or(f64::NAN)),
+            Shown(self.clip_bias),
+            Shown(self.expected_error)
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +167,25 @@ mod tests {
         let second = Moment { order: 2.0, root: None, about: 0.0 };
         assert!(second.clip_bias(5.0, 3f64.sqrt()) >= 0.02);
         assert_eq!(second.clip_bias(1e-3, 1.0), 1.0);
+    }
+
+    #[test]
+    fn a_target_is_clipped_where_bias_and_noise_balance() {
+        let moment: Moment = "2:3".parse().unwrap();
+        let at = |risk: f64| TargetClip::balanced(moment, risk).unwrap();
+        let total = |threshold: f64, risk: f64| moment.clip_bias(threshold, 3.0) + (2.0 * risk).sqrt() * threshold;
+        for risk in [1e-8, 1e-5, 1e-3] {
+            let best = at(risk).threshold;
+            for other in [0.5, 0.9, 1.1, 2.0] {
+                assert!(total(best, risk) <= total(other * best, risk), "{risk} {other}");
+            }
+            assert!((at(risk).clip_bias + at(risk).expected_error - total(best, risk)).abs() < 1e-12);
+        }
+        // much noise: no closer than m; none, or no number: within the limits
+        assert_eq!((at(10.0).threshold, at(f64::INFINITY).threshold, at(f64::NAN).threshold), (3.0, 3.0, 3.0));
+        assert_eq!(at(0.0).threshold, 3e6);
+        assert_eq!(TargetClip::balanced("2".parse().unwrap(), 1e-3), None);
+        assert!(at(1e-3).in_words().contains("(E|y - 0|^2)^(1/2) is at most 3"));
     }
 
     #[test]
