@@ -16,6 +16,7 @@ lint: ## layout and lints of the Rust code: rustfmt, clippy
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	# without the kernel's feature past-the-curator: nothing sensitive can be read from here, says the compiler
 	$(CARGO) clippy --release -p dpopt-mechanism -p dpopt-data -p dpopt-problems -p dpopt-optimize -- -D warnings
+	@CARGO='$(CARGO)' .ci/shared-features
 
 demo: ## build, generate a census-like table, fit it privately, score it, write demo/report.html
 	$(CARGO) build --release -q -p dpopt-cli
