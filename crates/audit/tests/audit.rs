@@ -66,6 +66,8 @@ const DOORS: &[(&str, &str)] = &[
     ("ProjectedLaplace", "projected Laplace"),
     ("DiscreteLaplaceNoise", "discrete Laplace"),
     ("DiscreteGaussianNoise", "discrete Gaussian"),
+    ("AgreedMean", "mean of answers that agree"),
+    ("AgreedMean", "whether answers agree"),
     ("Choice", "exponential mechanism, saturating pair"),
     ("Choice", "permute-and-flip"),
     ("Quantiles", "private quantile"),

@@ -38,6 +38,7 @@ mod tests;
 mod views;
 
 pub use choices::above_threshold::{AboveThreshold, Comparisons};
+pub use choices::agreed_mean::{AgreedMean, Agreement, Answers, moved_pairs};
 pub use choices::column_ranges::{ColumnCounts, ColumnRanges};
 pub use choices::counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use choices::labels::LabelSelection;

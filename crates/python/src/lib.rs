@@ -5,6 +5,7 @@
 //! fits run.
 
 mod accounting;
+mod agreed;
 mod audit;
 mod cells;
 mod errors;
@@ -32,6 +33,8 @@ mod _core {
         batch_event, batch_noise, calibrate, certified, compare, default_delta, delta, describe, epsilon, gdp_estimate,
         guarantee_by, guarantee_delta, parse, privacy_curve, renyi, shown, sum_noise, true_positive_rates,
     };
+    #[pymodule_export]
+    use crate::agreed::{agreed_mean, agreed_plan};
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
     #[pymodule_export]

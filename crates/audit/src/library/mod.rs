@@ -27,6 +27,7 @@
 
 mod adaptive;
 mod choices;
+mod agreed;
 pub(crate) mod columns;
 mod embeddings;
 mod frank_wolfe;
@@ -226,6 +227,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(units::audits());
     rows.extend(phased::audits());
     rows.extend(columns::audits());
+    rows.extend(agreed::audits());
     rows
 }
 

@@ -221,7 +221,8 @@ fn a_target_without_a_range_is_clipped_as_its_moment_says() {
         let told = refuse(d.path(), &with("fit", more));
         assert!(told.contains(message), "{more:?}: {told}");
     }
-    let told = refuse(d.path(), &["explain", "--rows", "1000", "--features", "3", "--epsilon", "1", "--target-moment", "2:1"]);
+    let told =
+        refuse(d.path(), &["explain", "--rows", "1000", "--features", "3", "--epsilon", "1", "--target-moment", "2:1"]);
     assert!(told.contains("leave it out, or give a table"), "{told}");
     // the order alone: found privately
     succeed(d.path(), &with("fit", &["--target-moment", "2", "--report", "r.json"]));

@@ -4,9 +4,9 @@ use super::heavy_tailed_plan::{
     ColumnMean, HEAVY_TAILED_METHODS, HeavyTailedCandidate, HeavyTailedPlan, HeavyTailedProblem, SPREAD_FACTOR,
     heavy_tailed_candidates,
 };
-use crate::moment::Moment;
 use super::protected::{public_rows, public_units};
 use crate::model::{FitError, Guarantee, UnitOptions, Units, large_delta, whose_rows};
+use crate::moment::Moment;
 use crate::report::{
     Answer, CandidateRow, Coefficient, DataFacts, IntervalRow, Intervals, Outcome, PlannedRow, Report, number,
 };

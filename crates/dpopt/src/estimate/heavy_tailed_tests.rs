@@ -1,9 +1,9 @@
 //! Means of heavy-tailed columns: whether intervals hold, of what the mean is, and what is refused.
 
 use super::heavy_tailed_plan::{ColumnMean, HeavyTailedProblem, heavy_tailed_candidates};
-use crate::moment::Moment;
 use super::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions, HeavyTailedPlan};
 use crate::model::{FitError, UnitClipping, UnitOptions};
+use crate::moment::Moment;
 use dpopt_data::{BadCells, Format, ReadOptions, open_bytes};
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;

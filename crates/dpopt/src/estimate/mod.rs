@@ -1,6 +1,8 @@
-//! What a user estimates without a model: the mean of sparse vectors, means of heavy-tailed columns, single noisy sums. The same four steps: plan → certify →
+//! What a user estimates without a model: the mean of sparse vectors, means of heavy-tailed columns, single noisy sums, what groups of
+//! records agree on. The same four steps: plan → certify →
 //! run → report.
 
+mod agreed;
 mod heavy_tailed;
 mod heavy_tailed_plan;
 #[cfg(test)]
@@ -16,6 +18,8 @@ mod sketched;
 mod tests;
 mod vectors;
 
+pub use crate::moment::Moment;
+pub use agreed::{Agreed, AgreedPlan, AgreedProblem, AgreedSchedule, RadiusSearch};
 pub use heavy_tailed::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions};
 pub use heavy_tailed_plan::{
     ColumnMean, ColumnSchedule, HEAVY_TAILED_METHODS, HeavyTailedCandidate, HeavyTailedPlan, HeavyTailedProblem,
@@ -23,7 +27,6 @@ pub use heavy_tailed_plan::{
 };
 pub use interval::Parts;
 pub use mean::{Estimated, MeanEstimate, MeanOptions};
-pub use crate::moment::Moment;
 pub use noise::{BatchSums, NoiseLaw};
 pub use plan::{MEAN_METHODS, MeanCandidate, mean_candidates};
 pub use problem::{MeanPlan, MeanProblem};

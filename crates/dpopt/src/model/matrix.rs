@@ -308,7 +308,8 @@ impl MatrixRun {
     /// Where a target of this moment is clipped: what that takes from its mean balances with what noise is planned to move predictions by. `None` where the
     /// moment says nothing of a scale.
     pub fn target_clip(&self, moment: Moment) -> Option<TargetClip> {
-        let planned = self.early.as_ref().and_then(|planned| Some(planned.plan().ok()?.summary().predicted_excess_risk));
+        let planned =
+            self.early.as_ref().and_then(|planned| Some(planned.plan().ok()?.summary().predicted_excess_risk));
         TargetClip::balanced(moment, planned.unwrap_or(f64::NAN))
     }
 
@@ -462,7 +463,8 @@ mod tests {
         let fit = Arc::into_inner(fit(Target::Number(Loss::Squared), 4.0)).unwrap().finding_range().unwrap();
         assert!(fit.finds_range() && fit.division.bounds.unwrap().epsilon() == 4.0 * 0.05);
         let mut run = Arc::new(fit).open("run", None, Some(1), None).unwrap();
-        let targets: Vec<f64> = (0..ROWS).map(|i| if i % 100 == 0 { f64::NAN } else { 500.0 + (i % 50) as f64 }).collect();
+        let targets: Vec<f64> =
+            (0..ROWS).map(|i| if i % 100 == 0 { f64::NAN } else { 500.0 + (i % 50) as f64 }).collect();
         let (lower, upper) = run.find_range(&targets, None).unwrap();
         assert!((400.0..500.0).contains(&lower) && (545.0..650.0).contains(&upper), "{lower} {upper}");
         assert!(run.find_range(&targets, None).is_err(), "found twice");

@@ -1,6 +1,7 @@
 //! Counts, and choices among candidates that are public.
 
 pub(crate) mod above_threshold;
+pub(crate) mod agreed_mean;
 pub(crate) mod column_ranges;
 pub(crate) mod counts;
 pub(crate) mod labels;

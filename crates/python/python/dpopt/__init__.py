@@ -13,6 +13,7 @@ True
 """
 
 from . import accounting, encoders, mechanisms, objectives, select
+from ._aggregate import Aggregate, aggregate, aggregate_plan
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
@@ -39,6 +40,7 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "Aggregate",
     "BudgetExceeded",
     "ClippedSums",
     "EmbeddingClassifier",
@@ -68,6 +70,8 @@ __all__ = [
     "TwoTowerRegressor",
     "__version__",
     "accounting",
+    "aggregate",
+    "aggregate_plan",
     "audit",
     "check_per_record",
     "encoders",

@@ -1,0 +1,115 @@
+"""Estimators of one's own, made private by groups that agree."""
+
+import dpopt
+import numpy as np
+import pandas
+import pytest
+from sklearn.linear_model import LinearRegression
+
+RANGE = ([-2.0, -2.0], [2.0, 2.0])
+TERMS = {"groups": 300, "epsilon": 2.0, "delta": 1e-6, "radius": 0.5}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (30_000, 2))
+    return X, X @ [1.0, -0.5] + 0.2 * rng.normal(size=30_000)
+
+
+def slopes(X, y):
+    return LinearRegression().fit(X, y).coef_
+
+
+def test_an_estimator_of_ones_own_answers_privately(data):
+    found = dpopt.aggregate(slopes, data, bounds=RANGE, **TERMS)
+    plan = dpopt.aggregate_plan(dimension=2, **TERMS)
+    # what is released moves by one group's answer at most as far as the noise was planned for
+    assert found.noise_std == pytest.approx(np.full(2, 2.0 * 0.5 * plan["noise_over_radius"]), rel=1e-3)
+    assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.05
+    assert float(found.bound) <= 2.0 and found.event == plan["event"] and found.radius == 0.5
+    with_threads = dpopt.aggregate(slopes, data, bounds=RANGE, **TERMS, jobs=2)
+    assert np.abs(with_threads.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.05
+
+
+def test_a_radius_is_found_and_too_few_that_agree_are_an_answer(data):
+    terms = {**TERMS, "groups": 600, "radius": None}
+    found = dpopt.aggregate(slopes, data, bounds=RANGE, **terms)
+    assert 0.01 < found.radius < 1.0 and np.abs(found.value - [1.0, -0.5]).max() < 0.5
+    assert [record["count"] for record in found.records] == [1, 1]
+    rng = np.random.default_rng(1)
+    nothing = dpopt.aggregate(lambda X, y: rng.uniform(-2, 2, 2), data, bounds=RANGE, **{**TERMS, "radius": 0.01})
+    assert nothing.value is None and np.isnan(nothing.noise_std).all() and float(nothing.bound) <= 2.0
+
+
+def test_what_goes_wrong_in_a_group_is_no_answer_and_not_shown(data, capsys):
+    X, y = data
+    y = y.copy()
+    y[:20] = 1e6
+
+    def fragile(X, y):
+        if y.max() > 1e5:
+            raise ValueError(f"a secret: {y.max()}")
+        return slopes(X, y)
+
+    found = dpopt.aggregate(fragile, (X, y), bounds=RANGE, **TERMS)
+    assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.05
+    for odd in (lambda X, y: [1.0], lambda X, y: [np.nan, 0.0], lambda X, y: "text", lambda X, y: exit(1), lambda X, y: None):
+        assert dpopt.aggregate(odd, data, bounds=RANGE, **TERMS).value is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_units_are_in_one_group_with_all_their_rows(data):
+    X, y = data
+    persons = np.arange(len(X)) % 5000
+    table = pandas.DataFrame(X, columns=["a", "b"]).assign(person=persons)
+    seen = []
+
+    def watched(X, y):
+        assert list(X.columns) == ["a", "b"]
+        seen.append(set((X.index % 5000).tolist()))
+        return slopes(X.to_numpy(), y)
+
+    ledger = dpopt.Ledger(epsilon=3.0, delta=1e-5, unit="person")
+    found = dpopt.aggregate(watched, (table, y), bounds=RANGE, units="person", ledger=ledger, **TERMS)
+    assert found.unit == "person" and ledger.remaining()[0] < 1.01
+    assert sum(map(len, seen)) == 5000 and len(set().union(*seen)) == 5000
+    assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.1
+    few = dpopt.aggregate(lambda X, y: [len(X) / 1000, 0], (table, y), bounds=RANGE, units="person", max_rows_per_unit=2, **TERMS)
+    # 5,000 persons with two of their six rows in 300 groups: 33 rows in each
+    assert abs(few.value[0] - 0.033) < 5 * few.noise_std[0]
+
+
+def test_a_seed_repeats_and_an_account_refuses(data):
+    same = [dpopt.aggregate(slopes, data, bounds=RANGE, insecure_seed=4, **TERMS).value for _ in range(2)]
+    assert (same[0] == same[1]).all()
+    ledger = dpopt.Ledger(epsilon=1.0, delta=1e-5)
+    called = []
+    with pytest.raises(dpopt.BudgetExceeded):
+        dpopt.aggregate(lambda X, y: called.append(1), data, bounds=RANGE, ledger=ledger, **TERMS)
+    assert not called
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"groups": 20}, dpopt.PrivacyError, "20 groups are too few .* about [0-9]+ or more"),
+        ({"groups": 0}, ValueError, "groups is 0"),
+        ({"delta": 0.0}, dpopt.PrivacyError, "delta > 0"),
+        ({"radius": 40.0}, dpopt.PrivacyError, "the radius is 40"),
+        ({"bounds": (0, 1)}, ValueError, "say with dimension"),
+        ({"bounds": ([0, 0], [1, np.inf])}, ValueError, "finite"),
+        ({"bounds": ([0, 0, 0], [1, 1])}, ValueError, "do not fit an answer of 3"),
+        ({"jobs": 0}, ValueError, "jobs is 0"),
+        ({"n_units": 5}, ValueError, "units= is not"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_called(data, change, error, message):
+    called = []
+    with pytest.raises(error, match=message):
+        dpopt.aggregate(lambda X, y: called.append(1), data, **{"bounds": RANGE, **TERMS, **change})
+    assert not called
+    with pytest.raises(TypeError, match="give a function"):
+        dpopt.aggregate("mean", data, bounds=RANGE, **TERMS)
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        dpopt.aggregate(slopes, (data[0], data[1][:-1]), bounds=RANGE, **TERMS)
