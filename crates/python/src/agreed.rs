@@ -11,15 +11,15 @@ use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use serde_json::json as value;
 
-/// Public facts: groups, numbers in an answer, radius, relation, ε, δ.
+/// Public facts: groups, numbers in an answer, share of outliers, radius, relation, ε, δ.
 #[derive(FromPyObject)]
-pub(crate) struct AgreedFacts(u64, usize, Option<f64>, String, f64, f64);
+pub(crate) struct AgreedFacts(u64, usize, f64, Option<f64>, String, f64, f64);
 
 impl AgreedFacts {
     fn plan(&self, unit: Unit) -> PyResult<(AgreedProblem, AgreedPlan)> {
-        let &Self(groups, dimension, radius, ref name, epsilon, delta) = self;
+        let &Self(groups, dimension, outliers, radius, ref name, epsilon, delta) = self;
         let neighbours = Neighbours { unit, relation: relation(name)? };
-        let problem = AgreedProblem { groups, dimension, radius, neighbours };
+        let problem = AgreedProblem { groups, dimension, outliers, radius, neighbours };
         let plan = AgreedPlan::new(&problem, Budget::new(epsilon, delta).map_err(invalid)?);
         plan.map(|plan| (problem, plan)).map_err(refused)
     }

@@ -97,6 +97,7 @@ def test_a_seed_repeats_and_an_account_refuses(data):
         ({"groups": 0}, ValueError, "groups is 0"),
         ({"delta": 0.0}, dpopt.PrivacyError, "delta > 0"),
         ({"radius": 40.0}, dpopt.PrivacyError, "the radius is 40"),
+        ({"outliers": 0.5}, dpopt.PrivacyError, "the share of outliers is 0.5"),
         ({"bounds": (0, 1)}, ValueError, "say with dimension"),
         ({"bounds": ([0, 0], [1, np.inf])}, ValueError, "finite"),
         ({"bounds": ([0, 0, 0], [1, 1])}, ValueError, "do not fit an answer of 3"),

@@ -25,7 +25,7 @@ fn released(
     answers: &[Option<Vec<f64>>],
     seed: u64,
 ) -> Result<Option<Vec<f64>>, CuratorError> {
-    let agreement = Agreement::of(GROUPS, test_epsilon, MISS).ok_or(CuratorError::Shape)?;
+    let agreement = Agreement::of(GROUPS, test_epsilon, MISS, 0.0).ok_or(CuratorError::Shape)?;
     let mechanism = AgreedMean::new(agreement, test_epsilon, RADIUS, 1, z, Relation::ZeroOut)?;
     let answers = Sensitive::new(Answers::new(1, answers.iter().map(Option::as_deref))?);
     let mut curator = past_the_curator::uncharged(&mechanism.event(), NoiseSource::insecure(seed));
@@ -45,7 +45,7 @@ fn small_test() -> PlantedBug {
         (300, 150_000),
         |code, with, draws: &mut Draws| {
             let test_epsilon = code.pick(0.5, 1.0);
-            let Some(agreement) = Agreement::of(GROUPS, test_epsilon, MISS) else { return f64::NAN };
+            let Some(agreement) = Agreement::of(GROUPS, test_epsilon, MISS, 0.0) else { return f64::NAN };
             let together = (agreement.threshold as f64).sqrt() as u64 - u64::from(!with);
             // the others are far from all
             let answer = |i: u64| at(if i < together { 0.0 } else { 4.0 * (i + 1) as f64 * RADIUS as f64 });
@@ -57,7 +57,7 @@ fn small_test() -> PlantedBug {
 
 /// How far the mean moves with one answer, over what noise is made for, where answers lie far from 0.
 fn far_away(code: Code) -> Result<(), String> {
-    let agreement = Agreement::of(GROUPS, 1.0, MISS).ok_or("too few groups")?;
+    let agreement = Agreement::of(GROUPS, 1.0, MISS, 0.0).ok_or("too few groups")?;
     let moved = agreement.moved_mean();
     let offset = code.pick(1024.0, 1e15);
     // irregular within the radius; the last on one side or the other
@@ -77,7 +77,11 @@ fn far_away(code: Code) -> Result<(), String> {
         let side = 0.5 + 0.01 * f64::from(k);
         Ok::<f64, String>(worst.max((mean(side)? - mean(-side)?).abs()))
     })?;
-    if worst <= moved { Ok(()) } else { Err(format!("the mean moves by {worst} radii where noise is made for {moved:.3}")) }
+    if worst <= moved {
+        Ok(())
+    } else {
+        Err(format!("the mean moves by {worst} radii where noise is made for {moved:.3}"))
+    }
 }
 
 pub(super) fn bugs() -> Vec<PlantedBug> {

@@ -17,7 +17,7 @@ const TEST: f64 = 4.0;
 const RADIUS: u64 = 1 << 40;
 
 fn mechanism(noise_multiplier: f64) -> Result<AgreedMean, CuratorError> {
-    let agreement = Agreement::of(GROUPS, TEST, MISS).ok_or(CuratorError::Shape)?;
+    let agreement = Agreement::of(GROUPS, TEST, MISS, 0.0).ok_or(CuratorError::Shape)?;
     AgreedMean::new(agreement, TEST, RADIUS, 1, noise_multiplier, Relation::ZeroOut)
 }
 
@@ -40,16 +40,18 @@ fn released(
 pub(super) fn audits() -> Vec<LibraryAudit> {
     let row = |name, pair, z: f64, apart: usize, worlds: [Option<f64>; 2], statistic: fn(Option<Vec<f64>>) -> f64| {
         let made = mechanism(z);
-        let agreement = Agreement::of(GROUPS, TEST, MISS);
+        let agreement = Agreement::of(GROUPS, TEST, MISS, 0.0);
         let planned = agreement.map(|agreement| AgreedMean::planned(&agreement, 1, z, Relation::ZeroOut));
         let event = planned.ok_or_else(|| "too few groups".to_string());
-        let opened = made.as_ref().map(Mechanism::event);
+        let opened = made.as_ref().map(Mechanism::event).ok();
         let release = move |with: bool, draws: &mut Draws| -> Result<f64, CuratorError> {
-            let (Ok(made), Ok(opened)) = (&made, &opened) else { return Err(CuratorError::Shape) };
+            let (Ok(made), Some(opened)) = (&made, &opened) else { return Err(CuratorError::Shape) };
             released(made, opened, apart, worlds[usize::from(with)], draws).map(statistic)
         };
-        LibraryAudit::new(name, pair, event, (DELTA, TIGHT_RUNS), move |with, draws| release(with, draws).unwrap_or(f64::NAN))
-            .reaching(Reach::Unknown)
+        LibraryAudit::new(name, pair, event, (DELTA, TIGHT_RUNS), move |with, draws| {
+            release(with, draws).unwrap_or(f64::NAN)
+        })
+        .reaching(Reach::Unknown)
     };
     vec![
         row(

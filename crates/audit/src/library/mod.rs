@@ -26,8 +26,8 @@
 //! 6. One line each in `docs/audit.md`; the test says which is missing.
 
 mod adaptive;
-mod choices;
 mod agreed;
+mod choices;
 pub(crate) mod columns;
 mod embeddings;
 mod frank_wolfe;

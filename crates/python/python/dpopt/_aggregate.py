@@ -43,6 +43,7 @@ def aggregate_plan(
     epsilon: float,
     delta: float,
     radius: float | None = None,
+    outliers: float = 0.05,
     relation: str = "zero-out",
 ) -> dict[str, Any]:
     """What :func:`aggregate` would do, from public facts: noise over the radius, how many groups have to agree, the event.
@@ -51,7 +52,7 @@ def aggregate_plan(
     >>> plan["core"] < 400 and plan["noise_over_radius"] < 0.1
     True
     """
-    facts = _facts(groups, dimension, radius, relation, epsilon, delta)
+    facts = _facts(groups, dimension, outliers, radius, relation, epsilon, delta)
     found = json.loads(_core.agreed_plan(facts, False))
     schedule: dict[str, Any] = found.pop("schedule")
     return {**schedule, **found, "event": accounting.from_json(found["event"])}
@@ -67,6 +68,7 @@ def aggregate(
     delta: float | None = None,
     dimension: int | None = None,
     radius: float | None = None,
+    outliers: float = 0.05,
     relation: str = "zero-out",
     units: Any = None,
     n_units: int | None = None,
@@ -94,6 +96,7 @@ def aggregate(
         dimension: how many numbers an answer has, if `bounds` does not say it.
         radius: how far apart answers of groups are, in l2 norm in units of half the ranges, for example from public data: a third of the groups further
             apart than that, and there is no answer. None: it is found privately, for a fifth of ε.
+        outliers: share of groups whose answers may be far from the others, 0 to .15: with more it becomes likely that nothing is released; fewer are less noise.
         relation: ``"zero-out"``, ``"replace-one"`` or ``"add-or-remove"``; noise is the same.
         units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table.
         n_units, n_rows: public numbers, or guesses under add-or-remove; only the default of δ depends on them.
@@ -117,7 +120,7 @@ def aggregate(
     rows = _rows_of(parts)
     whose, count = owned(given, rows, relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed)
     delta = _core.default_delta(count) if delta is None else number(delta, "delta")
-    facts = _facts(groups, len(lower), radius, relation, epsilon, delta)
+    facts = _facts(groups, len(lower), outliers, radius, relation, epsilon, delta)
     plan = json.loads(_core.agreed_plan(facts, whose is not None))
     event = accounting.from_json(plan["event"])
     name = None if whose is None else whose.name
@@ -138,14 +141,15 @@ def aggregate(
 
 
 def _facts(
-    groups: Any, dimension: Any, radius: Any, relation: str, epsilon: Any, delta: Any
-) -> tuple[int, int, float | None, str, float, float]:
+    groups: Any, dimension: Any, outliers: Any, radius: Any, relation: str, epsilon: Any, delta: Any
+) -> tuple[int, int, float, float | None, str, float, float]:
     radius = None if radius is None else number(radius, "radius")
     counts = whole(groups, "groups"), whole(dimension, "dimension")
     for name, count in zip(("groups", "dimension"), counts):
         if count < 1:
             raise ValueError(f"{name} is {count}; give at least 1")
-    return (*counts, radius, accounting._relation(relation), number(epsilon, "epsilon"), number(delta, "delta"))
+    share = number(outliers, "outliers")
+    return (*counts, share, radius, accounting._relation(relation), number(epsilon, "epsilon"), number(delta, "delta"))
 
 
 def _range(bounds: Any, dimension: Any) -> tuple[np.ndarray, np.ndarray]:
