@@ -72,7 +72,7 @@ def test_units_are_in_one_group_with_all_their_rows(data):
 
     ledger = dpopt.Ledger(epsilon=3.0, delta=1e-5, unit="person")
     found = dpopt.aggregate(watched, (table, y), bounds=RANGE, units="person", ledger=ledger, **TERMS)
-    assert found.unit == "person" and ledger.remaining()[0] < 1.01
+    assert found.unit == "person" and ledger.remaining[0] < 1.01
     assert sum(map(len, seen)) == 5000 and len(set().union(*seen)) == 5000
     assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.1
     few = dpopt.aggregate(lambda X, y: [len(X) / 1000, 0], (table, y), bounds=RANGE, units="person", max_rows_per_unit=2, **TERMS)

@@ -98,10 +98,12 @@ GOOD = {
     "divergences": [0.1], "degrees_of_freedom": 3, "mu": 0.5, "records_per_user": 2, "events": ["gaussian(3)"], "blocks": ["gaussian(3)"],
     "objective": lambda x, *rows: np.zeros((len(rows[0]), 2)), "start": np.zeros(2), "n_records": 60, "n_columns": 2, "rank": 1, "input_shape": 2,
     "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
+    "groups": 200, "radius": 0.5, "outliers": 0.05, "jobs": 1, "noise_std": np.zeros(2),
 }  # fmt: skip
 #: The same where a name means something else.
 OF = {
     "dpopt.minimize": {"data": (X, Y)},
+    "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
     "dpopt.check_per_record": {"data": (X, Y)},
     "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
 }

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from . import _core, accounting
-from ._reading import kind, number, whole
+from ._reading import array, kind, number, whole
 from ._release import Release, owned, pay, released
 from ._rows import _pair
 from ._units import Given, apart
@@ -48,6 +48,7 @@ def aggregate_plan(
 ) -> dict[str, Any]:
     """What :func:`aggregate` would do, from public facts: noise over the radius, how many groups have to agree, the event.
 
+    >>> import dpopt
     >>> plan = dpopt.aggregate_plan(groups=400, dimension=3, epsilon=2.0, delta=1e-6, radius=0.1)
     >>> plan["core"] < 400 and plan["noise_over_radius"] < 0.1
     True
@@ -105,6 +106,7 @@ def aggregate(
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
         jobs: so many threads call `estimator` at once. How long it takes can tell something of the records, and is not protected.
 
+    >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(3.0, 1.0, (40_000, 2))
     >>> found = dpopt.aggregate(lambda rows: np.median(rows, axis=0), X, groups=400, bounds=([0, 0], [10, 10]), epsilon=2.0)
@@ -153,7 +155,7 @@ def _facts(
 
 
 def _range(bounds: Any, dimension: Any) -> tuple[np.ndarray, np.ndarray]:
-    ends = [np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in _pair(bounds)]
+    ends = [np.atleast_1d(array(end, "bounds").astype(np.float64)) for end in _pair(bounds)]
     if dimension is None and max(len(end) for end in ends) == 1 and all(np.ndim(end) == 0 for end in _pair(bounds)):
         raise ValueError("bounds are two numbers; say with dimension how many numbers an answer has")
     size = max(len(end) for end in ends) if dimension is None else whole(dimension, "dimension")

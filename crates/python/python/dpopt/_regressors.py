@@ -106,20 +106,21 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
 
     def _read(self, y: np.ndarray) -> Reading | None:
         declared = self._target_range()
-        return None if declared is None else self._within(y, *declared, "The target is clipped to {}.")
+        return None if declared is None else self._within(y, declared, "The target is clipped to {}.")
 
     def _found(self, y: np.ndarray, run: Any, owners: Any) -> Reading:
         if run.finds_range():
             found = run.range(np.ascontiguousarray(y, dtype=np.float64), owners)
-            return self._within(y, *found, "The target is clipped to {}, found privately.")
+            return self._within(y, found, "The target is clipped to {}, found privately.")
         if not self._scale_is_known():
-            return self._within(y, -1.0, 1.0, "The target is clipped to {}.")
+            return self._within(y, (-1.0, 1.0), "The target is clipped to {}.")
         lower, upper, bias, words = run.target_clip(self._moment())
-        reading = self._within(y, lower, upper, words)
+        reading = self._within(y, (lower, upper), words)
         self.target_clip_bias_ = bias
         return reading
 
-    def _within(self, y: np.ndarray, lower: float, upper: float, preparation: str) -> Reading:
+    def _within(self, y: np.ndarray, ends: tuple[float, float], preparation: str) -> Reading:
+        lower, upper = ends
         self.target_range_, self.target_clip_bias_ = (lower, upper), float("nan")
         middle, half = (lower + upper) / 2, (upper - lower) / 2
         scaled = np.clip((np.clip(y, lower, upper) - middle) / half, -1.0, 1.0)
