@@ -42,7 +42,7 @@ fn small_test() -> PlantedBug {
             "about as many answers together as it takes, one more or less; 1{there is a mean}",
         ),
         Claim::ApproxDp { epsilon: 0.5, delta: MISS * (1.0 + 0.5f64.exp()) },
-        (300, 150_000),
+        (1500, 150_000),
         |code, with, draws: &mut Draws| {
             let test_epsilon = code.pick(0.5, 1.0);
             let Some(agreement) = Agreement::of(GROUPS, test_epsilon, MISS, 0.0) else { return f64::NAN };
@@ -59,24 +59,24 @@ fn small_test() -> PlantedBug {
 fn far_away(code: Code) -> Result<(), String> {
     let agreement = Agreement::of(GROUPS, 1.0, MISS, 0.0).ok_or("too few groups")?;
     let moved = agreement.moved_mean();
-    let offset = code.pick(1024.0, 1e15);
-    // irregular within the radius; the last on one side or the other
-    let answer = |i: u64, last: f64| if i + 1 == GROUPS { last } else { ((i * 7919) % 1000) as f64 / 1000.0 - 0.5 };
-    let mean = |last: f64| -> Result<f64, String> {
+    let offset = code.pick(1024.0, 4e14);
+    // irregular within the radius; the first on one side or the other
+    let answer = |i: u64, k: u64, first: f64| {
+        if i == 0 { first } else { ((i * 7919 + k * 104_729) % 1000) as f64 / 1000.0 - 0.5 }
+    };
+    let mean = |k: u64, first: f64| -> Result<f64, String> {
         match code {
             Code::Correct => {
-                let answers: Vec<_> = (0..GROUPS).map(|i| at((offset + answer(i, last)) * RADIUS as f64)).collect();
+                let answers: Vec<_> = (0..GROUPS).map(|i| at((offset + answer(i, k, first)) * RADIUS as f64)).collect();
                 let mean = released(1.0, 1e-6, &answers, 7).map_err(|e| e.to_string())?;
                 Ok(mean.ok_or("no mean")?[0] / Answers::grid().step() / RADIUS as f64)
             }
             // all weights are 1
-            Code::Planted => Ok((0..GROUPS).map(|i| offset + answer(i, last)).sum::<f64>() / GROUPS as f64),
+            Code::Planted => Ok((0..GROUPS).map(|i| offset + answer(i, k, first)).sum::<f64>() / GROUPS as f64),
         }
     };
-    let worst = (0..20).try_fold(0f64, |worst, k| {
-        let side = 0.5 + 0.01 * f64::from(k);
-        Ok::<f64, String>(worst.max((mean(side)? - mean(-side)?).abs()))
-    })?;
+    let worst =
+        (0..400).try_fold(0f64, |worst, k| Ok::<f64, String>(worst.max((mean(k, 0.5)? - mean(k, -0.5)?).abs())))?;
     if worst <= moved {
         Ok(())
     } else {
@@ -89,7 +89,7 @@ pub(super) fn bugs() -> Vec<PlantedBug> {
         (
             "09.mean-far-away",
             Altered,
-            "the mean of answers that agree is a sum of floating-point numbers, which are 1e15 radii from 0",
+            "the mean of answers that agree is a sum of floating-point numbers, which are 4e14 radii from 0",
             "one answer on either side of the others: how far the mean moves",
         ),
         far_away,
