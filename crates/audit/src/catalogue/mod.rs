@@ -7,6 +7,7 @@
 //! that sampling can't see are caught by looking: support membership, exact sensitivities, laws, the curator's refusals.
 
 mod adaptive;
+mod certified;
 mod comparisons;
 mod correlated;
 mod descents;
@@ -180,6 +181,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(phased::kinks());
     bugs.extend(heavy_tailed::bugs());
     bugs.push(heavy_tailed::stale_threshold());
+    bugs.extend(certified::bugs());
     bugs
 }
 

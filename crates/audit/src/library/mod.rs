@@ -26,6 +26,7 @@
 //! 6. One line each in `docs/audit.md`; the test says which is missing.
 
 mod adaptive;
+mod certified;
 mod choices;
 pub(crate) mod columns;
 mod embeddings;
@@ -226,6 +227,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(units::audits());
     rows.extend(phased::audits());
     rows.extend(columns::audits());
+    rows.extend(certified::audits());
     rows
 }
 
