@@ -98,7 +98,7 @@ fn a_table_of_clips_is_refused_but_for_delta() {
     assert_eq!(mechanism.check(&input), Ok(()));
     assert!(mechanism.allowed(&mechanism.phases[0]) < 370, "{}", mechanism.allowed(&mechanism.phases[0]));
     let mut noise = NoiseSource::insecure(3);
-    let runs = 20_000;
+    let runs = 8_000;
     let shown = (0..runs).filter(|_| mechanism.apply(&input, &mut noise).unwrap().released == 1).count();
     // t = 3: e^-4/(1 + e^-1) = .0134; five standard deviations
     let exact = (-4f64).exp() / (1.0 + (-1f64).exp());
