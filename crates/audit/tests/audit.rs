@@ -59,6 +59,7 @@ fn every_method_has_a_row() {
 const DOORS: &[(&str, &str)] = &[
     ("Gaussian", "Gaussian sum through the curator"),
     ("PhasedPass", "phased-sgd"),
+    ("CertifiedPass", "clipped-sgd"),
     ("Gaussian", "sum of vectors"),
     ("Gaussian", "second moment"),
     ("Laplace", "rounded Laplace"),

@@ -75,6 +75,9 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<(), Failure> {
     let fitted = fit.run_with(&Bar::new()).map_err(failed)?;
     let json = fitted.model.to_json().map_err(Failure::machine)?;
     reserved.write(&json, &fitted.report)?;
+    if let Some(ending) = &fitted.note {
+        note(format!("warning: {ending}"));
+    }
     if arguments.quiet { Ok(()) } else { Reserved::summarise(&outputs, &summary(run, &fitted)) }
 }
 

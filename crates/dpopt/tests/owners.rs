@@ -53,7 +53,7 @@ fn every_owner_is_promised_a_group_of_rows_and_what_is_not_protected_is_said() {
     assert_eq!(explained.ownership.as_ref(), Some(&owned));
     assert_eq!((owned.rows, owned.owners, owned.bound), (6_000, 400, 2));
     assert!(owned.kept <= 400 && owned.kept > 350 && owned.one_each <= 200 && owned.one_each > 150, "{owned}");
-    let Fitted { model, report, planned } = fit.run().unwrap();
+    let Fitted { model, report, planned, .. } = fit.run().unwrap();
     let problem = planned.plan().unwrap().problem().clone();
     assert_eq!((problem.rows, problem.group()), (owned.kept, 2));
     let guarantee = model.guarantee();

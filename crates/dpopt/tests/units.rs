@@ -59,7 +59,7 @@ fn is_of_a_group(event: &Event) -> bool {
 
 #[test]
 fn what_is_promised_is_promised_per_person_and_says_so() {
-    let Fitted { model, report, planned } = fitted(&table(), options(Some(unit(None))));
+    let Fitted { model, report, planned, .. } = fitted(&table(), options(Some(unit(None))));
     let guarantee = model.guarantee();
     assert_eq!((guarantee.unit, guarantee.unit_column.as_deref()), (Unit::User, Some("person")));
     assert!(guarantee.to_string().contains("per person"), "{guarantee}");

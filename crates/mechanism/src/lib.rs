@@ -53,6 +53,7 @@ pub use curator::batch::{BatchId, FixedBatch, PoissonBatch};
 pub use curator::blocks::Blocks;
 pub use curator::door::{Interactive, Mechanism, Opening};
 pub use curator::{Curator, ReleaseRecord};
+pub use draws::certified_pass::{CertifiedPass, CertifiedPoints, ClipTest};
 pub use draws::gibbs::GibbsDraw;
 pub use draws::gibbs_chain::{GibbsChain, GibbsFacts, Start};
 pub use draws::last_iterate::LastIterate;

@@ -18,11 +18,13 @@ pub struct Solution {
     /// Upper bound, to first order, on the standard deviation of the noise in each weight, where the released values tell
     /// more than [`Summary::weight_noise`].
     pub noise: Option<Vec<f64>>,
+    /// A sentence on the run, where it may have ended in several ways. Made of released values alone.
+    pub note: Option<String>,
 }
 
 impl From<Vec<f64>> for Solution {
     fn from(weights: Vec<f64>) -> Self {
-        Self { weights, noise: None }
+        Self { weights, noise: None, note: None }
     }
 }
 

@@ -216,7 +216,7 @@ impl Algorithm for CentredDescent {
         let solution = descent.scaled(solution);
         let weights: Vec<f64> = solution.weights.chunks_exact(d).flat_map(|line| shear.back(line)).collect();
         let noise = s.noise(problem, &shear, centre, &weights);
-        Ok(curator.answer(Solution { weights, noise: Some(noise) }))
+        Ok(curator.answer(Solution { weights, noise: Some(noise), note: None }))
     }
 }
 

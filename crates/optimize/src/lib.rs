@@ -6,6 +6,7 @@ mod bias_reduced;
 mod centred_descent;
 mod choices;
 pub mod clip_bias;
+mod clipped_sgd;
 mod descent;
 mod driver;
 mod embedding;
@@ -44,6 +45,7 @@ pub use algorithm::{Algorithm, Choose, Prepared, RowAccess, Run, RunError, RunRe
 pub use bias_reduced::{BiasReducedSchedule, BiasReducedSgd, Output, SPARE, Stopping};
 pub use centred_descent::{CentredDescent, CentredSchedule};
 pub use choices::{AdaptiveOptions, AdaptiveRule, Domain, InnerSteps, Moments, RateSchedule, Selection, Subspace};
+pub use clipped_sgd::{ClippedSchedule, ClippedSgd};
 pub use descent::{
     AdaptiveClipDescent, AdaptiveClipSchedule, Average, DescentOptions, DescentSchedule, DpFtrl, NoisyGradientDescent,
     NoisySgd, StreamSchedule, expected_risk,

@@ -173,6 +173,6 @@ impl Algorithm for NoisyNewton {
         }
         progress.finish();
         // at most: where the data bend the loss, earlier noise is forgotten and H is larger than λ0
-        Ok(curator.answer(Solution { weights: theta, noise: Some(vec![variance.sqrt(); d]) }))
+        Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); d]), ..theta.into() }))
     }
 }

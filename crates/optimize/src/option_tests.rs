@@ -70,6 +70,7 @@ fn beside(method: &str, option: &str) -> Vec<MethodOptions> {
         "moment_share" => vec![update.clone().with("moments", "private")],
         "subspace_rank" => vec![plain.clone().with("moments", "none")],
         "moments" | "public_moments" | "box_radius" | "ball_radius" | "second_momentum" => vec![update.clone()],
+        "moment_order" => vec![plain.clone().with("gradient_moment", 0.01)],
         "count_noise" | "count_level" => vec![plain.clone().with("select_rows", true)],
         _ => vec![],
     };

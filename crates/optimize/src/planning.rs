@@ -129,6 +129,20 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<f64, NotApplicable> {
     }
 }
 
+/// (G, k) of the public promise (E‖gradient‖^k)^(1/k) ≤ G, if there is one.
+pub(crate) fn asked_moment(root: Option<f64>, order: Option<f64>) -> Result<Option<(f64, f64)>, NotApplicable> {
+    if order.is_some() && root.is_none() {
+        return Err(NotApplicable::Option(
+            "moment_order is given without gradient_moment; give both, or neither".into(),
+        ));
+    }
+    let order = order.unwrap_or(2.0);
+    if !(order > 1.0 && order <= 64.0) {
+        return Err(NotApplicable::Option("moment_order is not above 1 and at most 64".into()));
+    }
+    root.map(|root| Ok((positive("the moment of gradients", root)?, order))).transpose()
+}
+
 /// At least the number of records. Under add-or-remove it is protected and `rows` is a guess: sixteen times as many, and at
 /// least sixteen million, is what a plan is made for and says it is made for ([`most_rows_assumption`]).
 pub(crate) fn most_rows(problem: &Problem) -> u64 {

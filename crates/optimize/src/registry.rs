@@ -2,10 +2,10 @@
 //! `method = auto` takes its first row.
 
 use super::algorithm::{RowAccess, Traits};
-use super::options::{OptionInfo, Said, nearest, options_of, shown};
+use super::options::{OptionInfo, Said, nearest, not_private, options_of, shown};
 use super::{
-    AdaptiveClipDescent, Algorithm, BiasReducedSgd, CentredDescent, DpAdaGrad, DpAdam, DpFtrl, DpGdHt, DpScsgHt,
-    DpSgdHt, DpSvrgHt, EmbeddingSgd, ExponentialMechanism, FrankWolfe, LastIterateDescent, MethodOptions,
+    AdaptiveClipDescent, Algorithm, BiasReducedSgd, CentredDescent, ClippedSgd, DpAdaGrad, DpAdam, DpFtrl, DpGdHt,
+    DpScsgHt, DpSgdHt, DpSvrgHt, EmbeddingSgd, ExponentialMechanism, FrankWolfe, LastIterateDescent, MethodOptions,
     NoisyGradientDescent, NoisyNewton, NoisySgd, ObjectivePerturbation, OutputPerturbation, Pagan, Pasan, PdpSgd,
     Peeling, PhasedSgd, Prepared, Regime, Regimes, RegularizedDescent, ReleasedPreconditioner, SparseExponential,
     SparseOutputPerturbation, SufficientStatistics, expected_risk, prepare,
@@ -112,7 +112,7 @@ fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result
 }
 
 /// In the standing order: one release before many, full batches before samples.
-const LINEAR: [Registered; 28] = [
+const LINEAR: [Registered; 29] = [
     registered::<AdaptiveClipDescent>(),
     registered::<ObjectivePerturbation>(),
     registered::<CentredDescent>(),
@@ -134,6 +134,7 @@ const LINEAR: [Registered; 28] = [
     registered::<FrankWolfe>(),
     registered::<BiasReducedSgd>(),
     registered::<PhasedSgd>(),
+    registered::<ClippedSgd>(),
     registered::<SufficientStatistics>(),
     registered::<RegularizedDescent>(),
     registered::<Pagan>(),
@@ -253,8 +254,8 @@ pub fn logarithmic(method: &str) -> bool {
 }
 
 /// Names of all methods, as in `--method`.
-pub const METHODS: [&str; 28] = {
-    let mut names = [""; 28];
+pub const METHODS: [&str; 29] = {
+    let mut names = [""; 29];
     let mut i = 0;
     while i < names.len() {
         names[i] = LINEAR[i].name;
@@ -389,6 +390,9 @@ pub fn choose(problem: &Problem, budget: Budget, options: &MethodOptions) -> Res
 /// The first that is refused.
 pub fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
     options.check()?;
+    if let Some(why) = options.method.as_deref().and_then(not_private) {
+        return Err(NotApplicable::Option(why));
+    }
     match options.method.as_deref() {
         Some(name) if options.embedding.is_none() && !LINEAR.iter().any(|method| method.name == name) => {
             Err(NotApplicable::Option(format!(

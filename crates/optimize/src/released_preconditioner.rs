@@ -195,7 +195,7 @@ impl Algorithm for ReleasedPreconditioner {
             (gradient_std * step).powi(2) * variance_of_last_half(1.0 - s.regularization * step, s.steps)
         };
         let noise: Vec<f64> = spectrum.diagonal(variance).iter().map(|v| v.sqrt()).collect();
-        Ok(curator.answer(Solution { weights: mean, noise: Some(noise.repeat(weights / d)) }))
+        Ok(curator.answer(Solution { noise: Some(noise.repeat(weights / d)), ..mean.into() }))
     }
 }
 

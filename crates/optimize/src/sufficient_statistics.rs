@@ -131,7 +131,7 @@ impl Algorithm for SufficientStatistics {
                 .zip(&along)
                 .map(|(p, a)| ((s.vector_std * s.vector_std + half * size) * p + half * a * a).sqrt())
                 .collect();
-            Solution { weights, noise: Some(noise) }
+            Solution { weights, noise: Some(noise), note: None }
         }))
     }
 }

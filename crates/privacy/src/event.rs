@@ -107,6 +107,17 @@ pub enum Event {
         /// Shift at X = m for contributions of norm at most C (twice that under replace-one).
         mu: f64,
     },
+    /// A test whose answer is `epsilon`-DP; where it passes, Gaussian noise of standard deviation `noise_multiplier`·C (Dwork, Lei 2009;
+    /// docs/proofs/certified-clipped-sgd.md). For every pair of neighbours (and whatever was released before) either C bounds what one record's
+    /// presence moves, or the test is the same on both and passes with probability at most `delta`.
+    ProposeTestRelease {
+        /// ε of the test's answer.
+        epsilon: f64,
+        /// δ: probability to pass where nothing bounds what a record moves.
+        delta: f64,
+        /// Noise standard deviation divided by C.
+        noise_multiplier: f64,
+    },
     /// Pair Σ p_j N(c_j, σ²) (record present) against N(0, σ²) (record absent); all c_j ≥ 0.
     MixtureOfGaussians {
         /// σ.

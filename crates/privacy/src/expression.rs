@@ -23,6 +23,7 @@
 //! | `pure(ε)` | any interactive ε-DP mechanism | [`Event::PureStream`] |
 //! | `approx(ε, δ)` | any interactive (ε, δ)-DP mechanism (δ default 0) | [`Event::ApproxDp`] |
 //! | `epsilon_delta(ε, δ)` | any (ε, δ)-DP mechanism | [`Event::EpsilonDelta`] |
+//! | `propose_test_release(ε, δ, z)` | ε of the test, δ to pass it wrongly, noise multiplier | [`Event::ProposeTestRelease`] |
 //! | `gdp(μ)`, `zcdp(ρ, ξ)` | stated guarantees (ξ default 0) | [`Event::Gdp`], [`Event::Zcdp`] |
 //! | `rdp(α: ρ, …)`, `profile(ε: δ, …)` | stated curves | [`Event::Rdp`], [`Event::PrivacyProfile`] |
 //! | `poisson(q, event)` | sampling probability | [`Event::PoissonSampled`] |

@@ -174,6 +174,7 @@ pub fn for_replacement(event: &Event, relation: Relation) -> Option<Event> {
             Event::Approximate { total_variation: *total_variation, event: boxed(event)? }
         }
         Event::SampledWithReplacement { .. }
+        | Event::ProposeTestRelease { .. }
         | Event::UserUnit { .. }
         | Event::RepeatAndSelect { .. }
         | Event::ObjectivePerturbation { .. } => return None,

@@ -251,6 +251,7 @@ impl FitRun {
         let bound = fitted.planned.plan().map_err(refused)?.summary().weight_noise.unwrap_or(f64::NAN);
         let (mut weights, mut noise) = (Vec::new(), Vec::new());
         for solution in &fitted.solutions {
+            warn_of(py, solution.note.as_deref())?;
             weights.push(solution.weights.to_pyarray(py));
             let same = || vec![bound; solution.weights.len()];
             noise.push(solution.noise.clone().unwrap_or_else(same).to_pyarray(py));
@@ -258,6 +259,13 @@ impl FitRun {
         let (guarantee, releases) = (json(&fitted.guarantee)?, json(&fitted.releases)?);
         Ok((weights, noise, described(&fitted.planned, &[])?, guarantee, releases, fitted.planning.as_secs_f64()))
     }
+}
+
+/// Tells how a run ended, as a warning of Python's.
+pub(crate) fn warn_of(py: Python<'_>, note: Option<&str>) -> PyResult<()> {
+    let Some(note) = note else { return Ok(()) };
+    let text = std::ffi::CString::new(in_python(note)).map_err(invalid)?;
+    PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), &text, 1)
 }
 
 /// The accountant of that name.

@@ -3,7 +3,7 @@
 use crate::accounting::{json, relation};
 use crate::cells::Given;
 use crate::errors::{invalid, refused};
-use crate::fit::{described, fit_error};
+use crate::fit::{described, fit_error, warn_of};
 use crate::owners::UnitsAsked;
 use crate::session::{Charging, Session};
 use crate::words::{in_python, report_in_python};
@@ -298,7 +298,8 @@ impl TableFit {
         let fit = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let forms = fit.forms();
         let fitted = py.detach(|| fit.run()).map_err(fit_error)?;
-        let model::Fitted { model, report, planned } = fitted;
+        let model::Fitted { model, report, planned, note } = fitted;
+        warn_of(py, note.as_deref())?;
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
         let releases = json(&report.releases)?;
         let html = py.detach(|| report_in_python(&in_words(report, self.ledger.clone()).html()));

@@ -122,7 +122,7 @@ def test_every_method_fits_within_its_budget(table, method):
     # a fit may be certified by a closed form that is within the budget; the tightest accountant then says a little less
     assert 0.95 * model.privacy_.epsilon <= float(again) <= model.privacy_.epsilon * (1 + 1e-9)
     # a draw from a Gibbs measure adds no noise to anything, and each of several phases has noise of its own
-    drawn = method in ("exponential-mechanism", "sparse-exponential", "phased-sgd")
+    drawn = method in ("exponential-mechanism", "sparse-exponential", "phased-sgd", "clipped-sgd")
     assert np.isnan(model.noise_std_) if drawn else model.noise_std_ > 0
     assert (model.coef_noise_std_ > 0).all()
     assert len(model.plan_.candidates) == 1 and "objective-perturbation" in model.report()

@@ -75,8 +75,8 @@ def test_an_option_changes_the_plan_of_a_method_or_is_refused_by_its_name(kind, 
 
     known = functools.cache(row)
     for name in kind._keyword_options:
-        if name == "phases" and kind is dpopt.Ridge:
-            # Ridge always says a regularization, which phased SGD does not have
+        if name in ("phases", "gradient_moment", "moment_order") and kind is dpopt.Ridge:
+            # Ridge always says a regularization, which methods in phases do not have
             continue
         more = {"embedding_update": "adam"} if embedding and name in SHAPES else {}
         methods = [m for m in by_name[name]["methods"] if (m == _options.EMBEDDING) == embedding]

@@ -8,6 +8,7 @@
 
 mod adaptive;
 mod agreed;
+mod certified;
 mod comparisons;
 mod correlated;
 mod descents;
@@ -182,6 +183,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(heavy_tailed::bugs());
     bugs.push(heavy_tailed::stale_threshold());
     bugs.extend(agreed::bugs());
+    bugs.extend(certified::bugs());
     bugs
 }
 

@@ -27,6 +27,7 @@
 
 mod adaptive;
 mod agreed;
+mod certified;
 mod choices;
 pub(crate) mod columns;
 mod embeddings;
@@ -228,6 +229,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(phased::audits());
     rows.extend(columns::audits());
     rows.extend(agreed::audits());
+    rows.extend(certified::audits());
     rows
 }
 

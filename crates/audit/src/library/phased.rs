@@ -9,7 +9,13 @@ use dpopt_optimize::PhasedSgd;
 
 /// Half of the largest slope, which a logistic loss has at 0: the first step is as long as the clip allows.
 pub(crate) fn phased(phases: u64) -> PhasedSgd {
-    PhasedSgd { phases: Some(phases), learning_rate: Some(1.0), clip_norm: Some(0.5), radius: Some(1e3) }
+    PhasedSgd {
+        phases: Some(phases),
+        learning_rate: Some(1.0),
+        clip_norm: Some(0.5),
+        radius: Some(1e3),
+        ..PhasedSgd::default()
+    }
 }
 
 pub(super) fn audits() -> Vec<LibraryAudit> {

@@ -64,13 +64,19 @@ impl Claim {
         Ok(Self::Profile { points: curve })
     }
 
-    /// The curve of `event` as audits use it: 41 points down to δ = 1e-7 (counting sees no smaller δ), and the point at
-    /// `delta`, where the bound is reported.
+    /// The curve of `event` as audits use it: 41 points down to δ = 1e-7 (counting sees no smaller δ), or to the least of 1e-6, 1e-5 and `delta` that
+    /// an event with a δ of its own has an ε at; and the point at `delta`, where the bound is reported.
     ///
     /// # Errors
     /// No accountant knows the event.
     pub fn reported(event: &Event, relation: Relation, delta: f64) -> Result<Self, AccountingError> {
-        let mut claim = Self::of_event(event, relation, 40, 1e-7)?;
+        let mut curve = Self::of_event(event, relation, 40, 1e-7);
+        for least in [1e-6, 1e-5, delta] {
+            if matches!(curve, Err(AccountingError::Unreachable(_))) {
+                curve = Self::of_event(event, relation, 40, least);
+            }
+        }
+        let mut claim = curve?;
         if let Self::Profile { points } = &mut claim {
             points.push((accountant::epsilon(event, relation, delta)?.upper, delta));
             points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -111,6 +111,8 @@ pub struct Fitted {
     pub report: Report,
     /// What was planned.
     pub planned: Arc<Planned>,
+    /// What the user should know of how the run ended, where it may have ended in several ways.
+    pub note: Option<String>,
 }
 
 impl Fit {
@@ -701,9 +703,11 @@ impl Fit {
             let pairs: Vec<String> = model.encoder().pairs().map(|(a, b)| format!("{a} and {b}")).collect();
             notes.push(format!("Pairs of columns with products, found by a first private model: {}.", listed(&pairs)));
         }
+        let note = solution.note;
+        notes.extend(note.clone());
         let report =
             self.report(&model, solution.noise.as_deref(), releases, &planned, notes, planning.as_secs_f64())?;
-        Ok(Fitted { model, report, planned })
+        Ok(Fitted { model, report, planned, note })
     }
 
     /// Plans every method for `classes` classes (any number where the declarations settle it). Reads no row.
@@ -738,7 +742,7 @@ impl Fit {
 /// Of each output's `features` weights the first `kept`: no row had anything in the others.
 fn narrowed(solution: Solution, features: usize, kept: usize) -> Solution {
     let first = |all: Vec<f64>| all.chunks(features).flat_map(|output| output[..kept].iter().copied()).collect();
-    Solution { weights: first(solution.weights), noise: solution.noise.map(first) }
+    Solution { weights: first(solution.weights), noise: solution.noise.map(first), note: solution.note }
 }
 
 /// A scheme that the ledger, if there is one, holds.

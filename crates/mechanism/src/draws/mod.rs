@@ -1,5 +1,6 @@
 //! Draws from a law that depends on the records, and minimisers with noise.
 
+pub(crate) mod certified_pass;
 pub(crate) mod gibbs;
 pub(crate) mod gibbs_chain;
 pub(crate) mod last_iterate;

@@ -48,9 +48,9 @@ pub struct PhasedPass {
 }
 
 /// What rounding may be of what a replaced record moves (spec 02 §6.7).
-const ROUNDING: f64 = 1e-3;
+pub(super) const ROUNDING: f64 = 1e-3;
 /// Noise over the spacing of numbers of size D (spec 02 §6.7): what is less is lost in the sum with the point.
-const ABOVE_SPACING: f64 = 1_048_576.0;
+pub(super) const ABOVE_SPACING: f64 = 1_048_576.0;
 
 impl PhasedPass {
     fn pass(&self, phase: &Phase) -> Pass {

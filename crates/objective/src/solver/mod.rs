@@ -8,6 +8,7 @@
 //! included ([`Scale::accuracy`], docs/proofs/solver.md). It never loosens τ; iteration counts stay inside.
 
 mod accuracy;
+mod clipped_pass;
 mod double;
 mod pass;
 mod spectrum;
@@ -17,6 +18,7 @@ mod sums;
 mod tests;
 
 pub use accuracy::{Accuracy, NoPromise, Scale};
+pub use clipped_pass::{ClippedPass, Walked};
 pub use pass::Pass;
 pub use spectrum::{Spectrum, decomposition_error};
 pub use sums::{Evaluation, RegularizedSum, Split, UNIT, dot, norm, plain_add, plain_dot};

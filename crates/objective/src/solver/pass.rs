@@ -11,7 +11,7 @@ use crate::objective::Linear;
 use crate::records::Examples;
 
 /// Beyond so many records or columns the bounds on rounding are not proved.
-const MOST: u64 = 1 << 31;
+pub(super) const MOST: u64 = 1 << 31;
 
 /// Steps y ← y − η·clip(∇φ_i(y)) over records in a given order. The clip bounds a record's slope in its one score, which keeps it monotone;
 /// several scores have a common bound and are not clipped.
@@ -133,25 +133,25 @@ impl Pass {
 }
 
 /// Sums with what their additions lost.
-struct Compensated {
+pub(super) struct Compensated {
     sums: Vec<f64>,
     lost: Vec<f64>,
 }
 
 impl Compensated {
-    fn zero(len: usize) -> Self {
+    pub(super) fn zero(len: usize) -> Self {
         Self { sums: vec![0.0; len], lost: vec![0.0; len] }
     }
 
     #[inline]
-    fn add(&mut self, j: usize, change: f64) {
+    pub(super) fn add(&mut self, j: usize, change: f64) {
         let (sum, error) = two_sum(self.sums[j], change);
         self.sums[j] = sum;
         self.lost[j] += error;
     }
 
     #[inline]
-    fn get(&self, j: usize) -> f64 {
+    pub(super) fn get(&self, j: usize) -> f64 {
         self.sums[j] + self.lost[j]
     }
 }

@@ -240,7 +240,7 @@ impl Algorithm for AdaptiveClipDescent {
             gradients.release(examples, curator, theta)
         })?;
         progress.finish();
-        Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); weights]), weights: answer }))
+        Ok(curator.answer(Solution { noise: Some(vec![variance.sqrt(); weights]), ..answer.into() }))
     }
 }
 

@@ -7,8 +7,12 @@ use super::schedule::{Averaged, Goal};
 use crate::adaptive::{BALL_RADIUS, BOX_RADIUS, SECOND_MOMENTUM};
 use crate::choices::Domain;
 use crate::descent::CORRELATION;
-use crate::options::common::{LEARNING_RATE, MOMENTUM, REGULARIZATION, SAMPLING_PROBABILITY, STEPS};
-use crate::options::{Choice, MethodOptions, OptionInfo, Range, Said, Setting, nearest, options_of, shown};
+use crate::options::common::{
+    GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER, MOMENTUM, REGULARIZATION, SAMPLING_PROBABILITY, STEPS,
+};
+use crate::options::{
+    Choice, MethodOptions, OptionInfo, Range, Said, Setting, nearest, not_private, options_of, shown,
+};
 use crate::plan::NotApplicable;
 use crate::registry::Described;
 use dpopt_privacy::Budget;
@@ -19,16 +23,6 @@ static CLIP_NORM: Setting<f64> = Setting::real(
     Range::POSITIVE,
     "bound on the l2 norm of one record's gradient; larger ones are shortened to it [default: 1; for accelerated-srgd, where it bounds the weighted \
      difference of two, 1 + half of smoothness times distance]",
-);
-static GRADIENT_MOMENT: Setting<f64> = Setting::real(
-    "gradient_moment",
-    Range::POSITIVE,
-    "G, a public guess with (E‖gradient‖^k)^(1/k) ≤ G: the clip norm is then where what it takes and the noise that it needs balance; the plan says what it takes",
-);
-static MOMENT_ORDER: Setting<f64> = Setting::real(
-    "moment_order",
-    Range::POSITIVE,
-    "k of gradient_moment, above 1: the larger, the lighter the tails [default: 2]",
 );
 static PASSES: Setting<f64> = Setting::real(
     "passes",
@@ -55,6 +49,11 @@ static GOAL: Setting<Goal> = Setting::choice(
         },
     ],
     "what is to be small [default: empirical]",
+);
+static CHUNKS: Setting<u64> = Setting::whole(
+    "chunks",
+    "of goal population: each phase on so many disjoint chunks of its records, of whose answers the most central one counts: a chunk that goes wrong does not \
+     show [default: 1]",
 );
 static BATCHES: Setting<bool> = Setting::choice(
     "batches",
@@ -108,6 +107,7 @@ impl Method {
         }
         if matches!(self, Self::Sgd | Self::Accelerated) {
             asked.goal = said.get(&GOAL).unwrap_or_default();
+            asked.chunks = said.get(&CHUNKS);
         }
         if self == Self::Recursive {
             asked.correlation = said.get(&CORRELATION);
@@ -167,6 +167,9 @@ pub fn catalogue() -> &'static [Described] {
 
 /// Refuses names and values that no method of this task takes.
 fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
+    if let Some(why) = options.method.as_deref().and_then(not_private) {
+        return Err(NotApplicable::Option(why));
+    }
     if let Some(name) = options.method.as_deref().filter(|name| !METHODS.contains(name)) {
         return Err(NotApplicable::Option(format!(
             "no method `{}` minimizes an objective; leave it out, or choose one of {}",

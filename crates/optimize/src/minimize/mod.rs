@@ -6,6 +6,7 @@
 //! that nobody has seen.
 
 mod accelerated;
+mod aggregate;
 mod directions;
 mod kind;
 mod method;

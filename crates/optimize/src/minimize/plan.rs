@@ -6,11 +6,13 @@
 
 use super::kind::Method;
 use super::problem::{Answers, MinimizeProblem};
-use super::schedule::{Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes};
+use super::schedule::{
+    Averaged, Batches, DirectionSchedule, Goal, Layout, MinimizeSchedule, Rule, block_sizes, least_block,
+};
 use crate::choices::Domain;
 use crate::clip_bias::{balanced_clip, clip_bias};
 use crate::plan::{Assumption, Grade, NotApplicable};
-use crate::planning::{SamplerError, clipped, in_range, positive, require_delta, sampled_secretly};
+use crate::planning::{SamplerError, asked_moment, clipped, in_range, positive, require_delta, sampled_secretly};
 use dpopt_mechanism::{Batching, Correlation, StreamShape};
 use dpopt_noise::Grid;
 use dpopt_privacy::special::gaussian_mu;
@@ -23,6 +25,7 @@ pub(super) struct Asked {
     pub(super) passes: Option<f64>,
     pub(super) sampling_probability: Option<f64>,
     pub(super) clip_norm: Option<f64>,
+    pub(super) chunks: Option<u64>,
     pub(super) moment: Option<f64>,
     pub(super) moment_order: Option<f64>,
     pub(super) learning_rate: Option<f64>,
@@ -137,18 +140,8 @@ pub(super) fn plan(
         Some(smoothness) if method == Method::Recursive => 1.0 + 0.5 * smoothness * distance,
         _ => 1.0,
     };
-    let order = asked.moment_order.unwrap_or(2.0);
-    if asked.moment_order.is_some() && asked.moment.is_none() {
-        return Err(NotApplicable::Option(
-            "moment_order is given without gradient_moment; give both, or neither".into(),
-        ));
-    }
-    if !(order > 1.0 && order <= 64.0) {
-        return Err(NotApplicable::Option("moment_order is not above 1 and at most 64".into()));
-    }
-    let usual = match asked.moment {
-        Some(root) => {
-            let root = positive("the moment of gradients", root)?;
+    let usual = match asked_moment(asked.moment, asked.moment_order)? {
+        Some((root, order)) => {
             // the noise of the whole run, as if it were that of one mean gradient
             let mu = gaussian_mu(budget.epsilon(), budget.delta());
             let per_clip = (problem.dimension as f64).sqrt() / (problem.records as f64 * mu);
@@ -165,6 +158,8 @@ pub(super) fn plan(
     Planner { method, problem, budget, asked, clip_norm, distance, along, layout }.plan()
 }
 
+/// Most chunks of a phase.
+const MOST_CHUNKS: u64 = 64;
 /// Most rounds of a run with restarts: the noise of the first is 2^15 times that of the last.
 const MOST_ROUNDS: u64 = 16;
 
@@ -194,6 +189,11 @@ fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<La
             "batches of fixed size use the number of records, which add-or-remove protects; use zero-out or replace-one, or Poisson batches",
         );
     }
+    if asked.chunks.is_some() && asked.goal == Goal::Empirical {
+        return refuse(
+            "chunks are of phases on disjoint blocks of the records; give goal population, or leave chunks out",
+        );
+    }
     if asked.goal == Goal::Empirical {
         return Ok(if rounds == 1 { Layout::Once } else { Layout::Rounds(rounds as u32) });
     }
@@ -221,7 +221,17 @@ fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<La
             "for the population, steps, weights and the pull to where a phase starts follow from the number of records; leave `{name}` out"
         )));
     }
-    Ok(Layout::Blocks(block_sizes(problem.records, problem.dimension, budget)))
+    let chunks = asked.chunks.unwrap_or(1);
+    if chunks > MOST_CHUNKS {
+        return refuse("chunks is above 64; each has its own records of every phase: give 1 to 5");
+    }
+    let of_a_chunk = problem.records / chunks;
+    if chunks > 1 && (of_a_chunk as f64) < least_block(problem.dimension, budget) {
+        return Err(NotApplicable::Option(format!(
+            "chunks is {chunks}, and with so many a chunk has {of_a_chunk} records, too few for this budget and dimension; give fewer"
+        )));
+    }
+    Ok(Layout::Blocks { sizes: block_sizes(of_a_chunk, problem.dimension, budget), chunks })
 }
 
 impl Planner<'_> {
@@ -281,7 +291,7 @@ impl Planner<'_> {
     /// What is compared between lengths and batches.
     fn predicted(&self, draft: &Draft) -> f64 {
         match &self.layout {
-            Layout::Blocks(sizes) => self.localised(draft, sizes).1,
+            Layout::Blocks { sizes, .. } => self.localised(draft, sizes).1,
             Layout::Rounds(rounds) => self.rounds(draft, *rounds).1,
             Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
             Layout::Once if self.method == Method::Recursive => self.one_epoch_bound(draft).0,
@@ -327,7 +337,9 @@ impl Planner<'_> {
         let phase = |z: f64| step(z).self_composed(steps);
         let event = |z: f64| match &self.layout {
             Layout::Once => samplers.on(phase(z)),
-            Layout::Blocks(sizes) => Event::Parallel { blocks: vec![samplers.on(phase(z)); sizes.len()] },
+            Layout::Blocks { sizes, chunks } => {
+                Event::Parallel { blocks: vec![samplers.on(phase(z)); sizes.len() * *chunks as usize] }
+            }
             Layout::Rounds(rounds) => {
                 let all = (0..*rounds).map(|i| phase(z * Layout::noise_ratio(*rounds, i))).collect();
                 (samplers * f64::from(*rounds)).on(Event::composed(all))
@@ -434,7 +446,7 @@ impl Planner<'_> {
                         // batches of fewer than sixteen records are noise, and cost a release each
                         let first = passes.ceil().max(1.0) as u64;
                         let largest = match &self.layout {
-                            Layout::Blocks(sizes) => sizes.first().map_or(n, |&size| size as f64),
+                            Layout::Blocks { sizes, .. } => sizes.first().map_or(n, |&size| size as f64),
                             _ => n,
                         };
                         let fits = |t: &u64| *t == first || (*t <= USUAL_STEPS && share(*t) * largest >= 16.0);
@@ -496,7 +508,7 @@ impl Planner<'_> {
         let regularization = in_range("the regularization", self.asked.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let (phases, of_all) = match &self.layout {
             Layout::Once => (Vec::new(), None),
-            Layout::Blocks(sizes) => {
+            Layout::Blocks { sizes, .. } => {
                 let (phases, bound) = self.localised(&draft, sizes);
                 (phases, Some(bound))
             }
@@ -536,6 +548,10 @@ impl Planner<'_> {
             goal: self.asked.goal,
             smoothing,
             phases,
+            chunks: match &self.layout {
+                Layout::Blocks { chunks, .. } => *chunks,
+                _ => 1,
+            },
             along: self.along,
         };
         let each = match (self.along, problem.answers) {
@@ -568,7 +584,7 @@ impl Planner<'_> {
     /// Records that one step of every phase reads where all are in each batch.
     fn reads(&self) -> f64 {
         match self.layout {
-            Layout::Once | Layout::Blocks(_) => self.n(),
+            Layout::Once | Layout::Blocks { .. } => self.n(),
             Layout::Rounds(rounds) => self.n() * f64::from(rounds),
         }
     }
@@ -602,10 +618,10 @@ impl Planner<'_> {
                 shape.epochs()
             ))),
         }
-        if let Layout::Blocks(sizes) = &self.layout {
+        if let Layout::Blocks { sizes, chunks } = &self.layout {
             all.push(Assumption::enforced(format!(
                 "each record is in one of {} blocks, by coins and not by what it holds, and what a phase releases reads its own block only: enforced by the curator",
-                sizes.len()
+                sizes.len() as u64 * chunks
             )));
         }
         if self.asked.smoothing.unwrap_or(0.0) > 0.0 {

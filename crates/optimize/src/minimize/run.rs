@@ -1,6 +1,7 @@
 //! The loop: released sums, and a driver that is post-processing.
 
 use super::accelerated::Accelerated;
+use super::aggregate::central;
 use super::directions::Directions;
 use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
@@ -94,7 +95,7 @@ pub fn run<S: Source>(
     };
     let origin = vec![0.0; dimension];
     let leg = Leg { rule: s.rule, course: course(problem.records), from: &origin, centre: &origin };
-    progress.start(plan.method, s.steps * s.phases.len().max(1) as u64);
+    progress.start(plan.method, s.steps * s.phases.len().max(1) as u64 * s.chunks);
     let whom = match s.batches {
         Batches::Poisson { sampling_probability } => Whom::Poisson(sampling_probability),
         Batches::Fixed { batch_size } => Whom::Fixed(batch_size),
@@ -127,9 +128,10 @@ pub fn run<S: Source>(
         }
     } else if !s.phases.is_empty() {
         // of blocks, each phase has a curator that reads no other; of rounds, all have the run's
+        let sizes = s.blocks(problem.records);
         let mut blocks = match (s.goal, plan.certificate.event()) {
             (Goal::Population, Event::Parallel { blocks }) => {
-                let sizes: Vec<usize> = s.phases.iter().map(|phase| phase.records as usize).collect();
+                let sizes: Vec<usize> = sizes.iter().map(|&records| records as usize).collect();
                 curator.open(&Blocks::of_sizes(&sizes, blocks.clone())?.shuffled())?
             }
             // a phase may never read beyond its block
@@ -139,14 +141,20 @@ pub fn run<S: Source>(
         let mut way = origin.clone();
         for (i, phase) in s.phases.iter().enumerate() {
             let &Phase { records, rule, smoothing, noise_multiplier, .. } = phase;
-            let keeper = blocks.get_mut(i).unwrap_or(&mut *curator);
             let centre = if s.goal == Goal::Population { &way } else { &origin };
-            let leg = Leg { rule, course: course(records), from: &way, centre };
             let (noise, how) = (noise_of(noise_multiplier), Summing { smoothing, ..how });
-            way = follow(s, problem, leg, progress, |w| {
-                let sum = source.gradients(keeper, how, &at(w))?;
-                Ok(keeper.release(&noise, &sum)?)
-            })?;
+            let mut points = Vec::with_capacity(s.chunks as usize);
+            for chunk in i * s.chunks as usize..(i + 1) * s.chunks as usize {
+                let keeper = blocks.get_mut(chunk).unwrap_or(&mut *curator);
+                let own = if s.goal == Goal::Population { sizes[chunk] } else { records };
+                let leg = Leg { rule, course: course(own), from: &way, centre };
+                points.push(follow(s, problem, leg, progress, |w| {
+                    let sum = source.gradients(keeper, how, &at(w))?;
+                    Ok(keeper.release(&noise, &sum)?)
+                })?);
+            }
+            // of points that were released
+            way = points.swap_remove(central(&points));
         }
         way
     } else if let Some(along) = s.along {

@@ -134,12 +134,30 @@ pub struct MinimizeSchedule {
     /// else on all records.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// J: of so many disjoint chunks' answers the most central one is where a phase led.
+    #[serde(skip_serializing_if = "is_one")]
+    pub chunks: u64,
     /// `None`: gradients.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub along: Option<DirectionSchedule>,
 }
 
+/// Whether there is one chunk, of which nothing need be said.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_one(chunks: &u64) -> bool {
+    *chunks == 1
+}
+
 impl MinimizeSchedule {
+    /// Records of all blocks of a run in phases, in order.
+    pub(super) fn blocks(&self, records: u64) -> Vec<u64> {
+        let mut sizes: Vec<u64> =
+            self.phases.iter().flat_map(|phase| vec![phase.records; self.chunks as usize]).collect();
+        let left = records - sizes.iter().sum::<u64>().min(records);
+        sizes.first_mut().into_iter().for_each(|first| *first += left);
+        sizes
+    }
+
     /// Share of `records` in a batch: sums become means by public numbers.
     pub(super) fn share(&self, records: u64) -> f64 {
         match self.batches {
@@ -192,8 +210,14 @@ pub struct Phase {
 pub(super) enum Layout {
     /// There is one.
     Once,
-    /// Each on a block of its own: what is certified is the event of one of them.
-    Blocks(Vec<u64>),
+    /// So many chunks of each phase, each on a block of its own, all from where the phase before led: what is certified is the event of one of them. Records of
+    /// a chunk, phase by phase; those that divisions leave are in the first one.
+    Blocks {
+        /// Of a chunk.
+        sizes: Vec<u64>,
+        /// J.
+        chunks: u64,
+    },
     /// So many, each on all records: their events add up. Noise halves from one to the next.
     Rounds(u32),
 }
@@ -206,7 +230,7 @@ impl Layout {
 }
 
 /// max(64, 2√(d·ln(1/δ))/ε): a solver finds nothing on fewer records.
-fn least_block(dimension: usize, budget: Budget) -> f64 {
+pub(super) fn least_block(dimension: usize, budget: Budget) -> f64 {
     (2.0 * (dimension as f64 * (1.0 / budget.delta()).ln()).sqrt() / budget.epsilon()).max(64.0)
 }
 

@@ -286,6 +286,34 @@ fn for_the_population_each_phase_has_a_block_of_its_own_and_the_whole_budget() {
 }
 
 #[test]
+fn chunks_of_a_phase_have_blocks_of_their_own_and_the_whole_budget() {
+    let n = 4003;
+    let problem = problem(n, Answers::Gradients);
+    let records = Sensitive::new(points(n));
+    let goal = || MethodOptions::of("noisy-sgd").with("goal", "population");
+    let plan = choose(&problem, budget(), &goal().with("chunks", 3u64)).unwrap();
+    let s = &plan.schedule;
+    let sizes = block_sizes(1334, D, budget());
+    assert_eq!(s.phases.iter().map(|phase| phase.records).collect::<Vec<_>>(), sizes);
+    // all records between them, what the division leaves in the first
+    let blocks = s.blocks(4003);
+    assert_eq!((blocks.len(), blocks.iter().sum::<u64>(), blocks[0]), (3 * sizes.len(), 4003, sizes[0] + 1));
+    assert!(blocks.chunks(3).zip(&sizes).all(|(own, size)| own[1..].iter().all(|n| n == size)));
+    let Event::Parallel { blocks: events } = plan.certificate.event() else { panic!("{}", plan.certificate.event()) };
+    assert!(events.len() == blocks.len() && events.iter().all(|b| *b == events[0]));
+    let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
+    let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
+    assert!(away < 0.4, "{away}");
+    let one = choose(&problem, budget(), &goal().with("chunks", 1u64)).unwrap();
+    let none = choose(&problem, budget(), &goal()).unwrap();
+    assert_eq!(format!("{:?}", one.schedule), format!("{:?}", none.schedule));
+    let refusal = |options| choose(&problem, budget(), &options).unwrap_err().to_string();
+    assert!(refusal(goal().with("chunks", 65u64)).contains("above 64"));
+    assert!(refusal(goal().with("chunks", 64u64)).contains("too few for this budget"));
+    assert!(refusal(MethodOptions::of("noisy-sgd").with("chunks", 3u64)).contains("give goal population"));
+}
+
+#[test]
 fn the_population_is_refused_where_blocks_would_not_be_disjoint() {
     let problem = problem(4000, Answers::Gradients);
     let goal = || MethodOptions::of("noisy-sgd").with("goal", "population");

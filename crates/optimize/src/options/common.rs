@@ -13,6 +13,18 @@ pub(crate) static CLIP_NORM: Setting<f64> = Setting::real(
     Range::POSITIVE,
     "bound on the norm of one record's gradient (for squared loss also the slope bound of Huber's loss)",
 );
+/// G.
+pub(crate) static GRADIENT_MOMENT: Setting<f64> = Setting::real(
+    "gradient_moment",
+    Range::POSITIVE,
+    "G, a public guess with (E‖gradient‖^k)^(1/k) ≤ G, for heavy tails: the clip norm is then where what it takes and the noise that it needs balance",
+);
+/// k of G.
+pub(crate) static MOMENT_ORDER: Setting<f64> = Setting::real(
+    "moment_order",
+    Range::POSITIVE,
+    "k of gradient_moment, above 1: the larger, the lighter the tails [default: 2]",
+);
 /// q.
 pub(crate) static SAMPLING_PROBABILITY: Setting<f64> =
     Setting::real("sampling_probability", Range::PROBABILITY, "probability of a record to enter a batch");

@@ -91,6 +91,24 @@ pub(super) fn shown(word: &str) -> String {
     }
 }
 
+/// Why a published method is refused by name: as it was published it is not private.
+///
+/// ```
+/// use dpopt_optimize::{MethodOptions, check_options};
+/// let refused = check_options(&MethodOptions::of("localized-clipped-sgd")).unwrap_err().to_string();
+/// assert!(refused.contains("not differentially private") && refused.contains("clipped-sgd"));
+/// ```
+pub(super) fn not_private(method: &str) -> Option<String> {
+    matches!(method, "localized-clipped-sgd" | "clip-count-sgd").then(|| {
+        format!(
+            "`{method}`, one pass that counts its clips against a threshold with noise, is not differentially private as it was published: the noise of the \
+             threshold is drawn again only when a clip fires, and a record that makes the difference shows (docs/proofs/certified-clipped-sgd.md); \
+             take clipped-sgd, whose test of the same count is proved, or phased-sgd where each record has one score; for an objective of your own \
+             noisy-sgd"
+        )
+    })
+}
+
 /// The name that was probably meant.
 pub(super) fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     names

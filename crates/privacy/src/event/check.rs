@@ -137,6 +137,20 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
                 return fail(format!("delta is {delta}; it must lie in [0, 1)"));
             }
         }
+        Event::ProposeTestRelease { epsilon, delta, noise_multiplier } => {
+            at_least_0("epsilon", *epsilon)?;
+            at_least_0("noise_multiplier", *noise_multiplier)?;
+            if !(0.0..1.0).contains(delta) {
+                return fail(format!("delta is {delta}; it must lie in [0, 1)"));
+            }
+            if around.sampled || around.records > 1 || around.selections > 0 {
+                return fail(
+                    "a release that depends on a test has a proof for one record of all: not inside a sample, a user's unit or the best of \
+                     runs"
+                        .into(),
+                );
+            }
+        }
         Event::Rdp { orders, divergences } => {
             same_length(&fail, "orders", orders, "divergences", divergences)?;
             if !(orders[0] > 1.0 && increasing(orders)) {
@@ -390,6 +404,9 @@ mod tests {
         for bad in [
             Event::gaussian(f64::NAN),
             Event::gaussian(f64::INFINITY),
+            Event::ProposeTestRelease { epsilon: 1.0, delta: 1.0, noise_multiplier: 1.0 },
+            Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-6, noise_multiplier: 1.0 }.poisson_sampled(0.5),
+            Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-6, noise_multiplier: 1.0 }.for_users_of(2),
             Event::laplace(-1.0),
             Event::gaussian(1.0).poisson_sampled(1.5),
             Event::gaussian(1.0).sampled_without_replacement(10, 11),

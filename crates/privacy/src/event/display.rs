@@ -76,6 +76,9 @@ impl Display for Event {
             Self::ChiSquareGaussian { degrees_of_freedom, mu } => {
                 write!(f, "ChiSquareGaussian({degrees_of_freedom}, {})", Short(*mu))
             }
+            Self::ProposeTestRelease { epsilon, delta, noise_multiplier } => {
+                write!(f, "ProposeTestRelease({}, {}, {})", Short(*epsilon), Short(*delta), Short(*noise_multiplier))
+            }
             Self::MixtureOfGaussians { standard_deviation, sensitivities, .. } => {
                 write!(f, "MixtureOfGaussians({}, {} parts)", Short(*standard_deviation), sensitivities.len())
             }

@@ -148,6 +148,11 @@ fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)
             false,
             vec![("degrees_of_freedom", Integer(*degrees_of_freedom)), ("mu", Real(*mu))],
         ),
+        Event::ProposeTestRelease { epsilon, delta, noise_multiplier } => (
+            "ProposeTestReleaseDpEvent",
+            false,
+            vec![("epsilon", Real(*epsilon)), ("delta", Real(*delta)), ("noise_multiplier", Real(*noise_multiplier))],
+        ),
         Event::Parallel { blocks } => ("ParallelDpEvent", false, vec![("blocks", Many(blocks))]),
         Event::UserUnit { records_per_user, event } => {
             ("UserUnitDpEvent", false, vec![("records_per_user", Integer(*records_per_user)), ("event", One(event))])
@@ -258,6 +263,11 @@ fn build_own(class: &str, fields: &mut Fields) -> Result<Event, String> {
         "ChiSquareGaussianDpEvent" => Event::ChiSquareGaussian {
             degrees_of_freedom: fields.integer("degrees_of_freedom")?,
             mu: fields.real("mu")?,
+        },
+        "ProposeTestReleaseDpEvent" => Event::ProposeTestRelease {
+            epsilon: fields.real("epsilon")?,
+            delta: fields.real("delta")?,
+            noise_multiplier: fields.real("noise_multiplier")?,
         },
         "ParallelDpEvent" => Event::Parallel { blocks: fields.events("blocks")? },
         "UserUnitDpEvent" => {

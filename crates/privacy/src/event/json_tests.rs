@@ -30,6 +30,11 @@ fn leaf() -> impl Strategy<Value = Event> {
         real().prop_map(|epsilon| Event::PureStream { epsilon }),
         (real(), real()).prop_map(|(rho, xi)| Event::Zcdp { rho, xi }),
         (real(), real()).prop_map(|(epsilon, delta)| Event::ApproxDp { epsilon, delta }),
+        (real(), real(), real()).prop_map(|(epsilon, delta, noise_multiplier)| Event::ProposeTestRelease {
+            epsilon,
+            delta,
+            noise_multiplier
+        }),
         prop::collection::vec((real(), real()), 0..4).prop_map(|points| {
             let (orders, divergences) = points.into_iter().unzip();
             Event::Rdp { orders, divergences }

@@ -112,6 +112,7 @@ impl Collector {
                 0.0
             }
             Event::DiscreteGaussian { sigma: 0.0, .. } => self.push(Event::NonPrivate, count),
+            Event::ProposeTestRelease { noise_multiplier: 0.0, .. } => self.push(Event::NonPrivate, count),
             Event::PureStream { epsilon: 0.0 }
             | Event::ExponentialMechanism { epsilon: 0.0 }
             | Event::PermuteAndFlip { epsilon: 0.0 } => 0.0,

@@ -6,7 +6,7 @@ use crate::event::GlmLink;
 
 /// Every name, for the error about another one.
 const NAMES: &str = "gaussian, laplace, discrete_laplace, discrete_gaussian, randomized_response, exponential, permute_and_flip, \
-                     mixture, chi_square, tree, objective, pure, approx, epsilon_delta, gdp, zcdp, rdp, profile, poisson, \
+                     mixture, chi_square, tree, objective, pure, approx, epsilon_delta, propose_test_release, gdp, zcdp, rdp, profile, poisson, \
                      truncated_poisson, random_allocation, subset, draws, best_of, parallel, users, approximate, nothing, non_private";
 
 impl Parser<'_> {
@@ -77,6 +77,14 @@ impl Parser<'_> {
                 let epsilon = self.number_within("epsilon", 0.0, f64::MAX, cost)?;
                 self.comma()?;
                 Event::EpsilonDelta { epsilon, delta: self.number_within("delta", 0.0, 1.0, None)? }
+            }
+            "propose_test_release" => {
+                let epsilon = self.positive("epsilon", None)?;
+                self.comma()?;
+                let delta = self.number_within("delta", 0.0, 1.0, None)?;
+                self.comma()?;
+                let noise_multiplier = self.positive("noise_multiplier", noise)?;
+                Event::ProposeTestRelease { epsilon, delta, noise_multiplier }
             }
             "gdp" => Event::Gdp { mu: self.positive("mu", cost)? },
             "zcdp" => {

@@ -28,6 +28,9 @@ fn reads_every_mechanism() {
         }),
         ("pure(0.5)", Event::PureStream { epsilon: 0.5 }),
         ("epsilon_delta(0.5, 1e-7)", Event::EpsilonDelta { epsilon: 0.5, delta: 1e-7 }),
+        ("propose_test_release(0.25, 1e-6, 6)", {
+            Event::ProposeTestRelease { epsilon: 0.25, delta: 1e-6, noise_multiplier: 6.0 }
+        }),
         ("gdp(0.5)", Event::Gdp { mu: 0.5 }),
         ("zcdp(0.5)", Event::Zcdp { rho: 0.5, xi: 0.0 }),
         ("zcdp(0.5, xi=1)", Event::Zcdp { rho: 0.5, xi: 1.0 }),

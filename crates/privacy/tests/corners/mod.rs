@@ -80,7 +80,7 @@ impl Corners {
     pub fn leaf(&mut self) -> Event {
         // losses of one step up to beyond 700 nats
         let cost = |c: &mut Self| c.scale(1e-9, 800.0);
-        match self.below(28) {
+        match self.below(29) {
             0 => {
                 Event::RandomizedResponse { noise_parameter: self.scale(1e-12, 1.0), num_buckets: 1 + self.count(1000) }
             }
@@ -142,6 +142,11 @@ impl Corners {
                 Event::ObjectivePerturbation { noise_multiplier, regularization, link }
             }
             26 => Event::NoOp,
+            27 => Event::ProposeTestRelease {
+                epsilon: cost(self),
+                delta: self.scale(1e-300, 0.9),
+                noise_multiplier: self.sigma(),
+            },
             _ => [Event::NonPrivate, Event::Unsupported][self.below(2) as usize].clone(),
         }
     }

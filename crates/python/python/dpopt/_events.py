@@ -358,6 +358,16 @@ class ChiSquareGaussianDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class ProposeTestReleaseDpEvent(DpEvent):
+    """A test that is ε-DP, and Gaussian noise where it passes; δ: to pass where nothing bounds what a record moves."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    epsilon: float
+    delta: float
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
 class ParallelDpEvent(DpEvent):
     """One event on each of several disjoint blocks of records."""
 
@@ -490,6 +500,7 @@ __all__ = [
     "PermuteAndFlipDpEvent",
     "PoissonSampledDpEvent",
     "PrivacyProfileDpEvent",
+    "ProposeTestReleaseDpEvent",
     "PureStreamDpEvent",
     "RandomAllocationDpEvent",
     "RandomizedResponseDpEvent",

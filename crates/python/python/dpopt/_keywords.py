@@ -23,6 +23,8 @@ class LinearOptions(TypedDict, total=False):
     constant_time: bool
     distance: float | None
     phases: int | None
+    gradient_moment: float | None
+    moment_order: float | None
     gradient_rank: int | None
     gradient_decay: float | None
     public_moments: ArrayLike | None

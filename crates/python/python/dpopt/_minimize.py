@@ -200,7 +200,7 @@ def minimize(
         options: of the method: ``clip_norm`` (1; of ``"accelerated-srgd"``, which asks for each record's gradient at two points, it bounds their weighted difference),
             ``passes`` (20), ``steps``, ``learning_rate``, ``momentum``, ``sampling_probability``, ``regularization``,
             ``ball_radius`` or ``box_radius`` (around the start), ``average``, ``second_momentum``, ``correlation``, ``directions``, ``difference``;
-            ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen; ``batches="fixed"``: always as many records;
+            ``goal="population"``: phases on disjoint blocks of the records, for the loss of records yet unseen, with ``chunks`` of each; ``batches="fixed"``: always as many records;
             ``restarts`` and ``smoothing`` of ``"accelerated"``.
     """
     relation = accounting._relation(neighbors)

@@ -256,6 +256,8 @@ fn directed_epsilon(draws: &Draws, delta: f64, tv: f64, quality: Quality) -> Res
 }
 
 #[cfg(test)]
+mod tested;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod traps;

@@ -100,7 +100,11 @@ pub(crate) fn alternatives(event: &Event, relation: Relation) -> Result<Vec<Leav
             ));
         }
     }
-    Ok(lists.into_iter().map(|list| list.finish(exact.total_variation)).collect())
+    let mut all = Vec::with_capacity(lists.len());
+    for list in lists {
+        list.alternatives(exact.total_variation, relation, &mut all)?;
+    }
+    Ok(all)
 }
 
 /// Combinations of blocks that are accounted one by one.
@@ -116,6 +120,16 @@ struct Parts {
     concentrated: (f64, f64),
     /// Stated Rényi curves and how often.
     curves: Vec<(Event, u64)>,
+    /// Releases that depend on a test, and how often.
+    tested: Vec<(Tested, u64)>,
+}
+
+/// A test and what comes after it.
+#[derive(Clone, Copy, Debug)]
+struct Tested {
+    epsilon: f64,
+    delta: f64,
+    mu: f64,
 }
 
 impl Parts {
@@ -129,6 +143,11 @@ impl Parts {
         match part {
             Event::Zcdp { rho, xi } => {
                 self.add_concentrated(*rho, *xi, count);
+                return Ok(());
+            }
+            Event::ProposeTestRelease { epsilon, delta, noise_multiplier } if *noise_multiplier > 0.0 => {
+                let (mu, _) = gdp::mu(&Event::gaussian(*noise_multiplier), relation)?;
+                self.tested.push((Tested { epsilon: *epsilon, delta: *delta, mu }, count));
                 return Ok(());
             }
             Event::Rdp { .. } => {
@@ -205,6 +224,45 @@ impl Parts {
             Some(sides) => self.sides.push((sides, count)),
             None => self.add_concentrated(shift.rho(sigma), 0.0, count),
         }
+    }
+
+    /// One release that depends on a test, alone: on each pair of neighbours either the test passes wrongly, with probability δ and as often on both, or it is
+    /// a release; so the larger one of both curves. With other releases, which of the two it is may hang on what these show: then both at once.
+    fn alternatives(
+        mut self,
+        total_variation: f64,
+        relation: Relation,
+        all: &mut Vec<Leaves>,
+    ) -> Result<(), AccountingError> {
+        let tested = std::mem::take(&mut self.tested);
+        let nothing_else = self.sides.is_empty()
+            && self.mu_squared == 0.0
+            && self.concentrated == (0.0, 0.0)
+            && self.curves.is_empty();
+        let passed = |delta: f64| leaf_sides(&Event::EpsilonDelta { epsilon: 0.0, delta }, relation);
+        let add = |this: &mut Self, one: Tested, count: u64| {
+            this.mu_squared = (this.mu_squared + count as f64 * one.mu * one.mu) * (1.0 + 8.0 * U);
+            if one.epsilon > 0.0 {
+                this.sides.push((leaf_sides(&Event::PureStream { epsilon: one.epsilon }, relation)?, count));
+            }
+            Ok(())
+        };
+        if let ([(one, 1)], true) = (&tested[..], nothing_else) {
+            if one.delta > 0.0 {
+                let sides = vec![(passed(one.delta)?, 1)];
+                all.push(Self { sides, ..Self::default() }.finish(total_variation));
+            }
+            add(&mut self, *one, 1)?;
+        } else {
+            for (one, count) in tested {
+                if one.delta > 0.0 {
+                    self.sides.push((passed(one.delta)?, count));
+                }
+                add(&mut self, one, count)?;
+            }
+        }
+        all.push(self.finish(total_variation));
+        Ok(())
     }
 
     fn finish(mut self, total_variation: f64) -> Leaves {

@@ -3,26 +3,27 @@
 //!
 //! Phase i has half as many records as the one before and steps a quarter as long, starts where that one was released, and hides one
 //! record's step, which contractions never make longer. A record is in one phase, so all phases together cost what one of them
-//! does. Linear time, one release per phase.
+//! does. Linear time, one release per phase. Where a moment of gradients is said, clip norms grow from phase to phase.
+
+mod growing_clips;
 
 use super::output_perturbation::smooth_loss;
-use super::planning::{SamplerError, TARGET_BOUND, check_problem, noise, positive, require_delta};
+use super::planning::{SamplerError, TARGET_BOUND, asked_moment, check_problem, noise, positive, require_delta};
 use super::risk::{PhaseRisk, RiskModel};
 use super::{Algorithm, Run, RunResult, Solution};
 use crate::algorithm::Traits;
-use crate::options::common::{CLIP_NORM, DISTANCE, LEARNING_RATE};
+use crate::options::common::{CLIP_NORM, DISTANCE, GRADIENT_MOMENT, LEARNING_RATE, MOMENT_ORDER};
 use crate::options::{Said, Setting};
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
 use dpopt_mechanism::{Phase, PhasedPass};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
 use dpopt_privacy::{Budget, Event, Relation};
+use growing_clips::Tails;
 use serde::Serialize;
 
-static PHASES: Setting<u64> = Setting::whole(
-    "phases",
-    "number of phases, each of half the records of the one before with steps a quarter as long",
-);
+pub(crate) static PHASES: Setting<u64> =
+    Setting::whole("phases", "number of phases, each of half the records of the one before and with shorter steps");
 
 /// Options of phased SGD. `None` means: chosen from public facts.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,11 @@ pub struct PhasedSgd {
     pub clip_norm: Option<f64>,
     /// D: what a phase releases is brought into the ball of this radius. Default: the norm that the risk model expects.
     pub radius: Option<f64>,
+    /// G with (E‖gradient‖^k)^(1/k) ≤ G, a public guess: steps a sixteenth as long and clip norms twice as large from phase to phase, step and
+    /// clip of the first by formulas. Says what is good, not what is private.
+    pub moment: Option<f64>,
+    /// k. Default: 2.
+    pub moment_order: Option<f64>,
 }
 
 /// The schedule of phased SGD.
@@ -76,22 +82,43 @@ impl PhasedSchedule {
     }
 }
 
-/// Steps of a phase over those of the one before.
-const STEP_RATIO: f64 = 0.25;
 /// No table has records for more phases, and later ones change nothing.
-const MOST_PHASES: u64 = 20;
+pub(crate) const MOST_PHASES: u64 = 20;
 
-/// n/2, n/4, …, and what is left in the last.
-fn phases(records: u64, count: u64, learning_rate: f64, clip_norm: f64) -> Vec<Phase> {
-    let mut left = records;
-    (1..=count)
-        .map(|i| {
-            let own = if i == count { left } else { records >> i };
-            left -= own;
-            Phase { records: own, learning_rate: learning_rate * STEP_RATIO.powi(i as i32 - 1), clip_norm }
-        })
-        .collect()
+/// How phases follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sequence {
+    /// η₁.
+    pub(crate) learning_rate: f64,
+    /// C₁.
+    pub(crate) clip_norm: f64,
+    /// No gradient is longer.
+    pub(crate) largest: f64,
+    /// Steps and clip norms of a phase over those of the one before.
+    pub(crate) ratios: (f64, f64),
 }
+
+impl Sequence {
+    /// n/2, n/4, …, and what is left in the last.
+    pub(crate) fn phases(&self, records: u64, count: u64) -> Vec<Phase> {
+        let mut left = records;
+        (1..=count)
+            .map(|i| {
+                let own = if i == count { left } else { records >> i };
+                left -= own;
+                let later = i as i32 - 1;
+                Phase {
+                    records: own,
+                    learning_rate: self.learning_rate * self.ratios.0.powi(later),
+                    clip_norm: (self.clip_norm * self.ratios.1.powi(later)).min(self.largest),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Steps and clip norms of the phases for tails that are not heavy.
+pub(crate) const PLAIN: (f64, f64) = (0.25, 1.0);
 
 /// How many of so many phases the proof covers, the first ones.
 fn covered(schedule: &PhasedSchedule, problem: &Problem) -> u64 {
@@ -140,6 +167,8 @@ impl Algorithm for PhasedSgd {
             learning_rate: said.get(&LEARNING_RATE),
             clip_norm: said.get(&CLIP_NORM),
             radius: said.get(&DISTANCE),
+            moment: said.get(&GRADIENT_MOMENT),
+            moment_order: said.get(&MOMENT_ORDER),
         }
     }
 
@@ -152,7 +181,15 @@ impl Algorithm for PhasedSgd {
             ));
         }
         let loss = loss_of(problem, self.clip_norm)?;
-        let clip_norm = self.clip_norm(problem, loss)?;
+        let own = self.clip_norm(problem, loss)?;
+        let moment = asked_moment(self.moment, self.moment_order)?;
+        if moment.is_some() && loss.outputs() > 1 {
+            return Err(NotApplicable::Option(
+                "gradient_moment makes clip norms of its own, and steps along gradients of several scores that are cut need not contract; leave \
+                 it out"
+                    .into(),
+            ));
+        }
         let model = RiskModel::of(problem);
         let radius = positive("the distance", self.radius.unwrap_or_else(|| model.squared_norm().sqrt()))?;
         let curvature = loss.facts().smoothness.unwrap_or(f64::INFINITY);
@@ -171,16 +208,39 @@ impl Algorithm for PhasedSgd {
         };
         // the phases cost what one of them does, however many there are
         let (noise_multiplier, _) = noise(problem, budget, |z| event(1, z))?;
+        let largest_gradient = problem.row_norm * loss.facts().lipschitz.unwrap_or(f64::INFINITY);
+        // the formulas are for noise ηC√(2/ρ), and for all phases' steps and clips before the first one's
+        let tails = moment.map(|(root, order)| Tails {
+            records: problem.rows as f64,
+            weights: problem.weights() as f64,
+            rho: 2.0 / (noise_multiplier * noise_multiplier),
+            distance: radius,
+            second: root,
+            root,
+            order,
+        });
+        let sequence = |learning_rate: f64| match tails {
+            None => Sequence { learning_rate, clip_norm: own, largest: own, ratios: PLAIN },
+            Some(tails) => {
+                let formula = growing_clips::CLIP_GROWTH * tails.clip_norm(learning_rate / growing_clips::STEP_RATIO);
+                // of squared loss the clip norm is Huber's slope bound
+                let asked = self.clip_norm.filter(|_| problem.loss != Loss::Squared);
+                let clip_norm = asked.unwrap_or(formula).min(largest_gradient);
+                let ratios = (growing_clips::STEP_RATIO, growing_clips::CLIP_GROWTH);
+                Sequence { learning_rate, clip_norm, largest: largest_gradient, ratios }
+            }
+        };
         let schedule = |count: u64, rate: f64| PhasedSchedule {
             loss,
-            phases: phases(problem.rows, count, rate, clip_norm),
+            phases: sequence(rate).phases(problem.rows, count),
             noise_stds: Vec::new(),
             radius,
             noise_multiplier,
         };
-        let rates: Vec<f64> = match self.learning_rate {
-            Some(rate) => vec![rate],
-            None => (0..=40).map(|j| largest * 2f64.powf(-0.5 * f64::from(j))).collect(),
+        let rates: Vec<f64> = match (self.learning_rate, tails) {
+            (Some(rate), _) => vec![rate],
+            (None, Some(tails)) => vec![(tails.learning_rate() * growing_clips::STEP_RATIO).min(largest)],
+            (None, None) => (0..=40).map(|j| largest * 2f64.powf(-0.5 * f64::from(j))).collect(),
         };
         let counts = match self.phases {
             Some(count) => count.min(u64::from(u32::MAX))..=count.min(u64::from(u32::MAX)),
@@ -198,7 +258,7 @@ impl Algorithm for PhasedSgd {
                 if covered(&tried, problem) < count {
                     continue;
                 }
-                let risk = model.clone().clipped(clip_norm, problem.lipschitz()).phased(&tried.risks());
+                let risk = model.clone().clipped(tried.phases[0].clip_norm, problem.lipschitz()).phased(&tried.risks());
                 if best.as_ref().is_none_or(|(least, _)| risk < *least) {
                     best = Some((risk, tried));
                 }
@@ -277,12 +337,52 @@ mod tests {
     #[test]
     fn phases_halve_and_have_all_records_between_them() {
         // spec 02 §6.8: T = 16, η₁ = 1/16, then quarters; here the last phase also has the one record that is left
-        let all = phases(16, 4, 1.0 / 16.0, 1.0);
+        let sequence = |learning_rate| Sequence { learning_rate, clip_norm: 1.0, largest: 1.0, ratios: PLAIN };
+        let all = sequence(1.0 / 16.0).phases(16, 4);
         let shape: Vec<(u64, f64)> = all.iter().map(|p| (p.records, p.learning_rate)).collect();
         assert_eq!(shape, [(8, 1.0 / 16.0), (4, 1.0 / 64.0), (2, 1.0 / 256.0), (2, 1.0 / 1024.0)]);
         for (records, count) in [(1000, 1), (1000, 7), (4097, 12)] {
-            assert_eq!(phases(records, count, 1.0, 1.0).iter().map(|p| p.records).sum::<u64>(), records);
+            assert_eq!(sequence(1.0).phases(records, count).iter().map(|p| p.records).sum::<u64>(), records);
         }
+    }
+
+    #[test]
+    fn clip_norms_grow_where_a_moment_is_told() {
+        let wide = Problem { row_norm: 1000.0, rows: 16_384, ..problem(LOGISTIC, Relation::ZeroOut) };
+        let said = |options: PhasedSgd| planned(PhasedSgd { radius: Some(1e-3), ..options }, &wide);
+        let heavy = PhasedSgd { moment: Some(1.0), phases: Some(4), ..PhasedSgd::default() };
+        let schedule = said(heavy.clone()).unwrap().schedule;
+        for (before, after) in schedule.phases.iter().zip(&schedule.phases[1..]) {
+            assert_eq!(after.learning_rate, before.learning_rate / 16.0);
+            assert_eq!(after.clip_norm, (2.0 * before.clip_norm).min(1000.0));
+        }
+        // the first two by the formulas, whose own first phase is the one before
+        let z = schedule.noise_multiplier;
+        let tails = Tails {
+            records: 16_384.0,
+            weights: wide.weights() as f64,
+            rho: 2.0 / (z * z),
+            distance: 1e-3,
+            second: 1.0,
+            root: 1.0,
+            order: 2.0,
+        };
+        let rate = tails.learning_rate();
+        assert!((schedule.phases[0].learning_rate * 16.0 / rate - 1.0).abs() < 1e-3, "{schedule:?}");
+        assert!((schedule.phases[0].clip_norm / (2.0 * tails.clip_norm(rate)) - 1.0).abs() < 1e-3, "{schedule:?}");
+        // the guard: ηβR² of the first step is at most 2, whatever the formula says
+        let guarded = planned(PhasedSgd { radius: Some(1.0), ..heavy.clone() }, &wide).unwrap().schedule;
+        let first = guarded.phases[0].learning_rate * 0.25 * 1e6;
+        assert!(first <= 2.0 && first > 1.99, "{first}");
+        let beyond = PhasedSgd { learning_rate: Some(1.01 * 8e-6), ..heavy.clone() };
+        assert!(said(beyond).unwrap_err().contains("contract"));
+        // no more phases than the rounding leaves noise to
+        let error = said(PhasedSgd { phases: Some(13), ..heavy.clone() }).unwrap_err();
+        assert!(error.contains("give at most"), "{error}");
+        let softmax = Problem { loss: Loss::Softmax { classes: 3 }, ..wide.clone() };
+        assert!(planned(heavy.clone(), &softmax).unwrap_err().contains("gradient_moment"));
+        let order = PhasedSgd { moment: None, moment_order: Some(3.0), ..heavy };
+        assert!(said(order).unwrap_err().contains("without gradient_moment"));
     }
 
     #[test]
