@@ -66,7 +66,7 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         row(
             "whether answers agree",
             "answers at 0, eight far from them, the last with the many or nowhere; 1{there is a mean}",
-            1e6,
+            1e3,
             8,
             [None, Some(0.0)],
             |mean| indicator(mean.is_some()),

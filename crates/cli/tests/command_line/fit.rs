@@ -1,6 +1,6 @@
 //! From a table to a model, predictions and a report.
 
-use crate::{census, dpopt, files, path, succeed};
+use crate::{census, dpopt, files, path, refuse, succeed};
 use std::io::Write;
 
 fn parsed(html: &str) -> roxmltree::Document<'_> {

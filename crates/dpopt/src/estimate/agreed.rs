@@ -85,6 +85,8 @@ const SEARCH: f64 = 0.2;
 const MISSES: f64 = 0.1;
 /// Of a radius that was found: it was found with noise, and a larger one costs only noise in proportion.
 const WIDER: f64 = 1.5;
+/// Most noise in each number, where the whole range is 2.
+const MOST_NOISE: f64 = 4096.0;
 /// log2 of the smallest radius that is tried.
 const SMALLEST: i32 = -20;
 
@@ -147,7 +149,9 @@ impl AgreedPlan {
         let left = search.as_ref().map_or(epsilon, |search| epsilon - search.epsilon);
         let miss = MISSES * delta / (1.0 + epsilon.exp());
         let tried = TESTS.iter().filter_map(|share| Self::with(problem, budget, search.clone(), share * left, miss));
-        let best = tried.min_by(|a, b| a.schedule.noise_over_radius.total_cmp(&b.schedule.noise_over_radius));
+        // more is beyond what the samplers draw, and of no use
+        let usable = |plan: &Self| plan.schedule.noise_over_radius * most < MOST_NOISE;
+        let best = tried.filter(usable).min_by(|a, b| a.schedule.noise_over_radius.total_cmp(&b.schedule.noise_over_radius));
         best.ok_or_else(|| {
             // the largest share wants the fewest
             let enough =
