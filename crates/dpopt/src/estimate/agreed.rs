@@ -151,7 +151,8 @@ impl AgreedPlan {
         let tried = TESTS.iter().filter_map(|share| Self::with(problem, budget, search.clone(), share * left, miss));
         // more is beyond what the samplers draw, and of no use
         let usable = |plan: &Self| plan.schedule.noise_over_radius * most < MOST_NOISE;
-        let best = tried.filter(usable).min_by(|a, b| a.schedule.noise_over_radius.total_cmp(&b.schedule.noise_over_radius));
+        let best =
+            tried.filter(usable).min_by(|a, b| a.schedule.noise_over_radius.total_cmp(&b.schedule.noise_over_radius));
         best.ok_or_else(|| {
             // the largest share wants the fewest
             let enough =
