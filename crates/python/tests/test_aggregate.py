@@ -54,7 +54,13 @@ def test_what_goes_wrong_in_a_group_is_no_answer_and_not_shown(data, capsys):
 
     found = dpopt.aggregate(fragile, (X, y), bounds=RANGE, **TERMS)
     assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.05
-    for odd in (lambda X, y: [1.0], lambda X, y: [np.nan, 0.0], lambda X, y: "text", lambda X, y: exit(1), lambda X, y: None):
+    for odd in (
+        lambda X, y: [1.0],
+        lambda X, y: [np.nan, 0.0],
+        lambda X, y: "text",
+        lambda X, y: exit(1),
+        lambda X, y: None,
+    ):
         assert dpopt.aggregate(odd, data, bounds=RANGE, **TERMS).value is None
     assert capsys.readouterr() == ("", "")
 
@@ -75,7 +81,9 @@ def test_units_are_in_one_group_with_all_their_rows(data):
     assert found.unit == "person" and ledger.remaining[0] < 1.01
     assert sum(map(len, seen)) == 5000 and len(set().union(*seen)) == 5000
     assert np.abs(found.value - [1.0, -0.5]).max() < 5 * found.noise_std.max() + 0.1
-    few = dpopt.aggregate(lambda X, y: [len(X) / 1000, 0], (table, y), bounds=RANGE, units="person", max_rows_per_unit=2, **TERMS)
+    few = dpopt.aggregate(
+        lambda X, y: [len(X) / 1000, 0], (table, y), bounds=RANGE, units="person", max_rows_per_unit=2, **TERMS
+    )
     # 5,000 persons with two of their six rows in 300 groups: 33 rows in each
     assert abs(few.value[0] - 0.033) < 5 * few.noise_std[0]
 

@@ -127,7 +127,9 @@ def test_a_search_wants_the_range_of_a_number():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (3000, 2))
     grid = {"regularization": [1.0, 10.0]}
-    search = PrivateSearchCV(dpopt.LinearRegression(bounds=(-1, 1)), grid, epsilon=4.0, delta=1e-5, scoring=lambda a, b: a == b)
+    search = PrivateSearchCV(
+        dpopt.LinearRegression(bounds=(-1, 1)), grid, epsilon=4.0, delta=1e-5, scoring=lambda a, b: a == b
+    )
     with pytest.raises(ValueError, match="a run that had to find the range privately could find none"):
         search.fit(X, X[:, 0])
 

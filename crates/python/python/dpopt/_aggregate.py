@@ -120,7 +120,9 @@ def aggregate(
     lower, upper = _range(bounds, dimension)
     parts, given = _parts(data, units)
     rows = _rows_of(parts)
-    whose, count = owned(given, rows, relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed)
+    whose, count = owned(
+        given, rows, relation, n_rows=n_rows, n_units=n_units, most=max_rows_per_unit, seed=insecure_seed
+    )
     delta = _core.default_delta(count) if delta is None else number(delta, "delta")
     facts = _facts(groups, len(lower), outliers, radius, relation, epsilon, delta)
     plan = json.loads(_core.agreed_plan(facts, whose is not None))

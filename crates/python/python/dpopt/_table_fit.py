@@ -427,7 +427,9 @@ class NumbersOfTable(TableRoad):
     def _learned(self, y: Any) -> None:
         """A range is in the model file."""
         self.target_range_ = tuple(self._table.range)
-        self.target_clip_bias_ = float("nan") if self._target_clip is None else json.loads(self._target_clip)["clip_bias"]
+        self.target_clip_bias_ = (
+            float("nan") if self._target_clip is None else json.loads(self._target_clip)["clip_bias"]
+        )
 
     def _weighed(self, weights: np.ndarray, noise: np.ndarray) -> None:
         lower, upper = self._table.range
