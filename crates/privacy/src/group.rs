@@ -175,6 +175,7 @@ pub fn for_replacement(event: &Event, relation: Relation) -> Option<Event> {
         }
         Event::SampledWithReplacement { .. }
         | Event::UserUnit { .. }
+        | Event::Gated { .. }
         | Event::RepeatAndSelect { .. }
         | Event::ObjectivePerturbation { .. } => return None,
         leaf => leaf.clone(),

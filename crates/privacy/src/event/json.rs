@@ -148,6 +148,9 @@ fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)
             false,
             vec![("degrees_of_freedom", Integer(*degrees_of_freedom)), ("mu", Real(*mu))],
         ),
+        Event::Gated { probability, event } => {
+            ("GatedDpEvent", false, vec![("probability", Real(*probability)), ("event", One(event))])
+        }
         Event::Parallel { blocks } => ("ParallelDpEvent", false, vec![("blocks", Many(blocks))]),
         Event::UserUnit { records_per_user, event } => {
             ("UserUnitDpEvent", false, vec![("records_per_user", Integer(*records_per_user)), ("event", One(event))])
@@ -259,6 +262,7 @@ fn build_own(class: &str, fields: &mut Fields) -> Result<Event, String> {
             degrees_of_freedom: fields.integer("degrees_of_freedom")?,
             mu: fields.real("mu")?,
         },
+        "GatedDpEvent" => Event::Gated { probability: fields.real("probability")?, event: fields.event()? },
         "ParallelDpEvent" => Event::Parallel { blocks: fields.events("blocks")? },
         "UserUnitDpEvent" => {
             Event::UserUnit { records_per_user: fields.integer("records_per_user")?, event: fields.event()? }

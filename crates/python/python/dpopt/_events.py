@@ -358,6 +358,14 @@ class ChiSquareGaussianDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class GatedDpEvent(DpEvent):
+    """`event` where a coin says so that is shown and has the same law on neighbouring data."""
+
+    probability: float
+    event: DpEvent
+
+
+@dataclass(frozen=True)
 class ParallelDpEvent(DpEvent):
     """One event on each of several disjoint blocks of records."""
 
@@ -480,6 +488,7 @@ __all__ = [
     "EpsilonDeltaDpEvent",
     "ExponentialMechanismDpEvent",
     "GaussianDpEvent",
+    "GatedDpEvent",
     "GdpDpEvent",
     "LaplaceDpEvent",
     "MixtureOfGaussiansDpEvent",
