@@ -22,12 +22,14 @@
 //! | [`model`] | what a user fits, predicts with and evaluates |
 //! | [`estimate`] | answers without a model: the mean of sparse vectors, means of heavy-tailed columns |
 //! | [`minimize`] | where the mean of anybody's own losses is small |
+//! | [`online`] | one of many experts in every round, while their losses come in |
 #![forbid(unsafe_code)]
 
 pub mod estimate;
 pub mod guarantee;
 pub mod minimize;
 pub mod model;
+pub mod online;
 pub mod report;
 pub mod session;
 

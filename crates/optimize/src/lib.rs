@@ -18,6 +18,7 @@ mod noisy_newton;
 mod objective_perturbation;
 #[cfg(test)]
 mod option_tests;
+pub mod online;
 pub mod options;
 mod oracle;
 mod output_perturbation;

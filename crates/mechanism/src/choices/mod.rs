@@ -3,6 +3,8 @@
 pub(crate) mod above_threshold;
 pub(crate) mod column_ranges;
 pub(crate) mod counts;
+pub(crate) mod experts;
+pub(crate) mod experts_file;
 pub(crate) mod labels;
 pub(crate) mod net;
 pub(crate) mod peeling;
