@@ -98,12 +98,15 @@ GOOD = {
     "divergences": [0.1], "degrees_of_freedom": 3, "mu": 0.5, "records_per_user": 2, "events": ["gaussian(3)"], "blocks": ["gaussian(3)"],
     "objective": lambda x, *rows: np.zeros((len(rows[0]), 2)), "start": np.zeros(2), "n_records": 60, "n_columns": 2, "rank": 1, "input_shape": 2,
     "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
+    "experts": 3, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
 }  # fmt: skip
 #: The same where a name means something else.
 OF = {
     "dpopt.minimize": {"data": (X, Y)},
     "dpopt.check_per_record": {"data": (X, Y)},
     "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
+    "dpopt.online.Experts": {"rounds": 10},
+    "dpopt.online.explain_experts": {"rounds": 10},
 }
 #: Parameters that records come in through; all others are public, and get the shorter list.
 DATA = {
@@ -120,6 +123,7 @@ DATA = {
     "X_test",
     "data",
     "rows",
+    "losses",
 }
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch"}

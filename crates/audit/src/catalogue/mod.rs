@@ -11,6 +11,7 @@ mod comparisons;
 mod correlated;
 mod descents;
 mod embeddings;
+mod experts;
 mod floating;
 mod frank_wolfe;
 mod gaussian;
@@ -180,6 +181,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(phased::kinks());
     bugs.extend(heavy_tailed::bugs());
     bugs.push(heavy_tailed::stale_threshold());
+    bugs.extend(experts::bugs());
     bugs
 }
 

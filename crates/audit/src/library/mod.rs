@@ -29,6 +29,7 @@ mod adaptive;
 mod choices;
 pub(crate) mod columns;
 mod embeddings;
+mod experts;
 mod frank_wolfe;
 pub(crate) mod gibbs;
 mod hard_thresholding;
@@ -226,6 +227,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(units::audits());
     rows.extend(phased::audits());
     rows.extend(columns::audits());
+    rows.extend(experts::audits());
     rows
 }
 

@@ -453,17 +453,17 @@ impl ExpertPlays {
         if self.insecure {
             return Err(unusable("coins from an insecure seed would come again after a restart; leave the seed out".into()));
         }
-        let Learner::Lazy { plan, total, current } = &self.learner else {
-            return Err(unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into()));
-        };
-        let saved = SavedExperts {
-            shape: plan.shape,
-            round: self.round,
-            chosen: self.chosen,
-            total: total.clone(),
-            current: current.clone(),
-        };
+        let saved = self.saved().ok_or_else(|| {
+            unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into())
+        })?;
         file.write(&saved, public)
+    }
+
+    /// `None` of a leader.
+    pub(crate) fn saved(&self) -> Option<SavedExperts> {
+        let Learner::Lazy { plan, total, current } = &self.learner else { return None };
+        let (total, current) = (total.clone(), current.clone());
+        Some(SavedExperts { shape: plan.shape, round: self.round, chosen: self.chosen, total, current })
     }
 
     fn show(&self) {

@@ -12,7 +12,7 @@ True
 True
 """
 
-from . import accounting, encoders, mechanisms, objectives, select
+from . import accounting, encoders, mechanisms, objectives, online, select
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
 from ._core import METHODS, BudgetExceeded, PrivacyError, __version__
@@ -75,6 +75,7 @@ __all__ = [
     "mechanisms",
     "minimize",
     "objectives",
+    "online",
     "plan_minimize",
     "plot",
     "select",
