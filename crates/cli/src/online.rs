@@ -22,8 +22,10 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Game {
     /// Trust one of many experts in every round, while their losses come in
-    #[command(after_help = "Writes {\"round\":1,\"play\":7} (experts count from 0), then reads the losses of the round as one line, [0.1, 0, \
-        1, …], and so on.\nWith --session, a killed process goes on where it was when it is started again with the same flags.")]
+    #[command(
+        after_help = "Writes {\"round\":1,\"play\":7} (experts count from 0), then reads the losses of the round as one line, [0.1, 0, \
+        1, …], and so on.\nWith --session, a killed process goes on where it was when it is started again with the same flags."
+    )]
     Experts(Box<ExpertsArguments>),
 }
 
@@ -116,8 +118,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             agree(arguments, &game, path)?;
             game
         }
-        Some(path) => Experts::open_at(path, arguments.experts, arguments.rounds, arguments.epsilon, &options)
-            .map_err(failed)?,
+        Some(path) => {
+            Experts::open_at(path, arguments.experts, arguments.rounds, arguments.epsilon, &options).map_err(failed)?
+        }
         None => Experts::open(arguments.experts, arguments.rounds, arguments.epsilon, &options).map_err(failed)?,
     };
     if !arguments.quiet {
@@ -134,9 +137,7 @@ fn options(arguments: &ExpertsArguments) -> Result<ExpertsOptions, Failure> {
     let neighbours = Neighbours::of_rounds(relation);
     let ledger = match resumes {
         true => None,
-        false => {
-            arguments.budget_file.open(arguments.epsilon, delta, neighbours, Vec::new(), arguments.quiet)?
-        }
+        false => arguments.budget_file.open(arguments.epsilon, delta, neighbours, Vec::new(), arguments.quiet)?,
     };
     Ok(ExpertsOptions {
         delta,

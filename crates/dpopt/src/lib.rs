@@ -50,12 +50,12 @@ pub mod mechanism {
     pub use dpopt_mechanism::{
         AboveThreshold, BatchId, BatchSum, Blocks, Choice, ChoiceLaw, Clipped, ClippedVectors, ColumnClip,
         ColumnCounts, ColumnRanges, Comparisons, Correlation, Counts, Curator, CuratorError, DiscreteGaussianNoise,
-        DiscreteLaplaceNoise, ExpertPlays, ExpertsFile, FixedBatch, FixedRuns, Gaussian, GradientStream, GridSum, Interactive, Inverse, L1Sum,
-        LabelSelection, Laplace, LazyExperts, Level, Mechanism, NoisyLeader, ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch,
-        PrivateBounds, ProjectedGaussian, ProjectedLaplace, Projection, Public, Quantiles, RandomStopping, RangeEnd,
-        ReleaseRecord, Released, RoundLosses, RunScore, SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian,
-        SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun,
-        VouchedSearch, symmetric_matrix, target_moment,
+        DiscreteLaplaceNoise, ExpertPlays, ExpertsFile, FixedBatch, FixedRuns, Gaussian, GradientStream, GridSum,
+        Interactive, Inverse, L1Sum, LabelSelection, Laplace, LazyExperts, Level, Mechanism, NoisyLeader,
+        ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace,
+        Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, RoundLosses, RunScore,
+        SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum,
+        SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
     };
 }
 

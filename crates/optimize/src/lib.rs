@@ -16,9 +16,9 @@ mod last_iterate;
 pub mod minimize;
 mod noisy_newton;
 mod objective_perturbation;
+pub mod online;
 #[cfg(test)]
 mod option_tests;
-pub mod online;
 pub mod options;
 mod oracle;
 mod output_perturbation;

@@ -100,7 +100,7 @@ fn no_fake_switches() -> PlantedBug {
             "first of 6 rounds against one expert or the other; 1{the first expert plays first and is left at once}",
         ),
         claim,
-        (600, 4_000),
+        (4_000, 4_000),
         move |code, with, draws| {
             let Some(door) = &door else { return f64::NAN };
             let losses = one_round(with);

@@ -1,6 +1,6 @@
 //! `dpopt online experts`: the conversation, restarts at any moment, lines that can't be read.
 
-use crate::{command, dpopt, files, refuse, succeed};
+use crate::{command, files, refuse, succeed};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -76,7 +76,16 @@ fn a_line_out_for_every_line_in() {
 #[test]
 fn what_cannot_be_read_stops_or_tells_nothing() {
     let d = tempfile::tempdir().unwrap();
-    let bad = ["[0.1, 0.2, 0.3]", "[0.1, 0.2, 0.3, NaN]", "[0.1, 0.2, 0.3, null]", "[0.1,", "{}", "", "[1e999, 0, 0, 0]", "\u{fffd}"];
+    let bad = [
+        "[0.1, 0.2, 0.3]",
+        "[0.1, 0.2, 0.3, NaN]",
+        "[0.1, 0.2, 0.3, null]",
+        "[0.1,",
+        "{}",
+        "",
+        "[1e999, 0, 0, 0]",
+        "\u{fffd}",
+    ];
     let nothing = with(&["--bad-lines", "nothing", "--insecure-seed", "3"]);
     let mut quiet = Vec::new();
     for text in bad {
@@ -111,7 +120,10 @@ fn flags_are_refused_before_anything_is_charged() {
     ] {
         let error = refuse(d.path(), &[&with(more)[..], &ledger].concat());
         assert!(error.contains(why), "{error}");
-        assert!(!d.path().join("ledger").exists() || std::fs::read_to_string(d.path().join("ledger")).unwrap().lines().count() <= 1);
+        assert!(
+            !d.path().join("ledger").exists()
+                || std::fs::read_to_string(d.path().join("ledger")).unwrap().lines().count() <= 1
+        );
     }
     for bad in [["--epsilon", "-1"], ["--delta", "2"], ["--experts", "1"], ["--rounds", "1"]] {
         let mut arguments = GAME.to_vec();

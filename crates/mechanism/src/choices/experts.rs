@@ -1,5 +1,5 @@
-//! Choosing one of d experts in every round while their losses come in (lazy-to-private conversion for experts: Asi, Feldman,
-//! Koren, Talwar 2023; docs/proofs/online-experts.md), and following a leader through noise that cancels over time.
+//! Choosing one of d experts in every round while their losses come in (lazy-to-private conversion for experts: Asi, Koren, Liu,
+//! Talwar 2024; docs/proofs/online-experts.md), and following a leader through noise that cancels over time.
 //!
 //! Only which expert is played leaves. The lazy choice keeps its expert with probability (1 − p)·e^(−η·loss of the batch) and else
 //! draws a new one ∝ e^(−η·loss so far), so that each single choice has exactly the law of multiplicative weights. Losses are
@@ -112,7 +112,9 @@ impl LazyExperts {
     /// If that was another choice.
     pub fn resumed(self, saved: SavedExperts) -> Result<Self, CuratorError> {
         if saved.shape != self.shape {
-            return Err(unusable("the session file was made for another plan; resume with the one that it holds".into()));
+            return Err(unusable(
+                "the session file was made for another plan; resume with the one that it holds".into(),
+            ));
         }
         Ok(Self { resumed: Some(saved), ..self })
     }
@@ -451,7 +453,9 @@ impl ExpertPlays {
     /// If it can't be written, the coins come from an insecure seed, or the learner is a leader, whose noise is never written down.
     pub fn save(&self, file: &mut ExpertsFile, public: &str) -> Result<(), CuratorError> {
         if self.insecure {
-            return Err(unusable("coins from an insecure seed would come again after a restart; leave the seed out".into()));
+            return Err(unusable(
+                "coins from an insecure seed would come again after a restart; leave the seed out".into(),
+            ));
         }
         let saved = self.saved().ok_or_else(|| {
             unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into())

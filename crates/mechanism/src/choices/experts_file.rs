@@ -126,7 +126,8 @@ impl ExpertsFile {
             _ => io_failed(path, &e),
         })?;
         file.take(MOST_BYTES).read_to_end(&mut text).map_err(|e| io_failed(path, &e))?;
-        let content = parse(&text).ok_or_else(|| failed(path, "is damaged, or no session; nothing is resumed from it"))?;
+        let content =
+            parse(&text).ok_or_else(|| failed(path, "is damaged, or no session; nothing is resumed from it"))?;
         let header = format!("{}\n", content.identity);
         if bytes.len() < HEADER || bytes[..HEADER] != *header.as_bytes() {
             return Err(failed(path, "belongs to another mark than the one beside it"));

@@ -42,6 +42,12 @@ fn the_worked_cases_cost() {
         let claimed = lattice.delta(&tiny, Relation::ReplaceOne, epsilon).unwrap().upper;
         assert!((claimed - delta).abs() < 1e-4, "{claimed} {delta}");
     }
+    // settings as they are published for ε = 1: η = T^(-1/3), p = η/ε
+    for (rounds, eta, least) in [(10_000, 0.0215, 2.5), (1_000_000, 0.00215, 1.2)] {
+        let literal = LazyExperts::new(100, rounds, 1, eta, eta, 1, Relation::ReplaceOne).unwrap();
+        let cost = epsilon(&literal.event(), 1e-6);
+        assert!(cost > least, "{cost}");
+    }
     // a round that tells nothing moves the draws half as far
     let zero_out = rdp::cost(&reference(Relation::ZeroOut).event(), Relation::ZeroOut, 8.0).unwrap().divergence;
     assert!(zero_out < rdp::cost(&lean.event(), Relation::ReplaceOne, 8.0).unwrap().divergence);
@@ -129,8 +135,12 @@ fn refused_plans() {
     let zero = Relation::ZeroOut;
     assert!(!new(2, 2, 1, 0.1, 1.0, 1, zero));
     assert!(new(1, 10, 1, 0.1, 0.1, 1, zero) && new(2, 1, 1, 0.1, 0.1, 1, zero) && new(2, 10, 10, 0.1, 0.1, 1, zero));
-    assert!(new(2, 10, 0, 0.1, 0.1, 1, zero) && new(2, 10, 1, 0.0, 0.1, 1, zero) && new(2, 10, 1, f64::NAN, 0.1, 1, zero));
-    assert!(new(2, 10, 1, 0.1, 0.0, 1, zero) && new(2, 10, 1, 0.1, 1.1, 1, zero) && new(2, 10, 1, 0.1, f64::NAN, 1, zero));
+    assert!(
+        new(2, 10, 0, 0.1, 0.1, 1, zero) && new(2, 10, 1, 0.0, 0.1, 1, zero) && new(2, 10, 1, f64::NAN, 0.1, 1, zero)
+    );
+    assert!(
+        new(2, 10, 1, 0.1, 0.0, 1, zero) && new(2, 10, 1, 0.1, 1.1, 1, zero) && new(2, 10, 1, 0.1, f64::NAN, 1, zero)
+    );
     assert!(new(2, 10, 1, 0.1, 0.1, 0, zero) && new(2, 10, 1, 0.1, 0.1, 11, zero));
     assert!(new(2, 10, 1, 0.1, 0.1, 1, Relation::AddOrRemove));
     assert!(NoisyLeader::new(2, 10, 10.0, 1, Relation::AddOrRemove).is_err());

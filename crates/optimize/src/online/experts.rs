@@ -1,8 +1,8 @@
 //! One of d experts in every round of T: the plan with the least proved regret within a budget. The lazy choice is that of Asi,
-//! Feldman, Koren and Talwar (2023) without its auxiliary chain; the bounds, and where the published ones do not hold, are in
+//! Koren, Liu and Talwar (2024) without its auxiliary chain; the bounds, and where the published ones do not hold, are in
 //! docs/proofs/online-experts.md.
 
-use dpopt_mechanism::{CuratorError, LazyExperts, NotApplicable, NoisyLeader, SamplerError};
+use dpopt_mechanism::{CuratorError, LazyExperts, NoisyLeader, NotApplicable, SamplerError};
 use dpopt_privacy::accountant::{Accountant, AccountingError, pure::PureAccountant, rdp::RdpAccountant};
 use dpopt_privacy::certify::CertifyError;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, Terms, certify, special};
@@ -103,7 +103,10 @@ const LEAST_RATE: f64 = 1.6e-8;
 const SHARES: [f64; 11] = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9];
 
 /// Every player's plan, or why it has none.
-pub fn experts_candidates(problem: &ExpertsProblem, budget: Budget) -> Vec<(Player, Result<ExpertsPlan, NotApplicable>)> {
+pub fn experts_candidates(
+    problem: &ExpertsProblem,
+    budget: Budget,
+) -> Vec<(Player, Result<ExpertsPlan, NotApplicable>)> {
     PLAYERS.iter().map(|player| (*player, plan_experts(problem, budget, Some(*player)))).collect()
 }
 
@@ -254,7 +257,9 @@ fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
     let ExpertsProblem { experts, rounds, rounds_per_user, .. } = *problem;
     let budget = terms.budget;
     if budget.delta() == 0.0 {
-        return Err(NotApplicable::Problem("leader: Gaussian noise needs delta > 0; use lean or fresh, or give a delta".into()));
+        return Err(NotApplicable::Problem(
+            "leader: Gaussian noise needs delta > 0; use lean or fresh, or give a delta".into(),
+        ));
     }
     if rounds > 1 << 22 {
         return Err(NotApplicable::Problem("leader: more than 4194304 rounds; use lean".into()));
@@ -263,7 +268,8 @@ fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
     let errors = NoisyLeader::errors(rounds).map_err(of_curator)?;
     // √(2 ln d)·(σ_T + Σ 1/(4σ_t)), σ_t not decreasing
     let (last, inverse) = (errors.last().copied().unwrap_or(1.0), errors.iter().map(|e| 0.25 / e).sum::<f64>());
-    let bound = |std: f64| (2.0 * (experts as f64).ln()).sqrt() * (std * last + inverse / std) + 2.0 * problem.rounding();
+    let bound =
+        |std: f64| (2.0 * (experts as f64).ln()).sqrt() * (std * last + inverse / std) + 2.0 * problem.rounding();
     // least within the budget; less noise than is best for the bound is of no use
     let mu = special::gaussian_mu(budget.epsilon(), budget.delta());
     let mut std = (sensitivity / mu * (1.0 + 1e-9)).max((inverse / last).sqrt());

@@ -212,7 +212,10 @@ fn computed_cost(known: &Known, part: &Event, relation: Relation, order: f64) ->
         }
         Event::Gated { probability, event } => {
             let inside = known.cost(event, relation, order)?;
-            return Ok((closed::gated(*probability, inside.divergence, order) * CLOSED, up(probability * inside.delta)));
+            return Ok((
+                closed::gated(*probability, inside.divergence, order) * CLOSED,
+                up(probability * inside.delta),
+            ));
         }
         Event::RandomAllocation { event, num_selected, num_steps } => {
             let several =

@@ -218,7 +218,10 @@ fn gates_mix_the_moments() {
             x => inside + (0.3f64.ln() + (0.7 / 0.3 * (-x).exp()).ln_1p()) / (order - 1.0),
         };
         let gated = cost(&event, Relation::ZeroOut, order).unwrap().divergence;
-        assert!((gated / by_hand - 1.0).abs() < 1e-11 && gated >= by_hand * (1.0 - 1e-14), "{order}: {gated} {by_hand}");
+        assert!(
+            (gated / by_hand - 1.0).abs() < 1e-11 && gated >= by_hand * (1.0 - 1e-14),
+            "{order}: {gated} {by_hand}"
+        );
         assert!(gated < inside);
         let whole = cost(&Event::gaussian(2.0).gated(1.0), Relation::ZeroOut, order).unwrap().divergence;
         assert_eq!(whole, inside);

@@ -511,7 +511,10 @@ fn gates_are_mixtures_with_nothing() {
     for epsilon in [0.0, 0.1, 0.5, 0.79] {
         let closed = q * ((0.5 * range).exp() - (0.5 * epsilon as f64).exp()).powi(2) / range.exp_m1();
         let bound = pld.delta(&gated, Relation::ReplaceOne, epsilon).unwrap().upper;
-        assert!(bound >= closed * (1.0 - 1e-12) && bound < closed * (1.0 + 1e-3) + 1e-12, "{epsilon}: {bound} {closed}");
+        assert!(
+            bound >= closed * (1.0 - 1e-12) && bound < closed * (1.0 + 1e-3) + 1e-12,
+            "{epsilon}: {bound} {closed}"
+        );
     }
     let coin = |k: u64| Event::PureStream { epsilon: 0.7 }.self_composed(k);
     let gates = Event::PureStream { epsilon: 0.7 }.gated(0.25).self_composed(6);
@@ -520,7 +523,8 @@ fn gates_are_mixtures_with_nothing() {
             .map(|k| {
                 let ways = [1.0, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0][k as usize];
                 let share = ways * 0.25f64.powi(k as i32) * 0.75f64.powi(6 - k as i32);
-                let inside = if k == 0 { 0.0 } else { pld.delta(&coin(k.into()), Relation::ZeroOut, epsilon).unwrap().upper };
+                let inside =
+                    if k == 0 { 0.0 } else { pld.delta(&coin(k.into()), Relation::ZeroOut, epsilon).unwrap().upper };
                 share * inside
             })
             .sum();
