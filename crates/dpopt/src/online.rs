@@ -372,7 +372,9 @@ mod tests {
     use super::*;
 
     fn losses(round: u64) -> [f64; 4] {
-        std::array::from_fn(|j| f64::from(u8::from((round + j as u64) % 3 == 0)) * 0.5 + if j == 2 { 0.0 } else { 0.4 })
+        std::array::from_fn(|j| {
+            f64::from(u8::from((round + j as u64).is_multiple_of(3))) * 0.5 + if j == 2 { 0.0 } else { 0.4 }
+        })
     }
 
     #[test]

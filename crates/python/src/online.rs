@@ -128,6 +128,14 @@ impl ExpertsGame {
         Ok(())
     }
 
+    /// A round that tells nothing.
+    fn observe_nothing(&self) -> PyResult<()> {
+        let mut state = self.locked();
+        state.game.observe_nothing().map_err(failed)?;
+        state.unsaved = true;
+        Ok(())
+    }
+
     /// (experts, rounds, rounds per user, relation, ε, δ) that it was opened for.
     fn facts(&self) -> (usize, u64, u64, String, f64, f64) {
         let state = self.locked();

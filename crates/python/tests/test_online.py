@@ -44,11 +44,22 @@ def test_wrong_losses_change_nothing(losses):
     assert game.observed == 0 and game.play() == first
 
 
+@pytest.mark.parametrize("losses", [[0.1], [float("inf")] * 4, ["a", 0, 0, 0], None])
+def test_losses_that_cannot_be_read_may_tell_nothing(losses):
+    game, twin = (Experts(**GAME, insecure_seed=1, bad_losses="nothing") for _ in range(2))
+    for round in range(60):
+        assert game.play() == twin.play()
+        game.observe(losses if round == 7 else [0.0, 1.0, 0.5, 0.25])
+        twin.observe([0.0] * 4 if round == 7 else [0.0, 1.0, 0.5, 0.25])
+    with pytest.raises(ValueError, match="all 60 rounds"):
+        game.observe(losses)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"experts": 1}, {"rounds": 1}, {"epsilon": -1.0}, {"delta": 2.0}, {"neighbors": "add-or-remove"}, {"neighbors": "near"},
-        {"player": "best"}, {"rounds_per_user": 61}, {"rounds_per_user": 0}, {"delta": 0.0, "player": "leader"},
+        {"player": "best"}, {"rounds_per_user": 61}, {"rounds_per_user": 0}, {"bad_losses": "maybe"}, {"delta": 0.0, "player": "leader"},
     ],
 )  # fmt: skip
 def test_wrong_facts_are_refused(wrong):

@@ -415,7 +415,7 @@ impl ExpertPlays {
             }
             Learner::Lazy { plan, total, current } => {
                 current.iter_mut().zip(losses).for_each(|(sum, loss)| *sum += i64::from(*loss));
-                if self.round % plan.shape.batch != 0 {
+                if !self.round.is_multiple_of(plan.shape.batch) {
                     return Ok(());
                 }
                 let lost = current[self.chosen].unsigned_abs();

@@ -185,7 +185,6 @@ fn spent(event: &Event, terms: Terms) -> Result<f64, AccountingError> {
 }
 
 fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<ExpertsPlan, NotApplicable> {
-    use dpopt_mechanism::Interactive;
     let (rounds, budget) = (problem.rounds as f64, terms.budget);
     // the least of all that could be tried is one more draw than nothing
     let door = |batch: u64, rate: f64, share: Option<f64>| {
@@ -199,10 +198,8 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
     while batch < problem.rounds && worse < 3 {
         let most = (8.0 * (problem.experts as f64).ln() / (rounds * batch as f64)).sqrt().min(1.0);
         let fits = |rate: f64, share: Option<f64>| {
-            door(batch, rate, share)
-                .ok()
-                .and_then(|(door, _)| spent(&door.event(), terms).ok())
-                .is_some_and(|epsilon| epsilon <= budget.epsilon())
+            let event = door(batch, rate, share).ok().and_then(|(door, _)| paid(&door, budget).ok());
+            event.and_then(|event| spent(&event, terms).ok()).is_some_and(|epsilon| epsilon <= budget.epsilon())
         };
         let mut least = f64::INFINITY;
         for share in SHARES.iter().map(|share| Some(*share)).chain([None]) {
@@ -236,20 +233,35 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
             player.name()
         )));
     };
-    let (door, resampling) = door(batch, rate, share).map_err(of_curator)?;
+    let mut rate = rate;
+    // what certifies may round another way than what was searched with
+    for _ in 0..8 {
+        let (door, resampling) = door(batch, rate, share).map_err(of_curator)?;
+        match certify(&paid(&door, budget)?, terms) {
+            Ok(certificate) => {
+                return Ok(ExpertsPlan {
+                    player,
+                    regret_bound: problem.lazy_bound(rate, batch).max(regret_bound),
+                    batch,
+                    learning_rate: Some(rate),
+                    resampling: Some(resampling),
+                    noise_std: None,
+                    certificate,
+                    door: ExpertsDoor::Lazy(door),
+                });
+            }
+            Err(CertifyError::OverBudget { .. }) => rate *= 1.0 - 1e-7,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(NotApplicable::Problem(format!("{}: nothing is certified within the budget; raise epsilon", player.name())))
+}
+
+/// A door's event with what its samplers are off.
+fn paid(door: &LazyExperts, budget: Budget) -> Result<Event, NotApplicable> {
+    use dpopt_mechanism::Interactive;
     let error = door.sampler_error().map_err(of_curator)?;
-    let event = SamplerError::proved(error).paid(door.event(), budget.delta());
-    let certificate = certify(&event, terms)?;
-    Ok(ExpertsPlan {
-        player,
-        regret_bound,
-        batch,
-        learning_rate: Some(rate),
-        resampling: Some(resampling),
-        noise_std: None,
-        certificate,
-        door: ExpertsDoor::Lazy(door),
-    })
+    Ok(SamplerError::proved(error).paid(door.event(), budget.delta()))
 }
 
 fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotApplicable> {
@@ -366,6 +378,18 @@ mod tests {
             let five = ExpertsProblem { rounds_per_user: 5, ..problem(10, 5000) };
             let five = plan_experts(&five, budget, Some(player)).unwrap();
             assert!(five.regret_bound > 1.5 * one.regret_bound, "{player:?}");
+        }
+    }
+
+    /// What is searched with and what certifies round alike, or the plan gives way: every budget has a plan.
+    #[test]
+    fn many_budgets_are_met() {
+        for i in 0..40 {
+            let budget = Budget::new(0.1 * 1.15f64.powi(i), 1e-6).unwrap();
+            for player in PLAYERS {
+                let plan = plan_experts(&problem(20 + i as usize, 500 + 97 * i as u64), budget, Some(player)).unwrap();
+                assert!(plan.certificate.bound().upper <= budget.epsilon() && plan.regret_bound.is_finite());
+            }
         }
     }
 

@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,6 +87,8 @@ class Experts:
         neighbors: ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
         rounds_per_user: so many rounds are protected together.
         player: ``"lean"``, ``"fresh"`` or ``"leader"``; by default whoever has the least proved regret.
+        bad_losses: what losses do that are not one finite number per expert: ``"error"``, or ``"nothing"``: a round without losses, so
+            that nothing an outsider may see depends on it.
         session: a file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
         insecure_seed: reproducible coins for tests: no privacy.
     """
@@ -100,10 +103,14 @@ class Experts:
         neighbors: str = "zero-out",
         rounds_per_user: int = 1,
         player: str | None = None,
+        bad_losses: str = "error",
         session: str | os.PathLike[str] | None = None,
         insecure_seed: int | None = None,
     ) -> None:
         facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, player)
+        if not (isinstance(bad_losses, str) and bad_losses in ("error", "nothing")):
+            raise ValueError(f"bad_losses is {shown(bad_losses)}; choose error or nothing")
+        self._experts, self._forgiving = facts[0], bad_losses == "nothing"
         path = None
         if session is not None:
             if not isinstance(session, (str, os.PathLike)):
@@ -134,6 +141,10 @@ class Experts:
     def observe(self, losses: Sequence[float] | NDArray[np.float64]) -> None:
         """What each expert lost in the round that was played for, clamped to [0, 1]."""
         told = attempt(lambda: [float(loss) for loss in losses])
+        sound = told is not None and len(told) == self._experts and all(map(math.isfinite, told))
+        if not sound and self._forgiving:
+            self._game.observe_nothing()
+            return
         if told is None:
             raise ValueError("losses must be a list of one finite number per expert")
         self._game.observe(told)

@@ -50,7 +50,7 @@ impl Losses {
 
     /// The losses of round `t` of `rounds`, in place of those of the round before.
     fn next(self, t: u64, rounds: u64, losses: &mut [f64], random: &mut Stream) {
-        if self == Self::Blocks && t % BLOCK != 0 {
+        if self == Self::Blocks && !t.is_multiple_of(BLOCK) {
             return;
         }
         losses.iter_mut().for_each(|loss| *loss = f64::from(u8::from(random.coin())));
