@@ -164,7 +164,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let experts = lab.pick(vec![4.0, 64.0], vec![4.0, 32.0, 256.0]);
     let epsilons = lab.pick(vec![0.3, 1.0], vec![0.1, 0.3, 1.0, 3.0, 10.0]);
     let fixed = lab.pick(Fixed { rounds: 4000, experts: 20 }, Fixed { rounds: 100_000, experts: 100 });
-    let repeats = lab.pick(3, 8);
+    let repeats = lab.pick(3, 4);
     lab.setting("delta (replace-one)", DELTA)?;
     lab.setting("T of the curves in d and epsilon", fixed.rounds)?;
     lab.setting("d of the curves in T and epsilon", fixed.experts)?;
