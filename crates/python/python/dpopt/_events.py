@@ -361,6 +361,7 @@ class ChiSquareGaussianDpEvent(DpEvent):
 class GatedDpEvent(DpEvent):
     """`event` where a coin says so that is shown and has the same law on neighbouring data."""
 
+    _module: ClassVar[str] = _OWN_MODULE
     probability: float
     event: DpEvent
 
