@@ -382,7 +382,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ledger = LedgerFile {
             path: directory.path().join("ledger"),
-            total: Budget::new(1.5, 1e-3).unwrap(),
+            total: Budget::new(1.0, 1e-4).unwrap(),
             access: Default::default(),
             unit: Vec::new(),
         };
