@@ -93,6 +93,8 @@ const DOORS: &[(&str, &str)] = &[
     ("VertexChoice", "frank-wolfe, all vertices seen"),
     ("FeaturePick", "peeling, one pick"),
     ("SelectedRows", "embedding-sgd, chosen rows"),
+    ("LazyExperts", "experts, a lazy choice"),
+    ("NoisyLeader", "experts, a noisy leader"),
 ];
 
 #[test]

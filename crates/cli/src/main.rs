@@ -1,4 +1,4 @@
-//! `dpopt`: fit, check, explain, predict, evaluate, mean, account, ledger, verify, audit, split, generate, help. Thin: the work is in the library.
+//! `dpopt`: fit, check, explain, predict, evaluate, mean, online, account, ledger, verify, audit, split, generate, help. Thin: the work is in the library.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -12,6 +12,7 @@ mod help;
 mod ledger;
 mod mean;
 mod mean_of_columns;
+mod online;
 mod output;
 mod paths;
 mod predict;
@@ -60,6 +61,8 @@ enum Command {
     Evaluate(predict::EvaluateArguments),
     /// Estimate the mean of sparse vectors privately
     Mean(Box<mean::Arguments>),
+    /// Learn privately while it happens: whom to trust in every round
+    Online(online::Arguments),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
     Account(account::Arguments),
     /// Show what a budget file allows, what was spent by which run, and what is left
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Mean(arguments) => mean::run(&arguments),
+        Command::Online(arguments) => online::run(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Ledger(arguments) => ledger::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

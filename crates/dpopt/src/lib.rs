@@ -23,6 +23,7 @@
 //! | [`model`] | what a user fits, predicts with and evaluates |
 //! | [`estimate`] | answers without a model: the mean of sparse vectors, means of heavy-tailed columns |
 //! | [`minimize`] | where the mean of anybody's own losses is small |
+//! | [`online`] | one of many experts in every round, while their losses come in |
 #![forbid(unsafe_code)]
 
 pub mod estimate;
@@ -30,6 +31,7 @@ pub mod guarantee;
 pub mod minimize;
 pub mod model;
 pub mod moment;
+pub mod online;
 pub mod report;
 pub mod session;
 
@@ -50,12 +52,13 @@ pub mod mechanism {
     pub use dpopt_mechanism::{
         AboveThreshold, AgreedMean, Agreement, Answers, BatchId, BatchSum, Blocks, Choice, ChoiceLaw, Clipped,
         ClippedVectors, ColumnClip, ColumnCounts, ColumnRanges, Comparisons, Correlation, Counts, Curator,
-        CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, FixedBatch, FixedRuns, Gaussian, GradientStream,
-        GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, Level, Mechanism, ObjectiveDraw, Opening,
-        PeelingLaw, PieceSum, PoissonBatch, PrivateBounds, ProjectedGaussian, ProjectedLaplace, Projection, Public,
-        Quantiles, RandomStopping, RangeEnd, ReleaseRecord, Released, RunScore, SamplerError, Searching, SecondMoment,
-        Sensitive, SketchedGaussian, SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape,
-        Tempered, VouchedRun, VouchedSearch, symmetric_matrix, target_moment,
+        CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, ExpertPlays, ExpertsFile, FixedBatch, FixedRuns,
+        Gaussian, GradientStream, GridSum, Interactive, Inverse, L1Sum, LabelSelection, Laplace, LazyExperts, Level,
+        Mechanism, NoisyLeader, ObjectiveDraw, Opening, PeelingLaw, PieceSum, PoissonBatch, PrivateBounds,
+        ProjectedGaussian, ProjectedLaplace, Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord,
+        Released, RoundLosses, RunScore, SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian,
+        SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun,
+        VouchedSearch, symmetric_matrix, target_moment,
     };
 }
 

@@ -41,6 +41,8 @@ pub use choices::above_threshold::{AboveThreshold, Comparisons};
 pub use choices::agreed_mean::{AgreedMean, Agreement, Answers, moved_pairs};
 pub use choices::column_ranges::{ColumnCounts, ColumnRanges};
 pub use choices::counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
+pub use choices::experts::{ExpertPlays, LazyExperts, NoisyLeader, RoundLosses};
+pub use choices::experts_file::{ExpertsFile, SavedExperts};
 pub use choices::labels::LabelSelection;
 pub use choices::net::{NET_UNITS, net_scores};
 pub use choices::peeling::{FeaturePick, FeatureScores, PeelingLaw};

@@ -3,6 +3,8 @@
 //! `cargo test -p dpopt --test floors` holds that nobody but audits and test code names it.
 
 use crate::choices::above_threshold::AboveThreshold;
+use crate::choices::experts::ExpertPlays;
+use crate::choices::experts_file::SavedExperts;
 use crate::choices::search::Searching;
 use crate::curator::Curator;
 use crate::curator::batch::PoissonBatch;
@@ -51,6 +53,11 @@ pub fn sampled(batch: &PoissonBatch) -> &[u64] {
 /// A value that no mechanism released.
 pub fn released<T>(value: T) -> Released<T> {
     Released::new(value)
+}
+
+/// What a session file would hold of a game; `None` of a leader's.
+pub fn saved(plays: &ExpertPlays) -> Option<SavedExperts> {
+    plays.saved()
 }
 
 /// A stream of comparisons with another end than its noise was made for.

@@ -75,14 +75,18 @@ impl ExponentialChoice {
         Ok(Self { gap: Geometric::new(choice_scale(epsilon, sensitivity, monotone)?)? })
     }
 
+    /// Heads with probability e^(−behind/scale): how often a draw is kept whose score falls by `behind` while the others stay.
+    pub fn keeps(&self, behind: u64, stream: &mut Stream) -> bool {
+        // P(Z ≥ behind) = e^(−behind/scale)
+        behind == 0 || self.gap.sample_below(behind, stream).is_none()
+    }
+
     /// Index of the chosen candidate; `None` without candidates.
     pub fn choose(&self, scores: &[i64], stream: &mut Stream) -> Option<usize> {
         let max = *scores.iter().max()?;
         loop {
             let index = stream.below(scores.len() as u64) as usize;
-            let behind = max.abs_diff(scores[index]);
-            // P(Z ≥ behind) = e^(−behind/scale)
-            if behind == 0 || self.gap.sample_below(behind, stream).is_none() {
+            if self.keeps(max.abs_diff(scores[index]), stream) {
                 return Some(index);
             }
         }
@@ -118,6 +122,18 @@ mod tests {
         }
         let total: f64 = scores.iter().map(|&s| (s as f64 / 2.0).exp()).sum();
         assert_multinomial(&counts, |i| (scores[i] as f64 / 2.0).exp() / total);
+    }
+
+    #[test]
+    fn a_draw_is_kept_as_often_as_its_score_allows() {
+        // scale 2·10/1 = 20
+        let choice = ExponentialChoice::new(1.0, 10, false).unwrap();
+        let mut stream = NoiseSource::insecure(5).stream(Purpose::Selection, 0);
+        for behind in [0u64, 1, 7, 40] {
+            let kept = (0..200_000).filter(|_| choice.keeps(behind, &mut stream)).count() as f64;
+            let p = (-(behind as f64) / 20.0).exp();
+            assert_multinomial(&[kept, 200_000.0 - kept], |i| [p, 1.0 - p][i]);
+        }
     }
 
     #[test]

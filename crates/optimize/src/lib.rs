@@ -17,6 +17,7 @@ mod last_iterate;
 pub mod minimize;
 mod noisy_newton;
 mod objective_perturbation;
+pub mod online;
 #[cfg(test)]
 mod option_tests;
 pub mod options;

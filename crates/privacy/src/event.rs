@@ -188,6 +188,14 @@ pub enum Event {
         /// What is done with the sample.
         event: Box<Event>,
     },
+    /// A coin, shown, decides whether `event` happens: with probability at most `probability`, which is the same on neighbouring
+    /// data once everything shown before is the same (docs/proofs/online-experts.md).
+    Gated {
+        /// q in [0, 1], a bound on the coin's probability.
+        probability: f64,
+        /// What happens then.
+        event: Box<Event>,
+    },
     /// A uniformly random set of `sample_size` of the `source_dataset_size` records, fresh each time.
     SampledWithoutReplacement {
         /// n.
@@ -278,6 +286,11 @@ impl Event {
         Self::PoissonSampled { sampling_probability, event: Box::new(self) }
     }
 
+    /// `self` where a shown coin of at most this probability says so.
+    pub fn gated(self, probability: f64) -> Self {
+        Self::Gated { probability, event: Box::new(self) }
+    }
+
     /// `self`, `count` times.
     pub fn self_composed(self, count: u64) -> Self {
         Self::SelfComposed { event: Box::new(self), count }
@@ -324,6 +337,7 @@ impl Event {
         match self {
             Self::Composed { events } | Self::Parallel { blocks: events } => events,
             Self::PoissonSampled { event, .. }
+            | Self::Gated { event, .. }
             | Self::SampledWithoutReplacement { event, .. }
             | Self::SampledWithReplacement { event, .. }
             | Self::SelfComposed { event, .. }

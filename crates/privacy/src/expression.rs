@@ -27,6 +27,7 @@
 //! | `gdp(μ)`, `zcdp(ρ, ξ)` | stated guarantees (ξ default 0) | [`Event::Gdp`], [`Event::Zcdp`] |
 //! | `rdp(α: ρ, …)`, `profile(ε: δ, …)` | stated curves | [`Event::Rdp`], [`Event::PrivacyProfile`] |
 //! | `poisson(q, event)` | sampling probability | [`Event::PoissonSampled`] |
+//! | `gated(q, event)` | probability of the shown coin | [`Event::Gated`] |
 //! | `truncated_poisson(n, q, m, z)` | records, probability, largest batch, noise multiplier | [`Event::TruncatedSubsampledGaussian`] |
 //! | `random_allocation(t, event)`, `random_allocation(t, k, event)` | each record in one or in k of t steps | [`Event::RandomAllocation`] |
 //! | `subset(n, m, event)`, `draws(n, m, event)` | m of n records without or with replacement | [`Event::SampledWithoutReplacement`], [`Event::SampledWithReplacement`] |

@@ -176,6 +176,7 @@ pub fn for_replacement(event: &Event, relation: Relation) -> Option<Event> {
         Event::SampledWithReplacement { .. }
         | Event::ProposeTestRelease { .. }
         | Event::UserUnit { .. }
+        | Event::Gated { .. }
         | Event::RepeatAndSelect { .. }
         | Event::ObjectivePerturbation { .. } => return None,
         leaf => leaf.clone(),

@@ -50,6 +50,8 @@ pub enum Unit {
     Record,
     /// All rows of one user.
     User,
+    /// One round of a stream: all that it tells the learner.
+    Round,
 }
 
 impl Unit {
@@ -58,6 +60,7 @@ impl Unit {
         match self {
             Self::Record => "record",
             Self::User => "user",
+            Self::Round => "round",
         }
     }
 }
@@ -69,7 +72,8 @@ impl std::fmt::Display for Unit {
 }
 
 /// Which data sets are neighbours: they differ in one unit, in the way of the relation. Whoever knows what a unit of the data
-/// is says so ([`of_records`](Self::of_records), [`of_users`](Self::of_users)); everybody else hands it on.
+/// is says so ([`of_records`](Self::of_records), [`of_users`](Self::of_users),
+/// [`of_rounds`](Self::of_rounds)); everybody else hands it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbours {
@@ -88,6 +92,11 @@ impl Neighbours {
     /// Of data whose unit is all that one user has.
     pub const fn of_users(relation: Relation) -> Self {
         Self { unit: Unit::User, relation }
+    }
+
+    /// Of streams whose unit is one round.
+    pub const fn of_rounds(relation: Relation) -> Self {
+        Self { unit: Unit::Round, relation }
     }
 
     /// These neighbours and what may be spent between them.

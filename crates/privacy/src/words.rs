@@ -106,6 +106,7 @@ pub fn protected(unit: Unit) -> &'static str {
     match unit {
         Unit::Record => "row",
         Unit::User => "user",
+        Unit::Round => "round",
     }
 }
 
@@ -123,6 +124,13 @@ pub fn neighbours(relation: Relation, unit: Unit) -> &'static str {
         (Unit::User, Relation::AddOrRemove) => "all rows of one user are present or absent",
         (Unit::User, Relation::ReplaceOne) => {
             "all rows of one user are replaced by as many others (the numbers of rows and of users are public)"
+        }
+        (Unit::Round, Relation::ZeroOut) => {
+            "one round tells the learner what it does, or tells it nothing (how many rounds there are is public)"
+        }
+        (Unit::Round, Relation::AddOrRemove) => "one round is there or not",
+        (Unit::Round, Relation::ReplaceOne) => {
+            "all that one round tells the learner is replaced by anything else (how many rounds there are is public)"
         }
     }
 }

@@ -25,8 +25,8 @@ pub(crate) fn default_delta(units: u64) -> f64 {
 
 /// Who is protected, and between which data sets.
 pub(crate) fn neighbours(unit: &str, under: &str) -> PyResult<Neighbours> {
-    let found = [Unit::Record, Unit::User].into_iter().find(|known| known.name() == unit);
-    let unit = found.ok_or_else(|| invalid(format!("there is no unit `{unit}`; choose record or user")))?;
+    let found = [Unit::Record, Unit::User, Unit::Round].into_iter().find(|known| known.name() == unit);
+    let unit = found.ok_or_else(|| invalid(format!("there is no unit `{unit}`; choose record, user or round")))?;
     Ok(Neighbours { unit, relation: relation(under)? })
 }
 

@@ -14,6 +14,7 @@ mod heavy_tailed;
 mod ledger;
 mod minimize;
 mod objectives;
+mod online;
 mod owners;
 mod release;
 mod report;
@@ -49,6 +50,8 @@ mod _core {
     use crate::minimize::{Minimizing, minimize_options};
     #[pymodule_export]
     use crate::objectives::NativeObjective;
+    #[pymodule_export]
+    use crate::online::{ExpertsGame, experts_plans};
     #[pymodule_export]
     use crate::owners::{Owners, UnitRows};
     #[pymodule_export]

@@ -647,6 +647,20 @@ def text_encoder(record):
     return observed(lambda: made.fit_transform(list(frame["text"])).shape)
 
 
+def experts(record, relation):
+    """A game in one of whose rounds the losses are the record's."""
+
+    def play():
+        game = dpopt.online.Experts(3, 12, 1.0, 1e-3, neighbors=relation, bad_losses="nothing", insecure_seed=1)
+        seen = []
+        while (expert := game.play()) is not None:
+            seen.append((game.observed, structure(expert)))
+            game.observe([record[0], record[2], 0.5] if game.observed == 4 else [0.1, 0.9, 0.5])
+        return seen, game.player, game.regret_bound, str(game.privacy)
+
+    return observed(play)
+
+
 def cases():
     """Every (name, function from a record to what is observed)."""
     for name, case in fits():
@@ -694,6 +708,8 @@ def cases():
                 f"units {kind.__name__} {relation} {task}, {how}",
                 lambda record, given=(kind, relation, task, how): by_unit(*given, record),
             )
+    for relation in ("zero-out", "replace-one"):
+        yield f"online experts {relation}", lambda record, relation=relation: experts(record, relation)
     yield "TableEncoder", table_encoder
     yield "TextEncoder", text_encoder
     for task in ("three classes", "regression"):

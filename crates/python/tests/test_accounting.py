@@ -38,7 +38,7 @@ def test_every_event_class_is_one_of_the_library(name):
         "sampling_probs": [0.5, 0.5], "rho": 0.1, "xi": 0.0, "dataset_size": 100, "truncated_batch_size": 10, "num_selected": 1, "num_steps": 10,
         "epsilon": 1.0, "delta": 1e-6, "mu": 0.5, "orders": [2.0, 4.0], "divergences": [0.1, 0.2],
         "epsilons": [0.1, 1.0], "deltas": [0.1, 1e-6], "degrees_of_freedom": 5, "records_per_user": 2,
-        "sigma": 2.0, "dimension": 3, "total_variation": 1e-20, "regularization": 2.0, "link": "monotone",
+        "sigma": 2.0, "dimension": 3, "total_variation": 1e-20, "regularization": 2.0, "link": "monotone", "probability": 0.25,
     }  # fmt: skip
     cls = getattr(acc, name)
     import dataclasses

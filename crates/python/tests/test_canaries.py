@@ -99,6 +99,7 @@ GOOD = {
     "objective": lambda x, *rows: np.zeros((len(rows[0]), 2)), "start": np.zeros(2), "n_records": 60, "n_columns": 2, "rank": 1, "input_shape": 2,
     "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
     "groups": 200, "radius": 0.5, "outliers": 0.05, "jobs": 1, "noise_std": np.zeros(2),
+    "experts": 3, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
 }  # fmt: skip
 #: The same where a name means something else.
 OF = {
@@ -106,6 +107,8 @@ OF = {
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
     "dpopt.check_per_record": {"data": (X, Y)},
     "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
+    "dpopt.online.Experts": {"rounds": 10},
+    "dpopt.online.explain_experts": {"rounds": 10},
 }
 #: Parameters that records come in through; all others are public, and get the shorter list.
 DATA = {
@@ -122,6 +125,7 @@ DATA = {
     "X_test",
     "data",
     "rows",
+    "losses",
 }
 #: Modules without callables that are given data, and names that are not ours to call.
 SKIPPED_MODULES = {"_core", "torch"}

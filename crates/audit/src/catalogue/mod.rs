@@ -13,6 +13,7 @@ mod comparisons;
 mod correlated;
 mod descents;
 mod embeddings;
+mod experts;
 mod floating;
 mod frank_wolfe;
 mod gaussian;
@@ -184,6 +185,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.push(heavy_tailed::stale_threshold());
     bugs.extend(agreed::bugs());
     bugs.extend(certified::bugs());
+    bugs.extend(experts::bugs());
     bugs
 }
 

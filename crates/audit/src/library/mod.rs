@@ -31,6 +31,7 @@ mod certified;
 mod choices;
 pub(crate) mod columns;
 mod embeddings;
+mod experts;
 mod frank_wolfe;
 pub(crate) mod gibbs;
 mod hard_thresholding;
@@ -230,6 +231,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(columns::audits());
     rows.extend(agreed::audits());
     rows.extend(certified::audits());
+    rows.extend(experts::audits());
     rows
 }
 

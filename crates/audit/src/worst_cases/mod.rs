@@ -8,6 +8,7 @@ pub(super) mod adaptive;
 pub(super) mod choices;
 pub(super) mod comparisons;
 pub(super) mod embeddings;
+pub(super) mod experts;
 mod logistic;
 pub(super) mod methods;
 pub(super) mod noise;

@@ -13,6 +13,7 @@ mod ledger;
 mod ledger_guard;
 mod mean;
 mod messages;
+mod online;
 mod paths;
 mod reading;
 mod sparse;

@@ -5,7 +5,7 @@ use super::error::SessionError;
 use dpopt_data::unit_name;
 use dpopt_privacy::filter::Refusal;
 use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Purpose, Quote, Receipt};
-use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, Unit};
 use std::path::PathBuf;
 
 /// A budget kept in a file across runs on the same data.
@@ -25,6 +25,7 @@ impl LedgerFile {
     fn open(&self, neighbours: Neighbours) -> Result<Ledger, LedgerError> {
         // one file, one data set: the file's name says which, and may change
         let label = match self.unit.as_slice() {
+            [] if neighbours.unit == Unit::Round => "rounds".into(),
             [] => "records".into(),
             columns => format!("values of {}", unit_name(columns)),
         };

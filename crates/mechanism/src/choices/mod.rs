@@ -4,6 +4,8 @@ pub(crate) mod above_threshold;
 pub(crate) mod agreed_mean;
 pub(crate) mod column_ranges;
 pub(crate) mod counts;
+pub(crate) mod experts;
+pub(crate) mod experts_file;
 pub(crate) mod labels;
 pub(crate) mod net;
 pub(crate) mod peeling;

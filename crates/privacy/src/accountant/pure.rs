@@ -73,6 +73,11 @@ pub(crate) fn worst(event: &Event, relation: Relation) -> Option<(f64, f64)> {
                 sampled(*sampling_probability, epsilon, delta)
             }
         }
+        // the coin says nothing of the record
+        Event::Gated { probability, event } => {
+            let (epsilon, delta) = worst(event, relation)?;
+            (epsilon, probability * delta)
+        }
         // the slot of an absent record is filled by another one: replace-one constants under zero-out too
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
             let replaced = group::for_replacement(event, relation)?;

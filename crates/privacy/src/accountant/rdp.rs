@@ -210,6 +210,13 @@ fn computed_cost(known: &Known, part: &Event, relation: Relation, order: f64) ->
         Event::PoissonSampled { sampling_probability, event } => {
             return poisson(known, *sampling_probability, event, relation, order);
         }
+        Event::Gated { probability, event } => {
+            let inside = known.cost(event, relation, order)?;
+            return Ok((
+                closed::gated(*probability, inside.divergence, order) * CLOSED,
+                up(probability * inside.delta),
+            ));
+        }
         Event::RandomAllocation { event, num_selected, num_steps } => {
             let several =
                 |divergence: f64, delta: f64, count: u64| (up(count as f64 * divergence), up(count as f64 * delta));

@@ -206,3 +206,27 @@ fn a_list_with_much_set_aside_is_not_below_its_points() {
         assert!(got >= truth * (1.0 - 1e-12), "{epsilon}: {got} {truth}");
     }
 }
+
+/// A gate mixes moments: (1 − q) + q·e^((α−1)D), by hand; q = 1 is no gate, and each accountant's number is at most the ungated one's.
+#[test]
+fn gates_mix_the_moments() {
+    let event = Event::gaussian(2.0).gated(0.3);
+    for order in [1.5, 2.0, 17.0, 400.0] {
+        let inside = cost(&Event::gaussian(2.0), Relation::ZeroOut, order).unwrap().divergence;
+        let by_hand: f64 = match (order - 1.0) * inside {
+            x if x < 500.0 => (0.7 + 0.3 * x.exp()).ln() / (order - 1.0),
+            x => inside + (0.3f64.ln() + (0.7 / 0.3 * (-x).exp()).ln_1p()) / (order - 1.0),
+        };
+        let gated = cost(&event, Relation::ZeroOut, order).unwrap().divergence;
+        assert!(
+            (gated / by_hand - 1.0).abs() < 1e-11 && gated >= by_hand * (1.0 - 1e-14),
+            "{order}: {gated} {by_hand}"
+        );
+        assert!(gated < inside);
+        let whole = cost(&Event::gaussian(2.0).gated(1.0), Relation::ZeroOut, order).unwrap().divergence;
+        assert_eq!(whole, inside);
+    }
+    assert_eq!(cost(&Event::gaussian(2.0).gated(0.0), Relation::ZeroOut, 2.0).unwrap().divergence, 0.0);
+    let aside = Event::ApproxDp { epsilon: 0.5, delta: 1e-5 }.gated(0.25);
+    assert!((cost(&aside, Relation::ZeroOut, 3.0).unwrap().delta / 0.25e-5 - 1.0).abs() < 1e-12);
+}

@@ -61,6 +61,11 @@ fn part_cost(part: &Event, relation: Relation) -> Result<(f64, f64, f64), Accoun
         }
         return Ok(most);
     }
+    // at high orders a gate takes nothing off
+    if let Event::Gated { event, .. } = part {
+        let inside = cost(event, relation)?;
+        return Ok((inside.rho, inside.xi, inside.delta));
+    }
     if let Event::Zcdp { rho, xi } = part {
         return Ok((*rho, *xi, 0.0));
     }

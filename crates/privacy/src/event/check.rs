@@ -243,6 +243,19 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         Event::PoissonSampled { sampling_probability, .. } => {
             probability("sampling_probability", *sampling_probability)?;
         }
+        Event::Gated { probability: q, .. } => {
+            probability("probability", *q)?;
+            if around.sampled {
+                return fail("a gate on a random sample has no proof; gate what all records go into".into());
+            }
+            if around.records > 1 {
+                return fail(
+                    "a gate's coin is the same where one record differs; count the coins that several move in the event, \
+                     and leave UserUnit out"
+                        .into(),
+                );
+            }
+        }
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, .. }
         | Event::SampledWithReplacement { source_dataset_size, sample_size, .. } => {
             count_from_1("source_dataset_size", *source_dataset_size)?;
@@ -409,6 +422,10 @@ mod tests {
             Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-6, noise_multiplier: 1.0 }.for_users_of(2),
             Event::laplace(-1.0),
             Event::gaussian(1.0).poisson_sampled(1.5),
+            Event::gaussian(1.0).gated(1.5),
+            Event::gaussian(1.0).gated(f64::NAN),
+            Event::gaussian(1.0).gated(0.5).poisson_sampled(0.5),
+            Event::gaussian(1.0).gated(0.5).for_users_of(2),
             Event::gaussian(1.0).sampled_without_replacement(10, 11),
             Event::gaussian(1.0).approximate(1.0),
             Event::ApproxDp { epsilon: 1.0, delta: 1.0 },

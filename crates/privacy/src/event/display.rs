@@ -107,6 +107,7 @@ impl Display for Event {
             Self::PoissonSampled { sampling_probability, event } => {
                 write!(f, "Poisson({}, {event})", Short(*sampling_probability))
             }
+            Self::Gated { probability, event } => write!(f, "Gated({}, {event})", Short(*probability)),
             Self::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
                 write!(f, "Sample({sample_size} of {source_dataset_size}, {event})")
             }

@@ -153,6 +153,9 @@ fn describe(event: &Event) -> (&'static str, bool, Vec<(&'static str, Value<'_>)
             false,
             vec![("epsilon", Real(*epsilon)), ("delta", Real(*delta)), ("noise_multiplier", Real(*noise_multiplier))],
         ),
+        Event::Gated { probability, event } => {
+            ("GatedDpEvent", false, vec![("probability", Real(*probability)), ("event", One(event))])
+        }
         Event::Parallel { blocks } => ("ParallelDpEvent", false, vec![("blocks", Many(blocks))]),
         Event::UserUnit { records_per_user, event } => {
             ("UserUnitDpEvent", false, vec![("records_per_user", Integer(*records_per_user)), ("event", One(event))])
@@ -269,6 +272,7 @@ fn build_own(class: &str, fields: &mut Fields) -> Result<Event, String> {
             delta: fields.real("delta")?,
             noise_multiplier: fields.real("noise_multiplier")?,
         },
+        "GatedDpEvent" => Event::Gated { probability: fields.real("probability")?, event: fields.event()? },
         "ParallelDpEvent" => Event::Parallel { blocks: fields.events("blocks")? },
         "UserUnitDpEvent" => {
             Event::UserUnit { records_per_user: fields.integer("records_per_user")?, event: fields.event()? }

@@ -138,6 +138,16 @@ impl Collector {
                 self.push(sampled, count);
                 tv
             }
+            Event::Gated { probability, event } => {
+                let (parts, tv) = reduce(event);
+                if *probability == 1.0 {
+                    self.push_all(parts, count);
+                } else if *probability > 0.0 && !parts.is_empty() {
+                    self.push(rebuild(parts).gated(*probability), count);
+                }
+                // the sampler's error is given no credit for the coin
+                up(tv * count as f64)
+            }
             Event::RandomAllocation { event, num_selected, num_steps } => {
                 let (parts, tv) = reduce(event);
                 match *num_selected {

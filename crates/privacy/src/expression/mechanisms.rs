@@ -6,7 +6,7 @@ use crate::event::GlmLink;
 
 /// Every name, for the error about another one.
 const NAMES: &str = "gaussian, laplace, discrete_laplace, discrete_gaussian, randomized_response, exponential, permute_and_flip, \
-                     mixture, chi_square, tree, objective, pure, approx, epsilon_delta, propose_test_release, gdp, zcdp, rdp, profile, poisson, \
+                     mixture, chi_square, tree, objective, pure, approx, epsilon_delta, propose_test_release, gdp, zcdp, rdp, profile, poisson, gated, \
                      truncated_poisson, random_allocation, subset, draws, best_of, parallel, users, approximate, nothing, non_private";
 
 impl Parser<'_> {
@@ -104,6 +104,11 @@ impl Parser<'_> {
                 let q = self.probability()?;
                 self.comma()?;
                 self.event()?.poisson_sampled(q)
+            }
+            "gated" => {
+                let probability = self.number_within("probability", 0.0, 1.0, None)?;
+                self.comma()?;
+                Event::Gated { probability, event: Box::new(self.event()?) }
             }
             "truncated_poisson" => {
                 let dataset_size = self.labelled_count("dataset_size")?;

@@ -46,6 +46,7 @@ fn reads_every_mechanism() {
                 noise_multiplier: 2.0,
             }
         }),
+        ("gated(0.25, gaussian(1.5)) x 3", gaussian.clone().gated(0.25).self_composed(3)),
         ("random_allocation(100, gaussian(1.5))", gaussian.clone().randomly_allocated(100)),
         ("balls_in_bins(num_steps=100, num_selected=3, gaussian(1.5))", {
             Event::RandomAllocation { event: Box::new(gaussian.clone()), num_selected: 3, num_steps: 100 }

@@ -154,7 +154,7 @@ impl Corners {
     /// Every combinator around `event`.
     fn around(&mut self, event: Event) -> Event {
         let boxed = Box::new(event.clone());
-        match self.below(42) {
+        match self.below(46) {
             0..8 => event.poisson_sampled(self.probability()),
             8..12 => {
                 let n = self.count(100_000);
@@ -175,6 +175,7 @@ impl Corners {
                 let num_selected = if self.below(2) == 0 { 1 } else { self.count(num_steps) };
                 Event::RandomAllocation { event: boxed, num_selected, num_steps }
             }
+            42..46 => event.gated(self.probability()),
             // an accountant takes up to half a minute for it
             _ => {
                 let shape = [0.0, 1.0, 0.5, f64::INFINITY][self.below(4) as usize];

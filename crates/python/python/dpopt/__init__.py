@@ -12,7 +12,7 @@ True
 True
 """
 
-from . import accounting, encoders, mechanisms, objectives, select
+from . import accounting, encoders, mechanisms, objectives, online, select
 from ._aggregate import Aggregate, aggregate, aggregate_plan
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
@@ -80,6 +80,7 @@ __all__ = [
     "mechanisms",
     "minimize",
     "objectives",
+    "online",
     "plan_minimize",
     "plot",
     "select",

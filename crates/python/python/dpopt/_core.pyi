@@ -1,6 +1,7 @@
 """The compiled half: JSON text and NumPy arrays in, JSON text and NumPy arrays out."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +15,7 @@ __all__ = [
     "BudgetExceeded",
     "ColumnEncoder",
     "Declarations",
+    "ExpertsGame",
     "FileLedger",
     "Fit",
     "FitRun",
@@ -51,6 +53,7 @@ __all__ = [
     "gdp_estimate",
     "guarantee_by",
     "guarantee_delta",
+    "experts_plans",
     "heavy_tailed_mean",
     "heavy_tailed_plans",
     "histogram",
@@ -416,6 +419,23 @@ def heavy_tailed_mean(
     owners: Owners | None,
     most: int | None,
 ) -> str: ...
+
+_ExpertsFacts = tuple[int, int, float, float | None, str, int, str | None]
+
+def experts_plans(facts: _ExpertsFacts) -> str: ...
+
+@final
+class ExpertsGame:
+    @staticmethod
+    def open(facts: _ExpertsFacts, session: Path | None, insecure_seed: int | None) -> ExpertsGame: ...
+    @staticmethod
+    def resume(session: Path) -> ExpertsGame: ...
+    def play(self) -> int | None: ...
+    def observe(self, losses: list[float]) -> None: ...
+    def observe_nothing(self) -> None: ...
+    def facts(self) -> tuple[int, int, int, str, float, float]: ...
+    def standing(self) -> tuple[int, str, float]: ...
+    def guarantee(self) -> str: ...
 
 _MeanFacts = tuple[int, int, float, float, str, float, float]
 

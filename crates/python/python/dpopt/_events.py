@@ -368,6 +368,15 @@ class ProposeTestReleaseDpEvent(DpEvent):
 
 
 @dataclass(frozen=True)
+class GatedDpEvent(DpEvent):
+    """`event` where a coin says so that is shown and has the same law on neighbouring data."""
+
+    _module: ClassVar[str] = _OWN_MODULE
+    probability: float
+    event: DpEvent
+
+
+@dataclass(frozen=True)
 class ParallelDpEvent(DpEvent):
     """One event on each of several disjoint blocks of records."""
 
@@ -490,6 +499,7 @@ __all__ = [
     "EpsilonDeltaDpEvent",
     "ExponentialMechanismDpEvent",
     "GaussianDpEvent",
+    "GatedDpEvent",
     "GdpDpEvent",
     "LaplaceDpEvent",
     "MixtureOfGaussiansDpEvent",

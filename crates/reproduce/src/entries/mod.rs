@@ -11,6 +11,7 @@ mod hard_thresholding;
 mod heavy_tails;
 mod objectives;
 mod one_epoch;
+mod online_experts;
 mod parallel_sco;
 mod records;
 mod sparse_erm;
@@ -43,6 +44,7 @@ pub const ALL: &[&Entry] = &[
     &objectives::ENTRY,
     &one_epoch::ENTRY,
     &heavy_tails::ENTRY,
+    &online_experts::ENTRY,
 ];
 
 /// The entry of that name.

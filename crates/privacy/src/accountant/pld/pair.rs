@@ -107,6 +107,39 @@ impl<T: Pair> Pair for Reversed<T> {
     }
 }
 
+/// `base` where a shown coin, of the same law on both sides, says so; else nothing: loss 0. Its profile
+/// q·δ(ε) + (1 − q)·max(0, 1 − e^ε) grows with q, as max(0, 1 − e^ε) is the least there is.
+#[derive(Clone, Debug)]
+pub(crate) struct GatedPair<T> {
+    pub probability: f64,
+    pub base: T,
+}
+
+impl<T: Pair> Pair for GatedPair<T> {
+    fn masses(&self, borders: &[f64]) -> Masses {
+        let q = self.probability;
+        let mut m = self.base.masses(borders);
+        for (mass, error) in [(&mut m.p, &mut m.p_error), (&mut m.q, &mut m.q_error)] {
+            mass.iter_mut().zip(error).for_each(|(mass, error)| {
+                *error = q * *error + 4.0 * U * q * *mass;
+                *mass *= q;
+            });
+        }
+        let zero = borders.partition_point(|border| *border < 0.0);
+        for (mass, error) in [(&mut m.p[zero], &mut m.p_error[zero]), (&mut m.q[zero], &mut m.q_error[zero])] {
+            *mass += 1.0 - q;
+            *error += 4.0 * U * *mass;
+        }
+        m
+    }
+
+    fn atoms(&self) -> PointLosses {
+        let mut atoms = self.base.atoms();
+        atoms.losses.push(0.0);
+        atoms
+    }
+}
+
 impl Pair for Box<dyn Pair> {
     fn masses(&self, borders: &[f64]) -> Masses {
         (**self).masses(borders)

@@ -500,3 +500,35 @@ fn an_answer_does_not_depend_on_earlier_ones() {
     }
     assert_eq!(ask(3.850979, 72), fresh);
 }
+
+/// q·δ(ε) + (1 − q)·max(0, 1 − e^ε), in closed form for a choice of bounded range, in both directions; and a composition of gates
+/// against the sum over how many of them open.
+#[test]
+fn gates_are_mixtures_with_nothing() {
+    let pld = Pld { quality: Quality::FINE };
+    let (q, range) = (0.3, 0.8f64);
+    let gated = Event::ExponentialMechanism { epsilon: range }.gated(q);
+    for epsilon in [0.0, 0.1, 0.5, 0.79] {
+        let closed = q * ((0.5 * range).exp() - (0.5 * epsilon as f64).exp()).powi(2) / range.exp_m1();
+        let bound = pld.delta(&gated, Relation::ReplaceOne, epsilon).unwrap().upper;
+        assert!(
+            bound >= closed * (1.0 - 1e-12) && bound < closed * (1.0 + 1e-3) + 1e-12,
+            "{epsilon}: {bound} {closed}"
+        );
+    }
+    let coin = |k: u64| Event::PureStream { epsilon: 0.7 }.self_composed(k);
+    let gates = Event::PureStream { epsilon: 0.7 }.gated(0.25).self_composed(6);
+    for epsilon in [0.2, 1.0, 2.5] {
+        let opened: f64 = (0..=6u32)
+            .map(|k| {
+                let ways = [1.0, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0][k as usize];
+                let share = ways * 0.25f64.powi(k as i32) * 0.75f64.powi(6 - k as i32);
+                let inside =
+                    if k == 0 { 0.0 } else { pld.delta(&coin(k.into()), Relation::ZeroOut, epsilon).unwrap().upper };
+                share * inside
+            })
+            .sum();
+        let bound = pld.delta(&gates, Relation::ZeroOut, epsilon).unwrap().upper;
+        assert!(bound >= opened * (1.0 - 1e-6) && bound < opened * 1.001, "{epsilon}: {bound} {opened}");
+    }
+}

@@ -6,7 +6,7 @@ use super::discrete_gaussian::{DiscreteGaussianPair, several};
 use super::grid::LARGEST_LOSS;
 use super::mixture::{PoissonReplacePair, ShiftMixturePair};
 use super::objective::ObjectiveProfile;
-use super::pair::{GaussianPair, Pair, Reversed, U};
+use super::pair::{GatedPair, GaussianPair, Pair, Reversed, U};
 #[cfg(test)]
 use super::planted::{Bug, is as planted};
 use super::poisson::PoissonPair;
@@ -352,6 +352,18 @@ fn leaf_sides(leaf: &Event, relation: Relation) -> Result<Sides, AccountingError
             Sides::symmetric(profile.pair())
         }
         Event::PoissonSampled { sampling_probability, event } => poisson(*sampling_probability, event, relation)?,
+        Event::Gated { probability, event } => {
+            let base = whole(event, relation)?;
+            let gate = |base: &Arc<dyn Pair>| GatedPair { probability: *probability, base: base.clone() };
+            if base.is_symmetric() {
+                Sides::symmetric(gate(&base.with_to_without))
+            } else {
+                Sides {
+                    with_to_without: Arc::new(gate(&base.with_to_without)),
+                    without_to_with: Arc::new(gate(&base.without_to_with)),
+                }
+            }
+        }
         Event::SampledWithoutReplacement { source_dataset_size, sample_size, event } => {
             let q = (*sample_size as f64 / *source_dataset_size as f64).next_up().min(1.0);
             without_replacement(q, event, relation)?

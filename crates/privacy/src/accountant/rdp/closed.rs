@@ -129,6 +129,19 @@ pub(super) fn bounded_range(epsilon: f64, order: f64) -> f64 {
     (moment / above * rounding).clamp(0.0, epsilon.min(quadratic))
 }
 
+/// Divergence of what happens with probability q by a coin that is shown and has the same law on both sides, given that of what
+/// happens then: the moments are mixed. Increasing in both.
+pub(super) fn gated(q: f64, divergence: f64, order: f64) -> f64 {
+    let x = (order - 1.0) * divergence;
+    if q == 0.0 || x == 0.0 {
+        return 0.0;
+    }
+    let value = if x < 30.0 { (q * x.exp_m1()).ln_1p() } else { x + (q + (1.0 - q) * (-x).exp()).ln() };
+    // of x, of its exponential and, where ln q is taken off, of the difference
+    let rounding = 1.0 + 8.0 * f64::EPSILON * (1.0 + if x < 30.0 { 0.0 } else { x / value.abs() });
+    (value / (order - 1.0) * rounding).clamp(0.0, divergence)
+}
+
 /// Randomized response over k buckets.
 pub(super) fn randomized_response(p: f64, k: u64, order: f64, relation: Relation) -> f64 {
     let atoms = randomized_response_atoms(p, k, relation);

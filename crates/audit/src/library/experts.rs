@@ -1,0 +1,43 @@
+//! One of several experts in every round: a lazy choice, and a leader behind noise.
+
+use super::LibraryAudit;
+use crate::worst_cases::experts::{one_round, played, probability, small_game, small_leader};
+use dpopt_mechanism::Interactive;
+use dpopt_privacy::Relation;
+
+/// All plays of six rounds are seen.
+pub(super) fn audits() -> Vec<LibraryAudit> {
+    let (lazy, leader) = (small_game(), small_leader());
+    let events = (lazy.as_ref().map(Interactive::event), leader.as_ref().map(Interactive::event));
+    let (lazy_event, leader_event) = (events.0.map_err(Clone::clone), events.1.map_err(Clone::clone));
+    vec![
+        LibraryAudit::new(
+            "experts, a lazy choice",
+            "first of 6 rounds against one expert or the other, all plays seen; exact log-likelihood ratio",
+            lazy_event,
+            (1e-2, 100_000),
+            move |with, draws| {
+                let Ok(door) = &lazy else { return f64::NAN };
+                let plays = played(door, &one_round(with), draws);
+                if plays.is_empty() {
+                    return f64::NAN;
+                }
+                (probability(&plays, &one_round(true)) / probability(&plays, &one_round(false))).ln()
+            },
+        )
+        .under(Relation::ReplaceOne),
+        LibraryAudit::new(
+            "experts, a noisy leader",
+            "first of 6 rounds against one expert or the other, all plays seen; how often the second plays",
+            leader_event,
+            (1e-2, 100_000),
+            move |with, draws| {
+                let Ok(door) = &leader else { return f64::NAN };
+                let plays = played(door, &one_round(with), draws);
+                // before the first round everybody plays alike
+                if plays.is_empty() { f64::NAN } else { plays[1..].iter().sum::<usize>() as f64 }
+            },
+        )
+        .under(Relation::ReplaceOne),
+    ]
+}

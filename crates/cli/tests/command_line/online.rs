@@ -1,0 +1,252 @@
+//! `dpopt online experts`: the conversation, restarts at any moment, lines that can't be read.
+
+use crate::{command, files, refuse, succeed};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+
+const GAME: [&str; 11] =
+    ["online", "experts", "--experts", "4", "--rounds", "60", "--epsilon", "2", "--delta", "1e-4", "--quiet"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&GAME[..], more].concat()
+}
+
+fn line(round: usize) -> String {
+    let losses: Vec<String> = (0..4).map(|j| format!("{}", ((round * 7 + j * 3) % 10) as f64 / 10.0)).collect();
+    format!("[{}]\n", losses.join(", "))
+}
+
+fn lines(rounds: usize) -> String {
+    (0..rounds).map(line).collect()
+}
+
+fn fed(directory: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = started(directory, arguments);
+    // a program that refuses does not read to the end
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn started(directory: &Path, arguments: &[&str]) -> Child {
+    let piped = |c: &mut std::process::Command| {
+        c.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    piped(&mut command(directory, arguments))
+}
+
+/// (round, expert) of each line.
+fn plays(output: &[u8]) -> Vec<(u64, u64)> {
+    let text = std::str::from_utf8(output).unwrap();
+    text.lines()
+        .map(|line| {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            (value["round"].as_u64().unwrap(), value["play"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn a_line_out_for_every_line_in() {
+    let d = tempfile::tempdir().unwrap();
+    let output = fed(d.path(), &GAME, &lines(60));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = plays(&output.stdout);
+    assert!(all.iter().map(|(round, _)| *round).eq(1..=60) && all.iter().all(|(_, expert)| *expert < 4));
+    assert!(output.stderr.is_empty() && files(d.path()).is_empty());
+    // the input may end early, and start in a file; blank lines after the end are no rounds
+    assert_eq!(plays(&fed(d.path(), &GAME, &lines(3)).stdout).len(), 4);
+    std::fs::write(d.path().join("losses"), lines(60) + "\n \n").unwrap();
+    assert_eq!(plays(succeed(d.path(), &with(&["losses"])).as_bytes()).len(), 60);
+    // a seed gives the same game, and says so
+    let seeded = || fed(d.path(), &with(&["--insecure-seed", "7"]), &lines(60)).stdout;
+    assert_eq!(seeded(), seeded());
+    // who waits for a play gets it before the next line is asked for
+    let mut child = started(d.path(), &GAME);
+    let (mut input, mut plays) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+    for round in 1..=20 {
+        let play = plays.next().unwrap().unwrap();
+        assert!(play.starts_with(&format!("{{\"round\":{round},")), "{play}");
+        input.write_all(line(round).as_bytes()).unwrap();
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_read_stops_or_tells_nothing() {
+    let d = tempfile::tempdir().unwrap();
+    let bad = [
+        "[0.1, 0.2, 0.3]",
+        "[0.1, 0.2, 0.3, NaN]",
+        "[0.1, 0.2, 0.3, null]",
+        "[0.1,",
+        "{}",
+        "",
+        "[1e999, 0, 0, 0]",
+        "\u{fffd}",
+    ];
+    let nothing = with(&["--bad-lines", "nothing", "--insecure-seed", "3"]);
+    let mut quiet = Vec::new();
+    for text in bad {
+        let input = line(0) + text + "\n" + &lines(57);
+        let output = fed(d.path(), &GAME, &input);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
+        assert!(stderr.contains("line 2 ") && !stderr.contains("0.3"), "{stderr}");
+        assert_eq!(plays(&output.stdout).len(), 2);
+        // the same to everybody outside, whatever stands in the line
+        let output = fed(d.path(), &nothing, &input);
+        assert!(output.status.success());
+        quiet.push((output.stdout, output.stderr));
+    }
+    assert!(quiet.windows(2).all(|w| w[0] == w[1]));
+    let beyond = fed(d.path(), &GAME, &lines(61));
+    assert_eq!(beyond.status.code(), Some(2));
+    assert!(String::from_utf8(beyond.stderr).unwrap().contains("line 61 is beyond the 60 rounds"));
+    assert_eq!(plays(&beyond.stdout).len(), 60);
+}
+
+#[test]
+fn flags_are_refused_before_anything_is_charged() {
+    let d = tempfile::tempdir().unwrap();
+    let ledger = ["--ledger", "ledger", "--total-epsilon", "5", "--total-delta", "1e-3"];
+    for (more, why) in [
+        (&["--relation", "add-or-remove"][..], "moves all later ones"),
+        (&["--rounds-per-user", "61"], "1 to 60"),
+        (&["--session", "s", "--player", "leader"], "no session file"),
+        (&["--session", "none/s"], "none/s"),
+        (&["nowhere"], "nowhere"),
+    ] {
+        let error = refuse(d.path(), &[&with(more)[..], &ledger].concat());
+        assert!(error.contains(why), "{error}");
+        assert!(
+            !d.path().join("ledger").exists()
+                || std::fs::read_to_string(d.path().join("ledger")).unwrap().lines().count() <= 1
+        );
+    }
+    for bad in [["--epsilon", "-1"], ["--delta", "2"], ["--experts", "1"], ["--rounds", "1"]] {
+        let mut arguments = GAME.to_vec();
+        let place = arguments.iter().position(|a| *a == bad[0]).unwrap();
+        arguments[place + 1] = bad[1];
+        refuse(d.path(), &arguments);
+    }
+    let explained = succeed(d.path(), &[&GAME[..10], &["--explain"]].concat());
+    assert!(["lean", "fresh", "leader", "regret at most"].iter().all(|word| explained.contains(word)), "{explained}");
+    let plans: serde_json::Value =
+        serde_json::from_str(&succeed(d.path(), &[&GAME[..10], &["--explain", "--json"]].concat())).unwrap();
+    assert!(plans.as_array().unwrap().iter().all(|plan| plan["certified_epsilon"].as_f64().unwrap() <= 2.0));
+}
+
+#[test]
+fn a_session_is_charged_once_and_goes_on() {
+    let d = tempfile::tempdir().unwrap();
+    let ledger = ["--ledger", "ledger", "--total-epsilon", "3", "--total-delta", "1e-3"];
+    let game = with(&[&["--session", "s"], &ledger[..]].concat());
+    let first = fed(d.path(), &game, &lines(25));
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(files(d.path()), ["ledger", "s", "s.mark"]);
+    let charged = std::fs::read(d.path().join("ledger")).unwrap();
+    let rest: String = (25..60).map(line).collect();
+    let second = fed(d.path(), &game, &rest);
+    assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
+    assert_eq!(std::fs::read(d.path().join("ledger")).unwrap(), charged);
+    let (first, second) = (plays(&first.stdout), plays(&second.stdout));
+    // what may not have been shown is shown again, and is the same
+    let again = second.iter().filter(|play| play.0 <= 26).copied().collect::<Vec<_>>();
+    assert!(!again.is_empty() && again.iter().all(|play| first.contains(play)), "{first:?} {second:?}");
+    assert_eq!(second.last().unwrap().0, 60);
+    // over: nothing more, and a replay of all of it is skipped
+    let over = fed(d.path(), &with(&["--session", "s", "--replay"]), &lines(60));
+    assert!(over.status.success() && plays(&over.stdout).iter().all(|play| second.contains(play)));
+    // other flags are another game
+    let other = fed(d.path(), &[&["online", "experts", "--experts", "5"], &game[4..]].concat(), "");
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8(other.stderr).unwrap().contains("--experts 4"));
+}
+
+#[test]
+fn two_processes_do_not_share_a_session_and_old_or_cut_files_are_refused() {
+    let d = tempfile::tempdir().unwrap();
+    let game = with(&["--session", "s"]);
+    let mut child = started(d.path(), &game);
+    let mut plays = BufReader::new(child.stdout.take().unwrap()).lines();
+    plays.next().unwrap().unwrap();
+    let error = refuse(d.path(), &game);
+    assert!(error.contains("held by another process"), "{error}");
+    let mut input = child.stdin.take().unwrap();
+    let old = std::fs::read(d.path().join("s")).unwrap();
+    for round in 0..6 {
+        input.write_all(line(round).as_bytes()).unwrap();
+        plays.next().unwrap().unwrap();
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    let new = std::fs::read(d.path().join("s")).unwrap();
+    let put = |bytes: &[u8]| std::fs::write(d.path().join("s"), bytes).unwrap();
+    put(&old);
+    assert!(refuse(d.path(), &game).contains("older than what was shown"));
+    for length in [0, 1, new.len() / 2, new.len() - 1] {
+        put(&new[..length]);
+        assert!(refuse(d.path(), &game).contains("damaged"));
+    }
+    put(&new);
+    assert!(fed(d.path(), &game, "").status.success());
+    std::fs::remove_file(d.path().join("s.mark")).unwrap();
+    assert!(refuse(d.path(), &game).contains("no mark"));
+}
+
+/// Killed at many moments, between writes and within them: what was shown stays so, and every round is played.
+#[cfg(unix)]
+#[test]
+fn kill_9_at_any_moment() {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, Instant};
+    let note = |shown: &mut BTreeMap<u64, u64>, output: &[u8]| {
+        // the last line may be cut
+        let whole = output.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+        let before = shown.len();
+        for (round, expert) in plays(&output[..whole]) {
+            let known = shown.insert(round, expert);
+            assert!(known.is_none_or(|known| known == expert), "round {round}: {known:?} and {expert}");
+        }
+        shown.len() > before
+    };
+    let (mut killed, mut within) = (0, 0);
+    for game in 0..6u64 {
+        let d = tempfile::tempdir().unwrap();
+        let arguments = with(&["--session", "s", "--replay"]);
+        let mut shown = BTreeMap::new();
+        note(&mut shown, &fed(d.path(), &arguments, "").stdout);
+        let before = Instant::now();
+        note(&mut shown, &fed(d.path(), &arguments, "").stdout);
+        let start = before.elapsed();
+        for attempt in 0..30u64 {
+            let mut child = started(d.path(), &arguments);
+            let mut input = child.stdin.take().unwrap();
+            let feeder = std::thread::spawn(move || {
+                for round in 0..60 {
+                    // the reader may be gone
+                    if input.write_all(line(round).as_bytes()).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+            });
+            std::thread::sleep(start.mul_f64(0.5) + Duration::from_micros(((game * 31 + attempt) * 7919) % 40_000));
+            let _ = std::process::Command::new("kill").args(["-9", &child.id().to_string()]).status();
+            let output = child.wait_with_output().unwrap();
+            feeder.join().unwrap();
+            let by_signal = output.status.code().is_none();
+            killed += u32::from(by_signal);
+            within += u32::from(note(&mut shown, &output.stdout) && by_signal);
+        }
+        let last = fed(d.path(), &arguments, &lines(60));
+        assert!(last.status.success(), "{}", String::from_utf8_lossy(&last.stderr));
+        note(&mut shown, &last.stdout);
+        assert!(shown.keys().copied().eq(1..=60), "{:?}", shown.keys());
+    }
+    // some fell into a game that was going on
+    println!("{killed} killed, {within} of them after they had shown something new");
+    assert!(killed > 20 && within > 0, "{killed} {within}");
+}

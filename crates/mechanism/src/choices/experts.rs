@@ -1,0 +1,482 @@
+//! Choosing one of d experts in every round while their losses come in (lazy-to-private conversion for experts: Asi, Koren, Liu,
+//! Talwar 2024; docs/proofs/online-experts.md), and following a leader through noise that cancels over time.
+//!
+//! Only which expert is played leaves. The lazy choice keeps its expert with probability (1 − p)·e^(−η·loss of the batch) and else
+//! draws a new one ∝ e^(−η·loss so far), so that each single choice has exactly the law of multiplicative weights. Losses are
+//! clamped to \[0, 1\] and rounded to multiples of 2^-24 before anything else; all sums are integers and all coins exact.
+
+use super::experts_file::{ExpertsFile, LazyShape, SavedExperts};
+use crate::curator::door::{Interactive, Opening, sealed};
+use crate::curator::seen::Seen;
+use crate::refused::CuratorError;
+use crate::sampler_error::SamplerError;
+use crate::{Released, Sensitive};
+use dpopt_noise::correlated::{CorrelatedNoise, Factor, Participation};
+use dpopt_noise::{ExponentialChoice, Grid, Purpose, Stream};
+use dpopt_privacy::{Event, Relation};
+
+/// log2 of the steps of a loss of 1.
+const FINE: i32 = 24;
+/// A loss of 1.
+const ONE: u64 = 1 << FINE;
+/// Denominator of the probability of a fresh draw.
+const COIN: u64 = 1 << 53;
+/// Rounds at most: sums of losses stay far below 2^63.
+const MOST_ROUNDS: u64 = 1 << 38;
+const MOST_EXPERTS: usize = 1 << 24;
+const LABEL: &str = "plays of experts";
+
+/// What one round tells of every expert: clamped to \[0, 1\], rounded to multiples of 2^-24.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoundLosses(Vec<u32>);
+
+impl RoundLosses {
+    /// Losses of a round, one per expert.
+    ///
+    /// ```
+    /// use dpopt_mechanism::RoundLosses;
+    /// assert!(RoundLosses::of(&[0.0, 0.5, 7.0]).is_ok()); // 7 counts as 1
+    /// assert!(RoundLosses::of(&[f64::NAN]).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If one is no finite number.
+    pub fn of(losses: &[f64]) -> Result<Sensitive<Self>, CuratorError> {
+        if let Some(place) = losses.iter().position(|loss| !loss.is_finite()) {
+            return Err(CuratorError::Unusable(format!(
+                "the loss of expert {place} is not a finite number; give numbers in [0, 1]"
+            )));
+        }
+        let steps = |loss: &f64| (loss.clamp(0.0, 1.0) * ONE as f64).round() as u32;
+        Ok(Sensitive::new(Self(losses.iter().map(steps).collect())))
+    }
+
+    /// A round that tells nothing: what takes the place of a round under zero-out.
+    pub fn nothing(experts: usize) -> Sensitive<Self> {
+        Sensitive::new(Self(vec![0; experts]))
+    }
+}
+
+/// The public numbers of a lazy choice among experts. The event is made of these very numbers: one coin that sees the round that
+/// differs, one draw after it, and a [gated](Event::Gated) draw at every later end of a batch.
+///
+/// ```
+/// use dpopt_mechanism::LazyExperts;
+/// use dpopt_privacy::Relation;
+/// let plan = LazyExperts::new(10, 1000, 10, 0.01, 0.05, 1, Relation::ReplaceOne)?;
+/// assert!((plan.switch_epsilon() - 0.173157).abs() < 1e-6);
+/// # Ok::<(), dpopt_mechanism::CuratorError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LazyExperts {
+    shape: LazyShape,
+    choice: ExponentialChoice,
+    resumed: Option<SavedExperts>,
+}
+
+impl LazyExperts {
+    /// `experts` ≥ 2 over `rounds` rounds in batches of `batch`, with `learning_rate` η, a fresh draw with probability at least
+    /// `resampling` p at the end of a batch (1: always; rounded up to a multiple of 2^-53), between neighbours that differ in
+    /// `rounds_per_user` rounds.
+    ///
+    /// # Errors
+    /// If a number is out of range, there is only one batch, or rounds may be added or removed, which would move the ends of all
+    /// later batches.
+    pub fn new(
+        experts: usize,
+        rounds: u64,
+        batch: u64,
+        learning_rate: f64,
+        resampling: f64,
+        rounds_per_user: u64,
+        relation: Relation,
+    ) -> Result<Self, CuratorError> {
+        check_shape(experts, rounds, rounds_per_user, relation)?;
+        if batch == 0 || batch >= rounds {
+            return Err(unusable(format!("batches of {batch} of {rounds} rounds; at least two batches are needed")));
+        }
+        if !(resampling > 0.0 && resampling <= 1.0) {
+            return Err(unusable(format!("the probability of a fresh draw is {resampling}; it lies in (0, 1]")));
+        }
+        let moved = range_of(relation, learning_rate);
+        let choice = ExponentialChoice::new(moved, ONE, relation == Relation::ZeroOut)
+            .map_err(|_| unusable(format!("the learning rate is {learning_rate:e}; it lies between 1.5e-8 and 1e8")))?;
+        let fresh = ((resampling * COIN as f64).ceil() as u64).clamp(1, COIN);
+        let shape = LazyShape { experts, rounds, batch, learning_rate, fresh, rounds_per_user, relation };
+        Ok(Self { shape, choice, resumed: None })
+    }
+
+    /// The same, going on where `saved` ended.
+    ///
+    /// # Errors
+    /// If that was another choice.
+    pub fn resumed(self, saved: SavedExperts) -> Result<Self, CuratorError> {
+        if saved.shape != self.shape {
+            return Err(unusable(
+                "the session file was made for another plan; resume with the one that it holds".into(),
+            ));
+        }
+        Ok(Self { resumed: Some(saved), ..self })
+    }
+
+    /// Times at which an expert is drawn or kept: the ends of all batches but the last.
+    pub fn boundaries(&self) -> u64 {
+        self.shape.rounds.div_ceil(self.shape.batch) - 1
+    }
+
+    /// What the coin of the batch with the round that differs costs: the log-ratio of the probabilities of a fresh draw, or of
+    /// keeping if that is larger.
+    pub fn switch_epsilon(&self) -> f64 {
+        let (p, eta) = (self.resampling(), self.shape.learning_rate);
+        let switched = ((1.0 - p) * -(-eta).exp_m1() / p).ln_1p();
+        switched.max(eta) * (1.0 + 1e-13)
+    }
+
+    /// Probability of a fresh draw at the end of a batch at most, whatever the losses.
+    pub fn gate(&self) -> f64 {
+        let kept = (1.0 - self.resampling()) * (-self.shape.learning_rate * self.shape.batch as f64).exp();
+        ((1.0 - kept) * (1.0 + 1e-13)).min(1.0)
+    }
+
+    fn resampling(&self) -> f64 {
+        self.shape.fresh as f64 / COIN as f64
+    }
+}
+
+/// How far the scores of experts can move against each other between neighbours, times η.
+fn range_of(relation: Relation, learning_rate: f64) -> f64 {
+    relation.sum_sensitivity() * learning_rate
+}
+
+fn check_shape(experts: usize, rounds: u64, rounds_per_user: u64, relation: Relation) -> Result<(), CuratorError> {
+    if !(2..=MOST_EXPERTS).contains(&experts) {
+        return Err(unusable(format!("there are {experts} experts; give 2 to {MOST_EXPERTS}")));
+    }
+    if !(2..=MOST_ROUNDS).contains(&rounds) {
+        return Err(unusable(format!("there are {rounds} rounds; give 2 to {MOST_ROUNDS}")));
+    }
+    if rounds_per_user == 0 || rounds_per_user > rounds {
+        return Err(unusable(format!("a user is in {rounds_per_user} of {rounds} rounds; give 1 to {rounds}")));
+    }
+    if relation == Relation::AddOrRemove {
+        return Err(unusable(
+            "adding or removing a round moves the ends of all later batches; use zero-out or replace-one".into(),
+        ));
+    }
+    Ok(())
+}
+
+fn unusable(text: String) -> CuratorError {
+    CuratorError::Noise(text)
+}
+
+impl sealed::Sealed for LazyExperts {}
+
+impl Interactive for LazyExperts {
+    type Opened = ExpertPlays;
+
+    fn event(&self) -> Event {
+        let boundaries = self.boundaries();
+        let k = self.shape.rounds_per_user;
+        let changed = k.min(boundaries);
+        let range = range_of(self.shape.relation, self.shape.learning_rate);
+        let draw = Event::ExponentialMechanism { epsilon: if k == 1 { range } else { (k as f64 * range).next_up() } };
+        if self.shape.fresh == COIN {
+            return draw.self_composed(boundaries);
+        }
+        let mut parts = vec![Event::PureStream { epsilon: self.switch_epsilon() * k as f64 }];
+        parts.push(draw.clone().self_composed(changed));
+        parts.push(draw.gated(self.gate()).self_composed(boundaries - changed));
+        Event::composed(parts)
+    }
+
+    fn sampler_error(&self) -> Result<f64, CuratorError> {
+        // one draw and one coin at each end of a batch
+        Ok(SamplerError::fine(self.boundaries() as f64 * (self.shape.experts as f64 + 1.0)).total_variation())
+    }
+
+    fn relation(&self) -> Option<Relation> {
+        Some(self.shape.relation)
+    }
+
+    fn label(&self) -> &'static str {
+        LABEL
+    }
+
+    fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
+        if self.resumed.is_some() && opening.noise.is_insecure() {
+            return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
+        }
+        let insecure = opening.noise.is_insecure();
+        let mut coins = opening.noise.stream(Purpose::Selection, 0);
+        let experts = self.shape.experts;
+        let (round, chosen, total, current) = match &self.resumed {
+            Some(saved) => (saved.round, saved.chosen, saved.total.clone(), saved.current.clone()),
+            None => (0, coins.below(experts as u64) as usize, vec![0; experts], vec![0; experts]),
+        };
+        let learner = Learner::Lazy { plan: Box::new(self.clone()), total, current };
+        let plays = ExpertPlays {
+            experts,
+            rounds: self.shape.rounds,
+            round,
+            chosen,
+            learner,
+            coins,
+            insecure,
+            seen: opening.seen,
+        };
+        plays.show();
+        Ok(plays)
+    }
+}
+
+/// The public numbers of a leader that is followed through noise: the sums of the losses so far are noised by a buffered linear
+/// Toeplitz factor, all rounds together *one* Gaussian release, and the least of them is played.
+#[derive(Clone, Debug)]
+pub struct NoisyLeader {
+    experts: usize,
+    rounds: u64,
+    noise_std: f64,
+    sensitivity: f64,
+    factor: Factor,
+    relation: Relation,
+}
+
+/// Rounds at most: the factor's sensitivity is worked out step by step.
+const MOST_LEADER_ROUNDS: u64 = 1 << 24;
+
+impl NoisyLeader {
+    /// Noise of `noise_std` per unit of a loss and per step, before the factor.
+    ///
+    /// # Errors
+    /// As [`LazyExperts::new`]; if the noise is too small or too large for a grid of 2^-24.
+    pub fn new(
+        experts: usize,
+        rounds: u64,
+        noise_std: f64,
+        rounds_per_user: u64,
+        relation: Relation,
+    ) -> Result<Self, CuratorError> {
+        check_shape(experts, rounds, rounds_per_user, relation)?;
+        if rounds > MOST_LEADER_ROUNDS {
+            return Err(unusable(format!("the noisy leader takes at most {MOST_LEADER_ROUNDS} rounds")));
+        }
+        let factor = Factor::blt_default(4).map_err(|e| unusable(e.to_string()))?;
+        let sensitivity = Self::step_sensitivity(experts, rounds, rounds_per_user)?;
+        let leader = Self { experts, rounds, noise_std, sensitivity, factor, relation };
+        leader.noise()?;
+        Ok(leader)
+    }
+
+    /// l2 norm of all that the rounds of one user move, as the factor weighs it. Losses lie in \[0, 1\], so that a round moves by at
+    /// most √d, whether it is replaced or told nothing of.
+    ///
+    /// # Errors
+    /// Never for the factor in use.
+    pub fn step_sensitivity(experts: usize, rounds: u64, rounds_per_user: u64) -> Result<f64, CuratorError> {
+        let factor = Factor::blt_default(4).map_err(|e| unusable(e.to_string()))?;
+        let participation = match rounds_per_user {
+            1 => Participation::Single,
+            k => Participation::Separated { separation: 1, count: k as usize },
+        };
+        Ok(factor.sensitivity(rounds as usize, participation) * (experts as f64).sqrt() * (1.0 + 1e-12))
+    }
+
+    /// Standard deviations of what is played from, round by round, per unit of the noise: they do not decrease.
+    ///
+    /// # Errors
+    /// Never for the factor in use.
+    pub fn errors(rounds: u64) -> Result<Vec<f64>, CuratorError> {
+        Ok(Factor::blt_default(4).map_err(|e| unusable(e.to_string()))?.prefix_errors(rounds as usize))
+    }
+
+    fn noise(&self) -> Result<CorrelatedNoise, CuratorError> {
+        CorrelatedNoise::new(self.factor.clone(), self.noise_std, Grid::new(-FINE), self.experts, self.rounds as usize)
+            .map_err(|e| unusable(e.to_string()))
+    }
+}
+
+impl sealed::Sealed for NoisyLeader {}
+
+impl Interactive for NoisyLeader {
+    type Opened = ExpertPlays;
+
+    fn event(&self) -> Event {
+        // the accountants multiply by 1 or 2 for the relation; the sensitivity here is that of either
+        let ratio = self.relation.sum_sensitivity() * self.noise_std / self.sensitivity;
+        Event::gaussian(ratio * (1.0 - 1e-13))
+    }
+
+    fn sampler_error(&self) -> Result<f64, CuratorError> {
+        Ok(self.noise()?.total_variation())
+    }
+
+    fn relation(&self) -> Option<Relation> {
+        Some(self.relation)
+    }
+
+    fn label(&self) -> &'static str {
+        LABEL
+    }
+
+    fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
+        let insecure = opening.noise.is_insecure();
+        let mut coins = opening.noise.stream(Purpose::Correlated, 0);
+        let (mut noise, mut noisy) = (self.noise()?, vec![0; self.experts]);
+        if !noise.add_next(&mut noisy, &mut coins) {
+            return Err(CuratorError::Unforeseen { label: LABEL });
+        }
+        let plays = ExpertPlays {
+            experts: self.experts,
+            rounds: self.rounds,
+            round: 0,
+            chosen: least(&noisy),
+            learner: Learner::Leader { noise: Box::new(noise), noisy },
+            coins,
+            insecure,
+            seen: opening.seen,
+        };
+        plays.show();
+        Ok(plays)
+    }
+}
+
+/// The first of the least.
+fn least(values: &[i64]) -> usize {
+    values.iter().enumerate().min_by_key(|(_, value)| **value).map_or(0, |(place, _)| place)
+}
+
+/// An open choice among experts; see [`Curator::open`](crate::Curator::open). Neither printable nor cloneable: its sums are the
+/// records', and its coins are spent once.
+pub struct ExpertPlays {
+    experts: usize,
+    rounds: u64,
+    /// Rounds observed.
+    round: u64,
+    chosen: usize,
+    learner: Learner,
+    coins: Stream,
+    insecure: bool,
+    /// Of a watched curator.
+    seen: Option<Seen>,
+}
+
+enum Learner {
+    Lazy {
+        plan: Box<LazyExperts>,
+        /// Losses of whole batches.
+        total: Vec<i64>,
+        /// Losses of the batch that is under way.
+        current: Vec<i64>,
+    },
+    Leader {
+        noise: Box<CorrelatedNoise>,
+        /// Losses so far and all noise so far.
+        noisy: Vec<i64>,
+    },
+}
+
+impl ExpertPlays {
+    /// The expert of the coming round. Asking again gives the same.
+    ///
+    /// # Errors
+    /// After the last round.
+    pub fn play(&self) -> Result<Released<usize>, CuratorError> {
+        if self.round == self.rounds {
+            return Err(CuratorError::Unforeseen { label: LABEL });
+        }
+        Ok(Released::new(self.chosen))
+    }
+
+    /// Takes the losses of the round that was played for. They may depend on all plays so far.
+    ///
+    /// # Errors
+    /// After the last round, or for another number of experts: nothing has changed then.
+    pub fn observe(&mut self, losses: &Sensitive<RoundLosses>) -> Result<(), CuratorError> {
+        let losses = &losses.expose().0;
+        if self.round == self.rounds {
+            return Err(CuratorError::Unforeseen { label: LABEL });
+        }
+        if losses.len() != self.experts {
+            return Err(CuratorError::Shape);
+        }
+        self.round += 1;
+        // nothing is played after the last round
+        if self.round == self.rounds {
+            return Ok(());
+        }
+        match &mut self.learner {
+            Learner::Leader { noise, noisy } => {
+                noisy.iter_mut().zip(losses).for_each(|(sum, loss)| *sum = sum.wrapping_add(i64::from(*loss)));
+                if !noise.add_next(noisy, &mut self.coins) {
+                    return Err(CuratorError::Unforeseen { label: LABEL });
+                }
+                self.chosen = least(noisy);
+            }
+            Learner::Lazy { plan, total, current } => {
+                current.iter_mut().zip(losses).for_each(|(sum, loss)| *sum += i64::from(*loss));
+                if !self.round.is_multiple_of(plan.shape.batch) {
+                    return Ok(());
+                }
+                let lost = current[self.chosen].unsigned_abs();
+                total.iter_mut().zip(current.iter_mut()).for_each(|(sum, new)| *sum += std::mem::take(new));
+                let fresh = self.coins.below(COIN) < plan.shape.fresh;
+                if fresh || !plan.choice.keeps(lost, &mut self.coins) {
+                    let scores: Vec<i64> = total.iter().map(|sum| -sum).collect();
+                    // there are experts
+                    self.chosen = plan.choice.choose(&scores, &mut self.coins).unwrap_or(self.chosen);
+                }
+            }
+        }
+        self.show();
+        Ok(())
+    }
+
+    /// Rounds observed so far.
+    pub fn observed(&self) -> u64 {
+        self.round
+    }
+
+    /// T.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// d.
+    pub fn experts(&self) -> usize {
+        self.experts
+    }
+
+    /// Writes all of it to `file`, synced: call it before anything is shown that it would have to repeat. `public` is kept beside it.
+    ///
+    /// # Errors
+    /// If it can't be written, the coins come from an insecure seed, or the learner is a leader, whose noise is never written down.
+    pub fn save(&self, file: &mut ExpertsFile, public: &str) -> Result<(), CuratorError> {
+        if self.insecure {
+            return Err(unusable(
+                "coins from an insecure seed would come again after a restart; leave the seed out".into(),
+            ));
+        }
+        let saved = self.saved().ok_or_else(|| {
+            unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into())
+        })?;
+        file.write(&saved, public)
+    }
+
+    /// `None` of a leader.
+    pub(crate) fn saved(&self) -> Option<SavedExperts> {
+        let Learner::Lazy { plan, total, current } = &self.learner else { return None };
+        let (total, current) = (total.clone(), current.clone());
+        Some(SavedExperts { shape: plan.shape, round: self.round, chosen: self.chosen, total, current })
+    }
+
+    fn show(&self) {
+        if let Some(seen) = &self.seen {
+            seen.push(&[self.chosen as f64]);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "experts_tests.rs"]
+mod tests;

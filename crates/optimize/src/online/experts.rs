@@ -1,0 +1,412 @@
+//! One of d experts in every round of T: the plan with the least proved regret within a budget. The lazy choice is that of Asi,
+//! Koren, Liu and Talwar (2024) without its auxiliary chain; the bounds, and where the published ones do not hold, are in
+//! docs/proofs/online-experts.md.
+
+use dpopt_mechanism::{CuratorError, LazyExperts, NoisyLeader, NotApplicable, SamplerError};
+use dpopt_privacy::accountant::{Accountant, AccountingError, pure::PureAccountant, rdp::RdpAccountant};
+use dpopt_privacy::certify::CertifyError;
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, Terms, certify, special};
+use serde::{Deserialize, Serialize};
+
+/// Public facts of a game: all of them fixed before the first round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExpertsProblem {
+    /// d ≥ 2.
+    pub experts: usize,
+    /// T ≥ 2: no more rounds are ever played.
+    pub rounds: u64,
+    /// Rounds that one user may be in: all of them are protected together.
+    pub rounds_per_user: u64,
+    /// Which sequences of losses are neighbours; add-or-remove is refused.
+    pub neighbours: Neighbours,
+}
+
+/// Who plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Player {
+    /// Keeps its expert until a coin says otherwise; then a draw by multiplicative weights.
+    Lean,
+    /// A draw by multiplicative weights after every batch.
+    Fresh,
+    /// The least of the losses so far with noise that cancels over time.
+    Leader,
+}
+
+/// Every player, in the order in which equal bounds are resolved.
+pub const PLAYERS: [Player; 3] = [Player::Lean, Player::Leader, Player::Fresh];
+
+impl Player {
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lean => "lean",
+            Self::Fresh => "fresh",
+            Self::Leader => "leader",
+        }
+    }
+}
+
+/// The mechanism of a plan.
+#[derive(Clone, Debug)]
+pub enum ExpertsDoor {
+    /// Of `lean` and `fresh`.
+    Lazy(LazyExperts),
+    /// Of `leader`.
+    Leader(NoisyLeader),
+}
+
+/// A certified plan.
+#[derive(Clone, Debug)]
+pub struct ExpertsPlan {
+    /// Who plays.
+    pub player: Player,
+    /// Expected regret at most, against any losses in \[0, 1\] that were fixed before the first round.
+    pub regret_bound: f64,
+    /// B: rounds of a batch; 1 for a leader.
+    pub batch: u64,
+    /// η; `None` for a leader.
+    pub learning_rate: Option<f64>,
+    /// p: probability of a fresh draw where no loss asks for one; `None` for a leader.
+    pub resampling: Option<f64>,
+    /// Standard deviation of the noise per step; `None` but for a leader.
+    pub noise_std: Option<f64>,
+    /// All plays together.
+    pub certificate: Certificate,
+    /// What is opened.
+    pub door: ExpertsDoor,
+}
+
+impl ExpertsProblem {
+    /// √(T·ln d/2): what the best learning rate has without privacy.
+    pub fn without_privacy(&self) -> f64 {
+        (self.rounds as f64 * (self.experts as f64).ln() / 2.0).sqrt()
+    }
+
+    /// ln d/η + ηTB/8: multiplicative weights over batches of losses in \[0, B\], whose sizes' squares add up to at most TB.
+    fn lazy_bound(&self, learning_rate: f64, batch: u64) -> f64 {
+        let rounds = self.rounds as f64;
+        (self.experts as f64).ln() / learning_rate + learning_rate * rounds * batch as f64 / 8.0 + self.rounding()
+    }
+
+    /// Each loss is off by at most 2^-25, the player's and the best expert's.
+    fn rounding(&self) -> f64 {
+        self.rounds as f64 * 2f64.powi(-24)
+    }
+}
+
+/// Halvings of the logarithm of the learning rate's range: 1e-6 of it is left.
+const HALVINGS: u32 = 24;
+/// Least learning rate that is drawn with, a little above 2^-26.
+const LEAST_RATE: f64 = 1.6e-8;
+/// What of ε the coin that sees the round that differs may cost.
+const SHARES: [f64; 11] = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9];
+
+/// Every player's plan, or why it has none.
+pub fn experts_candidates(
+    problem: &ExpertsProblem,
+    budget: Budget,
+) -> Vec<(Player, Result<ExpertsPlan, NotApplicable>)> {
+    PLAYERS.iter().map(|player| (*player, plan_experts(problem, budget, Some(*player)))).collect()
+}
+
+/// The plan of `player`, or of whoever has the least bound.
+///
+/// ```
+/// use dpopt_optimize::online::{ExpertsProblem, Player, plan_experts};
+/// use dpopt_privacy::{Budget, Neighbours, Relation};
+/// let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
+/// let problem = ExpertsProblem { experts: 100, rounds: 10_000, rounds_per_user: 1, neighbours };
+/// let plan = plan_experts(&problem, Budget::new(1.0, 1e-6).unwrap(), Some(Player::Lean))?;
+/// assert!(plan.regret_bound < 450.0 && plan.batch == 4);
+/// # Ok::<(), dpopt_mechanism::NotApplicable>(())
+/// ```
+///
+/// # Errors
+/// If the facts are out of range, or nothing is certified within the budget.
+pub fn plan_experts(
+    problem: &ExpertsProblem,
+    budget: Budget,
+    player: Option<Player>,
+) -> Result<ExpertsPlan, NotApplicable> {
+    check(problem)?;
+    let terms = problem.neighbours.within(budget);
+    match player {
+        Some(Player::Leader) => leader(problem, terms),
+        Some(player) => lazy(problem, terms, player),
+        None => {
+            let mut plans = experts_candidates(problem, budget).into_iter().map(|(_, plan)| plan);
+            let first = plans.next().unwrap_or_else(|| lazy(problem, terms, Player::Lean));
+            plans.fold(first, |best, plan| match (best, plan) {
+                (Ok(best), Ok(plan)) if plan.regret_bound < best.regret_bound => Ok(plan),
+                (Err(_), Ok(plan)) => Ok(plan),
+                (best, _) => best,
+            })
+        }
+    }
+}
+
+fn check(problem: &ExpertsProblem) -> Result<(), NotApplicable> {
+    let refuse = |text: String| Err(NotApplicable::Problem(text));
+    if problem.experts < 2 {
+        return refuse(format!("there are {} experts; give at least 2", problem.experts));
+    }
+    if problem.rounds < 2 {
+        return refuse(format!("there are {} rounds; give at least 2", problem.rounds));
+    }
+    if problem.rounds_per_user == 0 || problem.rounds_per_user > problem.rounds {
+        return refuse(format!(
+            "a user is in {} of {} rounds; give 1 to {}",
+            problem.rounds_per_user, problem.rounds, problem.rounds
+        ));
+    }
+    if problem.neighbours.relation == Relation::AddOrRemove {
+        return refuse(
+            "adding or removing a round moves all later ones; use zero-out or replace-one, where the number of rounds is public"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+fn of_curator(error: CuratorError) -> NotApplicable {
+    NotApplicable::Problem(error.to_string())
+}
+
+/// ε of an event by the accountant that knows most of many small draws, quickly: of exact laws, without a lattice.
+fn spent(event: &Event, terms: Terms) -> Result<f64, AccountingError> {
+    let (relation, delta) = (terms.neighbours.relation, terms.budget.delta());
+    let bound = if delta > 0.0 {
+        RdpAccountant.epsilon(event, relation, delta)
+    } else {
+        PureAccountant.epsilon(event, relation, delta)
+    };
+    bound.map(|bound| bound.upper)
+}
+
+fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<ExpertsPlan, NotApplicable> {
+    let (rounds, budget) = (problem.rounds as f64, terms.budget);
+    // the least of all that could be tried is one more draw than nothing
+    let door = |batch: u64, rate: f64, share: Option<f64>| {
+        let resampling = share.map_or(1.0, |share| (rate / (share * budget.epsilon()).exp_m1()).min(1.0));
+        let (d, k, relation) = (problem.experts, problem.rounds_per_user, terms.neighbours.relation);
+        LazyExperts::new(d, problem.rounds, batch, rate, resampling, k, relation).map(|door| (door, resampling))
+    };
+    let mut best: Option<(f64, u64, f64, Option<f64>)> = None;
+    let mut worse = 0;
+    let mut batch = 1;
+    while batch < problem.rounds && worse < 3 {
+        let most = (8.0 * (problem.experts as f64).ln() / (rounds * batch as f64)).sqrt().min(1.0);
+        let fits = |rate: f64, share: Option<f64>| {
+            let event = door(batch, rate, share).ok().and_then(|(door, _)| paid(&door, budget).ok());
+            event.and_then(|event| spent(&event, terms).ok()).is_some_and(|epsilon| epsilon <= budget.epsilon())
+        };
+        let mut least = f64::INFINITY;
+        for share in SHARES.iter().map(|share| Some(*share)).chain([None]) {
+            if share.is_none() != (player == Player::Fresh) {
+                continue;
+            }
+            let (mut low, mut high) = (LEAST_RATE.min(most), most);
+            if fits(most, share) {
+                low = most;
+            } else if !fits(low, share) {
+                continue;
+            } else {
+                for _ in 0..HALVINGS {
+                    let middle = (low * high).sqrt();
+                    if fits(middle, share) { low = middle } else { high = middle }
+                }
+            }
+            let bound = problem.lazy_bound(low, batch);
+            least = least.min(bound);
+            if best.is_none_or(|(known, ..)| bound < known) {
+                best = Some((bound, batch, low, share));
+            }
+        }
+        let grew = best.is_some_and(|(known, ..)| least > known);
+        worse = if grew { worse + 1 } else { 0 };
+        batch *= 2;
+    }
+    let Some((regret_bound, batch, rate, share)) = best else {
+        return Err(NotApplicable::Problem(format!(
+            "{}: no learning rate is certified within the budget; raise epsilon, or give fewer rounds",
+            player.name()
+        )));
+    };
+    let mut rate = rate;
+    // what certifies may round another way than what was searched with
+    for _ in 0..8 {
+        let (door, resampling) = door(batch, rate, share).map_err(of_curator)?;
+        match certify(&paid(&door, budget)?, terms) {
+            Ok(certificate) => {
+                return Ok(ExpertsPlan {
+                    player,
+                    regret_bound: problem.lazy_bound(rate, batch).max(regret_bound),
+                    batch,
+                    learning_rate: Some(rate),
+                    resampling: Some(resampling),
+                    noise_std: None,
+                    certificate,
+                    door: ExpertsDoor::Lazy(door),
+                });
+            }
+            Err(CertifyError::OverBudget { .. }) => rate *= 1.0 - 1e-7,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(NotApplicable::Problem(format!("{}: nothing is certified within the budget; raise epsilon", player.name())))
+}
+
+/// A door's event with what its samplers are off.
+fn paid(door: &LazyExperts, budget: Budget) -> Result<Event, NotApplicable> {
+    use dpopt_mechanism::Interactive;
+    let error = door.sampler_error().map_err(of_curator)?;
+    Ok(SamplerError::proved(error).paid(door.event(), budget.delta()))
+}
+
+fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotApplicable> {
+    use dpopt_mechanism::Interactive;
+    let ExpertsProblem { experts, rounds, rounds_per_user, .. } = *problem;
+    let budget = terms.budget;
+    if budget.delta() == 0.0 {
+        return Err(NotApplicable::Problem(
+            "leader: Gaussian noise needs delta > 0; use lean or fresh, or give a delta".into(),
+        ));
+    }
+    if rounds > 1 << 22 {
+        return Err(NotApplicable::Problem("leader: more than 4194304 rounds; use lean".into()));
+    }
+    let sensitivity = NoisyLeader::step_sensitivity(experts, rounds, rounds_per_user).map_err(of_curator)?;
+    let errors = NoisyLeader::errors(rounds).map_err(of_curator)?;
+    // √(2 ln d)·(σ_T + Σ 1/(4σ_t)), σ_t not decreasing
+    let (last, inverse) = (errors.last().copied().unwrap_or(1.0), errors.iter().map(|e| 0.25 / e).sum::<f64>());
+    let bound =
+        |std: f64| (2.0 * (experts as f64).ln()).sqrt() * (std * last + inverse / std) + 2.0 * problem.rounding();
+    // least within the budget; less noise than is best for the bound is of no use
+    let mu = special::gaussian_mu(budget.epsilon(), budget.delta());
+    let mut std = (sensitivity / mu * (1.0 + 1e-9)).max((inverse / last).sqrt());
+    let door = |std: f64| NoisyLeader::new(experts, rounds, std, rounds_per_user, terms.neighbours.relation);
+    let certified = |door: &NoisyLeader| -> Result<Certificate, NotApplicable> {
+        let error = door.sampler_error().map_err(of_curator)?;
+        Ok(certify(&SamplerError::proved(error).on(door.event()), terms)?)
+    };
+    // the samplers' share of δ
+    for _ in 0..40 {
+        let door = door(std).map_err(of_curator)?;
+        match certified(&door) {
+            Ok(certificate) => {
+                return Ok(ExpertsPlan {
+                    player: Player::Leader,
+                    regret_bound: bound(std),
+                    batch: 1,
+                    learning_rate: None,
+                    resampling: None,
+                    noise_std: Some(std),
+                    certificate,
+                    door: ExpertsDoor::Leader(door),
+                });
+            }
+            Err(NotApplicable::Budget(CertifyError::OverBudget { .. })) => std *= 1.0 + 1e-6,
+            Err(other) => return Err(other),
+        }
+    }
+    Err(NotApplicable::Problem("leader: nothing is certified within the budget; raise delta".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(experts: usize, rounds: u64) -> ExpertsProblem {
+        let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
+        ExpertsProblem { experts, rounds, rounds_per_user: 1, neighbours }
+    }
+
+    fn planned(rounds: u64, epsilon: f64, player: Player) -> ExpertsPlan {
+        plan_experts(&problem(100, rounds), Budget::new(epsilon, 1e-6).unwrap(), Some(player)).unwrap()
+    }
+
+    /// d = 100, δ = 1e-6: (T, ε, bound, B, η, p), worked out by separate code that bounds the divergence of a draw by αη²/2 and looks at
+    /// shares of .05, .1, …: the exact curve of a bounded range certifies a little more.
+    #[test]
+    fn worked_plans() {
+        for (rounds, epsilon, bound, batch, rate, resampling) in [
+            (10_000, 1.0, 448.0, 4, 0.0118, 0.0535),
+            (100_000, 0.1, 4212.0, 32, 0.00124, 0.0489),
+            (100_000, 1.0, 1080.0, 2, 0.0048, 0.0169),
+            (1_000_000, 1.0, 2629.0, 2, 0.00222, 0.00782),
+            (1_000_000, 3.0, 1550.0, 1, 0.00493, 0.00441),
+        ] {
+            let plan = planned(rounds, epsilon, Player::Lean);
+            let (own_rate, own_resampling) = (plan.learning_rate.unwrap(), plan.resampling.unwrap());
+            let told = format!("{rounds} {epsilon}: {} {} {own_rate} {own_resampling}", plan.regret_bound, plan.batch);
+            assert!(plan.regret_bound < 1.001 * bound && plan.regret_bound > 0.97 * bound, "{told}");
+            assert_eq!(plan.batch, batch, "{told}");
+            assert!((own_rate / rate - 1.0).abs() < 0.05, "{told}");
+            assert!((own_resampling / resampling - 1.0).abs() < 0.25, "{told}");
+            let used = plan.certificate.bound().upper;
+            assert!(used <= epsilon && used > 0.999 * epsilon, "{used}");
+        }
+    }
+
+    #[test]
+    fn the_least_bound_is_taken() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        for problem in [problem(100, 20_000), problem(4000, 20_000)] {
+            let candidates = experts_candidates(&problem, budget);
+            let least = candidates.iter().filter_map(|(_, plan)| plan.as_ref().ok()).map(|p| p.regret_bound);
+            let least = least.fold(f64::INFINITY, f64::min);
+            let plan = plan_experts(&problem, budget, None).unwrap();
+            assert_eq!(plan.regret_bound, least);
+            assert!(least > problem.without_privacy());
+        }
+        // few experts and little ε: noise on their sums is cheap; many experts: it costs √d
+        let small = Budget::new(0.1, 1e-6).unwrap();
+        assert_eq!(plan_experts(&problem(3, 20_000), small, None).unwrap().player, Player::Leader);
+        assert_eq!(plan_experts(&problem(4000, 20_000), budget, None).unwrap().player, Player::Lean);
+    }
+
+    #[test]
+    fn pure_plans_and_users_of_several_rounds() {
+        let budget = Budget::new(1.0, 0.0).unwrap();
+        let plan = plan_experts(&problem(10, 1000), budget, None).unwrap();
+        assert!(plan.player != Player::Leader && plan.certificate.bound().upper <= 1.0);
+        assert!(plan_experts(&problem(10, 1000), budget, Some(Player::Leader)).is_err());
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        for player in PLAYERS {
+            let one = plan_experts(&problem(10, 5000), budget, Some(player)).unwrap();
+            let five = ExpertsProblem { rounds_per_user: 5, ..problem(10, 5000) };
+            let five = plan_experts(&five, budget, Some(player)).unwrap();
+            assert!(five.regret_bound > 1.5 * one.regret_bound, "{player:?}");
+        }
+    }
+
+    /// What is searched with and what certifies round alike, or the plan gives way: every budget has a plan.
+    #[test]
+    fn many_budgets_are_met() {
+        for i in (0..40).step_by(5) {
+            let budget = Budget::new(0.1 * 1.15f64.powi(i), 1e-6).unwrap();
+            for player in PLAYERS {
+                let plan = plan_experts(&problem(20 + i as usize, 500 + 97 * i as u64), budget, Some(player)).unwrap();
+                assert!(plan.certificate.bound().upper <= budget.epsilon() && plan.regret_bound.is_finite());
+            }
+        }
+    }
+
+    #[test]
+    fn facts_out_of_range_are_refused() {
+        let budget = Budget::new(1.0, 1e-6).unwrap();
+        let added = Neighbours::of_rounds(Relation::AddOrRemove);
+        for bad in [
+            problem(1, 10),
+            problem(10, 1),
+            ExpertsProblem { rounds_per_user: 0, ..problem(10, 10) },
+            ExpertsProblem { rounds_per_user: 11, ..problem(10, 10) },
+            ExpertsProblem { neighbours: added, ..problem(10, 10) },
+        ] {
+            for player in [None, Some(Player::Lean), Some(Player::Fresh), Some(Player::Leader)] {
+                assert!(plan_experts(&bad, budget, player).is_err(), "{bad:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Games of many rounds, played from Python: the library's own game behind a lock.
+
+use crate::accounting::{json, relation};
+use crate::errors::{invalid, refused};
+use crate::session::session_error;
+use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
+use dpopt::optimize::online::{PLAYERS, Player};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// experts, rounds, ε, δ, relation, rounds per user, player.
+#[derive(FromPyObject)]
+pub(crate) struct ExpertsFacts(usize, u64, f64, Option<f64>, String, u64, Option<String>);
+
+impl ExpertsFacts {
+    fn options(&self, insecure_seed: Option<u64>) -> PyResult<ExpertsOptions> {
+        let player = self.6.as_deref().map(named).transpose()?;
+        Ok(ExpertsOptions {
+            delta: self.3,
+            relation: relation(&self.4)?,
+            rounds_per_user: self.5,
+            player,
+            ledger: None,
+            insecure_seed,
+        })
+    }
+}
+
+fn named(name: &str) -> PyResult<Player> {
+    let found = PLAYERS.iter().find(|player| player.name() == name);
+    found.copied().ok_or_else(|| invalid(format!("there is no player `{name}`; choose lean, fresh or leader")))
+}
+
+fn failed(error: OnlineError) -> PyErr {
+    match error {
+        OnlineError::Session(why) => session_error(why),
+        OnlineError::Option(why) => invalid(why),
+        other => refused(other),
+    }
+}
+
+/// What every player is proved to lose at most, as JSON.
+#[pyfunction]
+pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<String> {
+    let options = facts.options(None)?;
+    py.detach(|| {
+        let plans = explain_experts(facts.0, facts.1, facts.2, &options).map_err(failed)?;
+        let rows: Vec<serde_json::Value> = plans
+            .iter()
+            .map(|(player, plan)| match plan {
+                Ok(plan) => serde_json::json!({
+                    "player": player.name(), "regret_bound": plan.regret_bound, "batch": plan.batch,
+                    "learning_rate": plan.learning_rate, "resampling": plan.resampling, "noise_std": plan.noise_std,
+                    "epsilon": plan.certificate.bound().upper, "delta": plan.certificate.budget().delta(),
+                }),
+                Err(why) => serde_json::json!({ "player": player.name(), "not_applicable": why.to_string() }),
+            })
+            .collect();
+        json(&rows)
+    })
+}
+
+/// A game that is under way; one thread at a time.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct ExpertsGame(Mutex<State>);
+
+struct State {
+    game: Experts,
+    saved: bool,
+    /// Rounds were observed since the last save.
+    unsaved: bool,
+}
+
+impl ExpertsGame {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(game: Experts, saved: bool) -> Self {
+        Self(Mutex::new(State { game, saved, unsaved: false }))
+    }
+}
+
+#[pymethods]
+impl ExpertsGame {
+    /// Plans and opens a game; with a path, one that can be resumed.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        facts: ExpertsFacts,
+        session: Option<PathBuf>,
+        insecure_seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let options = facts.options(insecure_seed)?;
+        py.detach(|| {
+            let game = match &session {
+                Some(path) => Experts::open_at(path, facts.0, facts.1, facts.2, &options),
+                None => Experts::open(facts.0, facts.1, facts.2, &options),
+            };
+            Ok(Self::of(game.map_err(failed)?, session.is_some()))
+        })
+    }
+
+    /// Goes on with a game that was saved.
+    #[staticmethod]
+    fn resume(py: Python<'_>, session: PathBuf) -> PyResult<Self> {
+        py.detach(|| Ok(Self::of(Experts::resume(&session).map_err(failed)?, true)))
+    }
+
+    /// The expert of the coming round, written down before it is told; `None` after the last.
+    fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        py.detach(|| {
+            let mut state = self.locked();
+            if state.saved && state.unsaved {
+                state.game.save().map_err(failed)?;
+                state.unsaved = false;
+            }
+            Ok(state.game.play())
+        })
+    }
+
+    /// Losses of the round that was played for.
+    fn observe(&self, losses: Vec<f64>) -> PyResult<()> {
+        let mut state = self.locked();
+        state.game.observe(&losses).map_err(failed)?;
+        state.unsaved = true;
+        Ok(())
+    }
+
+    /// A round that tells nothing.
+    fn observe_nothing(&self) -> PyResult<()> {
+        let mut state = self.locked();
+        state.game.observe_nothing().map_err(failed)?;
+        state.unsaved = true;
+        Ok(())
+    }
+
+    /// (experts, rounds, rounds per user, relation, ε, δ) that it was opened for.
+    fn facts(&self) -> (usize, u64, u64, String, f64, f64) {
+        let state = self.locked();
+        let (problem, promised) = (state.game.problem(), state.game.guarantee());
+        let relation = problem.neighbours.relation.name().to_owned();
+        (problem.experts, problem.rounds, problem.rounds_per_user, relation, promised.epsilon, promised.delta)
+    }
+
+    /// (rounds observed, who plays, proved regret).
+    fn standing(&self) -> (u64, &'static str, f64) {
+        let state = self.locked();
+        (state.game.observed(), state.game.player().name(), state.game.regret_bound())
+    }
+
+    /// What is promised, as JSON.
+    fn guarantee(&self) -> PyResult<String> {
+        json(self.locked().game.guarantee())
+    }
+}
