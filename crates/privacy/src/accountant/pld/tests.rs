@@ -509,7 +509,7 @@ fn gates_are_mixtures_with_nothing() {
     let (q, range) = (0.3, 0.8f64);
     let gated = Event::ExponentialMechanism { epsilon: range }.gated(q);
     for epsilon in [0.0, 0.1, 0.5, 0.79] {
-        let closed = q * ((0.5 * range).exp() - (0.5 * epsilon as f64).exp()).powi(2) / range.exp_m1();
+        let closed = q * ((0.5 * range).exp() - (0.5_f64 * epsilon).exp()).powi(2) / range.exp_m1();
         let bound = pld.delta(&gated, Relation::ReplaceOne, epsilon).unwrap().upper;
         assert!(
             bound >= closed * (1.0 - 1e-12) && bound < closed * (1.0 + 1e-3) + 1e-12,
