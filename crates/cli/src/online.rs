@@ -102,18 +102,49 @@ struct ExpertsArguments {
     quiet: bool,
 }
 
-/// Longest line: far beyond 2^20 losses with seventeen digits each.
-const LONGEST: u64 = 1 << 26;
+/// Longest line of `experts` losses: numbers with their comma and blank take 26 characters at most. Public, so that where a line ends never
+/// depends on how its losses are written.
+fn longest(experts: usize) -> u64 {
+    32 * experts as u64 + (1 << 16)
+}
+
+/// The next line, whole however long it is: what is beyond `longest` is passed over. `None` at the end of the input; `false`: it was too long.
+fn next_line(input: &mut impl BufRead, longest: u64, line: &mut Vec<u8>) -> std::io::Result<Option<bool>> {
+    line.clear();
+    if input.by_ref().take(longest).read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    if line.ends_with(b"\n") || (line.len() as u64) < longest {
+        return Ok(Some(true));
+    }
+    let mut over = false;
+    loop {
+        let rest = input.fill_buf()?;
+        if rest.is_empty() {
+            return Ok(Some(!over));
+        }
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        // a line of just the limit may end here
+        over |= end != Some(0);
+        let used = end.map_or(rest.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(Some(!over));
+        }
+    }
+}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Game::Experts(arguments) = &arguments.game;
-    let options = options(arguments)?;
+    // asked once: a session that vanishes meanwhile is not taken for a new one, which would have to be charged
+    let resumes = arguments.session.as_ref().is_some_and(|path| std::fs::symlink_metadata(path).is_ok());
+    let options = options(arguments, resumes)?;
     if arguments.explain {
         return explain(arguments, &options);
     }
     let input = open_input(&arguments.input)?;
     let mut game = match &arguments.session {
-        Some(path) if std::fs::symlink_metadata(path).is_ok() => {
+        Some(path) if resumes => {
             let game = Experts::resume(path).map_err(failed)?;
             agree(arguments, &game, path)?;
             game
@@ -129,12 +160,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     play(arguments, &mut game, input)
 }
 
-fn options(arguments: &ExpertsArguments) -> Result<ExpertsOptions, Failure> {
+fn options(arguments: &ExpertsArguments, resumes: bool) -> Result<ExpertsOptions, Failure> {
     let relation = arguments.relation.into();
     let delta = arguments.delta.or(Some(default_delta(arguments.rounds)));
-    // a game that goes on was charged
-    let resumes = arguments.session.as_ref().is_some_and(|path| std::fs::symlink_metadata(path).is_ok());
     let neighbours = Neighbours::of_rounds(relation);
+    // a game that goes on was charged
     let ledger = match resumes {
         true => None,
         false => arguments.budget_file.open(arguments.epsilon, delta, neighbours, Vec::new(), arguments.quiet)?,
@@ -200,8 +230,8 @@ fn explain(arguments: &ExpertsArguments, options: &ExpertsOptions) -> Result<(),
         neighbours,
     };
     text += &format!(
-        "{} experts, {} rounds, {neighbours}, delta {}. Without privacy: {}. The least bound plays; regret is measured against the \
-         best expert in hindsight, losses in [0, 1].\n",
+        "{} experts, {} rounds, {neighbours}, delta {}. Without privacy: {}. The least bound plays; bounds are on the \
+         expected regret against the best expert in hindsight, for losses in [0, 1] that were fixed before the first round.\n",
         arguments.experts,
         arguments.rounds,
         probability(delta),
@@ -242,7 +272,7 @@ fn tell(arguments: &ExpertsArguments, game: &Experts) {
         k => format!(" (any {k} rounds together)"),
     };
     note(format!(
-        "note: {} plays; regret at most {} after {} rounds; {}{several}",
+        "note: {} plays; expected regret at most {} after {} rounds, against losses that were fixed before; {}{several}",
         game.player().name(),
         number(game.regret_bound()),
         game.problem().rounds,
@@ -311,19 +341,18 @@ fn play(arguments: &ExpertsArguments, game: &mut Experts, mut input: BufReader<B
         if !input.buffer().contains(&b'\n') {
             shown.flush()?;
         }
-        line.clear();
-        let read = (&mut input).take(LONGEST).read_until(b'\n', &mut line);
-        match read.map_err(|e| Failure::machine(format!("cannot read the losses: {}", e.kind())))? {
-            0 => break,
-            _ => number += 1,
-        }
+        let read = next_line(&mut input, longest(arguments.experts), &mut line);
+        let Some(whole) = read.map_err(|e| Failure::machine(format!("cannot read the losses: {}", e.kind())))? else {
+            break;
+        };
+        number += 1;
         if skip > 0 {
             skip -= 1;
             continue;
         }
         if shown.game.is_over() {
             // blank lines at the end are no rounds
-            if line.iter().all(u8::is_ascii_whitespace) {
+            if whole && line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
             shown.flush()?;
@@ -332,7 +361,8 @@ fn play(arguments: &ExpertsArguments, game: &mut Experts, mut input: BufReader<B
                 shown.game.problem().rounds
             )));
         }
-        match losses(&line, shown.game.problem().experts) {
+        let told = if whole { losses(&line, arguments.experts) } else { Err("is too long".into()) };
+        match told {
             Ok(losses) => shown.game.observe(&losses).map_err(failed)?,
             Err(_) if arguments.bad_lines == BadLines::Nothing => shown.game.observe_nothing().map_err(failed)?,
             Err(why) => {

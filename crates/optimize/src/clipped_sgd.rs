@@ -170,7 +170,7 @@ impl Algorithm for ClippedSgd {
                 "its test has a quarter of epsilon, and with {test_epsilon:e} would tell {levels} levels apart; raise epsilon"
             )));
         }
-        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES).min(MOST_PHASES) as f64;
+        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES) as f64;
         let event = |count: u64, noise_multiplier: f64| {
             let one = Event::ProposeTestRelease { epsilon: test_epsilon, delta: test_delta, noise_multiplier };
             (SamplerError::rounded(draws) + SamplerError::fine(count as f64))

@@ -349,6 +349,11 @@ impl Event {
         }
     }
 
+    /// Whether it speaks of users who own several records, somewhere.
+    pub(crate) fn contains_user_unit(&self) -> bool {
+        matches!(self, Self::UserUnit { .. }) || self.children().iter().any(Self::contains_user_unit)
+    }
+
     /// 256-bit hash of the structure and the exact bits of every number, for caches. Equal events have equal
     /// fingerprints; it does not depend on how numbers are printed.
     ///

@@ -116,7 +116,12 @@ impl ExpertsGame {
                 state.game.save().map_err(failed)?;
                 state.unsaved = false;
             }
-            Ok(state.game.play())
+            match state.game.play() {
+                None if !state.game.is_over() => Err(refused(
+                    "this game was opened in another process, of which this one is a copy; open games after forking",
+                )),
+                play => Ok(play),
+            }
         })
     }
 

@@ -65,6 +65,33 @@ def test_what_goes_wrong_in_a_group_is_no_answer_and_not_shown(data, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_estimator_that_writes_into_one_buffer_still_answers_for_each_group(data):
+    buffer = np.empty(2)
+
+    def median(X, y):
+        return np.median(X, axis=0, out=buffer)
+
+    # one answer may be anything: if all were the last group's, all would agree at any radius
+    found = dpopt.aggregate(median, data, bounds=RANGE, **{**TERMS, "radius": 1e-5})
+    assert found.value is None
+
+
+def test_what_is_no_exception_is_no_answer_either(data):
+    class Panic(BaseException):
+        pass
+
+    def panics(X, y):
+        raise Panic("a secret")
+
+    assert dpopt.aggregate(panics, data, bounds=RANGE, **TERMS).value is None
+
+    def stops(X, y):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dpopt.aggregate(stops, data, bounds=RANGE, **TERMS)
+
+
 def test_units_are_in_one_group_with_all_their_rows(data):
     X, y = data
     persons = np.arange(len(X)) % 5000
@@ -110,6 +137,7 @@ def test_a_seed_repeats_and_an_account_refuses(data):
         ({"bounds": ([0, 0], [1, np.inf])}, ValueError, "finite"),
         ({"bounds": ([0, 0, 0], [1, 1])}, ValueError, "do not fit an answer of 3"),
         ({"jobs": 0}, ValueError, "jobs is 0"),
+        ({"bounds": ([-1e308, 0], [1e308, 1])}, ValueError, "finite"),
         ({"n_units": 5}, ValueError, "units= is not"),
     ],
 )
@@ -120,5 +148,9 @@ def test_what_is_wrong_is_said_before_anything_is_called(data, change, error, me
     assert not called
     with pytest.raises(TypeError, match="give a function"):
         dpopt.aggregate("mean", data, bounds=RANGE, **TERMS)
+    import scipy.sparse as sp
+
+    with pytest.raises(TypeError, match="rows cannot be taken"):
+        dpopt.aggregate(slopes, sp.coo_array(data[0]), bounds=RANGE, **TERMS)
     with pytest.raises(ValueError, match="different numbers of rows"):
         dpopt.aggregate(slopes, (data[0], data[1][:-1]), bounds=RANGE, **TERMS)

@@ -1,5 +1,7 @@
 """The game of experts from Python: the library's own, with Python's checks around it."""
 
+import os
+
 import numpy as np
 import pytest
 from dpopt.online import Experts, explain_experts
@@ -91,6 +93,25 @@ def test_a_session_goes_on_and_is_one_at_a_time(tmp_path):
         Experts(**GAME, session=path)
     with pytest.raises(ValueError, match="do not go together"):
         Experts(**GAME, session=tmp_path / "other", insecure_seed=1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_copy_does_not_go_on(tmp_path):
+    game = Experts(**GAME, session=tmp_path / "game")
+    game.play()
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for step in (game.play, lambda: game.observe([0.0] * 4)):
+            try:
+                step()
+            except Exception as why:
+                refused += "another process" in str(why)
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    game.observe([0.0] * 4)
+    assert game.play() is not None and game.observed == 1
 
 
 def test_explained_without_a_loss():

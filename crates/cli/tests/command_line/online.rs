@@ -86,9 +86,11 @@ fn what_cannot_be_read_stops_or_tells_nothing() {
         "[1e999, 0, 0, 0]",
         "\u{fffd}",
     ];
+    // longer than any line of losses: one round, not two
+    let long = " ".repeat(100_000) + "[0.1, 0.2, 0.3, 0.4]";
     let nothing = with(&["--bad-lines", "nothing", "--insecure-seed", "3"]);
     let mut quiet = Vec::new();
-    for text in bad {
+    for text in bad.into_iter().chain([long.as_str()]) {
         let input = line(0) + text + "\n" + &lines(57);
         let output = fed(d.path(), &GAME, &input);
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -140,14 +140,14 @@ impl AgreedPlan {
                 Shown(problem.outliers)
             )));
         }
-        if problem.groups > 1 << 16 || problem.dimension == 0 || problem.dimension > 1 << 24 {
+        if problem.groups > 50_000 || problem.dimension == 0 || problem.dimension > 1 << 24 {
             return Err(NotApplicable::Problem(
-                "answers are of at most 65536 groups, with 1 to 2^24 numbers each".into(),
+                "answers are of at most 50000 groups, with 1 to 2^24 numbers each".into(),
             ));
         }
         let search = problem.radius.is_none().then(|| RadiusSearch::new(problem, SEARCH * epsilon));
         let left = search.as_ref().map_or(epsilon, |search| epsilon - search.epsilon);
-        let miss = MISSES * delta / (1.0 + epsilon.exp());
+        let miss = MISSES * delta;
         let tried = TESTS.iter().filter_map(|share| Self::with(problem, budget, search.clone(), share * left, miss));
         // more is beyond what the samplers draw, and of no use
         let usable = |plan: &Self| plan.schedule.noise_over_radius * most < MOST_NOISE;
@@ -157,7 +157,7 @@ impl AgreedPlan {
             // the largest share wants the fewest
             let enough =
                 |groups: &u64| Agreement::of(*groups, TESTS[TESTS.len() - 1] * left, miss, problem.outliers).is_some();
-            let fewest = (3..=16).map(|k| 1u64 << k).find(enough);
+            let fewest = (3..=15).map(|k| 1u64 << k).find(enough);
             let fewest = fewest.map(|enough_for| {
                 let (mut low, mut high) = (enough_for / 2, enough_for);
                 while high - low > 1 {

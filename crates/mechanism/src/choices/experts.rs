@@ -42,10 +42,8 @@ impl RoundLosses {
     /// # Errors
     /// If one is no finite number.
     pub fn of(losses: &[f64]) -> Result<Sensitive<Self>, CuratorError> {
-        if let Some(place) = losses.iter().position(|loss| !loss.is_finite()) {
-            return Err(CuratorError::Unusable(format!(
-                "the loss of expert {place} is not a finite number; give numbers in [0, 1]"
-            )));
+        if losses.iter().any(|loss| !loss.is_finite()) {
+            return Err(CuratorError::Unusable("a loss is no finite number; give numbers in [0, 1]".into()));
         }
         let steps = |loss: &f64| (loss.clamp(0.0, 1.0) * ONE as f64).round() as u32;
         Ok(Sensitive::new(Self(losses.iter().map(steps).collect())))
@@ -134,8 +132,10 @@ impl LazyExperts {
 
     /// Probability of a fresh draw at the end of a batch at most, whatever the losses.
     pub fn gate(&self) -> f64 {
-        let kept = (1.0 - self.resampling()) * (-self.shape.learning_rate * self.shape.batch as f64).exp();
-        ((1.0 - kept) * (1.0 + 1e-13)).min(1.0)
+        let p = self.resampling();
+        // 1 − (1 − p)e^(−ηB) without cancellation
+        let left = -(-self.shape.learning_rate * self.shape.batch as f64).exp_m1();
+        ((p + (1.0 - p) * left) * (1.0 + 1e-13)).min(1.0)
     }
 
     fn resampling(&self) -> f64 {
@@ -223,6 +223,7 @@ impl Interactive for LazyExperts {
             learner,
             coins,
             insecure,
+            process: std::process::id(),
             seen: opening.seen,
         };
         plays.show();
@@ -243,7 +244,7 @@ pub struct NoisyLeader {
 }
 
 /// Rounds at most: the factor's sensitivity is worked out step by step.
-const MOST_LEADER_ROUNDS: u64 = 1 << 24;
+const MOST_LEADER_ROUNDS: u64 = 1 << 22;
 
 impl NoisyLeader {
     /// Noise of `noise_std` per unit of a loss and per step, before the factor.
@@ -334,6 +335,7 @@ impl Interactive for NoisyLeader {
             learner: Learner::Leader { noise: Box::new(noise), noisy },
             coins,
             insecure,
+            process: std::process::id(),
             seen: opening.seen,
         };
         plays.show();
@@ -357,6 +359,8 @@ pub struct ExpertPlays {
     learner: Learner,
     coins: Stream,
     insecure: bool,
+    /// That it was opened in: a forked one has the same coins to come.
+    process: u32,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
@@ -382,17 +386,29 @@ impl ExpertPlays {
     /// # Errors
     /// After the last round.
     pub fn play(&self) -> Result<Released<usize>, CuratorError> {
+        self.here()?;
         if self.round == self.rounds {
             return Err(CuratorError::Unforeseen { label: LABEL });
         }
         Ok(Released::new(self.chosen))
     }
 
+    /// Refuses a copy in a forked process: two games would go on with the same coins, and one of them was charged for.
+    fn here(&self) -> Result<(), CuratorError> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        Err(CuratorError::Unusable(
+            "this game was opened in another process, of which this one is a copy: it goes on there only; open games after forking".into(),
+        ))
+    }
+
     /// Takes the losses of the round that was played for. They may depend on all plays so far.
     ///
     /// # Errors
-    /// After the last round, or for another number of experts: nothing has changed then.
+    /// After the last round, for another number of experts, or in a forked process: nothing has changed then.
     pub fn observe(&mut self, losses: &Sensitive<RoundLosses>) -> Result<(), CuratorError> {
+        self.here()?;
         let losses = &losses.expose().0;
         if self.round == self.rounds {
             return Err(CuratorError::Unforeseen { label: LABEL });
@@ -452,6 +468,7 @@ impl ExpertPlays {
     /// # Errors
     /// If it can't be written, the coins come from an insecure seed, or the learner is a leader, whose noise is never written down.
     pub fn save(&self, file: &mut ExpertsFile, public: &str) -> Result<(), CuratorError> {
+        self.here()?;
         if self.insecure {
             return Err(unusable(
                 "coins from an insecure seed would come again after a restart; leave the seed out".into(),

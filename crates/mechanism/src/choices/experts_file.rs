@@ -86,6 +86,8 @@ pub struct ExpertsFile {
     mark: File,
     identity: String,
     writes: u64,
+    /// A write began and did not end: what is on disk is not known here.
+    unsure: bool,
 }
 
 impl ExpertsFile {
@@ -94,7 +96,14 @@ impl ExpertsFile {
     /// # Errors
     /// If there is one already, or its place can't be written.
     pub fn create(path: &Path) -> Result<Self, CuratorError> {
-        if exists(path) || exists(&mark_of(path)) {
+        if !exists(path) && exists(&mark_of(path)) {
+            return Err(failed(
+                path,
+                "is not there, but its .mark is: a process ended before anything was shown. What it was charged is spent; remove the mark \
+                 and open another game",
+            ));
+        }
+        if exists(path) {
             return Err(failed(path, "is there already; resume it, or take another name"));
         }
         let mut name = NoiseSource::secure().map_err(|e| unusable(e.to_string()))?.stream(Purpose::Initialisation, 0);
@@ -103,7 +112,7 @@ impl ExpertsFile {
         lock(&mark, path)?;
         let header = format!("{identity}\n");
         mark.write_all(header.as_bytes()).and_then(|()| mark.sync_all()).map_err(|e| io_failed(path, &e))?;
-        Ok(Self { path: path.to_path_buf(), mark, identity, writes: 0 })
+        Ok(Self { path: path.to_path_buf(), mark, identity, writes: 0, unsure: false })
     }
 
     /// Opens a session that was saved: the file, what it holds, and what was written beside it.
@@ -143,7 +152,8 @@ impl ExpertsFile {
         if content.write > marked + 1 {
             return Err(failed(path, "is newer than its mark, which was copied back; nothing is resumed"));
         }
-        let mut file = Self { path: path.to_path_buf(), mark, identity: content.identity, writes: content.write };
+        let mut file =
+            Self { path: path.to_path_buf(), mark, identity: content.identity, writes: content.write, unsure: false };
         if marked < content.write {
             file.append_mark()?;
         }
@@ -155,7 +165,11 @@ impl ExpertsFile {
         Ok((file, saved, public))
     }
 
+    /// After a failure nothing more is written: the file and its mark may be one apart, which only opening them again mends.
     pub(super) fn write(&mut self, saved: &SavedExperts, public: &str) -> Result<(), CuratorError> {
+        if std::mem::replace(&mut self.unsure, true) {
+            return Err(failed(&self.path, "could not be written before; resume it in a new process"));
+        }
         let content = Content {
             format: FORMAT.into(),
             identity: self.identity.clone(),
@@ -171,7 +185,9 @@ impl ExpertsFile {
         let text = format!("{body}\n{}\n", blake3::hash(body.as_bytes()).to_hex());
         self.replace(text.as_bytes()).map_err(|e| io_failed(&self.path, &e))?;
         self.writes += 1;
-        self.append_mark()
+        self.append_mark()?;
+        self.unsure = false;
+        Ok(())
     }
 
     /// Writes beside, syncs, renames, syncs the directory.

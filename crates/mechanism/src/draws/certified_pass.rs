@@ -53,7 +53,7 @@ impl ClipTest {
     pub fn levels_for(epsilon: f64, delta: f64, spurious: f64) -> u64 {
         let test = Self { epsilon, delta, growth: 1.0, levels: 0 };
         let ratio = 1.0 / (spurious * (1.0 + (-epsilon).exp()));
-        test.threshold() + (ratio.ln() / epsilon).ceil().max(0.0) as u64
+        test.threshold().saturating_add((ratio.ln() / epsilon).ceil().max(0.0) as u64)
     }
 
     /// u: the largest level k ≤ K at which no more than M − k norms are above C − kΔ; 0 if there is none.

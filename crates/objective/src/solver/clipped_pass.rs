@@ -58,6 +58,8 @@ impl ClippedPass {
             && positive(self.clip_norm)
             && positive(row_norm)
             && facts.convex
+            // squared lengths of gradients are numbers
+            && facts.lipschitz.is_some_and(|slope| slope * row_norm < 1e150)
             && facts.lipschitz.is_some()
             && self.learning_rate * self.smoothness() <= 2.0 * (1.0 - 2f64.powi(-40))
     }

@@ -202,7 +202,7 @@ impl Algorithm for PhasedSgd {
                  at most that"
             )));
         }
-        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES).min(MOST_PHASES) as f64;
+        let draws = problem.weights() as f64 * self.phases.unwrap_or(MOST_PHASES) as f64;
         let event = |count: u64, z: f64| {
             SamplerError::rounded(draws).on(Event::Parallel { blocks: vec![Event::gaussian(z); count as usize] })
         };

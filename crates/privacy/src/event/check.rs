@@ -31,6 +31,8 @@ struct Around<'a> {
     count: u64,
     /// Public size of the enclosing fixed-size sample.
     batch: Option<u64>,
+    /// Inside a gate.
+    gated: bool,
     /// Inside any sampling.
     sampled: bool,
     /// Inside a sample of fixed size.
@@ -62,6 +64,7 @@ impl Event {
             depth: 0,
             count: 1,
             batch: None,
+            gated: false,
             sampled: false,
             refilled: false,
             random_size: false,
@@ -143,10 +146,10 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             if !(0.0..1.0).contains(delta) {
                 return fail(format!("delta is {delta}; it must lie in [0, 1)"));
             }
-            if around.sampled || around.records > 1 || around.selections > 0 {
+            if around.sampled || around.gated || around.records > 1 || around.selections > 0 {
                 return fail(
-                    "a release that depends on a test has a proof for one record of all: not inside a sample, a user's unit or the best of \
-                     runs"
+                    "a release that depends on a test has a proof for one record of all: not inside a sample, a gate, a user's unit or the \
+                     best of runs"
                         .into(),
                 );
             }
@@ -243,8 +246,13 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
         Event::PoissonSampled { sampling_probability, .. } => {
             probability("sampling_probability", *sampling_probability)?;
         }
-        Event::Gated { probability: q, .. } => {
+        Event::Gated { probability: q, event } => {
             probability("probability", *q)?;
+            if event.contains_user_unit() {
+                return fail(
+                    "UserUnit inside a gate leaves open between whom the coin is the same; leave it out".into(),
+                );
+            }
             if around.sampled {
                 return fail("a gate on a random sample has no proof; gate what all records go into".into());
             }
@@ -372,6 +380,7 @@ fn check(event: &Event, relation: Relation, around: Around<'_>) -> Result<(), Ev
             inside.selections += 1;
             inside.whole = around.records > 1;
         }
+        Event::Gated { .. } => inside.gated = true,
         Event::UserUnit { records_per_user, .. } => inside.records *= records_per_user,
         Event::SelfComposed { count, .. } => inside.count *= (*count).max(1),
         _ => {}
@@ -420,6 +429,13 @@ mod tests {
             Event::ProposeTestRelease { epsilon: 1.0, delta: 1.0, noise_multiplier: 1.0 },
             Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-6, noise_multiplier: 1.0 }.poisson_sampled(0.5),
             Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-6, noise_multiplier: 1.0 }.for_users_of(2),
+            Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-6, noise_multiplier: 1.0 }.gated(0.5),
+            Event::composed(vec![
+                Event::ProposeTestRelease { epsilon: 1.0, delta: 1e-3, noise_multiplier: 0.5 },
+                Event::laplace(100.0),
+            ])
+            .gated(0.5),
+            Event::gaussian(1.0).for_users_of(2).gated(0.5),
             Event::laplace(-1.0),
             Event::gaussian(1.0).poisson_sampled(1.5),
             Event::gaussian(1.0).gated(1.5),

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from . import _core, accounting
-from ._reading import array, kind, number, whole
+from ._reading import array, attempt, kind, number, whole
 from ._release import Release, owned, pay, released
 from ._rows import _pair
 from ._units import Given, apart
@@ -88,7 +88,8 @@ def aggregate(
 
     Args:
         estimator: called with the rows of one group (with one part for each member of `data`, if that is a tuple); returns numbers. It must look at nothing
-            else and remember nothing: **this is taken on trust**, and the guarantee rests on it. An exception, or numbers that are too many, too few or NaN,
+            else and remember nothing: **this is taken on trust**, and the guarantee rests on it. Make models and generators inside the function; a
+            seeded generator that groups share, or a model that goes on from the last group's, mixes them. An exception, or numbers that are too many, too few or NaN,
             is no answer; it is counted and never shown.
         data: array, sparse matrix or table; or a tuple of them with equally many rows, for example ``(X, y)``.
         groups: how many; public.
@@ -104,7 +105,7 @@ def aggregate(
         max_rows_per_unit: of a unit with more rows, so many are taken at random.
         ledger: is charged before `estimator` is called.
         insecure_seed: reproducible noise for tests. **No privacy** against who knows it.
-        jobs: so many threads call `estimator` at once. How long it takes can tell something of the records, and is not protected.
+        jobs: so many threads call `estimator` at once, which must share nothing. How long it takes can tell something of the records, and is not protected.
 
     >>> import numpy as np, dpopt
     >>> rng = np.random.default_rng(0)
@@ -164,7 +165,9 @@ def _range(bounds: Any, dimension: Any) -> tuple[np.ndarray, np.ndarray]:
     if any(end.ndim != 1 or len(end) not in (1, size) for end in ends):
         raise ValueError(f"bounds do not fit an answer of {size} numbers; give one lower and one upper end for each")
     lower, upper = (np.broadcast_to(end, (size,)).copy() for end in ends)
-    if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
+    with np.errstate(over="ignore"):
+        half = (upper - lower) / 2
+    if not (np.isfinite(lower).all() and np.isfinite(upper).all() and np.isfinite(half).all() and (half > 0).all()):
         raise ValueError("bounds must be finite with lower < upper")
     return lower, upper
 
@@ -174,7 +177,14 @@ def _parts(data: Any, units: Any) -> tuple[tuple[Any, ...], Given | None]:
     if not parts:
         raise ValueError("data is empty; give an array or a table, or a tuple of them")
     first, given = apart(parts[0], units)
-    return (first, *parts[1:]), given
+    parts = (first, *parts[1:])
+    for part in parts:
+        # what has no rows is noticed before anything is paid for
+        if attempt(lambda part=part: _safe_indexing(part, np.zeros(0, dtype=np.int64))) is None:
+            raise TypeError(
+                f"data is {kind(part)}, of which rows cannot be taken; give an array, a CSR matrix or a table"
+            )
+    return parts, given
 
 
 def _rows_of(parts: tuple[Any, ...]) -> int:
@@ -210,8 +220,12 @@ def _answers(
         if not len(rows):
             return nothing
         try:
-            found = np.asarray(estimator(*(_safe_indexing(part, rows) for part in parts)), dtype=np.float64).ravel()
-        except (Exception, SystemExit):
+            # a copy: an estimator may write its next answer where this one stands
+            found = np.array(estimator(*(_safe_indexing(part, rows) for part in parts)), dtype=np.float64).ravel()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+        except BaseException:
+            # panics of compiled libraries among them
             return nothing
         return found if len(found) == size else nothing
 

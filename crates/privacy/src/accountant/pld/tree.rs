@@ -461,6 +461,12 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
     }
     let mut list = Parts::default();
     exact.parts.iter().try_for_each(|(part, count)| list.add(part, *count, relation))?;
+    if !list.tested.is_empty() {
+        return Err(unsupported(
+            relation,
+            "a release that depends on a test stands inside another event; describe it beside that".into(),
+        ));
+    }
     let mut sides = list.finish(0.0).sides;
     if let [(_, 1)] = sides[..] {
         return Ok(sides.remove(0).0);
