@@ -464,7 +464,7 @@ fn whole(event: &Event, relation: Relation) -> Result<Sides, AccountingError> {
     if !list.tested.is_empty() {
         return Err(unsupported(
             relation,
-            "a release that depends on a test stands inside another event; describe it beside that".into(),
+            "a release that depends on a test stands inside another event; describe it beside that",
         ));
     }
     let mut sides = list.finish(0.0).sides;
