@@ -65,9 +65,9 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         ),
         row(
             "whether answers agree",
-            "answers at 0, eight far from them, the last with the many or nowhere; 1{there is a mean}",
+            "answers at 0, two far from them, the last with the many or nowhere; 1{there is a mean}",
             1e3,
-            8,
+            2,
             [None, Some(0.0)],
             |mean| indicator(mean.is_some()),
         ),
