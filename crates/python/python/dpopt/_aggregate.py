@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from collections.abc import Callable
@@ -177,20 +178,19 @@ def _parts(data: Any, units: Any) -> tuple[tuple[Any, ...], Given | None]:
     if not parts:
         raise ValueError("data is empty; give an array or a table, or a tuple of them")
     first, given = apart(parts[0], units)
-    parts = (first, *parts[1:])
-    for part in parts:
-        # what has no rows is noticed before anything is paid for
-        if attempt(lambda part=part: _safe_indexing(part, np.zeros(0, dtype=np.int64))) is None:
-            raise TypeError(
-                f"data is {kind(part)}, of which rows cannot be taken; give an array, a CSR matrix or a table"
-            )
-    return parts, given
+    return (first, *parts[1:]), given
 
 
 def _rows_of(parts: tuple[Any, ...]) -> int:
     counts = {part.shape[0] if hasattr(part, "shape") else len(part) for part in parts}
     if len(counts) != 1:
         raise ValueError("the parts of data have different numbers of rows; give one row of each for every record")
+    for part in parts:
+        # noticed before anything is paid for; whether a row can be taken depends on the type
+        if attempt(functools.partial(_safe_indexing, part, np.arange(min(1, *counts, 1)))) is None:
+            raise TypeError(
+                f"data is {kind(part)}, of which rows cannot be taken; give an array, a CSR matrix or a table"
+            )
     return int(counts.pop())
 
 
