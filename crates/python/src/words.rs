@@ -30,9 +30,8 @@ const PHRASES: [(&str, &str); 25] = [
     ("pass --classes no,yes, or write", "give classes=[\"no\", \"yes\"], or (in a bounds file)"),
     ("(--classes a,b tells)", "(classes=[...] tells)"),
     (
-        "no range could be found for the target: its 1% and 99% quantiles look the same at this budget; declare lower and upper for it, or --ignore it",
-        "no range could be found for y: its 1% and 99% quantiles look the same at this budget; give target_bounds=(lower, upper), or \
-         heavy_tailed=(2, 100, 50) with a moment of it",
+        "tell its range, or a moment of it",
+        "give target_bounds=(lower, upper), or heavy_tailed=(2, 100, 50) with a moment of it",
     ),
     ("or --ignore it", "or list it in ignore"),
     ("pass --public-vectors with that file", "give dpopt.load(path, public_vectors=...) that file"),

@@ -327,6 +327,15 @@ def test_the_range_of_a_target_is_found_or_follows_from_a_moment():
     assert pair[0].target_range_ == pair[1].target_range_
 
 
+def test_where_no_range_is_found_the_ways_out_are_told():
+    X = np.random.default_rng(7).uniform(-1, 1, (5000, 2))
+    # all beyond the end of the public grid
+    with pytest.raises(
+        dpopt.PrivacyError, match="no range could be found for the target: .*; give target_bounds=.*heavy_tailed"
+    ):
+        dpopt.LinearRegression(epsilon=2.0, delta=1e-6, bounds=(-1, 1)).fit(X, np.full(5000, 1e12))
+
+
 def test_a_range_of_units_is_found_from_one_row_of_each():
     rng = np.random.default_rng(6)
     ids = np.repeat(np.arange(3000), 3)

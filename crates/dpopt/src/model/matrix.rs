@@ -3,6 +3,7 @@
 
 use super::division::{Division, StageShares};
 use super::error::FitError;
+use super::prepare::no_range;
 use super::scheme::{Planned, Scheme, Target};
 use super::target_range;
 use super::units::{self, Owned, UnitFacts};
@@ -297,7 +298,7 @@ impl MatrixRun {
             .map_err(|error| Self::spent(charged, error))?;
         let range = found.first().copied().flatten();
         // that there is none is itself a released outcome, so it may be told
-        range.ok_or_else(|| Self::spent(charged, super::prepare::no_range("the target")))
+        range.ok_or_else(|| Self::spent(charged, no_range("the target", "tell its range, or a moment of it")))
     }
 
     /// Whether the target's range is to be found.

@@ -30,16 +30,16 @@ pub(super) fn find_bounds(
     let mut value = Vec::with_capacity(columns.len());
     for (column, bounds) in columns.iter().zip(found) {
         // the missing range is itself a released outcome, so it may be told
-        let (lower, upper) = bounds.ok_or_else(|| no_range(&format!("`{column}`")))?;
+        let (lower, upper) =
+            bounds.ok_or_else(|| no_range(&format!("`{column}`"), "declare lower and upper for it, or --ignore it"))?;
         value.push((column.clone(), lower, upper));
     }
     Ok(value)
 }
 
-/// What is said where a released range is none.
-pub(super) fn no_range(of: &str) -> FitError {
+/// What is said where a released range is none, and what to do about it.
+pub(super) fn no_range(of: &str, instead: &str) -> FitError {
     FitError::Option(format!(
-        "no range could be found for {of}: its 1% and 99% quantiles look the same at this budget; declare \
-         lower and upper for it, or --ignore it"
+        "no range could be found for {of}: its 1% and 99% quantiles look the same at this budget; {instead}"
     ))
 }
