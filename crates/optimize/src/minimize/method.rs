@@ -105,7 +105,7 @@ impl Method {
             asked.sampling_probability = said.get(&SAMPLING_PROBABILITY);
             asked.fixed = said.get(&BATCHES).unwrap_or(false);
         }
-        if matches!(self, Self::Sgd | Self::Accelerated) {
+        if matches!(self, Self::Sgd | Self::GradientDescent | Self::Accelerated) {
             asked.goal = said.get(&GOAL).unwrap_or_default();
             asked.chunks = said.get(&CHUNKS);
         }

@@ -13,6 +13,7 @@ mod method;
 mod phases;
 mod plan;
 mod problem;
+mod proximal;
 mod recursive;
 mod run;
 mod schedule;

@@ -2,6 +2,7 @@
 
 use super::kind::Method;
 use super::plan::{Draft, Planner};
+use super::proximal::{Noisy, Proximal};
 use super::schedule::{Layout, Phase, Rule};
 
 /// Of η: as many to a factor of two, twelve factors either way.
@@ -9,7 +10,8 @@ const PER_OCTAVE: i32 = 4;
 const OCTAVES: i32 = 12;
 
 impl Planner<'_> {
-    /// Excess of a solver at distance `away` on records of noise V, μ and L of what it minimizes, and what it does: AC-SA, or steps 2/(μ(t + 1)).
+    /// Excess of a solver at distance `away` on records of noise V, μ and L of what it minimizes, and what it does: AC-SA, steps that are exact in the quadratic
+    /// on all records of a block, or steps 2/(μ(t + 1)).
     ///
     /// AC-SA has 2LD²/(T(T + 1)) + 8V/(μ(T + 1)), and Gr more where points are moved. With steps 2/(μ(t + 1)) along g + μ(x − x₀), where
     /// x − x₀ is a convex combination of −g/μ, all have E‖·‖² ≤ 4(C² + V), and the mean of weights t has 2·4(C² + V)/(μ(T + 1)).
@@ -17,6 +19,11 @@ impl Planner<'_> {
         let t = draft.steps as f64;
         let (own, c) = (self.problem.strong_convexity, self.clip_norm);
         let strong_convexity = own + added;
+        if self.method == Method::GradientDescent {
+            let noisy = Noisy { squared: c * c + self.variance(z * c, 1.0, n), added, own };
+            let rule = Rule::Proximal { strong_convexity: own, added_curvature: added };
+            return (Proximal::bound(&noisy, draft.steps, away), rule, 0.0);
+        }
         if self.method != Method::Accelerated {
             let variance = self.variance(z * c, draft.share, n);
             let bound = 8.0 * (c * c + variance) / (strong_convexity * (t + 1.0));
@@ -49,10 +56,25 @@ impl Planner<'_> {
     /// its records it says of others up to C²η_i (the stability of such minimisers). With x* in the place of the answer before the first phase, and e_i a
     /// phase's excess, the loss of the last answer on records yet unseen exceeds the least one by at most
     /// Σ‖x_{i−1} − x̂_{i−1}‖²/(η_i n_i) + ΣC²η_i + C‖x_k − x̂_k‖ with E‖x_i − x̂_i‖² ≤ η_i n_i e_i. The η that makes this least.
-    pub(super) fn localised(&self, draft: &Draft, sizes: &[u64]) -> (Vec<Phase>, f64) {
+    ///
+    /// Of a μ-strongly convex loss the whole is done in stages, each on its own part of the blocks: an answer of excess e is within √(2e/μ) of x* on average,
+    /// which is D of the next stage (spec 12 §5; in expectation, so that no ball has to be drawn around an answer).
+    pub(super) fn localised(&self, draft: &Draft, stages: &[Vec<u64>]) -> (Vec<Phase>, f64) {
+        let (mut distance, mut risk, mut phases) = (self.distance, f64::INFINITY, Vec::new());
+        for sizes in stages {
+            let (own, bound) = self.stage(draft, sizes, distance);
+            phases.extend(own);
+            risk = bound;
+            distance = distance.min((2.0 * bound / self.problem.strong_convexity).sqrt());
+        }
+        (phases, risk)
+    }
+
+    /// Phases from where x* is `distance` away.
+    fn stage(&self, draft: &Draft, sizes: &[u64], distance: f64) -> (Vec<Phase>, f64) {
         let c = self.clip_norm;
         let with = |eta: f64| {
-            let (mut risk, mut off) = (0.0, self.distance * self.distance);
+            let (mut risk, mut off) = (0.0, distance * distance);
             let mut phases = Vec::with_capacity(sizes.len());
             for (i, &records) in sizes.iter().enumerate() {
                 let n = records as f64;
@@ -71,7 +93,7 @@ impl Planner<'_> {
             }
             (phases, risk + c * off.sqrt())
         };
-        let middle = self.distance / (c * (self.problem.records as f64).sqrt());
+        let middle = distance / (c * (sizes.iter().sum::<u64>() as f64).sqrt());
         let mut best = with(middle);
         for k in -OCTAVES * PER_OCTAVE..=OCTAVES * PER_OCTAVE {
             let other = with(middle * (f64::from(k) / f64::from(PER_OCTAVE)).exp2());

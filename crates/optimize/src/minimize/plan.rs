@@ -154,8 +154,32 @@ pub(super) fn plan(
         directions: asked.directions.unwrap_or(8).min(1 << 16) as usize,
         difference: asked.difference.unwrap_or(1e-3 * distance / (problem.dimension as f64).sqrt()),
     });
-    let layout = layout(problem, budget, &asked)?;
-    Planner { method, problem, budget, asked, clip_norm, distance, along, layout }.plan()
+    let with = |stages: u64| {
+        let layout = layout(problem, budget, &asked, stages)?;
+        Planner { method, problem, budget, asked: asked.clone(), clip_norm, distance, along, layout }.plan()
+    };
+    let mut best = with(1)?;
+    for stages in 2..=most_stages(problem, budget, &asked) {
+        let other = with(stages)?;
+        if other.predicted_excess < WORTH * best.predicted_excess {
+            best = other;
+        }
+    }
+    Ok(best)
+}
+
+/// What is longer, or has more parts, must have a prediction that is lower by more than predictions are worth.
+const WORTH: f64 = 0.98;
+
+/// ⌈log2 log2 n⌉ + 1 stages of a strongly convex loss for the population, as long as each has the records of a few blocks; otherwise one.
+fn most_stages(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> u64 {
+    if asked.goal == Goal::Empirical || problem.strong_convexity == 0.0 {
+        return 1;
+    }
+    let of_a_chunk = problem.records / asked.chunks.unwrap_or(1).max(1);
+    let enough = (of_a_chunk as f64 / (4.0 * least_block(problem.dimension, budget))) as u64;
+    let published = (problem.records.max(4) as f64).log2().log2().ceil() as u64 + 1;
+    published.min(enough).max(1)
 }
 
 /// Most chunks of a phase.
@@ -163,7 +187,7 @@ const MOST_CHUNKS: u64 = 64;
 /// Most rounds of a run with restarts: the noise of the first is 2^15 times that of the last.
 const MOST_ROUNDS: u64 = 16;
 
-fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<Layout, NotApplicable> {
+fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked, stages: u64) -> Result<Layout, NotApplicable> {
     let refuse = |why: &str| Err(NotApplicable::Option(why.into()));
     let rounds = asked.restarts.unwrap_or(1);
     if !(1..=MOST_ROUNDS).contains(&rounds) {
@@ -231,7 +255,11 @@ fn layout(problem: &MinimizeProblem, budget: Budget, asked: &Asked) -> Result<La
             "chunks is {chunks}, and with so many a chunk has {of_a_chunk} records, too few for this budget and dimension; give fewer"
         )));
     }
-    Ok(Layout::Blocks { sizes: block_sizes(of_a_chunk, problem.dimension, budget), chunks })
+    let of_a_stage = of_a_chunk / stages;
+    let rest = of_a_chunk - stages * of_a_stage;
+    let sizes = |records: u64| block_sizes(records, problem.dimension, budget);
+    let stages = (0..stages).map(|stage| sizes(of_a_stage + if stage == 0 { rest } else { 0 })).collect();
+    Ok(Layout::Blocks { stages, chunks })
 }
 
 impl Planner<'_> {
@@ -291,7 +319,7 @@ impl Planner<'_> {
     /// What is compared between lengths and batches.
     fn predicted(&self, draft: &Draft) -> f64 {
         match &self.layout {
-            Layout::Blocks { sizes, .. } => self.localised(draft, sizes).1,
+            Layout::Blocks { stages, .. } => self.localised(draft, stages).1,
             Layout::Rounds(rounds) => self.rounds(draft, *rounds).1,
             Layout::Once if self.method == Method::Accelerated => self.accelerated_once(draft).0,
             Layout::Once if self.method == Method::Recursive => self.one_epoch_bound(draft).0,
@@ -337,9 +365,7 @@ impl Planner<'_> {
         let phase = |z: f64| step(z).self_composed(steps);
         let event = |z: f64| match &self.layout {
             Layout::Once => samplers.on(phase(z)),
-            Layout::Blocks { sizes, chunks } => {
-                Event::Parallel { blocks: vec![samplers.on(phase(z)); sizes.len() * *chunks as usize] }
-            }
+            Layout::Blocks { .. } => Event::Parallel { blocks: vec![samplers.on(phase(z)); self.layout.blocks()] },
             Layout::Rounds(rounds) => {
                 let all = (0..*rounds).map(|i| phase(z * Layout::noise_ratio(*rounds, i))).collect();
                 (samplers * f64::from(*rounds)).on(Event::composed(all))
@@ -404,7 +430,9 @@ impl Planner<'_> {
         };
         match self.method {
             Method::GradientDescent => {
-                let lengths = steps.map_or_else(|| vec![10, 20, 40, 80, 160], |steps| vec![steps]);
+                // what is proved of blocks is for losses with kinks, and gains by every step
+                let usual = if self.layout.blocks() > 0 { vec![40, 160, 640] } else { vec![10, 20, 40, 80, 160] };
+                let lengths = steps.map_or(usual, |steps| vec![steps]);
                 lengths.into_iter().map(|t| self.independent(t, 1.0)).collect()
             }
             Method::Ftrl => {
@@ -446,7 +474,9 @@ impl Planner<'_> {
                         // batches of fewer than sixteen records are noise, and cost a release each
                         let first = passes.ceil().max(1.0) as u64;
                         let largest = match &self.layout {
-                            Layout::Blocks { sizes, .. } => sizes.first().map_or(n, |&size| size as f64),
+                            Layout::Blocks { stages, .. } => {
+                                stages.iter().flatten().next().map_or(n, |&size| size as f64)
+                            }
                             _ => n,
                         };
                         let fits = |t: &u64| *t == first || (*t <= USUAL_STEPS && share(*t) * largest >= 16.0);
@@ -466,7 +496,7 @@ impl Planner<'_> {
         let mut best: Option<(f64, Draft)> = None;
         for draft in self.drafts()? {
             let predicted = self.predicted(&draft);
-            if best.as_ref().is_none_or(|(least, _)| predicted < 0.98 * least) {
+            if best.as_ref().is_none_or(|(least, _)| predicted < WORTH * least) {
                 best = Some((predicted, draft));
             }
         }
@@ -508,8 +538,8 @@ impl Planner<'_> {
         let regularization = in_range("the regularization", self.asked.regularization.unwrap_or(0.0), 0.0, f64::MAX)?;
         let (phases, of_all) = match &self.layout {
             Layout::Once => (Vec::new(), None),
-            Layout::Blocks { sizes, .. } => {
-                let (phases, bound) = self.localised(&draft, sizes);
+            Layout::Blocks { stages, .. } => {
+                let (phases, bound) = self.localised(&draft, stages);
                 (phases, Some(bound))
             }
             Layout::Rounds(rounds) => {
@@ -618,10 +648,10 @@ impl Planner<'_> {
                 shape.epochs()
             ))),
         }
-        if let Layout::Blocks { sizes, chunks } = &self.layout {
+        if let Layout::Blocks { .. } = &self.layout {
             all.push(Assumption::enforced(format!(
                 "each record is in one of {} blocks, by coins and not by what it holds, and what a phase releases reads its own block only: enforced by the curator",
-                sizes.len() as u64 * chunks
+                self.layout.blocks()
             )));
         }
         if self.asked.smoothing.unwrap_or(0.0) > 0.0 {

@@ -5,6 +5,7 @@ use super::aggregate::central;
 use super::directions::Directions;
 use super::plan::MinimizePlan;
 use super::problem::MinimizeProblem;
+use super::proximal::Proximal;
 use super::recursive::RecursiveEstimate;
 use super::schedule::{Batches, Goal, MinimizeSchedule, Phase, Rule};
 use super::shrinking::Shrinking;
@@ -210,6 +211,11 @@ fn follow(
             let mut drawn = Drawn { driver, curvature: added_curvature, centre, gradient: Vec::new() };
             drive(&mut drawn, course, start, progress, oracle)?;
             drawn.driver.answer().to_vec()
+        }
+        Rule::Proximal { strong_convexity, added_curvature } => {
+            let mut driver = Proximal::new(strong_convexity, added_curvature, centre, s.domain);
+            drive(&mut driver, course, start, progress, oracle)?;
+            driver.answer().to_vec()
         }
         Rule::Recursive { smoothness } => {
             let mut driver = Accelerated::new(&start, smoothness, 0.0, s.domain);

@@ -73,6 +73,14 @@ pub enum Rule {
         /// 2u of the term u‖x − x₀‖² that is added.
         added_curvature: f64,
     },
+    /// x ← argmin ⟨g, x⟩ + (λ/2)‖x − c‖² + ‖x − x_t‖²/(2η_t), η_t = 4/((λ + μ)(t + 1)), c where the phase starts; the answer is the mean of all, step t ≥ 0 with
+    /// weight t + 4.
+    Proximal {
+        /// μ of the loss.
+        strong_convexity: f64,
+        /// λ.
+        added_curvature: f64,
+    },
     /// AC-SA.
     Accelerated {
         /// L that it works with.
@@ -213,8 +221,8 @@ pub(super) enum Layout {
     /// So many chunks of each phase, each on a block of its own, all from where the phase before led: what is certified is the event of one of them. Records of
     /// a chunk, phase by phase; those that divisions leave are in the first one.
     Blocks {
-        /// Of a chunk.
-        sizes: Vec<u64>,
+        /// Of a chunk, stage by stage.
+        stages: Vec<Vec<u64>>,
         /// J.
         chunks: u64,
     },
@@ -223,6 +231,14 @@ pub(super) enum Layout {
 }
 
 impl Layout {
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> usize {
+        match self {
+            Self::Blocks { stages, chunks } => stages.iter().map(Vec::len).sum::<usize>() * *chunks as usize,
+            Self::Once | Self::Rounds(_) => 0,
+        }
+    }
+
     /// Noise of round `i` over that of the last one.
     pub(super) fn noise_ratio(rounds: u32, i: u32) -> f64 {
         f64::from(rounds - 1 - i).exp2()

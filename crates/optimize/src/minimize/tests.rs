@@ -537,3 +537,84 @@ fn a_moment_of_gradients_balances_clip_and_noise() {
     let order = MethodOptions::of("noisy-sgd").with("moment_order", 3.0);
     assert!(choose(&problem, budget(), &order).unwrap_err().to_string().contains("without gradient_moment"));
 }
+
+#[test]
+fn full_batches_of_blocks_take_steps_that_are_exact_in_the_quadratic() {
+    let n = 4000;
+    let problem = MinimizeProblem { smoothness: None, ..problem(n, Answers::Gradients) };
+    let records = Sensitive::new(points(n));
+    let options = MethodOptions::of("noisy-gradient-descent").with("goal", "population");
+    for chunks in [1u64, 3] {
+        let plan = choose(&problem, budget(), &options.clone().with("chunks", chunks)).unwrap();
+        let s = &plan.schedule;
+        assert_eq!(s.batches, Batches::All);
+        let Event::Parallel { blocks } = plan.certificate.event() else { panic!("{}", plan.certificate.event()) };
+        let Event::Approximate { event, .. } = &blocks[0] else { panic!("{}", blocks[0]) };
+        assert_eq!(**event, Event::gaussian(s.noise_multiplier).self_composed(s.steps));
+        for phase in &s.phases {
+            let Rule::Proximal { strong_convexity, added_curvature } = phase.rule else { panic!("{:?}", phase.rule) };
+            // λ = 2/(η n), and the answer within Cηn of where the phase starts
+            assert_eq!(strong_convexity, 0.0);
+            assert!((added_curvature * phase.distance / (2.0 * s.clip_norm) - 1.0).abs() < 1e-12);
+        }
+        let x = answer(&problem, &plan, InMemory::new(distances(), &records), 5);
+        let away = x.iter().zip(&CENTRE).map(|(x, c)| (x - c).powi(2)).sum::<f64>().sqrt();
+        assert!(away < 0.4, "{chunks}: {away}");
+        let there = MinimizeProblem { elsewhere: true, ..problem.clone() };
+        assert_eq!(x, answer(&there, &plan, Elsewhere::new(Foreign(points(n)), n), 5));
+    }
+}
+
+#[test]
+fn noise_of_full_batches_is_that_of_zero_concentrated_privacy() {
+    // n = 1e4, ρ = .1, C = 1, T = 1e4 under replace-one: σ = C√(2T/ρ)/n = .0447214, which is μ = √(2ρ)
+    let mu = 0.2f64.sqrt();
+    let budget = Budget::new(1.0, dpopt_privacy::special::gaussian_ln_delta(1.0, mu).exp()).unwrap();
+    let problem = MinimizeProblem::new(10_000, 3, Neighbours::of_records(Relation::ReplaceOne));
+    let options = MethodOptions::of("noisy-gradient-descent").with("steps", 10_000u64);
+    let plan = choose(&problem, budget, &options).unwrap();
+    let sigma = plan.schedule.noise_std / 10_000.0;
+    assert!((sigma / 0.044_721_4 - 1.0).abs() < 1e-5, "{sigma}");
+}
+
+#[test]
+fn a_curved_loss_is_approached_in_stages() {
+    // ½‖x − a‖² from 20 away, gradients of up to 25: curvature 1
+    let n = 10_000;
+    let curved = |mu: f64| MinimizeProblem {
+        strong_convexity: mu,
+        smoothness: None,
+        distance: 20.0,
+        ..problem(n, Answers::Gradients)
+    };
+    let options = MethodOptions::of("noisy-gradient-descent").with("goal", "population").with("clip_norm", 25.0);
+    let flat = choose(&curved(0.0), budget(), &options).unwrap();
+    let staged = choose(&curved(1.0), budget(), &options).unwrap();
+    // one stage halves its blocks, so a block that is no smaller than the one before begins the next one
+    let stages = |plan: &MinimizePlan| {
+        let sizes: Vec<u64> = plan.schedule.phases.iter().map(|phase| phase.records).collect();
+        1 + sizes.windows(2).filter(|pair| pair[1] >= pair[0]).count()
+    };
+    assert_eq!(stages(&flat), 1);
+    // ⌈log2 log2 10000⌉ + 1 = 5 at most
+    assert!((2..=5).contains(&stages(&staged)), "{}", stages(&staged));
+    assert!(staged.predicted_excess < 0.5 * flat.predicted_excess);
+    assert_eq!(staged.schedule.blocks(n as u64).iter().sum::<u64>(), n as u64);
+    let Event::Parallel { blocks } = staged.certificate.event() else { panic!("{}", staged.certificate.event()) };
+    assert_eq!(blocks.len(), staged.schedule.phases.len());
+    let mut random = Lcg::new(3);
+    let far = [10.0, -10.0, 10.0, -10.0];
+    let records: Vec<Vec<f64>> =
+        (0..n).map(|_| far.iter().map(|c| c + 0.5 * random.normal()).collect()).collect();
+    let records = Sensitive::new(records);
+    let excess = |plan: &MinimizePlan, problem: &MinimizeProblem| {
+        let of = |seed| {
+            let x = answer(problem, plan, InMemory::new(distances(), &records), seed);
+            0.5 * x.iter().zip(&far).map(|(x, c)| (x - c).powi(2)).sum::<f64>()
+        };
+        (0..2).map(of).sum::<f64>() / 2.0
+    };
+    let (in_stages, at_once) = (excess(&staged, &curved(1.0)), excess(&flat, &curved(0.0)));
+    assert!(in_stages < staged.predicted_excess, "{in_stages}");
+    assert!(in_stages < 0.1 * at_once, "{in_stages} {at_once}");
+}
