@@ -16,10 +16,12 @@
 //! | [`NearestPoint`] | another one, its gradients projected on an ellipsoid |
 //! | [`RowAndSquare`] | a linear function: its gradients are the rows, with their squared norms |
 //! | [`GradientSizes`] | none: where the norm of another one's gradient lies, as a histogram |
+//! | [`Admitted`] | another one, but a public function for records whose own bound on their gradient is too large |
 //! | [`OfUnits`] | the mean of another one over the rows of a unit |
 //! | [`Difference`] | a linear one less its own linearisation elsewhere: ∇φ(x) − ∇φ(anchor) |
 //! | [`Recursive`] | any one less its own linearisation at the point before, with growing weights: t·∇φ(x) − (t − 1)·∇φ(before) |
 
+mod admitted;
 mod closures;
 mod difference;
 mod embedded;
@@ -38,6 +40,7 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
+pub use admitted::{Admitted, TooCurved};
 pub use closures::Closures;
 pub use difference::Difference;
 pub use embedded::Embedded;

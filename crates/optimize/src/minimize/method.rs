@@ -170,6 +170,14 @@ fn check_values(options: &MethodOptions) -> Result<(), NotApplicable> {
     if let Some(why) = options.method.as_deref().and_then(not_private) {
         return Err(NotApplicable::Option(why));
     }
+    if options.method.as_deref() == Some("output-perturbation") {
+        return Err(NotApplicable::Option(
+            "output-perturbation is no method for an objective of your own: its noise would rest on bounds on gradients that are told and that nothing \
+             enforces, and one that is too small would break the guarantee; gradients that are clipped keep it whatever is told: take noisy-sgd or dp-adam \
+             (dpopt fit has output-perturbation for linear models, whose rows are clipped)"
+                .into(),
+        ));
+    }
     if let Some(name) = options.method.as_deref().filter(|name| !METHODS.contains(name)) {
         return Err(NotApplicable::Option(format!(
             "no method `{}` minimizes an objective; leave it out, or choose one of {}",

@@ -6,7 +6,7 @@ use crate::{MethodOptions, RunError};
 use dpopt_mechanism::progress::Silent;
 use dpopt_mechanism::{BatchSum, Batching, Correlation, Curator, Sensitive, StreamShape};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::objective::{Closures, Objective, OfUnits};
+use dpopt_objective::objective::{Admitted, Closures, Objective, OfUnits};
 use dpopt_objective::records::{Owners, Units};
 use dpopt_privacy::{Budget, Event, Neighbours, Relation};
 
@@ -509,7 +509,7 @@ fn recursive_estimates_telescope() {
 
 #[test]
 fn a_moment_of_gradients_balances_clip_and_noise() {
-    let n = 20_000;
+    let n = 40_000;
     let problem = problem(n, Answers::Gradients);
     let with = |order: f64, root: f64| {
         let options = MethodOptions::of("noisy-sgd").with("gradient_moment", root).with("moment_order", order);
@@ -536,6 +536,38 @@ fn a_moment_of_gradients_balances_clip_and_noise() {
     assert!(with(1.0, 1.0).unwrap_err().to_string().contains("above 1"));
     let order = MethodOptions::of("noisy-sgd").with("moment_order", 3.0);
     assert!(choose(&problem, budget(), &order).unwrap_err().to_string().contains("without gradient_moment"));
+}
+
+#[test]
+fn noise_that_would_rest_on_told_bounds_is_refused_by_name() {
+    let refused = choose(&problem(4000, Answers::Gradients), budget(), &MethodOptions::of("output-perturbation"));
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("nothing enforces") && refused.contains("take noisy-sgd"), "{refused}");
+}
+
+/// Records whose bound is above the limit have no influence, and still count as records.
+#[test]
+fn records_that_are_not_admitted_do_not_show() {
+    let n = 4000;
+    let problem = problem(n, Answers::Gradients);
+    let options = MethodOptions::of("noisy-gradient-descent").with("clip_norm", 3.0).with("ball_radius", 2.0);
+    let plan = choose(&problem, budget(), &options).unwrap();
+    let bound = |records: &Vec<Vec<f64>>, i: usize| records[i].iter().map(|a| a * a).sum::<f64>().sqrt() + 2.0;
+    let with = |large: [f64; D]| {
+        let mut all = points(n);
+        all[17] = large.to_vec();
+        let records = Sensitive::new(all);
+        answer(&problem, &plan, InMemory::new(Admitted::new(distances(), bound, 4.0), &records), 5)
+    };
+    let one = with([100.0, 0.0, 0.0, 0.0]);
+    assert_eq!(one, with([0.0, -3.0, 1e9, 5.0]));
+    // without the limit each of them pulls by the clip norm
+    let clipped = |large: [f64; D]| {
+        let mut all = points(n);
+        all[17] = large.to_vec();
+        answer(&problem, &plan, InMemory::new(distances(), &Sensitive::new(all)), 5)
+    };
+    assert_ne!(clipped([100.0, 0.0, 0.0, 0.0]), clipped([0.0, -3.0, 1e9, 5.0]));
 }
 
 #[test]
@@ -580,7 +612,7 @@ fn noise_of_full_batches_is_that_of_zero_concentrated_privacy() {
 #[test]
 fn a_curved_loss_is_approached_in_stages() {
     // ½‖x − a‖² from 20 away, gradients of up to 25: curvature 1
-    let n = 10_000;
+    let n = 40_000;
     let curved = |mu: f64| MinimizeProblem {
         strong_convexity: mu,
         smoothness: None,
@@ -596,7 +628,7 @@ fn a_curved_loss_is_approached_in_stages() {
         1 + sizes.windows(2).filter(|pair| pair[1] >= pair[0]).count()
     };
     assert_eq!(stages(&flat), 1);
-    // ⌈log2 log2 10000⌉ + 1 = 5 at most
+    // ⌈log2 log2 40000⌉ + 1 = 5 at most
     assert!((2..=5).contains(&stages(&staged)), "{}", stages(&staged));
     assert!(staged.predicted_excess < 0.5 * flat.predicted_excess);
     assert_eq!(staged.schedule.blocks(n as u64).iter().sum::<u64>(), n as u64);
@@ -608,11 +640,8 @@ fn a_curved_loss_is_approached_in_stages() {
         (0..n).map(|_| far.iter().map(|c| c + 0.5 * random.normal()).collect()).collect();
     let records = Sensitive::new(records);
     let excess = |plan: &MinimizePlan, problem: &MinimizeProblem| {
-        let of = |seed| {
-            let x = answer(problem, plan, InMemory::new(distances(), &records), seed);
-            0.5 * x.iter().zip(&far).map(|(x, c)| (x - c).powi(2)).sum::<f64>()
-        };
-        (0..2).map(of).sum::<f64>() / 2.0
+        let x = answer(problem, plan, InMemory::new(distances(), &records), 1);
+        0.5 * x.iter().zip(&far).map(|(x, c)| (x - c).powi(2)).sum::<f64>()
     };
     let (in_stages, at_once) = (excess(&staged, &curved(1.0)), excess(&flat, &curved(0.0)));
     assert!(in_stages < staged.predicted_excess, "{in_stages}");
