@@ -117,10 +117,8 @@ mod tests {
         for (own, added, c) in [(0.0, 0.5, 0.0), (0.3, 0.2, -1.0), (0.0, 0.05, 2.0)] {
             let f = |x: f64| (x - 1.0).abs() + 0.5 * own * x * x + 0.5 * added * (x - c) * (x - c);
             let least = (-2000..=2000).map(|i| f(f64::from(i) / 1000.0)).fold(f64::INFINITY, f64::min);
-            let minimiser = (-2000..=2000)
-                .map(|i| f64::from(i) / 1000.0)
-                .min_by(|a, b| f(*a).total_cmp(&f(*b)))
-                .unwrap();
+            let minimiser =
+                (-2000..=2000).map(|i| f64::from(i) / 1000.0).min_by(|a, b| f(*a).total_cmp(&f(*b))).unwrap();
             let centre = [c];
             let mut driver = Proximal::new(own, added, &centre, Domain::Box { radius: 2.0 });
             let mut x = vec![c];

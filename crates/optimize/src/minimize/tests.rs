@@ -636,8 +636,7 @@ fn a_curved_loss_is_approached_in_stages() {
     assert_eq!(blocks.len(), staged.schedule.phases.len());
     let mut random = Lcg::new(3);
     let far = [10.0, -10.0, 10.0, -10.0];
-    let records: Vec<Vec<f64>> =
-        (0..n).map(|_| far.iter().map(|c| c + 0.5 * random.normal()).collect()).collect();
+    let records: Vec<Vec<f64>> = (0..n).map(|_| far.iter().map(|c| c + 0.5 * random.normal()).collect()).collect();
     let records = Sensitive::new(records);
     let excess = |plan: &MinimizePlan, problem: &MinimizeProblem| {
         let x = answer(problem, plan, InMemory::new(distances(), &records), 1);

@@ -8,6 +8,7 @@ mod dimension;
 mod geometric_median;
 mod gradient_subspace;
 mod hard_thresholding;
+mod heavy_tailed_sco;
 mod heavy_tails;
 mod objectives;
 mod one_epoch;
@@ -44,6 +45,7 @@ pub const ALL: &[&Entry] = &[
     &objectives::ENTRY,
     &one_epoch::ENTRY,
     &heavy_tails::ENTRY,
+    &heavy_tailed_sco::ENTRY,
     &online_experts::ENTRY,
 ];
 
