@@ -2,7 +2,9 @@
 //! records agree on. The same four steps: plan → certify →
 //! run → report.
 
+mod aggregate;
 mod agreed;
+mod group_command;
 mod heavy_tailed;
 mod heavy_tailed_plan;
 #[cfg(test)]
@@ -19,6 +21,8 @@ mod tests;
 mod vectors;
 
 pub use crate::moment::Moment;
+pub use aggregate::{Aggregate, AggregateOptions, Aggregated};
+pub use group_command::{GroupCommand, stop_commands};
 pub use agreed::{Agreed, AgreedPlan, AgreedProblem, AgreedSchedule, RadiusSearch};
 pub use heavy_tailed::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions};
 pub use heavy_tailed_plan::{
