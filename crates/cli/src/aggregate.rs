@@ -107,7 +107,9 @@ impl Arguments {
     /// A range for each number.
     fn ranges(&self) -> Result<Vec<(f64, f64)>, Failure> {
         let one = |said: &String| {
-            let ends = said.split_once(':').and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
+            let ends = said
+                .split_once(':')
+                .and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
             ends.ok_or_else(|| usage(format!("--range {said} is none; write LOW:HIGH, as -2:2")))
         };
         let ranges = self.range.iter().map(one).collect::<Result<Vec<_>, _>>()?;
@@ -168,7 +170,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let unit = arguments.unit.options().map(|unit| unit.name());
     if arguments.explain {
         let plan = aggregate.explain().map_err(|why| failed(why.into()))?;
-        return if arguments.json { print_json(&document(&aggregate, &plan, unit.as_deref())) } else { print(&explained(&aggregate, &plan, unit.as_deref())) };
+        return if arguments.json {
+            print_json(&document(&aggregate, &plan, unit.as_deref()))
+        } else {
+            print(&explained(&aggregate, &plan, unit.as_deref()))
+        };
     }
     let of = of_whom(aggregate.records(), unit.as_deref());
     let reserved = outputs.reserve()?;
@@ -248,7 +254,8 @@ fn of_whom(records: u64, unit: Option<&str>) -> String {
 }
 
 fn explained(aggregate: &Aggregate, plan: &AgreedPlan, unit: Option<&str>) -> String {
-    let (problem, budget, schedule, command) = (aggregate.problem(), aggregate.budget(), &plan.schedule, aggregate.command());
+    let (problem, budget, schedule, command) =
+        (aggregate.problem(), aggregate.budget(), &plan.schedule, aggregate.command());
     let mut out = format!(
         "{} groups of {}, answers of {} numbers, {}; epsilon {}, delta {}\n{}\n\n",
         problem.groups,
@@ -296,7 +303,12 @@ fn explained(aggregate: &Aggregate, plan: &AgreedPlan, unit: Option<&str>) -> St
         number(limit * rounds as f64)
     );
     let bound = plan.certificate.bound();
-    let _ = writeln!(out, "epsilon     {:.6} by the {} accountant", Shown((bound.upper * 1e6).ceil() / 1e6), bound.accountant);
+    let _ = writeln!(
+        out,
+        "epsilon     {:.6} by the {} accountant",
+        Shown((bound.upper * 1e6).ceil() / 1e6),
+        bound.accountant
+    );
     out
 }
 

@@ -52,7 +52,8 @@ impl RowGroups {
             push_text(&mut header, i, column.name.as_bytes());
         }
         header.push(b'\n');
-        let mut waiting = Waiting { buffers: vec![Vec::new(); groups], bytes: 0, at: 0, pieces: vec![Vec::new(); groups] };
+        let mut waiting =
+            Waiting { buffers: vec![Vec::new(); groups], bytes: 0, at: 0, pieces: vec![Vec::new(); groups] };
         let mut file = tempfile::tempfile().map_err(no_room)?;
         table.for_each_block(&mut |block| {
             for r in 0..block.len() {
@@ -211,7 +212,10 @@ mod tests {
         assert_eq!(*seen.borrow(), [0, 1, 2, 3, 4]);
         assert_eq!(text(&groups, 0), "a,\"b,c\"\n1,x\n");
         assert_eq!(text(&groups, 1), "a,\"b,c\"\n2,\"say \"\"no\"\"\"\n3,\n");
-        assert_eq!((text(&groups, 2).as_str(), groups.has_no_row(2), groups.has_no_row(1)), ("a,\"b,c\"\n", true, false));
+        assert_eq!(
+            (text(&groups, 2).as_str(), groups.has_no_row(2), groups.has_no_row(1)),
+            ("a,\"b,c\"\n", true, false)
+        );
     }
 
     #[test]

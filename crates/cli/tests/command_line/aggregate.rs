@@ -72,7 +72,13 @@ fn a_plan_runs_nothing_and_tells_noise_and_time() {
 fn whatever_a_run_does_is_no_answer_and_nobody_sees_why() {
     let d = tempfile::tempdir().unwrap();
     table(d.path());
-    for wrong in ["false {group}", "cat {group}", "yes {group}", "sh -c 'cat $0 >&2; echo 4 5' {group}", "sh -c 'kill -9 $$' {group}"] {
+    for wrong in [
+        "false {group}",
+        "cat {group}",
+        "yes {group}",
+        "sh -c 'cat $0 >&2; echo 4 5' {group}",
+        "sh -c 'kill -9 $$' {group}",
+    ] {
         let output = dpopt(d.path(), &aggregate(wrong, &["--insecure-seed", "3", "--bad-cells", "missing"]));
         let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         assert!(output.status.success() && out.contains("no answer: too few groups agree"), "{wrong}: {out} {err}");
@@ -80,7 +86,11 @@ fn whatever_a_run_does_is_no_answer_and_nobody_sees_why() {
         assert!(json(&d.path().join("aggregate.json"))["value"].is_null());
     }
     // a person who breaks the program breaks one group
-    std::fs::write(d.path().join("f.sh"), format!("grep -q p17, \"$1\" && exit 3; {}", MEAN.replace("{group}", "\"$1\""))).unwrap();
+    std::fs::write(
+        d.path().join("f.sh"),
+        format!("grep -q p17, \"$1\" && exit 3; {}", MEAN.replace("{group}", "\"$1\"")),
+    )
+    .unwrap();
     let fragile = aggregate("sh f.sh {group}", &["--insecure-seed", "3", "--unit", "person"]);
     assert!(succeed(d.path(), &fragile).contains("number 1: 4."));
 }
@@ -89,7 +99,11 @@ fn whatever_a_run_does_is_no_answer_and_nobody_sees_why() {
 fn a_run_that_does_not_end_ends_with_its_limit() {
     let d = tempfile::tempdir().unwrap();
     table(d.path());
-    std::fs::write(d.path().join("s.sh"), format!("grep -q p17, \"$1\" && sleep 1000; {}", MEAN.replace("{group}", "\"$1\""))).unwrap();
+    std::fs::write(
+        d.path().join("s.sh"),
+        format!("grep -q p17, \"$1\" && sleep 1000; {}", MEAN.replace("{group}", "\"$1\"")),
+    )
+    .unwrap();
     let begun = Instant::now();
     let slow = aggregate("sh s.sh {group}", &["--unit", "person", "--time-limit", "3s", "--jobs", "2"]);
     assert!(succeed(d.path(), &slow).contains("number 1: "));

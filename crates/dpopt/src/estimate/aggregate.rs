@@ -144,7 +144,8 @@ impl Aggregate {
         let account = LedgerFile::account(options.ledger.as_ref());
         Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
         command.check()?;
-        let usable = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite() && low < high && (high - low).is_finite();
+        let usable =
+            |(low, high): &(f64, f64)| low.is_finite() && high.is_finite() && low < high && (high - low).is_finite();
         if let Some(at) = ranges.iter().position(|range| !usable(range)) {
             return refuse(format!("range {} is none; give two finite numbers, the lower one first, as -2:2", at + 1));
         }
@@ -159,7 +160,9 @@ impl Aggregate {
             ));
         }
         if options.unit.as_ref().is_some_and(UnitOptions::shares_rows) {
-            return refuse("a row with several owners would be in the groups of all of them; name one column of units".into());
+            return refuse(
+                "a row with several owners would be in the groups of all of them; name one column of units".into(),
+            );
         }
         let of = |asked| public_units(&*table, (|_: &str| false, ""), asked, options.rows, options.relation);
         let units = options.unit.as_ref().map(of).transpose()?;
@@ -249,7 +252,8 @@ impl Aggregate {
             let answers = self.command.answers(&groups, self.ranges.len(), progress);
             drop(groups);
             let scaled: Vec<Option<Vec<f64>>> = answers.into_iter().map(|answer| Some(self.scaled(&answer?))).collect();
-            let answers = Answers::new(self.ranges.len(), scaled.iter().map(Option::as_deref)).map_err(RunError::from)?;
+            let answers =
+                Answers::new(self.ranges.len(), scaled.iter().map(Option::as_deref)).map_err(RunError::from)?;
             Ok(plan.run(&self.problem, &Sensitive::new(answers), curator).map_err(RunError::from)?)
         })?;
         progress.finish();
@@ -281,7 +285,11 @@ impl Aggregate {
             by_name: false,
             schedule: serde_json::to_value(&plan.schedule).unwrap_or(serde_json::Value::Null),
             coefficients: coefficients
-                .map(|(i, (&value, &noise))| Coefficient { name: format!("number {}", i + 1), value, noise: Some(noise) })
+                .map(|(i, (&value, &noise))| Coefficient {
+                    name: format!("number {}", i + 1),
+                    value,
+                    noise: Some(noise),
+                })
                 .collect(),
             intervals: None,
             shapes: Vec::new(),
@@ -314,11 +322,18 @@ impl Aggregate {
 
     /// From the ranges to [-1, 1].
     fn scaled(&self, answer: &[f64]) -> Vec<f64> {
-        answer.iter().zip(&self.ranges).map(|(v, (low, high))| (v - (low / 2.0 + high / 2.0)) / ((high - low) / 2.0)).collect()
+        answer
+            .iter()
+            .zip(&self.ranges)
+            .map(|(v, (low, high))| (v - (low / 2.0 + high / 2.0)) / ((high - low) / 2.0))
+            .collect()
     }
 
     fn unscaled(&self, mean: &[f64]) -> Vec<f64> {
-        mean.iter().zip(&self.ranges).map(|(v, (low, high))| (low / 2.0 + high / 2.0) + v * ((high - low) / 2.0)).collect()
+        mean.iter()
+            .zip(&self.ranges)
+            .map(|(v, (low, high))| (low / 2.0 + high / 2.0) + v * ((high - low) / 2.0))
+            .collect()
     }
 
     fn planned(&self, plan: &AgreedPlan, assumptions: &[Assumption]) -> Outcome {
@@ -349,7 +364,9 @@ impl Aggregate {
                 self.one(),
                 if self.units.is_some() { " with its rows" } else { "" },
                 self.problem.groups,
-                most.map_or(String::new(), |most| format!("; of a unit with more than {most} rows, so many were chosen at random"))
+                most.map_or(String::new(), |most| format!(
+                    "; of a unit with more than {most} rows, so many were chosen at random"
+                ))
             ),
             format!(
                 "The command ran once for each group, on a file with its rows alone, for at most {} seconds. A run that took longer, failed, or printed anything but {} finite \
@@ -359,7 +376,11 @@ impl Aggregate {
             ),
             format!(
                 "Numbers are clipped to their public ranges, {}.",
-                self.ranges.iter().map(|(low, high)| format!("{} to {}", number(*low), number(*high))).collect::<Vec<_>>().join(", ")
+                self.ranges
+                    .iter()
+                    .map(|(low, high)| format!("{} to {}", number(*low), number(*high)))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ),
             format!(
                 "At least about {} of the answers have to lie within the radius of one of them, or nothing is released; those far from most weigh nothing.",

@@ -67,7 +67,9 @@ impl GroupCommand {
             ));
         }
         if time_limit.is_zero() || time_limit > LONGEST {
-            return refuse("the time limit is out of range; give more than nothing and at most 30 days, as 60s, 5m or 2h".into());
+            return refuse(
+                "the time limit is out of range; give more than nothing and at most 30 days, as 60s, 5m or 2h".into(),
+            );
         }
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self { words, time_limit, jobs, fixed_time: false })
@@ -92,7 +94,12 @@ impl GroupCommand {
     }
 
     /// One answer of `dimension` numbers for each group. Whatever goes wrong with a group is no answer of it, and nothing else.
-    pub(super) fn answers(&self, groups: &RowGroups, dimension: usize, progress: &dyn Progress) -> Vec<Option<Vec<f64>>> {
+    pub(super) fn answers(
+        &self,
+        groups: &RowGroups,
+        dimension: usize,
+        progress: &dyn Progress,
+    ) -> Vec<Option<Vec<f64>>> {
         let next = AtomicUsize::new(0);
         let begun = Instant::now();
         let answers = Mutex::new(vec![None; groups.len()]);
@@ -324,12 +331,24 @@ mod tests {
         assert_eq!(apart(" a  'b c' \"d \\\" e\" f\\ g'' "), ["a", "b c", "d \" e", "f g"]);
         assert_eq!(apart("a '' \"\\n\" x\"y\"z"), ["a", "", "\\n", "xyz"]);
         assert!(words("a 'b").is_none() && words("a \\").is_none() && apart("").is_empty());
-        let refused = |command, seconds| {
-            GroupCommand::new(command, Duration::from_secs(seconds)).err().map(|why| why.to_string()).unwrap_or_default()
+        let refused = |command: &str, seconds| {
+            GroupCommand::new(command, Duration::from_secs(seconds))
+                .err()
+                .map(|why| why.to_string())
+                .unwrap_or_default()
         };
         assert!(refused("sh", 1).contains("{group}") && refused("{group}", 1).contains("{group}"));
         assert!(refused("no-such-program-anywhere {group}", 1).contains("no program"));
-        assert!(refused("/etc/hostname {group}", 1).contains("no program"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let with = |mode| {
+                file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
+                refused(&format!("{} {{group}}", file.path().display()), 1)
+            };
+            assert!(with(0o644).contains("no program") && with(0o755).is_empty());
+        }
         assert!(refused("sh '{group}", 1).contains("quote") && refused("sh {group}", 0).contains("time limit"));
         assert!(refused("", 1).contains("{group}") && refused("sh {group}", 1 << 40).contains("time limit"));
     }
@@ -340,7 +359,20 @@ mod tests {
         for good in ["1 -2.5e-3\n", "[1,-0.0025]", "\n 1\n-2.5E-3", "[ 1e0 ,\n -0.0025 ]\n"] {
             assert_eq!(of(good), Some(vec![1.0, -0.0025]), "{good}");
         }
-        for bad in ["", "1", "1 2 3", "1 NaN", "1 inf", "[1,2", "[1,null]", "1,2", "[1,2] x", "1e999 1", "{\"a\":1}", "[[1,2]]"] {
+        for bad in [
+            "",
+            "1",
+            "1 2 3",
+            "1 NaN",
+            "1 inf",
+            "[1,2",
+            "[1,null]",
+            "1,2",
+            "[1,2] x",
+            "1e999 1",
+            "{\"a\":1}",
+            "[[1,2]]",
+        ] {
             assert_eq!(of(bad), None, "{bad}");
         }
         assert_eq!(numbers(b"1 2 \xff", 2), None);
@@ -369,7 +401,17 @@ mod tests {
         assert_eq!(alone[0], Some(vec![1.0]));
         let mode = answers("stat -c %a $(dirname $0)", long, false);
         assert_eq!(mode[0], Some(vec![700.0]));
-        for wrong in ["echo 1; exit 3", "kill -9 $$", "echo 1 2", "echo nan", "yes", "echo x", "true", "cat $0", "exec 1>&-; exit 0"] {
+        for wrong in [
+            "echo 1; exit 3",
+            "kill -9 $$",
+            "echo 1 2",
+            "echo nan",
+            "yes",
+            "echo x",
+            "true",
+            "cat $0",
+            "exec 1>&-; exit 0",
+        ] {
             assert_eq!(answers(wrong, long, false), none, "{wrong}");
         }
         // a group that finds the word in its rows fails, the others do not

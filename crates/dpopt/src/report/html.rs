@@ -137,10 +137,16 @@ fn released(m: &mut Markup, report: &Report) {
             format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target)
         }
         Answer::Agreed { found: true } => {
-            format!("{entries} numbers, with noise in them: the mean of those answers of “{}” that agree.", report.facts.target)
+            format!(
+                "{entries} numbers, with noise in them: the mean of those answers of “{}” that agree.",
+                report.facts.target
+            )
         }
         Answer::Agreed { found: false } => {
-            format!("That too few answers of “{}” agree. This is an answer, too, and was paid for.", report.facts.target)
+            format!(
+                "That too few answers of “{}” agree. This is an answer, too, and was paid for.",
+                report.facts.target
+            )
         }
     }];
     items.extend(report.facts.preparation.iter().cloned());
@@ -353,7 +359,9 @@ fn plan(m: &mut Markup, report: &Report) {
                 ["method", "#noise", "#releases", "#records", "#half width over moment", "#ε", "accountant"]
             }
             Answer::Minimum => ["method", "#noise", "#steps", "#evaluations", "#excess, if convex", "#ε", "accountant"],
-            Answer::Agreed { .. } => ["method", "#noise", "#releases", "#runs", "#noise over radius", "#ε", "accountant"],
+            Answer::Agreed { .. } => {
+                ["method", "#noise", "#releases", "#runs", "#noise over radius", "#ε", "accountant"]
+            }
         },
         &rows,
     );
