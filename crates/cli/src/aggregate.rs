@@ -52,9 +52,10 @@ pub(crate) struct Arguments {
     /// Give each group the whole time limit, even if it needs less, so that how long it takes tells nothing
     #[arg(long)]
     fixed_time: bool,
-    /// So many runs at a time; by default one for each processor
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    /// So many runs at a time. With more than one the time limit has to be far above what a run takes: a greedy run would slow the others, and a record is to
+    /// change one answer alone
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
     /// Which tables are neighbours; noise is the same
     #[arg(long, value_enum, default_value_t, help_heading = GUARANTEE)]
     relation: RelationFlag,
@@ -143,7 +144,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let ranges = arguments.ranges()?;
     let mut command = GroupCommand::new(&arguments.command, arguments.time_limit).map_err(failed)?;
-    command.jobs = arguments.jobs.unwrap_or(command.jobs);
+    command.jobs = arguments.jobs;
     command.fixed_time = arguments.fixed_time;
     let ledger = arguments.budget_file.open(
         arguments.epsilon,

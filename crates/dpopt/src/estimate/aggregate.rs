@@ -395,7 +395,16 @@ impl Aggregate {
 
     /// What the guarantee rests on, and why each item may be believed.
     fn assumptions(&self) -> Vec<Assumption> {
+        let alone = match self.command.jobs {
+            1 => Assumption::enforced(
+                "One run is at work at a time, and is killed with all that it started before the next one begins.",
+            ),
+            jobs => Assumption::public(format!(
+                "{jobs} runs are at work at a time, and the time limit is so far above what a run takes that none is stopped because another one is greedy: it is told by --jobs, and not checked."
+            )),
+        };
         vec![
+            alone,
             whose_rows(self.options.unit.as_ref()),
             Assumption::enforced(format!(
                 "Each {} is in one group, chosen by a coin and not by what is in it; the number of groups is public.",

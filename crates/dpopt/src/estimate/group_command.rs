@@ -38,7 +38,8 @@ const MOST_JOBS: usize = 1024;
 pub struct GroupCommand {
     words: Vec<String>,
     time_limit: Duration,
-    /// So many run at a time.
+    /// So many run at a time; 1 unless said. Runs that share a machine can slow each other: one whose group makes it greedy for processors or memory could
+    /// push others past their limit, and a record is to change one answer. With more than one the limit has to be far above what a run takes.
     pub jobs: usize,
     /// Whether every group takes the whole time limit, so that how long all of it takes is public.
     pub fixed_time: bool,
@@ -71,8 +72,7 @@ impl GroupCommand {
                 "the time limit is out of range; give more than nothing and at most 30 days, as 60s, 5m or 2h".into(),
             );
         }
-        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Self { words, time_limit, jobs, fixed_time: false })
+        Ok(Self { words, time_limit, jobs: 1, fixed_time: false })
     }
 
     /// What is run, word by word.
