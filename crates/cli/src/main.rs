@@ -1,7 +1,8 @@
-//! `dpopt`: fit, check, explain, predict, evaluate, mean, online, account, ledger, verify, audit, split, generate, help. Thin: the work is in the library.
+//! `dpopt`: fit, check, explain, predict, evaluate, mean, aggregate, online, account, ledger, verify, audit, split, generate, help. Thin: the work is in the library.
 #![forbid(unsafe_code)]
 
 mod account;
+mod aggregate;
 mod audit;
 mod check;
 mod explain;
@@ -61,6 +62,8 @@ enum Command {
     Evaluate(predict::EvaluateArguments),
     /// Estimate the mean of sparse vectors privately
     Mean(Box<mean::Arguments>),
+    /// Make any program's answer private: it answers for many groups of rows, and what they agree on is released
+    Aggregate(Box<aggregate::Arguments>),
     /// Learn privately while it happens: whom to trust in every round
     Online(online::Arguments),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
@@ -82,6 +85,8 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(e) = ctrlc::set_handler(|| {
+        // first, so that nothing is written into what is removed
+        dpopt::estimate::stop_commands();
         dpopt::output::remove_unfinished();
         std::process::exit(130);
     }) {
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::predict(&arguments),
         Command::Evaluate(arguments) => predict::evaluate(&arguments),
         Command::Mean(arguments) => mean::run(&arguments),
+        Command::Aggregate(arguments) => aggregate::run(&arguments),
         Command::Online(arguments) => online::run(&arguments),
         Command::Account(arguments) => account::run(&arguments),
         Command::Ledger(arguments) => ledger::run(&arguments),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Models, reports (.json) or means (.json)
+    /// Models, reports (.json), means or aggregates (.json)
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Machine-readable output

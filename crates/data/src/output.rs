@@ -208,7 +208,9 @@ fn restrict(_: &File, _: Option<&Rights>, _: &[Rights]) -> Result<()> {
 pub fn remove_unfinished() {
     let mut list = unfinished();
     for path in std::mem::take(&mut *list) {
-        let _ = std::fs::remove_file(path);
+        // one of the two it is
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_dir_all(&path);
     }
     std::mem::forget(list); // stays locked
 }
@@ -221,6 +223,41 @@ struct Unfinished(tempfile::NamedTempFile);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
+        unfinished().remove(self.0.path());
+    }
+}
+
+/// A new directory for temporary files that nobody else may read or list, removed with all that is in it when it is dropped, or when the process is
+/// [ended by a signal](remove_unfinished) that can be handled.
+pub struct PrivateDirectory(tempfile::TempDir);
+
+impl PrivateDirectory {
+    /// Where temporary files go (`TMPDIR`).
+    ///
+    /// # Errors
+    /// There is no right to make one there, or no room.
+    pub fn new() -> Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".dpopt-").suffix(".group");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let mut list = unfinished();
+        let directory = builder.tempdir()?;
+        list.insert(directory.path().to_path_buf());
+        drop(list);
+        Ok(Self(directory))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        // a program may have taken away its own rights on what it made; what can be removed, is
+        let _ = std::fs::remove_dir_all(self.0.path());
         unfinished().remove(self.0.path());
     }
 }

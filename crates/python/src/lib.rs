@@ -8,6 +8,7 @@ mod accounting;
 mod agreed;
 mod audit;
 mod cells;
+mod centred;
 mod errors;
 mod fit;
 mod heavy_tailed;
@@ -38,6 +39,8 @@ mod _core {
     use crate::agreed::{agreed_mean, agreed_plan};
     #[pymodule_export]
     use crate::audit::{SequentialAudit, audit};
+    #[pymodule_export]
+    use crate::centred::{centred_mean, centred_plan};
     #[pymodule_export]
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]

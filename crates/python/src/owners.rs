@@ -206,12 +206,14 @@ impl UnitRows {
         rows.into_pyarray(py)
     }
 
-    /// One vector per unit: the sum of its rows, or their mean. Entries that are not finite count as 0, and so does a unit without rows.
+    /// One vector per unit: the sum of its rows, or their mean. Entries that are not finite count as 0, and every entry of a unit without rows is `nothing`.
+    #[pyo3(signature = (x, mean, nothing=0.0))]
     fn combined<'py>(
         &self,
         py: Python<'py>,
         x: PyReadonlyArray2<'py, f64>,
         mean: bool,
+        nothing: f64,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let x = x.as_array();
         self.same_rows(x.nrows())?;
@@ -220,6 +222,9 @@ impl UnitRows {
             let mut lines = out.rows_mut().into_iter();
             self.look(0..self.count(), |own| {
                 let Some(mut line) = lines.next() else { return };
+                if own.is_empty() {
+                    line.fill(nothing);
+                }
                 // divided before they are added up: a sum of large values would not be finite
                 let count = if mean { own.len() as f64 } else { 1.0 };
                 for &row in own {

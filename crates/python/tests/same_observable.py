@@ -509,11 +509,18 @@ OBJECTIVES = (
 BOUNDED = ("gaussian_sum", "laplace_sum", "second_moment", "sparse_mean", "histogram")
 
 
-def mean_by_unit(relation, most, record):
-    """A mean of persons' means."""
+def mean_by_unit(relation, most, record, spread=None):
+    """A mean of persons' means, in one round or in several."""
     X, _, ids = persons(record, "regression")
     model = dpopt.MeanEstimator(
-        epsilon=5.0, delta=1e-4, bounds=(-1, 1), neighbors=relation, n_units=41, max_rows_per_unit=most, insecure_seed=3
+        epsilon=5.0,
+        delta=1e-4,
+        bounds=(-1, 1),
+        neighbors=relation,
+        n_units=41,
+        max_rows_per_unit=most,
+        spread=spread,
+        insecure_seed=3,
     )
     return observed(lambda: of_model(model.fit(X, units=ids), X))
 
@@ -729,6 +736,10 @@ def cases():
         yield (
             f"units MeanEstimator {relation}, {'all' if most is None else 'some'} rows",
             lambda record, given=(relation, most): mean_by_unit(*given, record),
+        )
+        yield (
+            f"units MeanEstimator {relation}, {'all' if most is None else 'some'} rows, in rounds",
+            lambda record, given=(relation, most): mean_by_unit(*given, record, spread=0.05),
         )
     for loss, q, by in itertools.product(("logistic", "squared"), (0.5, 1.0), ("row", "unit")):
         yield (

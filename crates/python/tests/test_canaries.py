@@ -398,6 +398,9 @@ def test_ids_and_rows_of_people_keep_a_record_to_themselves():
     ).fit([np.zeros(2)], {})
     doors = {
         "mean": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).fit(X, units=units),
+        "mean in rounds": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), spread=0.2, **both).fit(
+            X, units=units
+        ),
         "mean explained": lambda X, y, units: dpopt.MeanEstimator(bounds=(0, 2), **both).explain(X, units=units),
         "heavy-tailed mean": lambda X, y, units: dpopt.HeavyTailedMean(moment=(2, 5.0), **both).fit(X, units=units),
         "heavy-tailed mean explained": lambda X, y, units: dpopt.HeavyTailedMean(moment=(2, 5.0), **both).explain(

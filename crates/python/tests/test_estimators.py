@@ -181,6 +181,41 @@ def test_mean_is_close_and_states_its_noise(table):
     assert "clipped-mean" in str(expected) and est.privacy_.ledger[0][0]["label"] == "clipped sum"
 
 
+def test_a_mean_of_rows_that_are_close_is_found_in_rounds():
+    rng = np.random.default_rng(3)
+    X = 2.0 + 0.1 * rng.normal(size=(5000, 10))
+    common = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-5, 5)}
+    plain = dpopt.MeanEstimator(**common).fit(X)
+    # half the diagonal is 5·√10, and rows are .1·√10 from their mean
+    est = dpopt.MeanEstimator(spread=0.03, **common).fit(X)
+    assert est.plan_.method == "centred-mean" and est.explain(5000, 10) == est.plan_
+    clips = [one["clip_norm"] for one in est.plan_.chosen["schedule"]["rounds"]]
+    assert clips[0] == 1.0 and clips == sorted(clips, reverse=True) and clips[-1] < 0.06 and len(clips) > 1
+    assert est.noise_std_.max() < plain.noise_std_.max() / 15
+    assert np.abs(est.mean_ - X.mean(axis=0)).max() < 6 * est.noise_std_.max()
+    assert float(est.privacy_.epsilon) <= 1.0
+    releases = est.privacy_.ledger[0]
+    assert {one["label"] for one in releases} == {"sum around a released centre"}
+    assert sum(one["count"] for one in releases) == len(clips)
+    for spread in (0, -1, 2, np.nan):
+        with pytest.raises(dpopt.PrivacyError, match="the spread is"):
+            dpopt.MeanEstimator(spread=spread, **common).fit(X)
+    # the guess is told once, for all relations; a wrong one keeps its promise
+    far = dpopt.MeanEstimator(spread=1e-3, neighbors="replace-one", **common).fit(X)
+    assert float(far.privacy_.epsilon) <= 1.0
+
+
+def test_who_has_no_rows_is_nowhere_whatever_the_centre():
+    rng = np.random.default_rng(4)
+    X, ids = 4.0 + 0.01 * rng.normal(size=(4000, 2)), np.arange(4000) % 1000
+    common = {"epsilon": 2.0, "delta": 1e-6, "bounds": (-5, 5), "spread": 0.01}
+    # under add-or-remove the number of units is a guess: of these a tenth have no rows
+    few = dpopt.MeanEstimator(n_units=1000, **common).fit(X[ids < 900], units=ids[ids < 900])
+    all_of_them = dpopt.MeanEstimator(**common).fit(X, units=ids)
+    for est in (few, all_of_them):
+        assert est.plan_.method == "centred-mean" and np.abs(est.mean_ - 4.0).max() < 8 * est.noise_std_.max() + 0.05
+
+
 def test_noise_of_the_mean_has_the_stated_size():
     X = np.zeros((100, 400))
     est = dpopt.MeanEstimator(epsilon=1.0, delta=1e-6, bounds=(-1, 1)).fit(X)

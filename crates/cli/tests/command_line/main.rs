@@ -2,6 +2,7 @@
 
 mod account;
 mod adaptive;
+mod aggregate;
 mod bad_input;
 mod check;
 mod embeddings;

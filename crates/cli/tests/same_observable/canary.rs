@@ -128,6 +128,11 @@ fn commands() -> Vec<(Vec<&'static str>, usize)> {
     add(with(&["check", "{}"], &["--bounds", "{}"]));
     add(with(&["check", "{}"], &["--no-header"]));
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6"]);
+    for last in [&["--no-header", "--columns", "4"][..], &["--bad-cells", "missing"], &["--unit", "a"]] {
+        let run =
+            ["aggregate", "{}", "--command", "sh -c 'cat $0; cat $0 >&2' {group}", "--groups", "30", "--range", "0:1"];
+        add([&run[..], &["--radius", "0.1", "--epsilon", "20", "--delta", "1e-3"], last].concat());
+    }
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6", "--no-header"]);
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6", "--features", "9"]);
     add(vec!["mean", "{}", "--sparsity", "2", "--epsilon", "1", "--delta", "1e-6", "--bad-cells", "missing"]);

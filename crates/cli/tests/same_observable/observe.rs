@@ -62,7 +62,7 @@ pub(crate) fn run(directory: &Path, arguments: &[String], inputs: &[&str]) -> (O
             leaks.push(place.to_string());
         }
     }
-    let mean = arguments.first().is_some_and(|a| a == "mean");
+    let mean = arguments.first().is_some_and(|a| a == "mean" || a == "aggregate");
     let mut files = Vec::new();
     let mut names: Vec<PathBuf> =
         std::fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path()).collect();

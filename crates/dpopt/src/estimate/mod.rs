@@ -2,7 +2,10 @@
 //! records agree on. The same four steps: plan → certify →
 //! run → report.
 
+mod aggregate;
 mod agreed;
+mod centred;
+mod group_command;
 mod heavy_tailed;
 mod heavy_tailed_plan;
 #[cfg(test)]
@@ -19,7 +22,10 @@ mod tests;
 mod vectors;
 
 pub use crate::moment::Moment;
+pub use aggregate::{Aggregate, AggregateOptions, Aggregated};
 pub use agreed::{Agreed, AgreedPlan, AgreedProblem, AgreedSchedule, RadiusSearch};
+pub use centred::{CentredPlan, CentredProblem, CentredRound};
+pub use group_command::{GroupCommand, stop_commands};
 pub use heavy_tailed::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions};
 pub use heavy_tailed_plan::{
     ColumnMean, ColumnSchedule, HEAVY_TAILED_METHODS, HeavyTailedCandidate, HeavyTailedPlan, HeavyTailedProblem,

@@ -32,5 +32,5 @@ pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
-pub(crate) use units::Units;
 pub use units::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};
+pub(crate) use units::{Units, coins};

@@ -3,11 +3,11 @@
 use super::error::FitError;
 use crate::report::Ownership;
 use crate::session::SessionError;
-use dpopt_data::{Kind, RowOwners, Schema, TableReader, kept_rows, unit_name};
+use dpopt_data::{Kind, RowOwners, Schema, TableReader, groups_of_units, kept_rows, unit_name};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, CuratorError, Sensitive};
 use dpopt_noise::NoiseSource;
-use dpopt_objective::records::{self, Encoded, KeptRows, Owners, RecordSet};
+use dpopt_objective::records::{self, Encoded, KeptRows, Owners, RecordSet, UnitsError};
 use dpopt_optimize::plan::{Problem, RecordOf};
 use dpopt_optimize::{Prepared, Run, RunError, Solution};
 use dpopt_privacy::Relation;
@@ -182,7 +182,7 @@ pub(super) fn placed(owners: RowOwners, count: u64, relation: Relation) -> RowOw
 }
 
 /// Secret coins for which row of a unit is counted.
-pub(super) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError> {
+pub(crate) fn coins(insecure_seed: Option<u64>) -> Result<NoiseSource, FitError> {
     Ok(match insecure_seed {
         Some(seed) => NoiseSource::insecure(!seed),
         None => NoiseSource::secure().map_err(SessionError::from)?,
@@ -277,6 +277,14 @@ impl Units {
     ) -> Result<Sensitive<records::Units<R>>, CuratorError> {
         let owners = self.owners.sensitive().ok_or(CuratorError::Shape)?;
         own(&owners, self.asked.most_rows, rows, curator)
+    }
+
+    /// The group of each row, where every unit is in one of `groups`, within the bound on its rows if there is one; `None`: in none.
+    ///
+    /// # Errors
+    /// If a row may have several owners.
+    pub(crate) fn in_groups(&self, groups: u64, coins: &mut NoiseSource) -> Result<Vec<Option<u32>>, UnitsError> {
+        groups_of_units(&self.owners, groups, self.asked.most_rows, coins)
     }
 
     /// Of `table` the rows that are kept, where a row may have several owners.

@@ -70,12 +70,14 @@ fn opening(m: &mut Markup, report: &Report) {
         Answer::Mean { .. } => "A private mean of vectors".into(),
         Answer::Means { .. } => "Private means of columns".into(),
         Answer::Minimum => format!("A private minimum of {}", report.facts.target),
+        Answer::Agreed { .. } => "What groups of records agree on".into(),
     };
     let shape = match report.answer {
         Answer::LinearModel => "features after encoding",
         Answer::Mean { .. } => "coordinates",
         Answer::Means { .. } => "columns",
         Answer::Minimum => "parameters",
+        Answer::Agreed { .. } => "numbers",
     };
     m.element("h1", &heading);
     m.element(
@@ -133,6 +135,18 @@ fn released(m: &mut Markup, report: &Report) {
         ),
         Answer::Minimum => {
             format!("The {entries} parameters that minimize {}, with noise in them.", report.facts.target)
+        }
+        Answer::Agreed { found: true } => {
+            format!(
+                "{entries} numbers, with noise in them: the mean of those answers of “{}” that agree.",
+                report.facts.target
+            )
+        }
+        Answer::Agreed { found: false } => {
+            format!(
+                "That too few answers of “{}” agree. This is an answer, too, and was paid for.",
+                report.facts.target
+            )
         }
     }];
     items.extend(report.facts.preparation.iter().cloned());
@@ -321,6 +335,7 @@ fn plan(m: &mut Markup, report: &Report) {
                         "evaluations of single records. Bound on the expected excess of the mean loss, if the objective is convex, its slopes are at \
                          most the clip norm and the declared distance is true"
                     }
+                    Answer::Agreed { .. } => "runs of the command. Noise in each number over the radius, in units of half its range:",
                 },
                 number(row.predicted_excess_risk),
                 report.why_chosen()
@@ -344,6 +359,9 @@ fn plan(m: &mut Markup, report: &Report) {
                 ["method", "#noise", "#releases", "#records", "#half width over moment", "#ε", "accountant"]
             }
             Answer::Minimum => ["method", "#noise", "#steps", "#evaluations", "#excess, if convex", "#ε", "accountant"],
+            Answer::Agreed { .. } => {
+                ["method", "#noise", "#releases", "#runs", "#noise over radius", "#ε", "accountant"]
+            }
         },
         &rows,
     );
@@ -539,11 +557,15 @@ fn coefficients(m: &mut Markup, report: &Report) {
     if let Some(all) = &report.intervals {
         return intervals(m, all);
     }
+    if report.answer == (Answer::Agreed { found: false }) {
+        return;
+    }
     let (title, what) = match report.answer {
         Answer::LinearModel => ("Coefficients", "coefficients"),
         Answer::Mean { .. } => ("Entries", "entries"),
         Answer::Means { .. } => ("Means", "means"),
         Answer::Minimum => ("Parameters", "parameters"),
+        Answer::Agreed { .. } => ("Numbers", "numbers"),
     };
     m.element("h2", title);
     let mut sorted: Vec<Coefficient> = report.coefficients.clone();
@@ -557,6 +579,8 @@ fn coefficients(m: &mut Markup, report: &Report) {
              entry toward 0 by the same amount, and set the small ones to 0."
         } else if matches!(report.answer, Answer::Minimum) {
             "Released parameters. Nothing is known in general about how much of the noise of the steps is left in one of them."
+        } else if matches!(report.answer, Answer::Agreed { .. }) {
+            "The noise is the standard deviation of what was added for privacy. What sampling, and groups that are smaller than the table, do to an answer is not in it."
         } else if has_noise {
             "Features are scaled so that every row has norm at most 1. The noise is an upper bound on the standard \
              deviation of what was added for privacy; where the data determine a coefficient well, less of it is left. \

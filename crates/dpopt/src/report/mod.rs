@@ -39,6 +39,11 @@ pub enum Answer {
     },
     /// Where an objective of somebody's own is small.
     Minimum,
+    /// What groups of records agree on.
+    Agreed {
+        /// Whether enough of them do.
+        found: bool,
+    },
 }
 
 /// What one run released and what it is worth.
@@ -115,6 +120,7 @@ impl Report {
                 "it stands first: a simple method, unless another one was measured to be better (docs/methods/minimize.md)".into()
             }
             Answer::Means { .. } => "its intervals are the narrowest by its own, public numbers".into(),
+            Answer::Agreed { .. } => "nothing else takes a program of anybody's own".into(),
             Answer::LinearModel | Answer::Mean { .. } => reason(&self.candidates, self.chosen),
         }
     }
@@ -227,7 +233,7 @@ pub struct PlannedRow {
     /// Expected per-record gradients.
     pub gradients: f64,
     /// Predicted excess of the mean loss, from public facts; for a mean, the proved bound on its l2 error; for means of columns, the mean over them of the
-    /// half width of the interval over the moment's root.
+    /// half width of the interval over the moment's root; for what groups agree on, the noise over the radius.
     pub predicted_excess_risk: f64,
     /// Certified ε at `delta`.
     pub epsilon: f64,

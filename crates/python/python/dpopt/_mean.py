@@ -15,7 +15,7 @@ from ._by_unit import Units, settled
 from ._html import table
 from ._options import keep
 from ._plan import Plan, Privacy
-from ._reading import validated
+from ._reading import number, validated
 from ._rows import Bounding, bounding
 from ._units import Given, apart, one_for_each, public_number
 
@@ -27,6 +27,9 @@ class MeanEstimator(PrivateEstimator):
         epsilon, delta: what the fit may spend. Default δ: 1/n^1.1, at most 0.01.
         bounds: public range of the features; without it rows are clipped to norm `row_norm` (1) around 0, with a warning.
         row_norm: public l2 norm of a row after scaling by `bounds` (then at most 1, the norm of a corner of the box).
+        spread: public guess of how far nearly all rows (with units: units' means) are from their mean, in l2 norm, as a share of the largest norm that a row may
+            have, which with `bounds` is half their diagonal. The mean is then found in a few rounds, each clipped around what the one before released, with noise
+            for what is left. Too small a guess costs accuracy (what is further away is clipped), never privacy. None: one round, clipped around the middle.
         neighbors, accountant, budget, n_rows, insecure_seed: as in :class:`dpopt.LogisticRegression`.
         max_rows_per_unit, n_units: with ``fit(X, units=ids)``: a bound on the rows of a unit that are used (a uniform choice by secret coins;
             default: all of them), and the public number of units (a guess under add-or-remove; default: counted).
@@ -45,7 +48,7 @@ class MeanEstimator(PrivateEstimator):
     """
 
     def __init__(
-        self, epsilon=1.0, delta=None, *, bounds=None, row_norm=None, neighbors="zero-out", accountant="auto",
+        self, epsilon=1.0, delta=None, *, bounds=None, row_norm=None, spread=None, neighbors="zero-out", accountant="auto",
         budget=None, n_rows=None, max_rows_per_unit=None, n_units=None, insecure_seed=None,
     ):  # fmt: skip
         keep(self, locals())
@@ -65,6 +68,8 @@ class MeanEstimator(PrivateEstimator):
         """For `records` rows, or units; how many rows units have is none of the public facts."""
         if delta <= 0:
             raise ValueError("Gaussian noise needs delta > 0; give a small delta, for example 1e-6")
+        if self.spread is not None:
+            return self._planned_in_rounds(records, n_features, relation, delta, scaling, unit)
         noise, event, text = _core.sum_noise("gaussian", n_features, float(self.epsilon), delta, relation)
         bound = json.loads(text)
         std = noise / scaling.scale / records
@@ -86,6 +91,32 @@ class MeanEstimator(PrivateEstimator):
             relation,
             n_units=None if unit == "record" else records,
         )
+
+    def _centred(
+        self, records: int, n_features: int, relation: str, delta: float
+    ) -> tuple[int, int, float, str, float, float]:
+        """The public facts of a mean in rounds."""
+        return records, n_features, number(self.spread, "spread"), relation, float(self.epsilon), delta
+
+    def _planned_in_rounds(
+        self, records: int, n_features: int, relation: str, delta: float, scaling: Bounding, unit: str
+    ) -> tuple[float, Plan]:
+        facts = self._centred(records, n_features, relation, delta)
+        found = json.loads(_core.centred_plan(facts, unit == "user"))
+        std, rounds = found["noise_std"] / scaling.scale, found["rounds"]
+        chosen = {
+            "method": "centred-mean", "grade": "certified", "noise_multiplier": rounds[-1]["noise_multiplier"],
+            "steps": len(rounds), "gradients": float(records * len(rounds)),
+            "predicted_excess_risk": float(np.sum(std**2)), "epsilon": found["bound"]["upper"],
+            "delta": delta, "allowed_epsilon": float(self.epsilon), "relation": relation, "bound": found["bound"],
+            "unit": unit, "event": json.loads(found["event"]), "schedule": {"rounds": rounds}, "assumptions": [],
+            "warnings": [],
+        }  # fmt: skip
+        n_units = None if unit == "record" else records
+        plan = Plan(
+            "centred-mean", [chosen], records, n_features, float(self.epsilon), delta, relation, n_units=n_units
+        )
+        return found["noise_std"] * records, plan
 
     def explain(
         self, X: Any = None, n_features: int | None = None, *, n_rows: int | None = None, units: Any = None
@@ -150,11 +181,18 @@ class MeanEstimator(PrivateEstimator):
             bounded = (
                 np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre
             ) * scaling.scale
-        if whose is not None:
-            bounded = whose.rows.combined(bounded, True)
-        # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
-        total = _core.gaussian_sum(bounded, 1.0, noise, records, session)
-        self.mean_ = total / records / scaling.scale + scaling.centre
+        if self.spread is not None:
+            if whose is not None:
+                # nobody's vector is none: one of zeros would count, wherever the centre is
+                bounded = whose.rows.combined(bounded, True, float("nan"))
+            facts = self._centred(records, X.shape[1], relation, delta)
+            mean = _core.centred_mean(bounded, facts, session)
+        else:
+            if whose is not None:
+                bounded = whose.rows.combined(bounded, True)
+            # the compiled library clips each row to norm 1 in exact integers, whatever rounding happened above
+            mean = _core.gaussian_sum(bounded, 1.0, noise, records, session) / records
+        self.mean_ = mean / scaling.scale + scaling.centre
         self.noise_std_ = noise / records / scaling.scale
         self.privacy_ = Privacy.of_session(session, self.accountant)
         return self

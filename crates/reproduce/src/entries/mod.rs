@@ -17,6 +17,7 @@ mod parallel_sco;
 mod records;
 mod sparse_erm;
 mod sparse_mean;
+mod user_level;
 mod user_panel;
 mod yardstick;
 
@@ -40,6 +41,7 @@ pub const ALL: &[&Entry] = &[
     &bias_reduced::STEPS_AND_BIAS,
     &bias_reduced::LEARNING,
     &user_panel::ENTRY,
+    &user_level::ENTRY,
     &accelerated::ENTRY,
     &parallel_sco::ENTRY,
     &objectives::ENTRY,
