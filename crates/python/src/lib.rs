@@ -22,6 +22,7 @@ mod rows;
 mod search;
 mod session;
 mod sparse_mean;
+mod stream;
 mod table;
 mod training;
 mod words;
@@ -70,6 +71,8 @@ mod _core {
     use crate::session::Session;
     #[pymodule_export]
     use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
+    #[pymodule_export]
+    use crate::stream::LinearStream;
     #[pymodule_export]
     use crate::table::{ColumnEncoder, Declarations, Table, TableFit, TableModel};
     #[pymodule_export]
