@@ -10,6 +10,7 @@ mod audit;
 mod cells;
 mod errors;
 mod fit;
+mod games;
 mod heavy_tailed;
 mod ledger;
 mod minimize;
@@ -43,6 +44,8 @@ mod _core {
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]
     use crate::fit::{Fit, FitRun, method_options, moment, probability};
+    #[pymodule_export]
+    use crate::games::{BanditGame, ConvexGame, bandit_plan, convex_plan};
     #[pymodule_export]
     use crate::heavy_tailed::{heavy_tailed_mean, heavy_tailed_plans};
     #[pymodule_export]

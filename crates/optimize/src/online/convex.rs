@@ -388,6 +388,19 @@ mod tests {
         assert!(plan.certificate.bound().upper <= 1.0 && plan.certificate.bound().upper > 0.999);
     }
 
+    /// Best plans of the lazy player with a fixed reference, L = R = 1, for linear losses on a ball or box: λR² + TBL²/(4λ) + (d/β)·ln(1/γ) + 2TLγR
+    /// minimised over what its accountant certifies.
+    #[test]
+    fn the_leader_is_far_below_the_lazy_player() {
+        for (rounds, d, lazy) in
+            [(10_000, 2, 1033.0), (100_000, 2, 3093.0), (100_000, 20, 5724.0), (100_000, 100, 9936.0)]
+        {
+            let plan = plan_convex(&problem(d, rounds, Losses::Linear), budget()).unwrap();
+            assert!(plan.regret_bound < lazy / 5.0, "{rounds} {d}: {}", plan.regret_bound);
+            println!("{rounds} {d} {}", plan.regret_bound);
+        }
+    }
+
     /// Scaling all gradients scales the regret; scaling the region, too.
     #[test]
     fn units_do_not_matter() {
