@@ -32,7 +32,7 @@ pub use linear::{Evaluation, Model, ModelError, Predictions};
 pub use matrix::{MatrixFacts, MatrixFit, MatrixFitted, MatrixRun};
 pub use options::FitOptions;
 pub use scheme::{ClassLoss, Planned, Target};
-pub use stream::{MatrixStream, MatrixStreamPlan};
 pub use search::{SearchLaw, SearchPlan, SearchTheorem, score_event};
+pub use stream::{MatrixStream, MatrixStreamPlan};
 pub(crate) use units::Units;
 pub use units::{KeptCounts, UnitClipping, UnitFacts, UnitOptions};

@@ -171,9 +171,7 @@ impl MatrixStream {
         let guarantee = self.session.guarantee().clone();
         match self.accountant {
             None => Ok(guarantee),
-            Some(by) => {
-                guarantee.accounted_by(by).map_err(|why| NotApplicable::Problem(why.to_string()).into())
-            }
+            Some(by) => guarantee.accounted_by(by).map_err(|why| NotApplicable::Problem(why.to_string()).into()),
         }
     }
 

@@ -51,7 +51,12 @@ pub struct Bandit {
     plays: BanditPlays,
 }
 
-fn stated(arms: usize, rounds: u64, epsilon: f64, options: &BanditOptions) -> Result<(BanditProblem, Budget), OnlineError> {
+fn stated(
+    arms: usize,
+    rounds: u64,
+    epsilon: f64,
+    options: &BanditOptions,
+) -> Result<(BanditProblem, Budget), OnlineError> {
     let budget = Budget::new(epsilon, options.delta.unwrap_or(0.0)).map_err(|e| OnlineError::Option(e.to_string()))?;
     let (neighbours, rounds_per_user) = (Neighbours::of_rounds(options.relation), options.rounds_per_user.unwrap_or(1));
     Ok((BanditProblem { arms, rounds, rounds_per_user, neighbours }, budget))

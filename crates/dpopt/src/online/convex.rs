@@ -117,7 +117,9 @@ impl Convex {
         let d = self.plan().problem.region.dimension();
         if gradient.len() != d {
             let given = gradient.len();
-            return Err(OnlineError::Option(format!("a gradient has {given} entries; give one for each of the {d} of a point")));
+            return Err(OnlineError::Option(format!(
+                "a gradient has {given} entries; give one for each of the {d} of a point"
+            )));
         }
         self.told(Some(gradient.to_vec()))
     }

@@ -6,7 +6,7 @@
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
-use dpopt_mechanism::{CuratorError, ExpertPlays, ExpertsFile, LazyExperts, NotApplicable, RoundLosses, SavedExperts};
+use dpopt_mechanism::{ExpertPlays, ExpertsFile, LazyExperts, NotApplicable, RoundLosses, SavedExperts};
 use dpopt_objective::objective::Warrant;
 use dpopt_optimize::online::{ExpertsDoor, ExpertsPlan, ExpertsProblem, Player, experts_candidates, plan_experts};
 use dpopt_privacy::ledger::Receipt;
@@ -355,16 +355,17 @@ impl Experts {
 
 /// Refuses a session file that could not be resumed.
 fn can_be_kept(options: &ExpertsOptions) -> Result<(), OnlineError> {
-        if options.insecure_seed.is_some() {
-            return Err(OnlineError::Option(
-                "a session file and an insecure seed do not go together: the same coins would come again after a restart".into(),
-            ));
-        }
-        if options.player == Some(Player::Leader) {
-            return Err(OnlineError::Option(
-                "a leader's noise is never written down, so that it has no session file; choose lean or fresh".into(),
-            ));
-        }
+    if options.insecure_seed.is_some() {
+        return Err(OnlineError::Option(
+            "a session file and an insecure seed do not go together: the same coins would come again after a restart"
+                .into(),
+        ));
+    }
+    if options.player == Some(Player::Leader) {
+        return Err(OnlineError::Option(
+            "a leader's noise is never written down, so that it has no session file; choose lean or fresh".into(),
+        ));
+    }
     Ok(())
 }
 

@@ -575,9 +575,8 @@ mod tests {
         for correlation in ALL {
             let whole = plan(correlation, batches, batches, d, n);
             let arriving = StreamPlan { batching: Batching::Arrival, ..plan(correlation, batches, batches, d, n) };
-            let open = |plan: &StreamPlan| {
-                Curator::for_event(&plan.event(), NoiseSource::insecure(8)).open(plan).unwrap()
-            };
+            let open =
+                |plan: &StreamPlan| Curator::for_event(&plan.event(), NoiseSource::insecure(8)).open(plan).unwrap();
             let (mut by_place, mut by_arrival) = (open(&whole), open(&arriving));
             let (data, part) = (examples(n as usize, d), examples(3, d));
             assert!(by_place.next_arrived(&part, &[0.0; 3]).is_err(), "batches go by position");

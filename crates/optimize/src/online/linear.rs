@@ -315,17 +315,24 @@ mod tests {
         let examples = table(3, 100, 2, 3, 1.0, LOGISTIC);
         let problem = facts(&examples, LOGISTIC);
         let refused = |problem: &Problem, options: MethodOptions, batches| {
-            plan_linear_stream(problem, budget(), &options, batches).err().map(|why| why.to_string()).unwrap_or_default()
+            plan_linear_stream(problem, budget(), &options, batches)
+                .err()
+                .map(|why| why.to_string())
+                .unwrap_or_default()
         };
         let none = MethodOptions::default;
         assert!(refused(&problem, MethodOptions::of("noisy-sgd"), 10).contains("does not learn from a stream"));
         assert!(refused(&problem, none().with("steps", 5), 10).contains("`steps` follows"));
         assert!(refused(&problem, none().with("max_features", 5), 10).contains("max_features"));
         let added = dpopt_privacy::Neighbours::of_records(Relation::AddOrRemove);
-        assert!(refused(&Problem { neighbours: added, ..problem.clone() }, none(), 10).contains("moves all later ones"));
+        assert!(
+            refused(&Problem { neighbours: added, ..problem.clone() }, none(), 10).contains("moves all later ones")
+        );
         let unit = Problem { record: RecordOf::Unit { rows: 200, most: None }, ..problem.clone() };
         assert!(refused(&unit, none(), 10).contains("single records"));
-        assert!(refused(&problem, none(), 101).contains("1 to 100") && refused(&problem, none(), 0).contains("1 to 100"));
+        assert!(
+            refused(&problem, none(), 101).contains("1 to 100") && refused(&problem, none(), 0).contains("1 to 100")
+        );
         let pure = Budget::new(1.0, 0.0).unwrap();
         assert!(plan_linear_stream(&problem, pure, &none(), 10).is_err());
     }

@@ -11,6 +11,7 @@ mod hard_thresholding;
 mod heavy_tails;
 mod objectives;
 mod one_epoch;
+mod online_convex;
 mod online_experts;
 mod parallel_sco;
 mod records;
@@ -45,6 +46,7 @@ pub const ALL: &[&Entry] = &[
     &one_epoch::ENTRY,
     &heavy_tails::ENTRY,
     &online_experts::ENTRY,
+    &online_convex::ENTRY,
 ];
 
 /// The entry of that name.
