@@ -83,7 +83,8 @@ fn copied_stream() -> PlantedBug {
             if a.len() != BATCHES || b.len() != BATCHES {
                 return Err("the stream was refused".into());
             }
-            let exact = a.iter().zip(&b).filter(|(a, b)| ((*a - *b).abs() - APART).abs() < 1e-9).count();
+            // a record of exactly the clip norm may lose a step of 2^-20
+            let exact = a.iter().zip(&b).filter(|(a, b)| ((*a - *b).abs() - APART).abs() < 1e-4).count();
             if exact < BATCHES { Ok(()) } else { Err(format!("all {exact} differences are those of the records")) }
         },
     )

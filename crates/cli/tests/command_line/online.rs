@@ -266,7 +266,7 @@ fn what_is_promised_is_written_before_the_first_play() {
     assert_eq!((written["game"]["rounds"].as_u64(), written["guarantee"]["unit"].as_str()), (Some(60), Some("round")));
     assert!(written["receipt"].is_object(), "{text}");
     let verified = succeed(d.path(), &["verify", "game.json"]);
-    assert!(verified.contains("round"), "{verified}");
+    assert!(verified.contains("holds: the events cost epsilon 2.000000"), "{verified}");
     // a game that is not paid for promises nothing
     std::fs::remove_file(d.path().join("game.json")).unwrap();
     assert!(!fed(d.path(), &charged, &lines(2)).status.success());

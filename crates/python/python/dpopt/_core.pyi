@@ -449,6 +449,7 @@ class LinearStream:
     def weights(self) -> tuple[list[NDArray[np.float64]], float]: ...
     def promised(self) -> tuple[str, str]: ...
 
+@final
 class ExpertsGame:
     @staticmethod
     def open(

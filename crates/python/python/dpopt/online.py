@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._plan import Privacy
-from ._reading import attempt, kind, number, shown, whole
+from ._reading import array, attempt, kind, number, shown, whole
 from .ledger import ROUND, Ledger
 
 __all__ = ["Bandit", "Experts", "OnlineConvex", "explain_bandit", "explain_convex", "explain_experts"]
@@ -204,7 +204,7 @@ class Experts:
 
 def _point(given: Any, dimension: int, name: str) -> list[float]:
     """One number for all coordinates, or one for each."""
-    values = np.asarray(given, dtype=np.float64)
+    values = np.array(number(given, name)) if np.isscalar(given) else array(given, name).astype(np.float64)
     if values.shape not in ((), (dimension,)):
         raise ValueError(f"{name} has shape {values.shape}; give one number, or one for each of the {dimension} coordinates")
     listed: list[float] = np.broadcast_to(values, (dimension,)).tolist()
