@@ -694,7 +694,11 @@ def arms(record, relation):
 def stream(record, relation, task):
     """A model that learns in eight batches, with the record in the first; looked at after each."""
     X, y = table(record, task)
-    said = {"target_bounds": (-1.5, 1.5)} if task == "regression" else {"classes": [0, 1] if task == "two classes" else [0, 1, 2]}
+    said = (
+        {"target_bounds": (-1.5, 1.5)}
+        if task == "regression"
+        else {"classes": [0, 1] if task == "two classes" else [0, 1, 2]}
+    )
     kind = dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression
 
     def learn():

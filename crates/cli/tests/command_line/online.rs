@@ -257,7 +257,7 @@ fn kill_9_at_any_moment() {
 fn what_is_promised_is_written_before_the_first_play() {
     let d = tempfile::tempdir().unwrap();
     let charged =
-        with(&["--guarantee", "game.json", "--ledger", "budget", "--total-epsilon", "3", "--total-delta", "1e-3"]);
+        with(&["--guarantee", "game.json", "--ledger", "budget", "--total-epsilon", "2.05", "--total-delta", "1e-3"]);
     let output = fed(d.path(), &charged, &lines(2));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(files(d.path()), ["budget", "game.json"]);

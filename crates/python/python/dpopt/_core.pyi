@@ -452,9 +452,7 @@ class LinearStream:
 @final
 class ExpertsGame:
     @staticmethod
-    def open(
-        facts: _ExpertsFacts, session: Path | None, charge: Any, insecure_seed: int | None
-    ) -> ExpertsGame: ...
+    def open(facts: _ExpertsFacts, session: Path | None, charge: Any, insecure_seed: int | None) -> ExpertsGame: ...
     @staticmethod
     def resume(session: Path) -> ExpertsGame: ...
     def play(self) -> int | None: ...
@@ -467,6 +465,7 @@ class ExpertsGame:
 _ConvexFacts = tuple[list[float], list[float], float | None, float, int, float, float | None, str, str]
 
 def convex_plan(facts: _ConvexFacts) -> str: ...
+
 @final
 class ConvexGame:
     @staticmethod
@@ -481,6 +480,7 @@ class ConvexGame:
 _BanditFacts = tuple[int, int, float, float | None, str, int]
 
 def bandit_plan(facts: _BanditFacts) -> str: ...
+
 @final
 class BanditGame:
     @staticmethod

@@ -99,7 +99,10 @@ class LearnsFromStream(PrivateLinear):
             stream = self._opened(X, y, told)
             reading = self._reading_of_batch(y, told)
         else:
-            if self._request_of(stream.facts, stream.asked[0], told) != stream.asked[2] or stream.asked[1] != self.steps:
+            if (
+                self._request_of(stream.facts, stream.asked[0], told) != stream.asked[2]
+                or stream.asked[1] != self.steps
+            ):
                 raise ValueError(
                     "parameters were changed since the stream began, which was planned and paid for with them; set them back, or start "
                     "another stream with sklearn.base.clone"

@@ -206,7 +206,9 @@ def _point(given: Any, dimension: int, name: str) -> list[float]:
     """One number for all coordinates, or one for each."""
     values = np.array(number(given, name)) if np.isscalar(given) else array(given, name).astype(np.float64)
     if values.shape not in ((), (dimension,)):
-        raise ValueError(f"{name} has shape {values.shape}; give one number, or one for each of the {dimension} coordinates")
+        raise ValueError(
+            f"{name} has shape {values.shape}; give one number, or one for each of the {dimension} coordinates"
+        )
     listed: list[float] = np.broadcast_to(values, (dimension,)).tolist()
     return listed
 
@@ -226,7 +228,9 @@ def _convex_facts(
         raise ValueError(f"losses is {shown(losses)}; choose linear or convex")
     if bounds is not None:
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-            raise ValueError("bounds must be a pair (lower, upper): two numbers, or two lists with one number per coordinate")
+            raise ValueError(
+                "bounds must be a pair (lower, upper): two numbers, or two lists with one number per coordinate"
+            )
         first, second, size = _point(bounds[0], d, "bounds"), _point(bounds[1], d, "bounds"), None
     else:
         first, second, size = _point(0.0 if centre is None else centre, d, "centre"), [], number(radius, "radius")
