@@ -276,5 +276,7 @@ fn what_is_promised_is_written_before_the_first_play() {
     let refused = refuse(d.path(), &with(&["losses", "--guarantee", "losses"]));
     assert!(refused.contains("one file"), "{refused}");
     assert_eq!(std::fs::read_to_string(d.path().join("losses")).unwrap(), lines(2));
-    refuse(d.path(), &with(&["losses", "--guarantee", "nowhere/game.json"]));
+    // where it can't be written nothing is played
+    let nowhere = fed(d.path(), &with(&["losses", "--guarantee", "nowhere/game.json"]), "");
+    assert_eq!((nowhere.status.code(), nowhere.stdout.is_empty()), (Some(1), true));
 }
