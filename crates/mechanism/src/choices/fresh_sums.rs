@@ -22,13 +22,14 @@ const MOST_ROUNDS: u64 = 1 << 38;
 /// ```
 /// use dpopt_mechanism::{Curator, FreshSums, Interactive, RoundLosses};
 /// use dpopt_noise::NoiseSource;
-/// use dpopt_privacy::Relation;
+/// use dpopt_privacy::{Budget, Neighbours, Relation, certify};
 /// let plan = FreshSums::new(100, 10, 0.5, 1, Relation::ReplaceOne)?;
-/// let mut curator = Curator::for_event(&plan.event(), NoiseSource::insecure(1));
+/// let terms = Neighbours::of_rounds(Relation::ReplaceOne).within(Budget::new(0.5, 0.0)?);
+/// let mut curator = Curator::new(&certify(&plan.event(), terms)?, NoiseSource::insecure(1));
 /// let mut sums = curator.open(&plan)?;
 /// sums.add(&RoundLosses::of(&[0.25])?)?;
 /// let noisy = sums.close()?; // 0.25 and noise of scale 2
-/// # Ok::<(), dpopt_mechanism::CuratorError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct FreshSums {
