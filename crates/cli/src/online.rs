@@ -1,12 +1,14 @@
 //! `dpopt online experts`: one of many experts in every round; losses come in as JSON lines, plays go out as JSON lines.
 
 use crate::output::{Failure, note, print, print_json, table};
+use crate::paths::Paths;
 use crate::relation::RelationFlag;
 use crate::spending::BudgetFile;
 use crate::usage;
 use clap::{Args, Subcommand, ValueEnum};
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
 use dpopt::optimize::online::{ExpertsProblem, Player};
+use dpopt::output::Places;
 use dpopt::report::{number, probability};
 use dpopt::session::default_delta;
 use dpopt_privacy::{Neighbours, Shown};
@@ -86,8 +88,11 @@ struct ExpertsArguments {
     /// What a line does that is not a list of one finite number per expert
     #[arg(long, value_enum, default_value_t)]
     bad_lines: BadLines,
+    /// Write what the game promises to this file (.json), before the first play: `dpopt verify` accounts it anew
+    #[arg(long, value_name = "FILE")]
+    guarantee: Option<PathBuf>,
     /// Show every player with its proved regret; nothing is read or charged
-    #[arg(long, conflicts_with_all = ["session", "ledger"])]
+    #[arg(long, conflicts_with_all = ["session", "ledger", "guarantee"])]
     explain: bool,
     /// Machine-readable plans (with --explain)
     #[arg(long, requires = "explain")]
@@ -142,7 +147,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.explain {
         return explain(arguments, &options);
     }
+    let mark = arguments.session.as_ref().map(|path| {
+        let mut name = path.clone().into_os_string();
+        name.push(".mark");
+        PathBuf::from(name)
+    });
+    Paths::default()
+        .read("the losses", (arguments.input.as_os_str() != "-").then_some(arguments.input.as_path()))
+        .written("--guarantee", arguments.guarantee.as_deref())
+        .written("--session", arguments.session.as_deref())
+        .written("the session's mark", mark.as_deref())
+        .written("--ledger", arguments.budget_file.ledger.as_deref())
+        .check()?;
     let input = open_input(&arguments.input)?;
+    // what keeps it from being written is known before the budget is spent
+    let place = arguments.guarantee.as_deref().map(reserve).transpose()?;
     let mut game = match &arguments.session {
         Some(path) if resumes => {
             let game = Experts::resume(path).map_err(failed)?;
@@ -154,10 +173,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         None => Experts::open(arguments.experts, arguments.rounds, arguments.epsilon, &options).map_err(failed)?,
     };
+    if let (Some(path), Some(place)) = (&arguments.guarantee, place) {
+        promise(path, place, &game)?;
+    }
     if !arguments.quiet {
         tell(arguments, &game);
     }
     play(arguments, &mut game, input)
+}
+
+fn reserve(path: &Path) -> Result<Places, Failure> {
+    Places::reserve(&[path], &[]).map_err(|e| {
+        Failure::machine(format!("cannot write {}: {}; nothing was charged or read", path.display(), e.kind()))
+    })
+}
+
+/// Writes what is promised of the game, and the proof of its charge.
+fn promise(path: &Path, place: Places, game: &Experts) -> Result<(), Failure> {
+    let problem = game.problem();
+    let document = serde_json::json!({
+        "software": format!("dpopt {}", env!("CARGO_PKG_VERSION")),
+        "game": {
+            "experts": problem.experts, "rounds": problem.rounds, "rounds_per_user": problem.rounds_per_user,
+            "player": game.player().name(), "regret_bound": game.regret_bound(),
+        },
+        "guarantee": game.guarantee(),
+        "receipt": game.receipt(),
+    });
+    let text = serde_json::to_string_pretty(&document).map_err(Failure::machine)? + "\n";
+    place.write(&[text.as_bytes()]).map_err(|e| {
+        Failure::machine(format!(
+            "cannot write {}: {}; nothing was left there, and the budget of this game is spent",
+            path.display(),
+            e.kind()
+        ))
+    })
 }
 
 fn options(arguments: &ExpertsArguments, resumes: bool) -> Result<ExpertsOptions, Failure> {

@@ -43,6 +43,7 @@ pub use choices::column_ranges::{ColumnCounts, ColumnRanges};
 pub use choices::counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use choices::experts::{ExpertPlays, LazyExperts, NoisyLeader, RoundLosses};
 pub use choices::experts_file::{ExpertsFile, SavedExperts};
+pub use choices::fresh_sums::{FreshSums, OpenSums};
 pub use choices::labels::LabelSelection;
 pub use choices::net::{NET_UNITS, net_scores};
 pub use choices::peeling::{FeaturePick, FeatureScores, PeelingLaw};

@@ -286,5 +286,10 @@ pub fn prepare<A: Algorithm>(
 ) -> Result<Box<dyn Prepared>, NotApplicable> {
     let mut plan = algorithm.plan(problem, budget)?;
     plan.summary.assumptions.extend(problem.record.assumption());
-    Ok(Box::new(PreparedAlgorithm { algorithm, plan, problem: problem.clone() }))
+    Ok(erased(algorithm, problem.clone(), plan))
+}
+
+/// A plan with its type erased.
+pub(crate) fn erased<A: Algorithm>(algorithm: A, problem: Problem, plan: Plan<A::Schedule>) -> Box<dyn Prepared> {
+    Box::new(PreparedAlgorithm { algorithm, problem, plan })
 }

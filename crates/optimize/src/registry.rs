@@ -56,7 +56,7 @@ const fn registered<A: Algorithm>() -> Registered {
 }
 
 /// What the user said, as options of the method; nothing that was said is ignored.
-fn asked<A: Algorithm>(options: &MethodOptions) -> Result<A, NotApplicable> {
+pub(crate) fn asked<A: Algorithm>(options: &MethodOptions) -> Result<A, NotApplicable> {
     let said = Said::new(options);
     let algorithm = A::read(&said);
     said.all_used(A::NAME)?;

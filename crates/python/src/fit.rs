@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What is fitted, and within what, as the Python side writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
-    target: Target,
-    relation: String,
-    epsilon: f64,
-    delta: Option<f64>,
-    options: MethodOptions,
-    units: Option<UnitsAsked>,
+pub(crate) struct Request {
+    pub(crate) target: Target,
+    pub(crate) relation: String,
+    pub(crate) epsilon: f64,
+    pub(crate) delta: Option<f64>,
+    pub(crate) options: MethodOptions,
+    pub(crate) units: Option<UnitsAsked>,
     /// The range of the target is found before the model, where so many rows are enough.
-    finds_range: bool,
+    pub(crate) finds_range: bool,
 }
 
 /// A moment as it is said, if it can be used.

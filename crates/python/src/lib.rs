@@ -11,6 +11,7 @@ mod cells;
 mod centred;
 mod errors;
 mod fit;
+mod games;
 mod heavy_tailed;
 mod ledger;
 mod minimize;
@@ -23,6 +24,7 @@ mod rows;
 mod search;
 mod session;
 mod sparse_mean;
+mod stream;
 mod table;
 mod training;
 mod words;
@@ -45,6 +47,8 @@ mod _core {
     use crate::errors::{BudgetExceeded, PrivacyError};
     #[pymodule_export]
     use crate::fit::{Fit, FitRun, method_options, moment, probability};
+    #[pymodule_export]
+    use crate::games::{BanditGame, ConvexGame, bandit_plan, convex_plan};
     #[pymodule_export]
     use crate::heavy_tailed::{heavy_tailed_mean, heavy_tailed_plans};
     #[pymodule_export]
@@ -73,6 +77,8 @@ mod _core {
     use crate::session::Session;
     #[pymodule_export]
     use crate::sparse_mean::{sparse_mean, sparse_mean_plans};
+    #[pymodule_export]
+    use crate::stream::LinearStream;
     #[pymodule_export]
     use crate::table::{ColumnEncoder, Declarations, Table, TableFit, TableModel};
     #[pymodule_export]

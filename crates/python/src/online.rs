@@ -2,7 +2,7 @@
 
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
-use crate::session::session_error;
+use crate::session::{Charging, session_error};
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
 use dpopt::optimize::online::{PLAYERS, Player};
 use pyo3::prelude::*;
@@ -32,7 +32,7 @@ fn named(name: &str) -> PyResult<Player> {
     found.copied().ok_or_else(|| invalid(format!("there is no player `{name}`; choose lean, fresh or leader")))
 }
 
-fn failed(error: OnlineError) -> PyErr {
+pub(crate) fn failed(error: OnlineError) -> PyErr {
     match error {
         OnlineError::Session(why) => session_error(why),
         OnlineError::Option(why) => invalid(why),
@@ -84,20 +84,18 @@ impl ExpertsGame {
 
 #[pymethods]
 impl ExpertsGame {
-    /// Plans and opens a game; with a path, one that can be resumed.
+    /// Plans and opens a game, charged to `charge`; with a path, one that can be resumed.
     #[staticmethod]
     fn open(
         py: Python<'_>,
         facts: ExpertsFacts,
         session: Option<PathBuf>,
+        charge: Option<Py<PyAny>>,
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
-        let options = facts.options(insecure_seed)?;
+        let (options, account) = (facts.options(insecure_seed)?, Charging::account(charge));
         py.detach(|| {
-            let game = match &session {
-                Some(path) => Experts::open_at(path, facts.0, facts.1, facts.2, &options),
-                None => Experts::open(facts.0, facts.1, facts.2, &options),
-            };
+            let game = Experts::open_charged(session.as_deref(), facts.0, facts.1, facts.2, &options, account);
             Ok(Self::of(game.map_err(failed)?, session.is_some()))
         })
     }

@@ -668,6 +668,56 @@ def experts(record, relation):
     return observed(play)
 
 
+def points(record, relation, losses):
+    """A game of points in one of whose rounds the gradient is the record's."""
+
+    def play():
+        game = dpopt.online.OnlineConvex(
+            3, 12, 1.0, 1e-3, radius=1.0, losses=losses, neighbors=relation, bad_gradients="nothing", insecure_seed=1
+        )
+        seen = []
+        while (x := game.play()) is not None:
+            seen.append((game.observed, structure(x), bool(np.linalg.norm(x) <= 1 + 1e-9)))
+            game.observe([record[0], record[2], 0.5] if game.observed == 4 else [0.1, 0.9, -0.5])
+        return seen, game.plan, str(game.privacy)
+
+    return observed(play)
+
+
+def arms(record, relation):
+    """A game of arms in one of whose rounds the reward is the record's."""
+
+    def play():
+        game = dpopt.online.Bandit(2, 40, 1.0, neighbors=relation, bad_rewards="nothing", insecure_seed=1)
+        seen = []
+        while (arm := game.play()) is not None:
+            seen.append((game.observed, structure(arm)))
+            game.observe(record[2] if game.observed == 4 else 0.5)
+        return seen, game.plan, str(game.privacy)
+
+    return observed(play)
+
+
+def stream(record, relation, task):
+    """A model that learns in eight batches, with the record in the first; looked at after each."""
+    X, y = table(record, task)
+    said = (
+        {"target_bounds": (-1.5, 1.5)}
+        if task == "regression"
+        else {"classes": [0, 1] if task == "two classes" else [0, 1, 2]}
+    )
+    kind = dpopt.LinearRegression if task == "regression" else dpopt.LogisticRegression
+
+    def learn():
+        model = kind(
+            epsilon=5.0, delta=1e-6, bounds=(-1, 1), steps=8, n_rows=ROWS, neighbors=relation, insecure_seed=3, **said
+        )
+        size = ROWS // 8
+        return [of_model(model.partial_fit(X[i : i + size], y[i : i + size]), X) for i in range(0, ROWS, size)]
+
+    return observed(learn)
+
+
 def cases():
     """Every (name, function from a record to what is observed)."""
     for name, case in fits():
@@ -717,6 +767,14 @@ def cases():
             )
     for relation in ("zero-out", "replace-one"):
         yield f"online experts {relation}", lambda record, relation=relation: experts(record, relation)
+        yield f"online bandit {relation}", lambda record, relation=relation: arms(record, relation)
+        for losses in ("linear", "convex"):
+            yield (
+                f"online convex {losses} {relation}",
+                lambda record, given=(relation, losses): points(record, *given),
+            )
+    for relation, task in itertools.product(RELATIONS, ("two classes", "three classes", "regression")):
+        yield f"partial_fit {task} {relation}", lambda record, given=(relation, task): stream(record, *given)
     yield "TableEncoder", table_encoder
     yield "TextEncoder", text_encoder
     for task in ("three classes", "regression"):

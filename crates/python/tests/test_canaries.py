@@ -99,7 +99,7 @@ GOOD = {
     "objective": lambda x, *rows: np.zeros((len(rows[0]), 2)), "start": np.zeros(2), "n_records": 60, "n_columns": 2, "rank": 1, "input_shape": 2,
     "layers": [2], "x": np.zeros(6), "rows": X, "sensitivity": 1, "mean": 2.0, "shape": 1.0, "step_counts": [2], "false_positive_rates": [0.05, 0.5],
     "groups": 200, "radius": 0.5, "outliers": 0.05, "jobs": 1, "noise_std": np.zeros(2),
-    "experts": 3, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
+    "experts": 3, "arms": 2, "gradient": [0.1, 0.2], "reward": 0.5, "losses": [0.1, 0.2, 0.3], "probability": 0.5,
 }  # fmt: skip
 #: The same where a name means something else.
 OF = {
@@ -109,6 +109,10 @@ OF = {
     "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
     "dpopt.online.Experts": {"rounds": 10},
     "dpopt.online.explain_experts": {"rounds": 10},
+    "dpopt.online.OnlineConvex": {"dimension": 2, "rounds": 10, "radius": 1.0, "losses": "convex"},
+    "dpopt.online.explain_convex": {"dimension": 2, "rounds": 10, "radius": 1.0, "losses": "convex"},
+    "dpopt.online.Bandit": {"arms": 2, "rounds": 10},
+    "dpopt.online.explain_bandit": {"arms": 2, "rounds": 10},
 }
 #: Parameters that records come in through; all others are public, and get the shorter list.
 DATA = {

@@ -1,10 +1,11 @@
-"""The game of experts from Python: the library's own, with Python's checks around it."""
+"""Games from Python: the library's own, with Python's checks around them."""
 
 import os
 
+import dpopt
 import numpy as np
 import pytest
-from dpopt.online import Experts, explain_experts
+from dpopt.online import Bandit, Experts, OnlineConvex, explain_bandit, explain_experts
 
 GAME = dict(experts=4, rounds=60, epsilon=2.0, delta=1e-4)
 
@@ -121,3 +122,177 @@ def test_explained_without_a_loss():
     best = min(rows, key=lambda row: row["regret_bound"])
     assert Experts(100, 5000, 1.0, 1e-6, neighbors="replace-one").regret_bound == best["regret_bound"]
     assert "not_applicable" in explain_experts(10, 50, 1.0, 0.0)[1]
+
+
+POINTS = dict(dimension=3, rounds=200, epsilon=4.0, delta=1e-4)
+
+
+@pytest.mark.parametrize("region", [{"radius": 2.0}, {"radius": 2.0, "centre": [1, 1, 1]}, {"bounds": (-1, [1, 2, 3])}])
+def test_points_are_played_in_their_region(region):
+    game = OnlineConvex(**POINTS, **region)
+    first = game.play()
+    seen = 0
+    while (x := game.play()) is not None:
+        assert x.shape == (3,)
+        if "radius" in region:
+            assert np.linalg.norm(x - np.asarray(region.get("centre", 0.0))) <= 2.0 + 1e-9
+        else:
+            assert (x >= -1).all() and (x <= [1, 2, 3]).all()
+        seen += 1
+        game.observe([1.0, 0.0, 0.0])
+    assert seen == game.observed == 200 and first[0] > -2
+    with pytest.raises(ValueError, match="all 200 rounds"):
+        game.observe([0.0] * 3)
+    assert game.privacy.unit == "round" and game.privacy.epsilon <= 4.0 and game.privacy.grade == "certified"
+
+
+def test_points_follow_gradients_of_convex_losses():
+    target = np.array([0.5, -0.25, 0.0])
+    game = OnlineConvex(3, 20_000, 4.0, 1e-6, radius=1.0, gradient_norm=2.0, insecure_seed=5)
+    lost = 0.0
+    while (x := game.play()) is not None:
+        lost += float(((x - target) ** 2).sum()) / 2
+        game.observe(x - target)
+    assert lost < game.regret_bound and np.linalg.norm(game.plan["strength"]) > 0
+
+
+@pytest.mark.parametrize("gradient", [[0.1], [0.1, 0.2, float("nan")], ["a", 0, 0], None, [[1, 2, 3]], 7, [1, 2, 3, 4]])
+def test_gradients_that_cannot_be_read(gradient):
+    game = OnlineConvex(**POINTS, radius=1.0, insecure_seed=1)
+    first = game.play()
+    with pytest.raises(ValueError):
+        game.observe(gradient)
+    assert game.observed == 0 and (game.play() == first).all()
+    game, twin = (OnlineConvex(**POINTS, radius=1.0, insecure_seed=1, bad_gradients="nothing") for _ in range(2))
+    for round in range(200):
+        assert (game.play() == twin.play()).all()
+        game.observe(gradient if round == 7 else [0.0, 0.5, 0.0])
+        twin.observe([0.0] * 3 if round == 7 else [0.0, 0.5, 0.0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dimension": 0}, {"rounds": 1}, {"epsilon": -1.0}, {"delta": 0.0}, {"delta": 2.0}, {"neighbors": "add-or-remove"}, {"radius": 0.0},
+        {"radius": None}, {"bounds": (0, 1)}, {"centre": [1.0]}, {"gradient_norm": 0.0}, {"losses": "any"}, {"bad_gradients": "maybe"},
+        {"budget": 3}, {"radius": None, "bounds": (1, 0)}, {"radius": None, "bounds": (1, [2, 3])},
+    ],
+)  # fmt: skip
+def test_wrong_facts_of_points_are_refused(wrong):
+    with pytest.raises(ValueError):
+        OnlineConvex(**{**POINTS, "radius": 1.0, **wrong})
+
+
+ARMS = dict(arms=3, rounds=4000, epsilon=2.0)
+
+
+def test_arms_are_pulled_to_the_end():
+    rng = np.random.default_rng(2)
+    game = Bandit(**ARMS, insecure_seed=1)
+    pulled = np.zeros(3)
+    while (arm := game.play()) is not None:
+        assert game.play() == arm
+        pulled[arm] += 1
+        game.observe(float(rng.uniform() < [0.1, 0.95, 0.2][arm]))
+    assert pulled.sum() == game.observed == 4000 and pulled[1] > 2000 and 1 in game.left
+    with pytest.raises(ValueError, match="all 4000 rounds"):
+        game.observe(0.0)
+    assert game.privacy.delta == 0.0 and game.privacy.epsilon <= 2.0 and game.regret_bound <= 4000
+    assert game.plan == explain_bandit(**ARMS)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "a", None, [1, 2]])
+def test_rewards_that_cannot_be_read(reward):
+    game = Bandit(**ARMS, insecure_seed=1)
+    with pytest.raises(ValueError):
+        game.observe(reward)
+    assert game.observed == 0
+    game, twin = (Bandit(**ARMS, insecure_seed=1, bad_rewards="nothing") for _ in range(2))
+    for round in range(1000):
+        assert game.play() == twin.play()
+        game.observe(reward if round == 7 else 0.5)
+        twin.observe(0.0 if round == 7 else 0.5)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"arms": 1}, {"rounds": 1}, {"epsilon": 0.0}, {"delta": 2.0}, {"neighbors": "add-or-remove"}, {"rounds_per_user": 0}]
+)  # fmt: skip
+def test_wrong_facts_of_arms_are_refused(wrong):
+    with pytest.raises(ValueError):
+        Bandit(**{**ARMS, **wrong})
+
+
+GAMES = [
+    lambda **said: Experts(**{**GAME, "epsilon": 1.0, **said}),
+    lambda **said: OnlineConvex(**{**POINTS, "radius": 1.0, "epsilon": 1.0, **said}),
+    lambda **said: Bandit(**{**ARMS, "epsilon": 1.0, **said}),
+]
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("file", [False, True])
+def test_games_are_charged_once_to_a_ledger_of_rounds(game, file, tmp_path):
+    path = {"path": tmp_path / "games.ledger"} if file else {}
+    # less than two games by any accountant
+    ledger = dpopt.Ledger(1.05, 1e-3, unit="round", **path)
+    assert ledger.unit == "round"
+    opened = game(budget=ledger)
+    opened.play()
+    assert len(ledger.entries) == 1 and ledger.entries[0].epsilon == 1.0
+    with pytest.raises(dpopt.BudgetExceeded):
+        game(budget=ledger)
+    if file:
+        again = dpopt.Ledger.open(tmp_path / "games.ledger")
+        assert again.unit == "round" and len(again.entries) == 1
+    with pytest.raises(ValueError, match="seed"):
+        game(budget=ledger, insecure_seed=1)
+    for other in (dpopt.Ledger(9.0, 1e-3), dpopt.Ledger(9.0, 1e-3, unit="person")):
+        with pytest.raises(ValueError, match="ledger of their own"):
+            game(budget=other)
+    with pytest.raises(ValueError, match="kept for replace-one"):
+        game(budget=dpopt.Ledger(9.0, 1e-3, unit="round", relation="replace-one"))
+
+
+def test_rows_are_not_charged_to_a_ledger_of_rounds():
+    ledger = dpopt.Ledger(9.0, 1e-3, unit="round")
+    X = np.zeros((50, 2))
+    with pytest.raises(ValueError, match="ledger of their own"):
+        dpopt.LogisticRegression(budget=ledger, bounds=(-1, 1), classes=[0, 1]).fit(X, np.arange(50) % 2)
+
+
+def test_a_game_that_goes_on_is_not_charged_again(tmp_path):
+    ledger = dpopt.Ledger(1.5, 1e-3, unit="round")
+    path = tmp_path / "session"
+    game = Experts(**{**GAME, "epsilon": 1.0}, session=path, budget=ledger)
+    game.play()
+    game.observe([0.0] * 4)
+    game.play()
+    del game
+    assert Experts(**{**GAME, "epsilon": 1.0}, session=path, budget=ledger).observed == 1
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_games_are_not_copied(game):
+    import copy
+    import pickle
+
+    opened = game()
+    for how in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            how(opened)
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+@pytest.mark.parametrize("game", GAMES[1:])
+def test_a_forked_game_refuses(game):
+    opened = game(rounds=4000)
+    child = os.fork()
+    if child == 0:
+        try:
+            play = opened.play()
+            opened.observe(0.5 if isinstance(play, int) else play)
+        except ValueError as error:
+            os._exit(0 if "another process" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -8,6 +8,7 @@
 
 mod adaptive;
 mod agreed;
+mod arrivals;
 mod certified;
 mod comparisons;
 mod correlated;
@@ -186,6 +187,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(agreed::bugs());
     bugs.extend(certified::bugs());
     bugs.extend(experts::bugs());
+    bugs.extend(arrivals::bugs());
     bugs
 }
 

@@ -27,6 +27,7 @@
 
 mod adaptive;
 mod agreed;
+mod arrivals;
 mod certified;
 mod choices;
 pub(crate) mod columns;
@@ -232,6 +233,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(agreed::audits());
     rows.extend(certified::audits());
     rows.extend(experts::audits());
+    rows.extend(arrivals::audits());
     rows
 }
 

@@ -34,6 +34,7 @@ fn stream(
         batch_share: Some(1.0 / BATCHES as f64),
         correlation: Some(correlation),
         descent: descent(steps as u64).descent,
+        arrives: false,
     };
     let problem = Problem { neighbours: Neighbours::of_records(relation), ..problem(BATCHES, 1, Loss::Absolute) };
     let without = if relation == Relation::ReplaceOne { -1.0 } else { 0.0 };

@@ -65,6 +65,7 @@ fn dealt() -> LibraryAudit {
         batch_share: Some(1.0 / BATCHES as f64),
         correlation: Some(Correlation::Banded),
         descent: descent((BATCHES * EPOCHS) as u64).descent,
+        arrives: false,
     };
     row(
         (

@@ -5,6 +5,7 @@
 //! code needs no switch in that code, so nothing here can be switched on in a build that users have.
 
 pub(super) mod adaptive;
+pub(super) mod arrivals;
 pub(super) mod choices;
 pub(super) mod comparisons;
 pub(super) mod embeddings;

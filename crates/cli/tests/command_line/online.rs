@@ -252,3 +252,31 @@ fn kill_9_at_any_moment() {
     println!("{killed} killed, {within} of them after they had shown something new");
     assert!(killed > 20 && within > 0, "{killed} {within}");
 }
+
+#[test]
+fn what_is_promised_is_written_before_the_first_play() {
+    let d = tempfile::tempdir().unwrap();
+    let charged =
+        with(&["--guarantee", "game.json", "--ledger", "budget", "--total-epsilon", "2.05", "--total-delta", "1e-3"]);
+    let output = fed(d.path(), &charged, &lines(2));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(files(d.path()), ["budget", "game.json"]);
+    let text = std::fs::read_to_string(d.path().join("game.json")).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((written["game"]["rounds"].as_u64(), written["guarantee"]["unit"].as_str()), (Some(60), Some("round")));
+    assert!(written["receipt"].is_object(), "{text}");
+    let verified = succeed(d.path(), &["verify", "game.json"]);
+    assert!(verified.contains("holds: the events cost epsilon 2.000000"), "{verified}");
+    // a game that is not paid for promises nothing
+    std::fs::remove_file(d.path().join("game.json")).unwrap();
+    assert!(!fed(d.path(), &charged, &lines(2)).status.success());
+    assert_eq!(files(d.path()), ["budget"]);
+    // and nothing is written over what is read
+    std::fs::write(d.path().join("losses"), lines(2)).unwrap();
+    let refused = refuse(d.path(), &with(&["losses", "--guarantee", "losses"]));
+    assert!(refused.contains("one file"), "{refused}");
+    assert_eq!(std::fs::read_to_string(d.path().join("losses")).unwrap(), lines(2));
+    // where it can't be written nothing is played
+    let nowhere = fed(d.path(), &with(&["losses", "--guarantee", "nowhere/game.json"]), "");
+    assert_eq!((nowhere.status.code(), nowhere.stdout.is_empty()), (Some(1), true));
+}

@@ -29,7 +29,7 @@ const LABELS: u64 = 1 << 20;
 const RANGE: u64 = LABELS + 1;
 
 /// What every stage rests on besides its plan: bounds, classes and row norms are told, and do not come from the records.
-const DECLARED: Warrant = Warrant::Public;
+pub(super) const DECLARED: Warrant = Warrant::Public;
 
 /// Public facts of bounded rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -391,13 +391,13 @@ impl MatrixRun {
 }
 
 /// Refuses a certificate that an accountant has no bound for.
-fn accounted(accountant: &dyn Accountant, certificate: &Certificate) -> Result<(), FitError> {
+pub(super) fn accounted(accountant: &dyn Accountant, certificate: &Certificate) -> Result<(), FitError> {
     let bound = accountant.epsilon(certificate.event(), certificate.relation(), certificate.budget().delta());
     bound.map(drop).map_err(|why| FitError::Option(why.to_string()))
 }
 
 /// A target as `loss` reads it; what is not a number is one of no record. `against`: the class that the others are held against.
-fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
+pub(super) fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
     let sign = |second: bool| if second { 1.0 } else { -1.0 };
     match (against, loss) {
         _ if given.is_nan() => 0.0,

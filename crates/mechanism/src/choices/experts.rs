@@ -16,9 +16,9 @@ use dpopt_noise::{ExponentialChoice, Grid, Purpose, Stream};
 use dpopt_privacy::{Event, Relation};
 
 /// log2 of the steps of a loss of 1.
-const FINE: i32 = 24;
+pub(super) const FINE: i32 = 24;
 /// A loss of 1.
-const ONE: u64 = 1 << FINE;
+pub(super) const ONE: u64 = 1 << FINE;
 /// Denominator of the probability of a fresh draw.
 const COIN: u64 = 1 << 53;
 /// Rounds at most: sums of losses stay far below 2^63.
@@ -47,6 +47,11 @@ impl RoundLosses {
         }
         let steps = |loss: &f64| (loss.clamp(0.0, 1.0) * ONE as f64).round() as u32;
         Ok(Sensitive::new(Self(losses.iter().map(steps).collect())))
+    }
+
+    /// Multiples of 2^-24.
+    pub(super) fn steps(&self) -> &[u32] {
+        &self.0
     }
 
     /// A round that tells nothing: what takes the place of a round under zero-out.

@@ -6,6 +6,7 @@ pub(crate) mod column_ranges;
 pub(crate) mod counts;
 pub(crate) mod experts;
 pub(crate) mod experts_file;
+pub(crate) mod fresh_sums;
 pub(crate) mod labels;
 pub(crate) mod net;
 pub(crate) mod peeling;

@@ -45,6 +45,8 @@ pub enum Batching {
     Coin,
     /// Its place in a public random order: as [`Position`](Self::Position), for records whose order may say something of them.
     Shuffled,
+    /// The one that it came with: records come batch by batch ([`GradientStream::next_arrived`]), one pass and no second.
+    Arrival,
 }
 
 /// Public numbers of a stream.
@@ -140,12 +142,16 @@ pub struct GradientStream<O = Linear> {
     step: usize,
     noise: StreamNoise,
     randomness: Stream,
+    /// That it was opened in: a forked one would go on with the same noise.
+    process: u32,
     /// Of a watched curator.
     seen: Option<Seen>,
 }
 
 enum Batches {
     Position,
+    /// Each comes by itself.
+    Arrival,
     /// Not thrown yet: how many records there are may be theirs to know.
     Coins(Box<Stream>),
     Dealt(Dealt),
@@ -235,7 +241,9 @@ impl<O: Clone> Interactive for StreamPlan<O> {
 
     fn sampler_error(&self) -> Result<f64, CuratorError> {
         let moved = self.relation == Relation::AddOrRemove && self.batching != Batching::Coin;
-        if self.shape.batches == 0 || self.shape.steps == 0 || moved {
+        // nothing says that a batch which comes is one that came before
+        let again = self.batching == Batching::Arrival && self.shape.steps > self.shape.batches;
+        if self.shape.batches == 0 || self.shape.steps == 0 || moved || again {
             return Err(CuratorError::Shape);
         }
         self.shape.total_variation(self.noise_std()?, self.gradient.grid(), self.dimension)
@@ -275,6 +283,7 @@ impl<O: Clone> Interactive for StreamPlan<O> {
             relation: self.relation,
             batches: match self.batching {
                 Batching::Position => Batches::Position,
+                Batching::Arrival => Batches::Arrival,
                 Batching::Coin => Batches::Coins(Box::new(opening.noise.stream(Purpose::Split, 0))),
                 Batching::Shuffled => {
                     let mut coins = opening.noise.stream(Purpose::Split, 0);
@@ -284,6 +293,7 @@ impl<O: Clone> Interactive for StreamPlan<O> {
             step: 0,
             noise: source,
             randomness: opening.noise.stream(Purpose::Correlated, 0),
+            process: std::process::id(),
             seen: opening.seen,
         })
     }
@@ -343,6 +353,29 @@ impl<O> GradientStream<O> {
         self.next_clipped(&gradient, examples, weights)
     }
 
+    /// The noisy sum of clipped gradients at `weights` of records that came by themselves, where batches are those they came with: a record is in no other
+    /// batch, and a stream has one pass.
+    ///
+    /// # Errors
+    /// If all planned steps are used up, batches are made another way, the records are rows of units, or this is a copy of the stream in a forked process.
+    pub fn next_arrived<R: RecordSet>(
+        &mut self,
+        batch: &Sensitive<R>,
+        weights: &[f64],
+    ) -> Result<Released<Vec<f64>>, CuratorError>
+    where
+        O: Objective<R>,
+    {
+        let records = batch.expose();
+        let arrived = matches!(self.batches, Batches::Arrival) && records.keeps_places();
+        if weights.len() != self.dimension || !arrived {
+            return Err(CuratorError::Shape);
+        }
+        self.next_batch()?;
+        let sum = self.gradient.sum_range(batch, 0..records.len(), weights).map_err(CuratorError::unreadable)?;
+        self.noisy(sum)
+    }
+
     /// The same along t·∇φ(x) − (t − 1)·∇φ(before), t the number of the step from 1: of each record of the batch one vector, clipped as one. `before` is where the step
     /// before this one asked; the first one does not look at it.
     ///
@@ -398,8 +431,14 @@ impl<O> GradientStream<O> {
         Ok(self.noisy(units)?)
     }
 
-    /// Which batch comes next.
+    /// Which batch comes next. Refused in a forked process: two copies would go on with the same noise, and the difference of what they release would be that
+    /// of the records.
     fn next_batch(&self) -> Result<usize, CuratorError> {
+        if self.process != std::process::id() {
+            return Err(CuratorError::Unusable(
+                "this stream was opened in another process, of which this one is a copy: it goes on there only; open streams after forking".into(),
+            ));
+        }
         match self.step == self.shape.steps {
             true => Err(CuratorError::Unforeseen { label: LABEL }),
             false => Ok(self.step % self.shape.batches),
@@ -412,7 +451,7 @@ impl<O> GradientStream<O> {
         match &self.batches {
             Batches::Position => Ok(positions(self.records, batch, self.shape.batches).map(|i| i as u64).collect()),
             Batches::Shuffled(dealt) => Ok(dealt.batch(batch).to_vec()),
-            Batches::Coins(_) | Batches::Dealt(_) => Err(CuratorError::Shape),
+            Batches::Coins(_) | Batches::Dealt(_) | Batches::Arrival => Err(CuratorError::Shape),
         }
     }
 
@@ -527,6 +566,53 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Records that come batch by batch have the sums and the noise that they would have by their positions.
+    #[test]
+    fn records_that_arrive_are_those_of_positions() {
+        let (batches, n, d) = (7, 21, 3);
+        for correlation in ALL {
+            let whole = plan(correlation, batches, batches, d, n);
+            let arriving = StreamPlan { batching: Batching::Arrival, ..plan(correlation, batches, batches, d, n) };
+            let open =
+                |plan: &StreamPlan| Curator::for_event(&plan.event(), NoiseSource::insecure(8)).open(plan).unwrap();
+            let (mut by_place, mut by_arrival) = (open(&whole), open(&arriving));
+            let (data, part) = (examples(n as usize, d), examples(3, d));
+            assert!(by_place.next_arrived(&part, &[0.0; 3]).is_err(), "batches go by position");
+            assert!(by_arrival.next(&data, &[0.0; 3]).is_err(), "batches go by arrival");
+            assert!(by_arrival.next_arrived(&part, &[0.0; 2]).is_err(), "two weights");
+            for _ in 0..batches {
+                // three of 21 rows are the columns 0, 1, 2 again
+                let expected = by_place.next(&data, &[0.0; 3]).unwrap();
+                assert_eq!(by_arrival.next_arrived(&part, &[0.0; 3]).unwrap().get(), expected.get(), "{correlation:?}");
+            }
+            assert!(by_arrival.next_arrived(&part, &[0.0; 3]).is_err(), "the plan is used up");
+        }
+    }
+
+    /// A record that came twice would be in two batches, and no sensitivity says how far apart.
+    #[test]
+    fn what_arrives_has_one_pass_and_nobody_joins() {
+        let arriving = |steps, relation| StreamPlan {
+            batching: Batching::Arrival,
+            relation,
+            ..plan(Correlation::Blt, 4, steps, 1, 8)
+        };
+        assert!(arriving(4, Relation::ReplaceOne).sampler_error().is_ok());
+        assert!(arriving(5, Relation::ReplaceOne).sampler_error().is_err());
+        assert!(arriving(4, Relation::AddOrRemove).sampler_error().is_err());
+    }
+
+    #[test]
+    fn a_forked_stream_refuses_to_go_on() {
+        let arriving = StreamPlan { batching: Batching::Arrival, ..plan(Correlation::Blt, 4, 4, 1, 8) };
+        let mut stream = Curator::for_event(&arriving.event(), NoiseSource::insecure(8)).open(&arriving).unwrap();
+        stream.process += 1;
+        let refused = stream.next_arrived(&examples(2, 1), &[0.0]).unwrap_err();
+        assert!(matches!(refused, CuratorError::Unusable(_)), "{refused}");
+        stream.process -= 1;
+        assert!(stream.next_arrived(&examples(2, 1), &[0.0]).is_ok());
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct DpFtrl {
     pub correlation: Option<Correlation>,
     /// What every descent has; `steps` counts all epochs (default: 1 to 64 epochs, by prediction), momentum is 0 by default.
     pub descent: DescentOptions,
+    /// Records come batch by batch while it runs, in one pass: see [`LinearStreamPlan`](crate::online::LinearStreamPlan), which runs it then.
+    pub arrives: bool,
 }
 
 /// Epochs among which the prediction chooses.
@@ -168,6 +170,7 @@ fn which(batching: Batching) -> &'static str {
         Batching::Position => "by its position in the table",
         Batching::Coin => "by a secret coin of its own that is thrown once",
         Batching::Shuffled => "by its place in a public random order",
+        Batching::Arrival => "the one that it came with",
     }
 }
 
@@ -185,13 +188,14 @@ impl Algorithm for DpFtrl {
             batch_share: said.get(&SAMPLING_PROBABILITY),
             correlation: said.get(&CORRELATION),
             descent: DescentOptions::read(said),
+            arrives: false,
         }
     }
 
     fn plan(&self, problem: &Problem, budget: Budget) -> Result<Plan<StreamSchedule>, NotApplicable> {
         let share = in_range("the share of records in a batch", self.batch_share.unwrap_or(1.0 / 64.0), 1e-6, 1.0)?;
         let batches = ((1.0 / share).round() as u64).clamp(1, problem.rows.max(1));
-        let batching = batching(problem);
+        let batching = if self.arrives { Batching::Arrival } else { batching(problem) };
         let draft = self.best_draft(problem, budget, batches)?;
         let Draft { shape, sensitivity, .. } = draft;
         let (recipe, steps) = (&draft.recipe, shape.steps as u64);

@@ -1,5 +1,12 @@
-//! Players of a game of many rounds, chosen before the first by their proved bounds (docs/proofs/online-experts.md).
+//! Players of a game of many rounds, planned before the first with their proved bounds (docs/proofs/online-experts.md, online-convex.md,
+//! online-bandit.md), and models that learn while their records come (docs/proofs/partial-fit.md).
 
+mod bandit;
+mod convex;
 mod experts;
+mod linear;
 
+pub use bandit::{BanditPlan, BanditPlays, BanditProblem, plan_bandit};
+pub use convex::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
 pub use experts::{ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, plan_experts};
+pub use linear::{LinearLearner, LinearStreamPlan, plan_linear_stream};

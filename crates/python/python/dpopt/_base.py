@@ -173,7 +173,7 @@ class PrivateEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         facts, plan, privacy = self._report_facts, self.plan_, self.privacy_
-        if len(plan.candidates) == 1:
+        if len(plan.candidates) == 1 and facts["compared"] is not None:
             # a method asked for by name is shown beside the others
             request, classes = facts["compared"]
             plan = request.plan(classes, compare=True)

@@ -12,6 +12,7 @@ from . import _core
 from ._docs import documented
 from ._linear import PrivateLinear, Reading
 from ._options import LINEAR_OPTIONS, keep, with_options
+from ._partial_fit import ClassesOfStream
 from ._reading import codes, distinct, labels, number, same_length, shown, sorted_if_comparable, target
 from ._table_fit import ClassesOfTable
 from ._warnings import warn
@@ -162,7 +163,7 @@ class ProbabilityMixin:
 
 @with_options(LINEAR_OPTIONS)
 @documented
-class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
+class LogisticRegression(ProbabilityMixin, ClassesOfStream, PrivateLinearClassifier):
     """Private logistic regression, binary or multinomial.
 
     {parameters}
@@ -188,7 +189,7 @@ class LogisticRegression(ProbabilityMixin, PrivateLinearClassifier):
 
 @with_options(LINEAR_OPTIONS, without=("shift",))
 @documented
-class LinearSVC(PrivateLinearClassifier):
+class LinearSVC(ClassesOfStream, PrivateLinearClassifier):
     """Private linear support vector classifier (hinge loss, smoothed around its corner).
 
     More than two classes are fitted one against the rest, each with an equal share of the budget.
@@ -221,7 +222,7 @@ class LinearSVC(PrivateLinearClassifier):
 
 @with_options(LINEAR_OPTIONS)
 @documented
-class SGDClassifier(ProbabilityMixin, PrivateLinearClassifier):
+class SGDClassifier(ProbabilityMixin, ClassesOfStream, PrivateLinearClassifier):
     """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear classifiers.
 
     {parameters}

@@ -162,6 +162,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
 
     def _fit(self, X: Any, y: Any, units: Any, said: dict[str, Any]) -> None:
         refuse_weights(said)
+        self.__dict__.pop("_stream", None)
         if self._by_name():
             self._fit_table(X, y, units)
             return
@@ -232,11 +233,11 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         return _finite(validated(self, X, reset=False), *self._range)
 
 
-def refuse_weights(said: dict[str, Any]) -> None:
+def refuse_weights(said: dict[str, Any], call: str = "fit") -> None:
     """Whatever else a call of ``fit`` says; a weight per record is refused with the reason."""
     for name, value in said.items():
         if name != "sample_weight":
-            raise TypeError(f"fit() got an unexpected keyword argument {shown(name)}")
+            raise TypeError(f"{call}() got an unexpected keyword argument {shown(name)}")
         if value is not None:
             raise ValueError(
                 "sample_weight multiplies what single records contribute: beyond the bound that the noise is made for, and a weight "

@@ -12,6 +12,7 @@ from ._docs import documented
 from ._linear import PrivateLinear, Reading
 from ._moments import Moment, in_text, moment
 from ._options import LINEAR_OPTIONS, keep, with_options
+from ._partial_fit import NumbersOfStream
 from ._reading import number, same_length, shown, target
 from ._rows import Bounding, _pair
 from ._table_fit import NumbersOfTable
@@ -147,7 +148,7 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
     ),
 )
 @documented
-class LinearRegression(PrivateLinearRegressor):
+class LinearRegression(NumbersOfStream, PrivateLinearRegressor):
     """Private least squares (Huber's loss where a method needs a bounded slope).
 
     {parameters}
@@ -177,7 +178,7 @@ class LinearRegression(PrivateLinearRegressor):
     ),
 )
 @documented
-class Ridge(PrivateLinearRegressor):
+class Ridge(NumbersOfStream, PrivateLinearRegressor):
     """Private ridge regression.
 
     {parameters}
@@ -215,7 +216,7 @@ class Ridge(PrivateLinearRegressor):
     ),
 )
 @documented
-class HuberRegression(PrivateLinearRegressor):
+class HuberRegression(NumbersOfStream, PrivateLinearRegressor):
     """Private regression by Huber's loss: squared for small residuals, linear for large ones, so that a few records far off move the answer
     little, and no record's gradient is larger than `threshold`.
 
@@ -244,7 +245,7 @@ class HuberRegression(PrivateLinearRegressor):
 
 @with_options(LINEAR_OPTIONS, without=("shift",))
 @documented
-class SGDRegressor(PrivateLinearRegressor):
+class SGDRegressor(NumbersOfStream, PrivateLinearRegressor):
     """Private stochastic gradient descent (DP-SGD with Poisson batches) for linear regression.
 
     {parameters}

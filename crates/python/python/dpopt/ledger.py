@@ -28,6 +28,8 @@ from ._reading import attempt, kind, number, shown
 
 #: Who a ledger protects if no name is given: a row, or whoever's ids came without a name.
 RECORD, UNNAMED = "record", "user"
+#: Who a ledger of games protects (dpopt.online): all that one round tells.
+ROUND = "round"
 
 _WAY_OUT = (
     "keep it in a file, Ledger(epsilon, delta, path=...), which other processes open (Ledger.open(path)); or use threads, or one "
@@ -66,7 +68,7 @@ class Ledger:
         unit: who is protected: ``"record"``, or whoever may have several rows (fits with ``units=``), by the name of their ids:
             ``"patient_id"`` for ``units="patient_id"``, a series or a mapping of that name; a tuple of names where rows have several owners;
             ``"user"`` for ids that came without a name. What is spent per row, per patient and per doctor does not add up, so a charge that is
-            per somebody else is refused. Ids without a name say nothing of whose they are: that those of one ledger are of one kind is your word.
+            per somebody else is refused. ``"round"`` for games of :mod:`dpopt.online`. Ids without a name say nothing of whose they are: that those of one ledger are of one kind is your word.
         path: ledger file, created if it does not exist.
         name: public name of the data set, written into the file.
     """
@@ -97,7 +99,7 @@ class Ledger:
         self.path, self.name = None if path is None else _whole_path(path), name
         self._file = None
         if self.path is not None:
-            written = () if self._names == (UNNAMED,) else self._names
+            written = () if self._names in ((UNNAMED,), (ROUND,)) else self._names
             self._file = _core.FileLedger(
                 self.path, name, self._kind, list(written), relation, self.epsilon, self.delta
             )
@@ -124,7 +126,8 @@ class Ledger:
         terms = ledger._status()["terms"]
         ledger.epsilon, ledger.delta, ledger.relation = terms["epsilon"], terms["delta"], terms["relation"]
         ledger.name = terms["name"]
-        ledger._names = () if terms["unit"] == RECORD else tuple(terms["unit_names"]) or (UNNAMED,)
+        own = {RECORD: (), ROUND: (ROUND,)}
+        ledger._names = own[terms["unit"]] if terms["unit"] in own else tuple(terms["unit_names"]) or (UNNAMED,)
         ledger._start()
         return ledger
 
@@ -141,7 +144,7 @@ class Ledger:
 
     @property
     def _kind(self) -> str:
-        return "user" if self._names else "record"
+        return ROUND if self._names == (ROUND,) else "user" if self._names else RECORD
 
     def _here(self) -> None:
         """A forked process holds a copy of everything: a file is opened again, a ledger in memory refuses."""
@@ -204,7 +207,7 @@ class Ledger:
         """What a session of the compiled library charges: run, event as JSON, and between which data sets; for units of `names`, or rows."""
 
         def charge(run: str, event: str, epsilon: float, delta: float, relation: str, unit: str) -> str | None:
-            if (unit == RECORD) != (not names):
+            if (unit == RECORD) != (not names) or (unit == ROUND) != (names == (ROUND,)):
                 raise PrivacyError(f"a run per {unit} was to be charged as one per {_told(tuple(names))}")
             return self._charged(run, accounting.from_json(event), epsilon, delta, relation, _sorted(names))
 
@@ -220,7 +223,9 @@ class Ledger:
         if names == self._names:
             return
         kept, charged = _told(self._names), _told(names)
-        if not self._names:
+        if ROUND in (kept, charged):
+            why = 'what is spent on the one says nothing of the other; games of rounds have a ledger of their own, Ledger(..., unit="round")'
+        elif not self._names:
             why = f'use Ledger(..., unit="{charged}") for what is fitted with units='
         elif not names:
             why = "give the fit units= (whose rows they are), or use another ledger"

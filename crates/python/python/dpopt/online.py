@@ -1,4 +1,4 @@
-"""Learning while it happens: whom to trust in every round (docs/online.md).
+"""Learning while it happens: whom to trust, where to stand, which arm to pull in every round (docs/online.md).
 
 >>> import dpopt
 >>> game = dpopt.online.Experts(experts=3, rounds=100, epsilon=5.0, insecure_seed=1)
@@ -18,39 +18,69 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from . import _core
 from ._plan import Privacy
-from ._reading import attempt, kind, number, shown, whole
+from ._reading import array, attempt, kind, number, shown, whole
+from .ledger import ROUND, Ledger
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["Experts", "explain_experts"]
+__all__ = ["Bandit", "Experts", "OnlineConvex", "explain_bandit", "explain_convex", "explain_experts"]
 
 
 RELATIONS = ("zero-out", "replace-one", "add-or-remove")
 PLAYERS = ("lean", "fresh", "leader")
 
 
-def _facts(
-    experts: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any, player: Any
-) -> tuple[int, int, float, float | None, str, int, str | None]:
-    counts = {"experts": experts, "rounds": rounds, "rounds_per_user": rounds_per_user}
-    checked = {name: whole(value, name) for name, value in counts.items()}
+def _relation(neighbors: Any) -> str:
+    if not (isinstance(neighbors, str) and neighbors in RELATIONS):
+        raise ValueError(f"neighbors is {shown(neighbors)}; choose zero-out or replace-one")
+    return neighbors
+
+
+def _counts(**given: Any) -> list[int]:
+    checked = {name: whole(value, name) for name, value in given.items()}
     for name, value in checked.items():
         if not 1 <= value < 2**62:
             raise ValueError(f"{name} is {value}; give a whole number from 1")
-    if not (isinstance(neighbors, str) and neighbors in RELATIONS):
-        raise ValueError(f"neighbors is {shown(neighbors)}; choose zero-out or replace-one")
+    return list(checked.values())
+
+
+def _forgives(said: Any, name: str) -> bool:
+    if not (isinstance(said, str) and said in ("error", "nothing")):
+        raise ValueError(f"{name} is {shown(said)}; choose error or nothing")
+    return said == "nothing"
+
+
+def _charging(budget: Any, neighbors: str) -> Any:
+    """What a game is charged to: a ledger of rounds."""
+    if budget is None:
+        return None
+    if not isinstance(budget, Ledger):
+        raise ValueError("budget must be a dpopt.Ledger, or None")
+    if budget.relation != neighbors:
+        raise ValueError(f"the ledger is kept for {budget.relation}, the game for {neighbors}; use the same")
+    budget._check_names((ROUND,))
+    return budget._charge_for((ROUND,))
+
+
+def _seed(insecure_seed: Any) -> int | None:
+    return None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+
+
+def _facts(
+    experts: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any, player: Any
+) -> tuple[int, int, float, float | None, str, int, str | None]:
+    counts = _counts(experts=experts, rounds=rounds, rounds_per_user=rounds_per_user)
+    neighbors = _relation(neighbors)
     if not (player is None or isinstance(player, str) and player in PLAYERS):
         raise ValueError(f"there is no player {shown(player)}; choose one of {', '.join(PLAYERS)}")
     share = None if delta is None else number(delta, "delta")
     return (
-        checked["experts"], checked["rounds"], number(epsilon, "epsilon"), share, neighbors,
-        checked["rounds_per_user"], player,
+        counts[0], counts[1], number(epsilon, "epsilon"), share, neighbors, counts[2], player,
     )  # fmt: skip
 
 
@@ -89,6 +119,8 @@ class Experts:
         player: ``"lean"``, ``"fresh"`` or ``"leader"``; by default whoever has the least proved regret.
         bad_losses: what losses do that are not one finite number per expert: ``"error"``, or ``"nothing"``: a round without losses, so
             that nothing an outsider may see depends on it.
+        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; one that goes on is charged
+            already.
         session: a file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
         insecure_seed: reproducible coins for tests: no privacy.
     """
@@ -104,19 +136,19 @@ class Experts:
         rounds_per_user: int = 1,
         player: str | None = None,
         bad_losses: str = "error",
+        budget: Ledger | None = None,
         session: str | os.PathLike[str] | None = None,
         insecure_seed: int | None = None,
     ) -> None:
         facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, player)
-        if not (isinstance(bad_losses, str) and bad_losses in ("error", "nothing")):
-            raise ValueError(f"bad_losses is {shown(bad_losses)}; choose error or nothing")
-        self._experts, self._forgiving = facts[0], bad_losses == "nothing"
+        self._experts, self._forgiving = facts[0], _forgives(bad_losses, "bad_losses")
+        charge = _charging(budget, facts[4])
         path = None
         if session is not None:
             if not isinstance(session, (str, os.PathLike)):
                 raise TypeError(f"session is {kind(session)}; give the path of a file")
             path = Path(session)
-        insecure_seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+        insecure_seed = _seed(insecure_seed)
         if path is not None and insecure_seed is not None:
             raise ValueError(
                 "a session and an insecure_seed do not go together: the same coins would come again after a restart"
@@ -132,7 +164,7 @@ class Experts:
                     f"{self.player}; give the same, or another file"
                 )
         else:
-            self._game = _core.ExpertsGame.open(facts, path, insecure_seed)
+            self._game = _core.ExpertsGame.open(facts, path, charge, insecure_seed)
 
     def play(self) -> int | None:
         """The expert of the coming round, from 0; ``None`` after the last round. Asking again gives the same."""
@@ -163,6 +195,268 @@ class Experts:
     def regret_bound(self) -> float:
         """Expected regret at most, against losses that were fixed before the first round."""
         return self._game.standing()[2]
+
+    @property
+    def privacy(self) -> Privacy:
+        """What is promised, per round."""
+        return Privacy.of(self._game.guarantee(), "[]")
+
+
+def _point(given: Any, dimension: int, name: str) -> list[float]:
+    """One number for all coordinates, or one for each."""
+    values = np.array(number(given, name)) if np.isscalar(given) else array(given, name).astype(np.float64)
+    if values.shape not in ((), (dimension,)):
+        raise ValueError(
+            f"{name} has shape {values.shape}; give one number, or one for each of the {dimension} coordinates"
+        )
+    listed: list[float] = np.broadcast_to(values, (dimension,)).tolist()
+    return listed
+
+
+def _convex_facts(
+    dimension: Any, rounds: Any, epsilon: Any, delta: Any, bounds: Any, radius: Any, centre: Any, gradient_norm: Any, losses: Any,
+    neighbors: Any,
+) -> tuple[list[float], list[float], float | None, float, int, float, float | None, str, str]:  # fmt: skip
+    d, count = _counts(dimension=dimension, rounds=rounds)
+    if d > 1 << 24:
+        raise ValueError(f"dimension is {d}; give at most {1 << 24}")
+    if (bounds is None) == (radius is None):
+        raise ValueError("points lie in a box or in a ball: give bounds=(lower, upper) or radius=, one of the two")
+    if bounds is not None and centre is not None:
+        raise ValueError("the centre of a box follows from its bounds; leave centre out")
+    if not (isinstance(losses, str) and losses in ("linear", "convex")):
+        raise ValueError(f"losses is {shown(losses)}; choose linear or convex")
+    if bounds is not None:
+        if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+            raise ValueError(
+                "bounds must be a pair (lower, upper): two numbers, or two lists with one number per coordinate"
+            )
+        first, second, size = _point(bounds[0], d, "bounds"), _point(bounds[1], d, "bounds"), None
+    else:
+        first, second, size = _point(0.0 if centre is None else centre, d, "centre"), [], number(radius, "radius")
+    share = None if delta is None else number(delta, "delta")
+    return (
+        first, second, size, number(gradient_norm, "gradient_norm"), count, number(epsilon, "epsilon"), share, _relation(neighbors),
+        losses,
+    )  # fmt: skip
+
+
+def explain_convex(
+    dimension: int,
+    rounds: int,
+    epsilon: float,
+    delta: float | None = None,
+    *,
+    bounds: Any = None,
+    radius: float | None = None,
+    centre: Any = None,
+    gradient_norm: float = 1.0,
+    losses: str = "convex",
+    neighbors: str = "zero-out",
+) -> dict[str, Any]:
+    """What is planned for a game of points, with its proved regret; nothing is read.
+
+    >>> plan = explain_convex(20, 100_000, 1.0, 1e-6, radius=1.0, losses="linear", neighbors="replace-one")
+    >>> plan["regret_bound"] < 2 * plan["without_privacy"]
+    True
+    """
+    facts = _convex_facts(dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors)
+    found: dict[str, Any] = json.loads(_core.convex_plan(facts))
+    return found
+
+
+class OnlineConvex:
+    """A point of a box or a ball in every round, privately, against linear losses or by gradients of convex ones.
+
+    >>> import dpopt
+    >>> game = dpopt.online.OnlineConvex(dimension=2, rounds=500, epsilon=5.0, delta=1e-4, radius=1.0, insecure_seed=1)
+    >>> while (x := game.play()) is not None:
+    ...     last = x
+    ...     game.observe([0.6, -0.8])
+    >>> bool(last[0] < -0.3 and last[1] > 0.5)
+    True
+
+    Args:
+        dimension: how many coordinates a point has.
+        rounds: how many rounds are played at most, fixed in advance.
+        epsilon: ε of the whole game.
+        delta: δ > 0 of the whole game; by default 1/rounds^1.1, at most 0.01.
+        bounds: points lie in a box ``(lower, upper)``: two numbers, or two lists with one number per coordinate.
+        radius, centre: or in a ball; its centre is 0 by default.
+        gradient_norm: gradients are clipped to this l2 norm.
+        losses: ``"convex"``, told by a gradient at the point that was played; or ``"linear"`` ones that were fixed before the first round, for
+            which much less regret is proved. Privacy is the same.
+        neighbors: ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
+        bad_gradients: what a gradient does that is not one finite number per coordinate: ``"error"``, or ``"nothing"``: a round that tells
+            nothing, so that nothing an outsider may see depends on it.
+        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins.
+        insecure_seed: reproducible noise for tests: no privacy.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        rounds: int,
+        epsilon: float,
+        delta: float | None = None,
+        *,
+        bounds: Any = None,
+        radius: float | None = None,
+        centre: Any = None,
+        gradient_norm: float = 1.0,
+        losses: str = "convex",
+        neighbors: str = "zero-out",
+        bad_gradients: str = "error",
+        budget: Ledger | None = None,
+        insecure_seed: int | None = None,
+    ) -> None:
+        facts = _convex_facts(
+            dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors
+        )
+        self._dimension, self._forgiving = len(facts[0]), _forgives(bad_gradients, "bad_gradients")
+        self._game = _core.ConvexGame.open(facts, _charging(budget, facts[7]), _seed(insecure_seed))
+
+    def play(self) -> NDArray[np.float64] | None:
+        """The point of the coming round; ``None`` after the last round. Asking again gives the same."""
+        return self._game.play()
+
+    def observe(self, gradient: Sequence[float] | NDArray[np.float64]) -> None:
+        """The gradient of the round's loss at the point that was played, clipped to `gradient_norm`."""
+        told = attempt(lambda: np.array([float(entry) for entry in gradient]))
+        sound = told is not None and told.shape == (self._dimension,) and bool(np.isfinite(told).all())
+        if sound:
+            assert told is not None
+            self._game.observe(told)
+        elif self._forgiving:
+            self._game.observe_nothing()
+        else:
+            raise ValueError(f"a gradient must be a list of {self._dimension} finite numbers, one for each coordinate")
+
+    @property
+    def observed(self) -> int:
+        """Rounds observed so far."""
+        return self._game.observed()
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What was planned, as :func:`explain_convex` says it."""
+        found: dict[str, Any] = json.loads(self._game.plan())
+        return found
+
+    @property
+    def regret_bound(self) -> float:
+        """Expected regret at most."""
+        return float(self.plan["regret_bound"])
+
+    @property
+    def privacy(self) -> Privacy:
+        """What is promised, per round."""
+        return Privacy.of(self._game.guarantee(), "[]")
+
+
+def _bandit_facts(
+    arms: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any
+) -> tuple[int, int, float, float, str, int]:
+    counts = _counts(arms=arms, rounds=rounds, rounds_per_user=rounds_per_user)
+    return counts[0], counts[1], number(epsilon, "epsilon"), number(delta, "delta"), _relation(neighbors), counts[2]
+
+
+def explain_bandit(
+    arms: int,
+    rounds: int,
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    neighbors: str = "zero-out",
+    rounds_per_user: int = 1,
+) -> dict[str, Any]:
+    """What is planned for a game of arms, with its proved regret; nothing is read.
+
+    >>> explain_bandit(5, 100_000, 1.0)["noise_scale"] < 1.001
+    True
+    """
+    found: dict[str, Any] = json.loads(
+        _core.bandit_plan(_bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user))
+    )
+    return found
+
+
+class Bandit:
+    """One of several arms in every round, privately, where only the reward of the arm that was played is told.
+
+    >>> import dpopt
+    >>> game = dpopt.online.Bandit(arms=2, rounds=20_000, epsilon=1.0, insecure_seed=1)
+    >>> won = 0.0
+    >>> while (arm := game.play()) is not None:
+    ...     reward = [0.1, 0.9][arm]
+    ...     won += reward
+    ...     game.observe(reward)
+    >>> bool(won > 17_000)
+    True
+
+    Args:
+        arms: how many there are.
+        rounds: how many rounds are played at most, fixed in advance.
+        epsilon: ε of the whole game.
+        delta: δ of the whole game; 0 by default: of the exact laws.
+        neighbors: ``"zero-out"`` (a round may tell nothing, a reward of 0) or ``"replace-one"``.
+        rounds_per_user: so many rounds are protected together.
+        bad_rewards: what a reward does that is no finite number: ``"error"``, or ``"nothing"``: it counts as 0, so that nothing an outsider
+            may see depends on it.
+        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins.
+        insecure_seed: reproducible noise for tests: no privacy.
+    """
+
+    def __init__(
+        self,
+        arms: int,
+        rounds: int,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        neighbors: str = "zero-out",
+        rounds_per_user: int = 1,
+        bad_rewards: str = "error",
+        budget: Ledger | None = None,
+        insecure_seed: int | None = None,
+    ) -> None:
+        facts = _bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user)
+        self._forgiving = _forgives(bad_rewards, "bad_rewards")
+        self._game = _core.BanditGame.open(facts, _charging(budget, facts[4]), _seed(insecure_seed))
+
+    def play(self) -> int | None:
+        """The arm of the coming round, from 0; ``None`` after the last round. Asking again gives the same."""
+        return self._game.play()
+
+    def observe(self, reward: float) -> None:
+        """The reward of the arm that was played, clamped to [0, 1]."""
+        told = attempt(lambda: float(reward))
+        if told is None or not math.isfinite(told):
+            if not self._forgiving:
+                raise ValueError("a reward must be one finite number in [0, 1]")
+            told = 0.0
+        self._game.observe(told)
+
+    @property
+    def observed(self) -> int:
+        """Rounds observed so far."""
+        return self._game.observed()
+
+    @property
+    def left(self) -> list[int]:
+        """Arms that may still be the best: made of what was released."""
+        return self._game.left()
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What was planned, as :func:`explain_bandit` says it."""
+        found: dict[str, Any] = json.loads(self._game.plan())
+        return found
+
+    @property
+    def regret_bound(self) -> float:
+        """Expected regret at most, for rewards that are drawn independently, whatever the arms' means are."""
+        return float(self.plan["regret_bound"])
 
     @property
     def privacy(self) -> Privacy:

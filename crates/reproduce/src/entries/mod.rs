@@ -12,6 +12,7 @@ mod heavy_tailed_sco;
 mod heavy_tails;
 mod objectives;
 mod one_epoch;
+mod online_convex;
 mod online_experts;
 mod parallel_sco;
 mod records;
@@ -49,6 +50,7 @@ pub const ALL: &[&Entry] = &[
     &heavy_tails::ENTRY,
     &heavy_tailed_sco::ENTRY,
     &online_experts::ENTRY,
+    &online_convex::ENTRY,
 ];
 
 /// The entry of that name.

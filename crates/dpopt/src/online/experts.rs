@@ -1,18 +1,18 @@
-//! Private learning while it happens: one of d experts in every round (docs/online.md).
+//! One of d experts in every round.
 //!
 //! Planned from public facts, charged as a whole before the first round, then a conversation: [`play`](Experts::play) says who is
 //! trusted in the coming round, [`observe`](Experts::observe) takes what every expert lost in it. What leaves is who plays.
 
+use super::error::OnlineError;
 use crate::guarantee::Guarantee;
-use crate::session::{Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
-use dpopt_mechanism::{CuratorError, ExpertPlays, ExpertsFile, LazyExperts, NotApplicable, RoundLosses, SavedExperts};
+use crate::session::{Account, Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
+use dpopt_mechanism::{ExpertPlays, ExpertsFile, LazyExperts, NotApplicable, RoundLosses, SavedExperts};
 use dpopt_objective::objective::Warrant;
 use dpopt_optimize::online::{ExpertsDoor, ExpertsPlan, ExpertsProblem, Player, experts_candidates, plan_experts};
 use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Neighbours, Relation, certify};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use thiserror::Error;
 
 /// Everything a game can be told besides d, T and ε.
 ///
@@ -49,23 +49,6 @@ impl Default for ExpertsOptions {
             insecure_seed: None,
         }
     }
-}
-
-/// Why a game is not played, or does not go on. Nothing here shows a loss.
-#[derive(Debug, Error)]
-pub enum OnlineError {
-    /// Nothing is planned.
-    #[error(transparent)]
-    Plan(#[from] NotApplicable),
-    /// Nothing is charged.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// Nothing is released or saved.
-    #[error(transparent)]
-    Release(#[from] CuratorError),
-    /// Something that was said is out of range.
-    #[error("{0}")]
-    Option(String),
 }
 
 /// A game that is under way.
@@ -143,7 +126,28 @@ impl Experts {
     /// # Errors
     /// If nothing is certified, or the ledger refuses.
     pub fn open(experts: usize, rounds: u64, epsilon: f64, options: &ExpertsOptions) -> Result<Self, OnlineError> {
-        Self::opened(experts, rounds, epsilon, options, None)
+        Self::opened(experts, rounds, epsilon, options, None, LedgerFile::account(options.ledger.as_ref()))
+    }
+
+    /// The same charged to any account, kept in a new file if there is a path.
+    ///
+    /// # Errors
+    /// If the options name a ledger too, and as [`open`](Self::open) and [`open_at`](Self::open_at).
+    pub fn open_charged(
+        path: Option<&Path>,
+        experts: usize,
+        rounds: u64,
+        epsilon: f64,
+        options: &ExpertsOptions,
+        account: Option<Box<dyn Account>>,
+    ) -> Result<Self, OnlineError> {
+        if options.ledger.is_some() {
+            return Err(OnlineError::Option("a game is charged to one account; leave the ledger out".into()));
+        }
+        if path.is_some() {
+            can_be_kept(options)?;
+        }
+        Self::opened(experts, rounds, epsilon, options, path, account)
     }
 
     /// The same, kept in a new file so that a killed process goes on where it was ([`save`](Self::save)). The place is reserved before
@@ -158,17 +162,9 @@ impl Experts {
         epsilon: f64,
         options: &ExpertsOptions,
     ) -> Result<Self, OnlineError> {
-        if options.insecure_seed.is_some() {
-            return Err(OnlineError::Option(
-                "a session file and an insecure seed do not go together: the same coins would come again after a restart".into(),
-            ));
-        }
-        if options.player == Some(Player::Leader) {
-            return Err(OnlineError::Option(
-                "a leader's noise is never written down, so that it has no session file; choose lean or fresh".into(),
-            ));
-        }
-        Self::opened(experts, rounds, epsilon, options, Some(path))
+        can_be_kept(options)?;
+        let account = LedgerFile::account(options.ledger.as_ref());
+        Self::opened(experts, rounds, epsilon, options, Some(path), account)
     }
 
     fn opened(
@@ -177,10 +173,11 @@ impl Experts {
         epsilon: f64,
         options: &ExpertsOptions,
         path: Option<&Path>,
+        account: Option<Box<dyn Account>>,
     ) -> Result<Self, OnlineError> {
         let (problem, budget) = stated(experts, rounds, epsilon, options)?;
         let terms = problem.neighbours.within(budget);
-        let opening = Opening::new(terms, LedgerFile::account(options.ledger.as_ref()), options.insecure_seed)?;
+        let opening = Opening::new(terms, account, options.insecure_seed)?;
         let plan = match (options.player, path) {
             // who can be saved
             (None, Some(_)) => saved_players(&problem, budget)?,
@@ -354,6 +351,22 @@ impl Experts {
         let receipt = self.kept.receipt.take();
         Closed { receipt, ..self.session.close() }
     }
+}
+
+/// Refuses a session file that could not be resumed.
+fn can_be_kept(options: &ExpertsOptions) -> Result<(), OnlineError> {
+    if options.insecure_seed.is_some() {
+        return Err(OnlineError::Option(
+            "a session file and an insecure seed do not go together: the same coins would come again after a restart"
+                .into(),
+        ));
+    }
+    if options.player == Some(Player::Leader) {
+        return Err(OnlineError::Option(
+            "a leader's noise is never written down, so that it has no session file; choose lean or fresh".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// The least bound of those whose state can be written down.

@@ -1,0 +1,195 @@
+//! Games of points and of arms, played from Python: the library's own behind a lock.
+
+use crate::accounting::{json, relation};
+use crate::errors::invalid;
+use crate::online::failed;
+use crate::session::Charging;
+use dpopt::online::{Bandit, BanditOptions, Convex, ConvexOptions, explain_bandit, explain_convex};
+use dpopt::optimize::online::{BanditPlan, ConvexPlan, Losses, PlayRegion};
+use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
+use pyo3::prelude::*;
+use serde_json::json as value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// (lower, upper) of a box, or (centre, radius) of a ball; L, rounds, ε, δ, relation, "linear" or "convex".
+#[derive(FromPyObject)]
+pub(crate) struct ConvexFacts(Vec<f64>, Vec<f64>, Option<f64>, f64, u64, f64, Option<f64>, String, String);
+
+impl ConvexFacts {
+    fn region(&self) -> PlayRegion {
+        match self.2 {
+            Some(radius) => PlayRegion::Ball { centre: self.0.clone(), radius },
+            None => PlayRegion::Box { lower: self.0.clone(), upper: self.1.clone() },
+        }
+    }
+
+    fn options(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<ConvexOptions> {
+        let losses = match self.8.as_str() {
+            "linear" => Losses::Linear,
+            "convex" => Losses::Convex,
+            _ => return Err(invalid("losses are linear or convex")),
+        };
+        let (relation, account) = (relation(&self.7)?, Charging::account(charge));
+        Ok(ConvexOptions { delta: self.6, relation, losses: Some(losses), account, insecure_seed })
+    }
+}
+
+fn of_convex(plan: &ConvexPlan) -> serde_json::Value {
+    value!({
+        "player": "leader", "regret_bound": plan.regret_bound, "without_privacy": plan.problem.without_privacy(),
+        "strength": plan.strength, "noise_std": plan.noise_std, "last_noise_std": plan.last_noise_std,
+        "epsilon": plan.certificate.bound().upper, "delta": plan.certificate.budget().delta(),
+    })
+}
+
+/// What is planned for a game of points, as JSON.
+#[pyfunction]
+pub(crate) fn convex_plan(py: Python<'_>, facts: ConvexFacts) -> PyResult<String> {
+    let options = facts.options(None, None)?;
+    py.detach(|| {
+        let plan = explain_convex(facts.region(), facts.3, facts.4, facts.5, &options).map_err(failed)?;
+        json(&of_convex(&plan))
+    })
+}
+
+/// A game of points that is under way; one thread at a time.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct ConvexGame(Mutex<Convex>);
+
+impl ConvexGame {
+    fn locked(&self) -> MutexGuard<'_, Convex> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl ConvexGame {
+    /// Plans and opens a game, charged to `charge`.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        facts: ConvexFacts,
+        charge: Option<Py<PyAny>>,
+        insecure_seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let options = facts.options(charge, insecure_seed)?;
+        py.detach(|| {
+            let game = Convex::open(facts.region(), facts.3, facts.4, facts.5, options).map_err(failed)?;
+            Ok(Self(Mutex::new(game)))
+        })
+    }
+
+    /// The point of the coming round.
+    fn play<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.locked().play().map(|point| point.to_pyarray(py))
+    }
+
+    /// The gradient of the round that was played for.
+    fn observe(&self, gradient: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
+        let gradient = gradient.as_array().to_vec();
+        self.locked().observe(&gradient).map_err(failed)
+    }
+
+    /// A round that tells nothing.
+    fn observe_nothing(&self) -> PyResult<()> {
+        self.locked().observe_nothing().map_err(failed)
+    }
+
+    /// Rounds observed so far.
+    fn observed(&self) -> u64 {
+        self.locked().observed()
+    }
+
+    /// What was planned, as JSON.
+    fn plan(&self) -> PyResult<String> {
+        json(&of_convex(self.locked().plan()))
+    }
+
+    /// What is promised, as JSON.
+    fn guarantee(&self) -> PyResult<String> {
+        json(self.locked().guarantee())
+    }
+}
+
+/// Arms, rounds, ε, δ, relation, rounds per user.
+#[derive(FromPyObject)]
+pub(crate) struct BanditFacts(usize, u64, f64, Option<f64>, String, u64);
+
+impl BanditFacts {
+    fn options(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<BanditOptions> {
+        let (relation, account) = (relation(&self.4)?, Charging::account(charge));
+        Ok(BanditOptions { delta: self.3, relation, rounds_per_user: Some(self.5), account, insecure_seed })
+    }
+}
+
+fn of_bandit(plan: &BanditPlan) -> serde_json::Value {
+    value!({
+        "player": "elimination", "regret_bound": plan.regret_bound, "phases": plan.phases, "noise_scale": plan.noise_scale,
+        "epsilon": plan.certificate.bound().upper, "delta": plan.certificate.budget().delta(),
+    })
+}
+
+/// What is planned for a game of arms, as JSON.
+#[pyfunction]
+pub(crate) fn bandit_plan(py: Python<'_>, facts: BanditFacts) -> PyResult<String> {
+    let options = facts.options(None, None)?;
+    py.detach(|| json(&of_bandit(&explain_bandit(facts.0, facts.1, facts.2, &options).map_err(failed)?)))
+}
+
+/// A game of arms that is under way; one thread at a time.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct BanditGame(Mutex<Bandit>);
+
+impl BanditGame {
+    fn locked(&self) -> MutexGuard<'_, Bandit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl BanditGame {
+    /// Plans and opens a game, charged to `charge`.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        facts: BanditFacts,
+        charge: Option<Py<PyAny>>,
+        insecure_seed: Option<u64>,
+    ) -> PyResult<Self> {
+        let options = facts.options(charge, insecure_seed)?;
+        py.detach(|| {
+            let game = Bandit::open(facts.0, facts.1, facts.2, options).map_err(failed)?;
+            Ok(Self(Mutex::new(game)))
+        })
+    }
+
+    /// The arm of the coming round.
+    fn play(&self) -> Option<usize> {
+        self.locked().play()
+    }
+
+    /// The reward of the arm that was played.
+    fn observe(&self, reward: f64) -> PyResult<()> {
+        self.locked().observe(reward).map_err(failed)
+    }
+
+    /// Rounds observed so far.
+    fn observed(&self) -> u64 {
+        self.locked().observed()
+    }
+
+    /// Arms that may still be the best.
+    fn left(&self) -> Vec<usize> {
+        self.locked().left().to_vec()
+    }
+
+    /// What was planned, as JSON.
+    fn plan(&self) -> PyResult<String> {
+        json(&of_bandit(self.locked().plan()))
+    }
+
+    /// What is promised, as JSON.
+    fn guarantee(&self) -> PyResult<String> {
+        json(self.locked().guarantee())
+    }
+}

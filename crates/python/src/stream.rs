@@ -1,0 +1,100 @@
+//! Linear models that learn batch by batch from Python: the library's own stream behind a lock.
+
+use crate::accounting::{json, relation};
+use crate::errors::invalid;
+use crate::fit::{Request, described, fit_error, named_accountant};
+use crate::owners::UnitsAsked;
+use crate::rows::Rows;
+use crate::session::Charging;
+use dpopt::model::{MatrixFacts, MatrixStream, MatrixStreamPlan};
+use numpy::{PyArray1, ToPyArray};
+use pyo3::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Models of a stream that is under way; one thread at a time. Not to be pickled or copied: its noise goes on once.
+#[pyclass(frozen, module = "dpopt._core")]
+pub(crate) struct LinearStream(Mutex<MatrixStream>);
+
+impl LinearStream {
+    fn locked(&self) -> MutexGuard<'_, MatrixStream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn planned(
+    (rows, features, nonzeros, row_norm): (u64, usize, usize, f64),
+    request: &str,
+    classes: usize,
+    batches: u64,
+) -> PyResult<MatrixStreamPlan> {
+    let r: Request = serde_json::from_str(request).map_err(invalid)?;
+    if r.finds_range {
+        return Err(invalid(
+            "a stream has no first look at its targets; give target_bounds=(lower, upper) with what is known about y beforehand",
+        ));
+    }
+    let units = r.units.map(UnitsAsked::facts);
+    let facts = MatrixFacts { rows, features, nonzeros, row_norm, units };
+    let relation = relation(&r.relation)?;
+    MatrixStreamPlan::new(facts, r.target, classes, relation, (r.epsilon, r.delta), &r.options, batches)
+        .map_err(fit_error)
+}
+
+#[pymethods]
+impl LinearStream {
+    /// Plans a stream of so many records in at most so many batches, and charges `charge` for all of it.
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+    fn open(
+        py: Python<'_>,
+        facts: (u64, usize, usize, f64),
+        request: &str,
+        classes: usize,
+        batches: u64,
+        run: &str,
+        charge: Option<Py<PyAny>>,
+        seed: Option<u64>,
+        by: Option<&str>,
+    ) -> PyResult<Self> {
+        let by = by.map(named_accountant).transpose()?;
+        py.detach(|| {
+            let plan = planned(facts, request, classes, batches)?;
+            let stream = plan.open(run, Charging::account(charge), seed, by).map_err(fit_error)?;
+            Ok(Self(Mutex::new(stream)))
+        })
+    }
+
+    /// The plan as JSON.
+    fn described(&self) -> PyResult<String> {
+        described(self.locked().plan().planned(), &[])
+    }
+
+    /// Records of a batch at most.
+    fn batch_size(&self) -> u64 {
+        self.locked().plan().batch_size()
+    }
+
+    /// One step along the records that came.
+    fn learn(&self, py: Python<'_>, rows: &Rows) -> PyResult<()> {
+        let records = rows.take()?;
+        py.detach(|| self.locked().learn(records).map_err(fit_error))
+    }
+
+    /// Batches learned from.
+    fn learned(&self) -> u64 {
+        self.locked().learned()
+    }
+
+    /// The model so far: weights of each (outputs × features, row-major), and a bound on the standard deviation of their noise at the end.
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Bound<'py, PyArray1<f64>>>, f64)> {
+        let stream = self.locked();
+        let noise = stream.plan().planned().plan().map_err(invalid)?.summary().weight_noise.unwrap_or(f64::NAN);
+        Ok((stream.weights().iter().map(|weights| weights.to_pyarray(py)).collect(), noise))
+    }
+
+    /// (what is promised, what was released), as JSON.
+    fn promised(&self) -> PyResult<(String, String)> {
+        let stream = self.locked();
+        Ok((json(&stream.guarantee().map_err(fit_error)?)?, json(&stream.releases())?))
+    }
+}
