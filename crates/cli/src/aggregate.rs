@@ -301,7 +301,7 @@ fn explained(aggregate: &Aggregate, plan: &AgreedPlan, unit: Option<&str>) -> St
         number(limit),
         command.jobs,
         if command.fixed_time { "about" } else { "at most about" },
-        number(limit * rounds as f64)
+        number(if command.fixed_time { command.turn().as_secs_f64() } else { limit } * rounds as f64)
     );
     let bound = plan.certificate.bound();
     let _ = writeln!(

@@ -254,11 +254,26 @@ impl PrivateDirectory {
     }
 }
 
+/// Removes a directory and what is in it, as far as that can be done: goes on after an error, and takes rights back that a program took away from its own directories.
+fn clear(directory: &Path) {
+    #[cfg(unix)]
+    let _ = std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => clear(&entry.path()),
+            _ => drop(std::fs::remove_file(entry.path())),
+        }
+    }
+    let _ = std::fs::remove_dir(directory);
+}
+
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // a program may have taken away its own rights on what it made; what can be removed, is
-        let _ = std::fs::remove_dir_all(self.0.path());
-        unfinished().remove(self.0.path());
+        clear(self.0.path());
+        // what could not be removed is tried once more when the process ends
+        if !self.0.path().exists() {
+            unfinished().remove(self.0.path());
+        }
     }
 }
 

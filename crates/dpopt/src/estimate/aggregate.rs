@@ -144,8 +144,9 @@ impl Aggregate {
         let account = LedgerFile::account(options.ledger.as_ref());
         Opening::new(options.neighbours().within(least), account, options.insecure_seed)?;
         command.check()?;
-        let usable =
-            |(low, high): &(f64, f64)| low.is_finite() && high.is_finite() && low < high && (high - low).is_finite();
+        let usable = |(low, high): &(f64, f64)| {
+            low.is_finite() && high.is_finite() && low < high && (high - low).is_finite() && (high - low) / 2.0 > 0.0
+        };
         if let Some(at) = ranges.iter().position(|range| !usable(range)) {
             return refuse(format!("range {} is none; give two finite numbers, the lower one first, as -2:2", at + 1));
         }
@@ -397,7 +398,7 @@ impl Aggregate {
     fn assumptions(&self) -> Vec<Assumption> {
         let alone = match self.command.jobs {
             1 => Assumption::enforced(
-                "One run is at work at a time, and is killed with all that it started before the next one begins.",
+                "One run is at work at a time; before the next one begins it is killed with its process group and, on Linux, with whatever carries its mark in the environment.",
             ),
             jobs => Assumption::public(format!(
                 "{jobs} runs are at work at a time, and the time limit is so far above what a run takes that none is stopped because another one is greedy: it is told by --jobs, and not checked."
@@ -414,7 +415,7 @@ impl Aggregate {
                 "Each run of the command is a process of its own, which is given the rows of one group and a directory that is removed after it.",
             ),
             Assumption::public(
-                "The command looks at no other record, by whatever road (the table itself, a server, a file that an earlier run left): its text is public, and is not checked.",
+                "The command looks at no other record, by whatever road (the table itself, a server, a file that an earlier run left, the clock or process numbers and seeds made of them): its text is public, and is not checked.",
             ),
             Assumption::enforced(
                 "Answers are clipped to their ranges, compared and averaged in exact integers; noise comes from a cryptographic generator seeded by the operating system.",

@@ -22,7 +22,12 @@ const LEAST_BYTES: usize = 1 << 12;
 /// Longest time limit: 30 days.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// Most programs at a time.
-const MOST_JOBS: usize = 1024;
+const MOST_JOBS: usize = 64;
+/// With fixed times, what a turn has beyond the limit, for what comes after a run is stopped. Where that is not enough, the turns after it begin later: each run has
+/// its whole limit, whatever the runs before it left behind.
+const AFTERWARDS: Duration = Duration::from_millis(250);
+/// How long a run that was killed may take to end before nobody waits for it.
+const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// A command that is run once for each group: public, and checked before anything is paid for.
 ///
@@ -100,13 +105,14 @@ impl GroupCommand {
         dimension: usize,
         progress: &dyn Progress,
     ) -> Vec<Option<Vec<f64>>> {
+        let _no_core_dumps = NoCoreDumps::begin();
         let next = AtomicUsize::new(0);
         let begun = Instant::now();
         let answers = Mutex::new(vec![None; groups.len()]);
         std::thread::scope(|scope| {
             for worker in 0..self.jobs.min(groups.len()) {
                 let (next, answers) = (&next, &answers);
-                scope.spawn(move || {
+                let work = move || {
                     for turn in 0.. {
                         // with fixed times, which worker runs which group when is fixed, too
                         let group = match self.fixed_time {
@@ -116,23 +122,29 @@ impl GroupCommand {
                         if group >= groups.len() {
                             break;
                         }
-                        let start = if self.fixed_time { begun + self.time_limit * turn } else { Instant::now() };
-                        let deadline = start + self.time_limit;
-                        let answer = self.answer(groups, group, dimension, deadline);
+                        let answer = self.answer(groups, group, dimension);
                         answers.lock().unwrap_or_else(PoisonError::into_inner)[group] = answer;
                         if self.fixed_time {
-                            std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                            let end = begun + self.turn() * (turn + 1);
+                            std::thread::sleep(end.saturating_duration_since(Instant::now()));
                             progress.tick();
                         }
                     }
-                });
+                };
+                // where there are no more threads, those that there are do the work
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             }
         });
         answers.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How long a group takes with [fixed times](Self::fixed_time).
+    pub fn turn(&self) -> Duration {
+        self.time_limit + AFTERWARDS
+    }
+
     /// `None`: there is none, for whatever reason.
-    fn answer(&self, groups: &RowGroups, group: usize, dimension: usize, deadline: Instant) -> Option<Vec<f64>> {
+    fn answer(&self, groups: &RowGroups, group: usize, dimension: usize) -> Option<Vec<f64>> {
         if groups.has_no_row(group) {
             return None;
         }
@@ -143,7 +155,7 @@ impl GroupCommand {
         rows.flush().ok()?;
         drop(rows);
         let limit = dimension.saturating_mul(BYTES_PER_NUMBER).max(LEAST_BYTES);
-        let output = self.output(&file, directory.path(), limit, deadline)?;
+        let output = self.output(&file, directory.path(), limit, Instant::now() + self.time_limit)?;
         numbers(&output, dimension)
     }
 
@@ -154,9 +166,11 @@ impl GroupCommand {
         command.args(&words[1..]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         // what it puts aside goes when the group goes
-        command.env("TMPDIR", directory);
+        for variable in ["TMPDIR", "TMP", "TEMP", "JOBLIB_TEMP_FOLDER"] {
+            command.env(variable, directory);
+        }
         let mut run = Running::start(&mut command)?;
-        let stdout = run.child.stdout.take()?;
+        let stdout = run.child.as_mut()?.stdout.take()?;
         let (send, printed) = mpsc::channel();
         // where a program leaves one behind that keeps the pipe open, this thread stays with it
         std::thread::Builder::new()
@@ -257,20 +271,60 @@ pub fn stop_commands() {
     std::mem::forget(list); // stays locked
 }
 
+/// While it lives, programs that crash leave no image of their memory.
+struct NoCoreDumps {
+    #[cfg(unix)]
+    before: Option<(u64, u64)>,
+}
+
+impl NoCoreDumps {
+    #[cfg(unix)]
+    fn begin() -> Self {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let before = getrlimit(Resource::RLIMIT_CORE).ok();
+        let set = |(_, hard)| setrlimit(Resource::RLIMIT_CORE, 0, hard).is_ok();
+        Self { before: before.filter(|limits| set(*limits)) }
+    }
+
+    #[cfg(not(unix))]
+    fn begin() -> Self {
+        Self {}
+    }
+}
+
+impl Drop for NoCoreDumps {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some((soft, hard)) = self.before {
+            let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, soft, hard);
+        }
+    }
+}
+
+/// The variable that tells which run a process belongs to.
+const MARK: &str = "DPOPT_GROUP_RUN";
+
 /// A program and all that it starts; killed when dropped.
 struct Running {
-    child: Child,
-    over: bool,
+    /// `None` once it is over.
+    child: Option<Child>,
+    mark: String,
 }
 
 impl Running {
     fn start(command: &mut Command) -> Option<Self> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let mark = format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        command.env(MARK, &mark);
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(command, 0);
         let mut list = running();
         let child = command.spawn().ok()?;
         list.insert(child.id());
-        Some(Self { child, over: false })
+        // where memory ends, the run is what goes
+        #[cfg(target_os = "linux")]
+        let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
+        Some(Self { child: Some(child), mark })
     }
 
     /// Whether it has not ended yet. Its number stays its own until it is [stopped](Self::stop).
@@ -278,29 +332,40 @@ impl Running {
     fn goes_on(&mut self) -> bool {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let process = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        matches!(waitid(Id::Pid(process), flags), Ok(WaitStatus::StillAlive))
+        self.child.as_ref().is_some_and(|child| {
+            let process = nix::unistd::Pid::from_raw(child.id() as i32);
+            matches!(waitid(Id::Pid(process), flags), Ok(WaitStatus::StillAlive))
+        })
     }
 
     #[cfg(not(unix))]
     fn goes_on(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     /// Kills what is left of it, and says how it ended.
     fn stop(&mut self) -> Option<ExitStatus> {
-        if self.over {
-            return None;
+        let mut child = self.child.take()?;
+        {
+            let mut list = running();
+            // before its number is given back: afterwards it may be another's
+            kill_group(child.id());
+            #[cfg(not(unix))]
+            let _ = child.kill();
+            list.remove(&child.id());
         }
-        self.over = true;
-        let mut list = running();
-        // before its number is given back: afterwards it may be another's
-        kill_group(self.child.id());
-        #[cfg(not(unix))]
-        let _ = self.child.kill();
-        let status = self.child.wait().ok();
-        list.remove(&self.child.id());
-        status
+        kill_marked(&self.mark);
+        let until = Instant::now() + LAST_WAIT;
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                _ => break,
+            }
+        }
+        // stuck in the kernel: it is over when that lets go of it
+        let _ = std::thread::Builder::new().spawn(move || child.wait());
+        None
     }
 }
 
@@ -318,6 +383,31 @@ fn kill_group(process: u32) {
 
 #[cfg(not(unix))]
 fn kill_group(_: u32) {}
+
+/// Kills what a run started and what has left its process group, as `timeout` and `setsid` do: whatever carries the run's mark in its environment. In several
+/// rounds, because what is killed may have started another meanwhile.
+#[cfg(target_os = "linux")]
+fn kill_marked(mark: &str) {
+    use nix::sys::signal::{Signal, kill};
+    const ROUNDS: usize = 20;
+    let wanted = format!("{MARK}={mark}");
+    for _ in 0..ROUNDS {
+        let mut found = false;
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
+                found |= kill(nix::unistd::Pid::from_raw(process), Signal::SIGKILL).is_ok();
+            }
+        }
+        if !found {
+            return;
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kill_marked(_: &str) {}
 
 #[cfg(test)]
 mod tests {
@@ -436,7 +526,36 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(40));
         std::thread::sleep(Duration::from_millis(2500));
         assert!(marks.path().join("begun").exists() && !marks.path().join("late").exists());
+        // those of tests at the same time end, too
+        let until = Instant::now() + Duration::from_secs(60);
+        while !running().is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         assert!(running().is_empty());
+    }
+
+    /// What left the process group is found by its mark; a directory that nobody may list goes too; and a run that leaves much behind takes no time from the next.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_run_leaves_behind_is_ended_and_removed() {
+        let marks = tempfile::tempdir().unwrap();
+        let mark = marks.path().display();
+        let script = format!(
+            "echo $(dirname $0) >> {mark}/places; setsid sh -c \"sleep 2; touch {mark}/late\" & timeout 30 sleep 31; echo 1"
+        );
+        assert_eq!(answers(&script, Duration::from_millis(600), false), [None, None, None, None]);
+        let script = format!(
+            "d=$(dirname $0); echo $d >> {mark}/places; mkdir $d/kept; touch $d/kept/x; chmod 0 $d/kept; echo 1"
+        );
+        assert_eq!(answers(&script, Duration::from_secs(60), false)[0], Some(vec![1.0]));
+        std::thread::sleep(Duration::from_millis(2500));
+        assert!(!marks.path().join("late").exists());
+        let places = std::fs::read_to_string(marks.path().join("places")).unwrap();
+        assert!(places.lines().count() >= 6 && places.lines().all(|place| !Path::new(place).exists()), "{places}");
+        // the group with 4 in it leaves files by the thousand; all others need most of their limit
+        let busy = "if grep -q ^4$ $0; then cd $(dirname $0); seq 20000 | xargs touch; fi; sleep 0.5; echo 1";
+        let found = answers(busy, Duration::from_secs(2), true);
+        assert_eq!(found[1..], [Some(vec![1.0]), Some(vec![1.0]), None]);
     }
 
     #[cfg(unix)]
@@ -448,8 +567,8 @@ mod tests {
             let found = answers(script, limit, true);
             assert_eq!(found[3], None);
             // two rounds of two groups, the empty one among them; a busy machine may be late
-            let taken = begun.elapsed();
-            assert!(taken >= 2 * limit && taken < 2 * limit + Duration::from_secs(4), "{script}: {taken:?}");
+            let (taken, told) = (begun.elapsed(), 2 * (limit + AFTERWARDS));
+            assert!(taken >= told && taken < told + Duration::from_secs(4), "{script}: {taken:?}");
         }
     }
 }

@@ -21,8 +21,8 @@ pub struct Admitted<O, B> {
 /// Why a public function cannot stand for a record.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
-    "the function in the place of a record has slopes of up to curvature times diameter, {0}, which is more than the limit {1}: raise the limit, or let such \
-     records count as 0"
+    "the function in the place of a record has slopes of up to curvature times diameter, {0}, which is not within 0 and the limit {1}, or its centre is not finite: \
+     raise the limit, or let such records count as 0"
 )]
 pub struct TooCurved(f64, f64);
 
@@ -32,13 +32,15 @@ impl<O, B> Admitted<O, B> {
         Self { objective, bound, limit, curvature: 0.0, centre: Vec::new() }
     }
 
-    /// For losses that are all μ-strongly convex on a domain of that diameter around `centre`: the public function is, too.
+    /// For losses that are all μ-strongly convex on a domain of that diameter around `centre`: the public function is, too. Coordinates that `centre` does not
+    /// have are 0, those that the objective does not have are not looked at.
     ///
     /// # Errors
-    /// If its slopes, of up to μ times the diameter, are above the limit.
+    /// If its slopes, of up to μ times the diameter, are above the limit, or a number is negative or not finite.
     pub fn curved(self, curvature: f64, centre: Vec<f64>, diameter: f64) -> Result<Self, TooCurved> {
         let slope = curvature * diameter;
-        if slope <= self.limit { Ok(Self { curvature, centre, ..self }) } else { Err(TooCurved(slope, self.limit)) }
+        let usable = curvature >= 0.0 && slope <= self.limit && centre.iter().all(|c| c.is_finite());
+        if usable { Ok(Self { curvature, centre, ..self }) } else { Err(TooCurved(slope, self.limit)) }
     }
 }
 
@@ -78,7 +80,8 @@ where
         if (self.bound)(records, i) <= self.limit {
             return self.objective.value(x, records, i, &mut scratch.inner);
         }
-        Ok(0.5 * self.curvature * x.iter().zip(&self.centre).map(|(x, c)| (x - c).powi(2)).sum::<f64>())
+        let centre = self.centre.iter().copied().chain(std::iter::repeat(0.0));
+        Ok(0.5 * self.curvature * x.iter().zip(centre).map(|(x, c)| (x - c).powi(2)).sum::<f64>())
     }
 
     fn gradient<'a>(
@@ -95,7 +98,9 @@ where
             return Ok(Gradient::Zero);
         }
         scratch.instead.clear();
-        scratch.instead.extend(self.centre.iter().enumerate().map(|(at, c)| self.curvature * (x.read(at) - c)));
+        let centre = |at: usize| self.centre.get(at).copied().unwrap_or(0.0);
+        let slope = |at: usize| self.curvature * (x.read(at) - centre(at));
+        scratch.instead.extend((0..self.objective.dimension()).map(slope));
         Ok(Gradient::Dense(&mut scratch.instead))
     }
 }
