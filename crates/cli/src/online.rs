@@ -215,6 +215,11 @@ fn options(arguments: &ExpertsArguments, resumes: bool) -> Result<ExpertsOptions
     let delta = arguments.delta.or(Some(default_delta(arguments.rounds)));
     let neighbours = Neighbours::of_rounds(relation);
     // a game that goes on was charged
+    if resumes && arguments.budget_file.ledger.is_some() && !arguments.quiet {
+        eprintln!(
+            "dpopt: note: the session was charged when it was opened, to the ledger that was given then; --ledger is charged nothing now"
+        );
+    }
     let ledger = match resumes {
         true => None,
         false => arguments.budget_file.open(arguments.epsilon, delta, neighbours, Vec::new(), arguments.quiet)?,

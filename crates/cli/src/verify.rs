@@ -87,8 +87,13 @@ fn shown(name: &str, claim: &Guarantee, found: &Recomputed) -> String {
             vec![stage.name.clone(), stage.epsilon.to_string(), probability(stage.delta), stated, epsilon, accountant]
         })
         .collect();
-    let mut out =
-        format!("{name}: epsilon {}, delta {}, {}\n", claim.epsilon, probability(claim.delta), claim.relation);
+    let mut out = format!(
+        "{name}: epsilon {}, delta {} per {}, {}\n",
+        claim.epsilon,
+        probability(claim.delta),
+        claim.protected(),
+        claim.relation
+    );
     out.push_str(&table(
         &["stage", "#epsilon allowed", "#delta", "#epsilon stated", "#recomputed", "accountant"],
         &rows,

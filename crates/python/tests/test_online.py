@@ -268,7 +268,11 @@ def test_a_game_that_goes_on_is_not_charged_again(tmp_path):
     game.observe([0.0] * 4)
     game.play()
     del game
-    assert Experts(**{**GAME, "epsilon": 1.0}, session=path, budget=ledger).observed == 1
+    # another ledger would show nothing of it
+    for given in (ledger, dpopt.Ledger(1.5, 1e-3, unit="round")):
+        with pytest.raises(ValueError, match="charged when it was opened"):
+            Experts(**{**GAME, "epsilon": 1.0}, session=path, budget=given)
+    assert Experts(**{**GAME, "epsilon": 1.0}, session=path).observed == 1
     assert len(ledger.entries) == 1
 
 

@@ -198,3 +198,28 @@ def test_a_fit_after_a_stream_is_a_fit(tmp_path):
     assert learner.fit(X, y).score(X, y) > 0.9
     with pytest.raises(AttributeError):
         learner.partial_fit(X[:10], y[:10])
+
+
+@pytest.mark.parametrize("label", [np.nan, None, "c", 3, 2.5])
+def test_one_label_of_another_kind_is_one_that_was_not_declared(label):
+    """Batches of one record: whatever its label is, it is learnt, and no error."""
+    model = dpopt.LogisticRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), classes=["a", "b"], steps=4, n_rows=4, random_state=None)
+    for y in (["a"], [label], ["b"]):
+        model.partial_fit(np.ones((1, 2)) / 2, np.array(y, dtype=object) if y[0] is None else y)
+    assert model.n_batches_seen_ == 3
+
+
+@pytest.mark.parametrize("target", [np.nan, None, "many", 7])
+def test_one_target_that_is_no_number_counts_as_missing(target):
+    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), target_bounds=(-1, 1), steps=4, n_rows=4)
+    for y in ([0.5], [target], [0.25]):
+        model.partial_fit(np.ones((1, 2)) / 2, y)
+    assert model.n_batches_seen_ == 3
+
+
+def test_a_parameter_that_changed_ends_the_stream():
+    model = dpopt.LinearRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), target_bounds=(-1, 1), steps=4)
+    model.partial_fit(np.ones((2, 2)), [0.5, 0.25])
+    model.set_params(target_bounds=(-100, 100))
+    with pytest.raises(ValueError, match="parameters were changed"):
+        model.partial_fit(np.ones((2, 2)), [0.5, 0.25])

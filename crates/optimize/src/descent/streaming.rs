@@ -210,6 +210,11 @@ impl Algorithm for DpFtrl {
         let (noise_multiplier, certificate) = noise(problem, budget, event)?;
         let noise_std = noise_multiplier * scale;
         let (n, t) = (problem.rows as f64, steps as f64);
+        // that a record comes once is the word of whoever hands the batches on
+        let whence: fn(String) -> Assumption = match batching {
+            Batching::Arrival => |said| Assumption::public(format!("told and not checked: {said}")),
+            _ => |said| Assumption::proved(said),
+        };
         let weight_noise = draft.weight_noise(problem, noise_multiplier);
         Ok(Plan {
             summary: Summary {
@@ -223,7 +228,7 @@ impl Algorithm for DpFtrl {
                 certificate,
                 assumptions: vec![
                     clipped(),
-                    Assumption::proved(format!(
+                    whence(format!(
                         "each record is in one of {batches} batches, {}, and contributes at most {} times, {batches} steps apart: all of it is \
                          accounted as one release",
                         which(batching),

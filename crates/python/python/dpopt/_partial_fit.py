@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from . import _core
 from ._linear import PrivateLinear, Reading, refuse_weights
 from ._plan import Privacy, Request
-from ._reading import distinct, labels, required, same_length, shown, validated, whole
+from ._reading import attempt, distinct, labels, required, same_length, shown, validated, whole
 from ._rows import Bounding
 
 #: The method that learns from a stream.
@@ -91,6 +91,17 @@ class LearnsFromStream(PrivateLinear):
             raise ValueError(
                 "columns are declared by name, and partial_fit takes a matrix; encode each batch with a TableEncoder first"
             )
+        if stream is not None and stream.compiled.learned() != self.n_batches_seen_:
+            # interrupted after it had learned: what was released is shown, and the batch is not taken again
+            weights, noise = stream.compiled.weights()
+            reading = self._reading_of_batch(np.empty(0), self._told(classes))
+            self._decode(stream.facts, reading, weights, [np.full_like(w, noise) for w in weights])
+            self.n_batches_seen_ = stream.compiled.learned()
+            self._shown()
+            raise _core.PrivacyError(
+                "the last call was interrupted after its batch had been taken: the model is that after it now; go on with the next batch, because "
+                "a record may be in one batch only"
+            )
         y = self._targets(required(y, self))
         X = validated(self, X, reset=stream is None)
         same_length(X, y)
@@ -102,6 +113,7 @@ class LearnsFromStream(PrivateLinear):
             if (
                 self._request_of(stream.facts, stream.asked[0], told) != stream.asked[2]
                 or stream.asked[1] != self.steps
+                or stream.asked[3] != self._declared()
             ):
                 raise ValueError(
                     "parameters were changed since the stream began, which was planned and paid for with them; set them back, or start "
@@ -126,6 +138,10 @@ class LearnsFromStream(PrivateLinear):
             request.shown_features,
         )  # fmt: skip
 
+    def _declared(self) -> dict[str, str]:
+        """All parameters, as they are written."""
+        return {name: repr(value) for name, value in self.get_params(deep=False).items() if name != "budget"}
+
     def _opened(self, X: Any, y: np.ndarray, classes: np.ndarray | None) -> Learning:
         """Plans and charges the whole stream."""
         self._before_fit()
@@ -146,7 +162,9 @@ class LearnsFromStream(PrivateLinear):
         compiled = _core.LinearStream.open(
             public, request.asked, reading.classes, batches, type(self).__name__, self._charging(), self._insecure_seed(), accountant
         )  # fmt: skip
-        stream = Learning(compiled, facts, (rows, self.steps, request))  # type: ignore[attr-defined]
+        # paid for, whatever comes
+        self._stream = stream = Learning(compiled, facts, (rows, self.steps, request, self._declared()))  # type: ignore[attr-defined]
+        self.n_batches_seen_ = 0
         self.plan_ = request.shown(compiled.described())
         self.noise_std_ = self.plan_.noise_std
         self._range = (facts.lower, facts.upper, facts.centre)
@@ -159,8 +177,6 @@ class LearnsFromStream(PrivateLinear):
             ],
             "planning_seconds": 0.0, "ledger": None if self.budget is None else repr(self.budget),  # type: ignore[attr-defined]
         }  # fmt: skip
-        # paid for, whatever comes
-        self._stream = stream
         return stream
 
 
@@ -186,6 +202,9 @@ class ClassesOfStream(LearnsFromStream):
         return known[0]
 
     def _reading_of_batch(self, y: np.ndarray, classes: np.ndarray | None) -> Reading:
+        # which kind of array a batch makes is decided by single records: a label of another kind is one that was not declared, and no error
+        if classes is not None and y.dtype.kind != classes.dtype.kind:
+            y = y.astype(object)
         reading: Reading = self._coded(y, classes, "Classes were declared.")  # type: ignore[attr-defined]
         return reading
 
@@ -197,22 +216,31 @@ class ClassesOfStream(LearnsFromStream):
         """Learns from the next batch of a stream, within (epsilon, delta) for the whole stream, and releases the model so far.
 
         The first call plans and charges for all of it: at most `steps` batches (a parameter of the estimator, here the public number of calls), of
-        at most ``ceil(n_rows / steps)`` records; without `n_rows` as many as the first batch has. Each record comes in one batch only
-        (docs/online.md).
+        at most ``ceil(n_rows / steps)`` records; without `n_rows` as many as the first batch has. Each record comes in **one batch only**: that is
+        your word, nothing checks it, and several epochs over the same records cost as many times the budget (docs/online.md).
 
         Args:
             X, y: as in :meth:`fit`; the columns are those of the first batch.
-            classes: all labels; on the first call, unless they are a parameter of the estimator.
+            classes: all labels, from public knowledge and not from the data (no ``np.unique(y)``: a label that one record has would show); on the
+                first call, unless they are a parameter of the estimator.
             said: nothing else; a ``sample_weight`` is refused with the reason.
         """
         self._learn(X, y, classes, said)
         return self
 
 
+def _number(value: Any) -> float:
+    number = attempt(lambda: float(value)) if isinstance(value, (int, float, np.number)) else None
+    return np.nan if number is None else float(number)
+
+
 class NumbersOfStream(LearnsFromStream):
     """Of regressors."""
 
     def _reading_of_batch(self, y: np.ndarray, classes: np.ndarray | None) -> Reading:
+        # a target that is no number counts as missing, whatever kind of array it makes of the batch
+        if y.dtype.kind not in "fiu":
+            y = np.array([_number(value) for value in y.tolist()], dtype=np.float64)
         reading: Reading | None = self._read(y)
         if reading is None:
             raise ValueError(
@@ -228,8 +256,8 @@ class NumbersOfStream(LearnsFromStream):
         """Learns from the next batch of a stream, within (epsilon, delta) for the whole stream, and releases the model so far.
 
         The first call plans and charges for all of it: at most `steps` batches (a parameter of the estimator, here the public number of calls), of
-        at most ``ceil(n_rows / steps)`` records; without `n_rows` as many as the first batch has. Each record comes in one batch only
-        (docs/online.md).
+        at most ``ceil(n_rows / steps)`` records; without `n_rows` as many as the first batch has. Each record comes in **one batch only**: that is
+        your word, nothing checks it, and several epochs over the same records cost as many times the budget (docs/online.md).
 
         Args:
             X, y: as in :meth:`fit`; the columns are those of the first batch, and `target_bounds` is needed.

@@ -119,8 +119,8 @@ class Experts:
         player: ``"lean"``, ``"fresh"`` or ``"leader"``; by default whoever has the least proved regret.
         bad_losses: what losses do that are not one finite number per expert: ``"error"``, or ``"nothing"``: a round without losses, so
             that nothing an outsider may see depends on it.
-        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; one that goes on is charged
-            already.
+        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
+            on, which was charged when it was opened.
         session: a file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
         insecure_seed: reproducible coins for tests: no privacy.
     """
@@ -154,6 +154,10 @@ class Experts:
                 "a session and an insecure_seed do not go together: the same coins would come again after a restart"
             )
         if path is not None and (path.exists() or path.is_symlink()):
+            if budget is not None:
+                raise ValueError(
+                    "the session goes on, and was charged when it was opened, to the budget that was given then; leave budget out"
+                )
             self._game = _core.ExpertsGame.resume(path)
             opened = self._game.facts()
             usual = _core.default_delta(facts[1]) if facts[3] is None else facts[3]
