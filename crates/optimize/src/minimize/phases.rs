@@ -17,21 +17,21 @@ impl Planner<'_> {
     /// x − x₀ is a convex combination of −g/μ, all have E‖·‖² ≤ 4(C² + V), and the mean of weights t has 2·4(C² + V)/(μ(T + 1)).
     fn solved(&self, draft: &Draft, away: f64, added: f64, (n, z): (f64, f64)) -> (f64, Rule, f64) {
         let t = draft.steps as f64;
-        let (own, c) = (self.problem.strong_convexity, self.clip_norm);
+        let (own, c, size) = (self.problem.strong_convexity, self.clip_norm, self.size);
         let strong_convexity = own + added;
         if self.method == Method::GradientDescent {
-            let noisy = Noisy { squared: c * c + self.variance(z * c, 1.0, n), added, own };
+            let noisy = Noisy { squared: size * size + self.variance(z * c, 1.0, n), added, own };
             let rule = Rule::Proximal { strong_convexity: own, added_curvature: added };
             return (Proximal::bound(&noisy, draft.steps, away), rule, 0.0);
         }
         if self.method != Method::Accelerated {
             let variance = self.variance(z * c, draft.share, n);
-            let bound = 8.0 * (c * c + variance) / (strong_convexity * (t + 1.0));
+            let bound = 8.0 * (size * size + variance) / (strong_convexity * (t + 1.0));
             return (bound, Rule::Shrinking { strong_convexity, added_curvature: added }, 0.0);
         }
         let (smoothness, radius) = self.smoothed(draft.steps, away);
         // a point of its own for each record is one more choice
-        let moved = if radius > 0.0 { c * c / (draft.share * n) } else { 0.0 };
+        let moved = if radius > 0.0 { size * size / (draft.share * n) } else { 0.0 };
         let variance = self.variance(z * c, draft.share, n) + moved;
         let smoothness = smoothness + added;
         let bound = 2.0 * smoothness * away * away / (t * (t + 1.0))
@@ -72,7 +72,7 @@ impl Planner<'_> {
 
     /// Phases from where x* is `distance` away.
     fn stage(&self, draft: &Draft, sizes: &[u64], distance: f64) -> (Vec<Phase>, f64) {
-        let c = self.clip_norm;
+        let c = self.size;
         let with = |eta: f64| {
             let (mut risk, mut off) = (0.0, distance * distance);
             let mut phases = Vec::with_capacity(sizes.len());
@@ -110,7 +110,7 @@ impl Planner<'_> {
         let (smoothness, _) = self.smoothed(draft.steps, self.distance);
         let (_, added, _, _) = self.accelerated(draft.steps, draft.variance, smoothness, self.distance);
         // a function of slopes at most C and curvature at least μ has its minimum within 2C/μ
-        let mut away = if added == 0.0 { self.distance.min(2.0 * self.clip_norm / own) } else { self.distance };
+        let mut away = if added == 0.0 { self.distance.min(2.0 * self.size / own) } else { self.distance };
         let mut excess = f64::INFINITY;
         let mut phases = Vec::with_capacity(rounds as usize);
         for i in 0..rounds {

@@ -106,6 +106,8 @@ pub(super) struct Planner<'a> {
     pub(super) asked: Asked,
     /// Clip norm of a gradient; of all derivatives of a step it is √K times that.
     pub(super) clip_norm: f64,
+    /// Root of what E‖clipped gradient‖² is at most: C, or less where a moment of gradients is told.
+    pub(super) size: f64,
     /// D, or the radius of the domain.
     pub(super) distance: f64,
     along: Option<DirectionSchedule>,
@@ -140,7 +142,8 @@ pub(super) fn plan(
         Some(smoothness) if method == Method::Recursive => 1.0 + 0.5 * smoothness * distance,
         _ => 1.0,
     };
-    let usual = match asked_moment(asked.moment, asked.moment_order)? {
+    let moment = asked_moment(asked.moment, asked.moment_order)?;
+    let usual = match moment {
         Some((root, order)) => {
             // the noise of the whole run, as if it were that of one mean gradient
             let mu = gaussian_mu(budget.epsilon(), budget.delta());
@@ -150,13 +153,18 @@ pub(super) fn plan(
         None => usual,
     };
     let clip_norm = positive("the clip norm", asked.clip_norm.unwrap_or(usual))?;
+    // E‖g‖² ≤ G² for k ≥ 2, and C^(2−k)·G^k of clipped ones below that
+    let size = moment.map_or(clip_norm, |(root, order)| {
+        let k = order.min(2.0);
+        (root.powf(k) * clip_norm.powf(2.0 - k)).sqrt().min(clip_norm)
+    });
     let along = (method == Method::ZerothOrder).then(|| DirectionSchedule {
         directions: asked.directions.unwrap_or(8).min(1 << 16) as usize,
         difference: asked.difference.unwrap_or(1e-3 * distance / (problem.dimension as f64).sqrt()),
     });
     let with = |stages: u64| {
         let layout = layout(problem, budget, &asked, stages)?;
-        Planner { method, problem, budget, asked: asked.clone(), clip_norm, distance, along, layout }.plan()
+        Planner { method, problem, budget, asked: asked.clone(), clip_norm, size, distance, along, layout }.plan()
     };
     let mut best = with(1)?;
     for stages in 2..=most_stages(problem, budget, &asked) {
@@ -280,7 +288,7 @@ impl Planner<'_> {
     /// E‖·‖² of a mean gradient's noise, from the noise of a gradient sum per coordinate. Of derivatives along K directions, each of noise √K·zC, the mean
     /// of K vectors of length √d has as much.
     pub(super) fn variance(&self, noise_std_of_gradient: f64, share: f64, records: f64) -> f64 {
-        let (squared, d) = (self.clip_norm * self.clip_norm, self.problem.dimension as f64);
+        let (squared, d) = (self.size * self.size, self.problem.dimension as f64);
         let noise = (noise_std_of_gradient / (share * records)).powi(2) * d;
         let choice = squared * (1.0 - share) / (share * records);
         // of K directions of d: E‖(1/K)Σ⟨g, u⟩u‖² is at most (1 + (d + 1)/K)‖g‖²
@@ -291,7 +299,7 @@ impl Planner<'_> {
     /// Bound on the excess, and η that has it.
     fn bound(&self, steps: u64, variance: f64) -> (f64, f64) {
         let (t, d) = (steps as f64, self.distance);
-        let all = self.clip_norm * self.clip_norm + variance;
+        let all = self.size * self.size + variance;
         let lipschitz = (d * (all / t).sqrt(), d / (t * all).sqrt());
         let Some(smoothness) = self.problem.smoothness else { return lipschitz };
         let rate = (0.5 / smoothness).min(d / (2.0 * t * variance.max(f64::MIN_POSITIVE)).sqrt());
@@ -330,7 +338,7 @@ impl Planner<'_> {
     /// The bound of one phase of AC-SA, and what it does.
     fn accelerated_once(&self, draft: &Draft) -> (f64, Rule, f64) {
         let (smoothness, radius) = self.smoothed(draft.steps, self.distance);
-        let moved = if radius > 0.0 { self.clip_norm * self.clip_norm / (draft.share * self.n()) } else { 0.0 };
+        let moved = if radius > 0.0 { self.size * self.size / (draft.share * self.n()) } else { 0.0 };
         let (bound, added_curvature, smoothness, strong_convexity) =
             self.accelerated(draft.steps, draft.variance + moved, smoothness, self.distance);
         (bound + self.clip_norm * radius, Rule::Accelerated { smoothness, strong_convexity, added_curvature }, radius)
@@ -590,7 +598,7 @@ impl Planner<'_> {
             (None, _) if self.method == Method::Recursive => 2.0,
             (None, _) => 1.0,
         };
-        let nothing = draft.variance.sqrt() >= self.clip_norm && predicted_excess >= self.clip_norm * self.distance;
+        let nothing = draft.variance.sqrt() >= self.size && predicted_excess >= self.size * self.distance;
         let warnings = nothing.then(|| {
             "noise outweighs what the records say: the bound is no better than the start's; more records, a larger epsilon, or fewer dimensions would help"
                 .to_string()

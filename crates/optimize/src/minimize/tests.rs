@@ -534,6 +534,19 @@ fn a_moment_of_gradients_balances_clip_and_noise() {
     let s = choose(&problem, budget(), &fixed).unwrap().schedule;
     assert_eq!((s.clip_norm, s.clip_bias.map(|b| (b * 1e6).round())), (4.0, Some(62_500.0)));
     assert!(with(1.0, 1.0).unwrap_err().to_string().contains("above 1"));
+    // steps are for gradients of the size that is told, not for the longest that is left of one
+    let rate = |options: MethodOptions| match choose(&problem, budget(), &options).unwrap().schedule.rule {
+        Rule::HeavyBall { learning_rate, .. } => learning_rate,
+        other => panic!("{other:?}"),
+    };
+    let rough = MethodOptions::of("noisy-gradient-descent").with("clip_norm", 40.0).with("steps", 40u64);
+    let clipped_only = MinimizeProblem { smoothness: None, ..problem.clone() };
+    let rough_rate = |options: &MethodOptions| match choose(&clipped_only, budget(), options).unwrap().schedule.rule {
+        Rule::HeavyBall { learning_rate, .. } => learning_rate,
+        other => panic!("{other:?}"),
+    };
+    assert!(rough_rate(&rough.clone().with("gradient_moment", 1.0)) > 10.0 * rough_rate(&rough));
+    assert!(rate(rough.clone().with("gradient_moment", 1.0)) >= rate(rough));
     let order = MethodOptions::of("noisy-sgd").with("moment_order", 3.0);
     assert!(choose(&problem, budget(), &order).unwrap_err().to_string().contains("without gradient_moment"));
 }
