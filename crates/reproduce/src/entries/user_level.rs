@@ -175,7 +175,7 @@ fn run(lab: &Lab) -> Result<Outcome, Failure> {
     let along: [(&str, Vec<Place>); 3] = [
         (
             "users n",
-            many(&[1000, 5000], &[1000, 2000, 5000, 10_000, 20_000, 50_000])
+            many(&[5000, 10_000], &[1000, 2000, 5000, 10_000, 20_000, 50_000])
                 .into_iter()
                 .map(|users| Place { users, ..base })
                 .collect(),
