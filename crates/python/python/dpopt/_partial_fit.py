@@ -113,7 +113,7 @@ class LearnsFromStream(PrivateLinear):
             if (
                 self._request_of(stream.facts, stream.asked[0], told) != stream.asked[2]
                 or stream.asked[1] != self.steps
-                or stream.asked[3] != self._declared()
+                or stream.asked[3] != self._as_written()
             ):
                 raise ValueError(
                     "parameters were changed since the stream began, which was planned and paid for with them; set them back, or start "
@@ -138,7 +138,7 @@ class LearnsFromStream(PrivateLinear):
             request.shown_features,
         )  # fmt: skip
 
-    def _declared(self) -> dict[str, str]:
+    def _as_written(self) -> dict[str, str]:
         """All parameters, as they are written."""
         return {name: repr(value) for name, value in self.get_params(deep=False).items() if name != "budget"}
 
@@ -163,7 +163,7 @@ class LearnsFromStream(PrivateLinear):
             public, request.asked, reading.classes, batches, type(self).__name__, self._charging(), self._insecure_seed(), accountant
         )  # fmt: skip
         # paid for, whatever comes
-        self._stream = stream = Learning(compiled, facts, (rows, self.steps, request, self._declared()))  # type: ignore[attr-defined]
+        self._stream = stream = Learning(compiled, facts, (rows, self.steps, request, self._as_written()))  # type: ignore[attr-defined]
         self.n_batches_seen_ = 0
         self.plan_ = request.shown(compiled.described())
         self.noise_std_ = self.plan_.noise_std
