@@ -203,7 +203,7 @@ def test_a_fit_after_a_stream_is_a_fit(tmp_path):
 @pytest.mark.parametrize("label", [np.nan, None, "c", 3, 2.5])
 def test_one_label_of_another_kind_is_one_that_was_not_declared(label):
     """Batches of one record: whatever its label is, it is learnt, and no error."""
-    model = dpopt.LogisticRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), classes=["a", "b"], steps=4, n_rows=4, random_state=None)
+    model = dpopt.LogisticRegression(epsilon=2.0, delta=1e-5, bounds=(-1, 1), classes=["a", "b"], steps=4, n_rows=4)
     for y in (["a"], [label], ["b"]):
         model.partial_fit(np.ones((1, 2)) / 2, np.array(y, dtype=object) if y[0] is None else y)
     assert model.n_batches_seen_ == 3

@@ -56,6 +56,7 @@ class LearnsFromStream(PrivateLinear):
     """Linear models with ``partial_fit``."""
 
     _stream: Learning | _LeftBehind | None = None
+    n_batches_seen_: int
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
@@ -66,6 +67,10 @@ class LearnsFromStream(PrivateLinear):
 
     def _reading_of_batch(self, y: np.ndarray, classes: np.ndarray | None) -> Reading:
         raise NotImplementedError
+
+    def _cells_of(self, y: Any) -> Any:
+        """The targets, in a form whose kind is not decided by single records."""
+        return y
 
     def _told(self, classes: Any) -> np.ndarray | None:
         """The classes, where some are predicted."""
@@ -102,7 +107,7 @@ class LearnsFromStream(PrivateLinear):
                 "the last call was interrupted after its batch had been taken: the model is that after it now; go on with the next batch, because "
                 "a record may be in one batch only"
             )
-        y = self._targets(required(y, self))
+        y = self._targets(self._cells_of(required(y, self)))
         X = validated(self, X, reset=stream is None)
         same_length(X, y)
         told = self._told(classes)
@@ -237,10 +242,14 @@ def _number(value: Any) -> float:
 class NumbersOfStream(LearnsFromStream):
     """Of regressors."""
 
-    def _reading_of_batch(self, y: np.ndarray, classes: np.ndarray | None) -> Reading:
+    def _cells_of(self, y: Any) -> Any:
         # a target that is no number counts as missing, whatever kind of array it makes of the batch
-        if y.dtype.kind not in "fiu":
-            y = np.array([_number(value) for value in y.tolist()], dtype=np.float64)
+        cells = np.asarray(y)
+        if cells.ndim != 1 or cells.dtype.kind in "fiu":
+            return y
+        return np.array([_number(value) for value in np.asarray(y, dtype=object).tolist()], dtype=np.float64)
+
+    def _reading_of_batch(self, y: np.ndarray, classes: np.ndarray | None) -> Reading:
         reading: Reading | None = self._read(y)
         if reading is None:
             raise ValueError(
