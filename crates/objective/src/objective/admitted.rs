@@ -119,6 +119,7 @@ mod tests {
         )
     }
 
+    #[allow(clippy::ptr_arg, reason = "records are a vector")]
     fn bound(records: &Vec<f64>, i: usize) -> f64 {
         records[i].abs() + 1.0
     }
