@@ -130,6 +130,7 @@ fn document(name: &str, claim: &Guarantee, found: &Recomputed) -> serde_json::Va
         .collect();
     serde_json::json!({
         "file": name, "holds": found.faults.is_empty(), "faults": found.faults, "epsilon_allowed": claim.epsilon,
+        "protected": claim.protected(), "relation": claim.relation.to_string(),
         "delta_allowed": claim.delta, "epsilon": found.epsilon, "delta": found.delta, "stages": stages,
     })
 }

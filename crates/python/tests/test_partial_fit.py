@@ -223,3 +223,20 @@ def test_a_parameter_that_changed_ends_the_stream():
     model.set_params(target_bounds=(-100, 100))
     with pytest.raises(ValueError, match="parameters were changed"):
         model.partial_fit(np.ones((2, 2)), [0.5, 0.25])
+
+
+def test_after_an_interruption_the_batch_is_not_taken_again():
+    learner = model()
+    X, y, _ = table()
+    taken = list(batches(X, y))
+    learner.partial_fit(*taken[0], classes=[0, 1])
+    learner._stream.compiled.learn(learner._stream.facts.encode(*_encoded(learner, taken[1])))
+    with pytest.raises(dpopt.PrivacyError, match="go on with the next batch"):
+        learner.partial_fit(*taken[1])
+    assert learner.n_batches_seen_ == 2
+    learner.partial_fit(*taken[2])
+    assert learner.n_batches_seen_ == 3
+
+
+def _encoded(learner, batch):
+    return batch[0], learner._reading_of_batch(batch[1], learner.classes_).values

@@ -47,6 +47,21 @@ pub struct MatrixFacts {
 }
 
 impl MatrixFacts {
+    /// The problem of one model, rows being units of their own.
+    pub(super) fn problem(&self, loss: Loss, neighbours: Neighbours) -> Problem {
+        Problem {
+            directions: None,
+            before: None,
+            record: Default::default(),
+            rows: self.rows,
+            features: self.features,
+            nonzeros: self.nonzeros,
+            row_norm: self.row_norm,
+            loss,
+            neighbours,
+        }
+    }
+
     /// Number of units of privacy, or a public guess of it.
     fn protected(&self) -> u64 {
         self.units.map_or(self.rows, |units| units.count)
@@ -187,20 +202,9 @@ impl MatrixFit {
         if let Some(planned) = plans().get(&(classes, compare)) {
             return Ok(planned.clone());
         }
-        let MatrixFacts { rows, features, nonzeros, row_norm, units } = self.facts;
         let (loss, models) = self.target.models(classes);
-        let problem = Problem {
-            directions: None,
-            before: None,
-            record: Default::default(),
-            rows,
-            features,
-            nonzeros,
-            row_norm,
-            loss,
-            neighbours: self.neighbours,
-        };
-        let problem = match units {
+        let problem = self.facts.problem(loss, self.neighbours);
+        let problem = match self.facts.units {
             Some(units) => units.pooled(problem),
             None => problem,
         };

@@ -10,7 +10,7 @@ use crate::session::{Account, Entered, Opening, Session, StageFacts, default_del
 use dpopt_mechanism::{ReleaseRecord, Sensitive};
 use dpopt_objective::records::{Bounded, Examples};
 use dpopt_optimize::online::{LinearLearner, LinearStreamPlan, plan_linear_stream};
-use dpopt_optimize::plan::{NotApplicable, Problem};
+use dpopt_optimize::plan::NotApplicable;
 use dpopt_optimize::{Candidate, MethodOptions, check_values};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 
@@ -60,18 +60,7 @@ impl MatrixStreamPlan {
         let division = Division::new(budget, StageShares::default(), false, false)?;
         let neighbours = Neighbours::of_records(relation);
         let (loss, models) = target.models(classes);
-        let MatrixFacts { rows, features, nonzeros, row_norm, .. } = facts;
-        let problem = Problem {
-            directions: None,
-            before: None,
-            record: Default::default(),
-            rows,
-            features,
-            nonzeros,
-            row_norm,
-            loss,
-            neighbours,
-        };
+        let problem = facts.problem(loss, neighbours);
         let of_each = division.of_each_model(models)?;
         let plan = plan_linear_stream(&problem, of_each, options, batches)?;
         let method = plan.summary().method;

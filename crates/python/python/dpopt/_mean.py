@@ -177,7 +177,7 @@ class MeanEstimator(PrivateEstimator):
         charge = self._charging(() if unit is None else (unit,))
         session = _core.Session(type(self).__name__, "mean", price, charge, self._insecure_seed(), by, unit)
         with np.errstate(all="ignore"):
-            # what is not finite then counts as 0, which is the centre
+            # what is not finite then counts as the centre of its round: the middle of the bounds in the first
             bounded = (
                 np.clip(X.astype(np.float64, copy=False), scaling.lower, scaling.upper) - scaling.centre
             ) * scaling.scale

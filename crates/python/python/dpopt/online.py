@@ -269,7 +269,34 @@ def explain_convex(
     return found
 
 
-class OnlineConvex:
+class _Planned:
+    """What can be read of a game whose plan has one player."""
+
+    _game: Any
+
+    @property
+    def observed(self) -> int:
+        """Rounds observed so far."""
+        return int(self._game.observed())
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What was planned, as :func:`explain_convex` and :func:`explain_bandit` say it."""
+        found: dict[str, Any] = json.loads(self._game.plan())
+        return found
+
+    @property
+    def regret_bound(self) -> float:
+        """Expected regret at most: of points for the kind of losses that was told, of arms for rewards that are drawn independently."""
+        return float(self.plan["regret_bound"])
+
+    @property
+    def privacy(self) -> Privacy:
+        """What is promised, per round."""
+        return Privacy.of(self._game.guarantee(), "[]")
+
+
+class OnlineConvex(_Planned):
     """A point of a box or a ball in every round, privately, against linear losses or by gradients of convex ones.
 
     >>> import dpopt
@@ -336,27 +363,6 @@ class OnlineConvex:
         else:
             raise ValueError(f"a gradient must be a list of {self._dimension} finite numbers, one for each coordinate")
 
-    @property
-    def observed(self) -> int:
-        """Rounds observed so far."""
-        return self._game.observed()
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """What was planned, as :func:`explain_convex` says it."""
-        found: dict[str, Any] = json.loads(self._game.plan())
-        return found
-
-    @property
-    def regret_bound(self) -> float:
-        """Expected regret at most."""
-        return float(self.plan["regret_bound"])
-
-    @property
-    def privacy(self) -> Privacy:
-        """What is promised, per round."""
-        return Privacy.of(self._game.guarantee(), "[]")
-
 
 def _bandit_facts(
     arms: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any
@@ -385,7 +391,7 @@ def explain_bandit(
     return found
 
 
-class Bandit:
+class Bandit(_Planned):
     """One of several arms in every round, privately, where only the reward of the arm that was played is told.
 
     >>> import dpopt
@@ -442,27 +448,6 @@ class Bandit:
         self._game.observe(told)
 
     @property
-    def observed(self) -> int:
-        """Rounds observed so far."""
-        return self._game.observed()
-
-    @property
     def left(self) -> list[int]:
         """Arms that may still be the best: made of what was released."""
         return self._game.left()
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """What was planned, as :func:`explain_bandit` says it."""
-        found: dict[str, Any] = json.loads(self._game.plan())
-        return found
-
-    @property
-    def regret_bound(self) -> float:
-        """Expected regret at most, for rewards that are drawn independently, whatever the arms' means are."""
-        return float(self.plan["regret_bound"])
-
-    @property
-    def privacy(self) -> Privacy:
-        """What is promised, per round."""
-        return Privacy.of(self._game.guarantee(), "[]")
