@@ -700,8 +700,12 @@ impl Planner<'_> {
                 )
             }
             Method::Sgd | Method::GradientDescent | Method::Ftrl | Method::ZerothOrder => {
-                // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for
-                let usual = if self.method == Method::Ftrl || draft.steps < 20 { 0.0 } else { 0.9 };
+                let usual = match self.method {
+                    // in a stream the noise of one step is taken back by the next ones, which a fading sum would not wait for
+                    Method::Ftrl => 0.0,
+                    // a swing shrinks by √β a step: in half of 10/(1 − β) steps to a twelfth, before the mean of the rest is taken
+                    _ => (1.0 - 10.0 / t).clamp(0.0, 0.9),
+                };
                 let momentum = momentum(usual)?;
                 (Rule::HeavyBall { learning_rate: asked_rate(rate * (1.0 - momentum))?, momentum }, bound, 0.0)
             }

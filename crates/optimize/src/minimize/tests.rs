@@ -507,6 +507,36 @@ fn recursive_estimates_telescope() {
     }
 }
 
+/// What momentum overshoots is gone before the iterates of the answer begin, however few steps there are.
+#[test]
+fn a_short_descent_has_no_time_to_swing() {
+    let curved = MinimizeProblem { smoothness: Some(1.0), distance: 2.0, ..problem(4096, Answers::Gradients) };
+    let plan = |steps: u64| {
+        let options = MethodOptions::of("noisy-gradient-descent").with("gradient_moment", 6.0).with("steps", steps);
+        match choose(&curved, budget(), &options).unwrap().schedule.rule {
+            Rule::HeavyBall { learning_rate, momentum } => (learning_rate, momentum),
+            other => panic!("{other:?}"),
+        }
+    };
+    // x ← x − ηv on x²/2 from 1, without noise: the mean of the last half
+    let left = |steps: u64, rate: f64, momentum: f64| {
+        let (mut x, mut v, mut sum) = (1.0, 0.0, 0.0);
+        for t in 0..steps {
+            v = momentum * v + x;
+            x -= rate * v;
+            sum += if t >= steps / 2 { x } else { 0.0 };
+        }
+        sum / (steps - steps / 2) as f64
+    };
+    for (steps, expected) in [(5, 0.0), (10, 0.0), (20, 0.5), (40, 0.75), (100, 0.9), (400, 0.9)] {
+        let (rate, momentum) = plan(steps);
+        assert!((momentum - expected).abs() < 1e-12, "{steps}: {momentum}");
+        assert!(left(steps, rate, momentum).abs() < 0.1, "{steps}: {}", left(steps, rate, momentum));
+    }
+    let (rate, momentum) = plan(20);
+    assert!(left(20, rate * (1.0 - 0.9) / (1.0 - momentum), 0.9).abs() > 0.2);
+}
+
 #[test]
 fn a_moment_of_gradients_balances_clip_and_noise() {
     let n = 40_000;

@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
     source: "private stochastic convex optimisation with heavy-tailed gradients, bound (12.2); Algorithms 36 to 40 and 43, and a certified replacement of Algorithm 42",
     shows: "clipped descent, phases on blocks, stages for curved losses, one pass with growing and with tested clips, and records that are left out",
     fidelity: Fidelity::Theory,
-    revision: 2,
+    revision: 3,
     run,
 };
 
