@@ -58,7 +58,7 @@ pub mod mechanism {
         ProjectedGaussian, ProjectedLaplace, Projection, Public, Quantiles, RandomStopping, RangeEnd, ReleaseRecord,
         Released, RoundLosses, RunScore, SamplerError, Searching, SecondMoment, Sensitive, SketchedGaussian,
         SparseClip, SparseGridSum, SparseSum, SparseSummer, SparseVector, StreamShape, Tempered, VouchedRun,
-        VouchedSearch, symmetric_matrix, target_moment,
+        VouchedSearch, symmetric_matrix,
     };
 }
 

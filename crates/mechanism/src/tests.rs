@@ -166,7 +166,7 @@ fn matrix_noise_is_isometric_and_its_sum_exact() {
     let examples = table(5, 300, 3, 19, 1.0, LOSS); // d = 58
     let d_rows = examples.rows.columns();
     let moment = SecondMoment::new(0.25, 1.0, Grid::new(-40)).unwrap();
-    let sum = moment.sum(&Sensitive::new(examples.clone()));
+    let Ok(sum) = moment.sum(&Sensitive::new(examples.clone()));
     let exact: Vec<f64> = sum.expose().units.iter().map(|&u| u as f64 * 2f64.powi(-40)).collect();
     let matrix = symmetric_matrix(d_rows, &exact);
     let mut direct = vec![0.0; d_rows * d_rows];
@@ -187,7 +187,7 @@ fn matrix_noise_is_isometric_and_its_sum_exact() {
     let (mut on, mut off) = (Vec::new(), Vec::new());
     for seed in 0..60 {
         let mut curator = Curator::for_event(&Event::gaussian(2.0), NoiseSource::insecure(seed));
-        let matrix = symmetric_matrix(d, curator.release(&release, &moment.sum(&empty)).unwrap().get());
+        let matrix = symmetric_matrix(d, curator.release(&release, &moment.sum(&empty).unwrap()).unwrap().get());
         for j in 0..d {
             on.push(matrix[j * d + j]);
             for k in 0..j {

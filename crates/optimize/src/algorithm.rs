@@ -5,7 +5,7 @@ use crate::plan::{NotApplicable, Plan, Problem, RecordOf, Summary};
 use dpopt_mechanism::progress::Progress;
 use dpopt_mechanism::{Curator, PublicShape, Released, Sensitive};
 use dpopt_objective::objective::OfRows;
-use dpopt_objective::records::{Examples, SpilledExamples, Units};
+use dpopt_objective::records::{Elsewhere, Examples, SpilledExamples, Units};
 use dpopt_privacy::{Budget, Unit};
 use serde::Serialize;
 use std::any::Any;
@@ -53,11 +53,14 @@ pub struct Traits {
     pub reference: bool,
     /// A record may be all rows of a unit: nothing rests on its gradient being a multiple of one row.
     pub pools: bool,
+    /// Needs nothing of the records but sums over all of them that can be told in words: they may be elsewhere, in parts.
+    pub sums: bool,
 }
 
 impl Traits {
     /// Rows in memory, and nothing special.
-    pub const NONE: Self = Self { rows: RowAccess::Memory, logarithmic: false, reference: false, pools: false };
+    pub const NONE: Self =
+        Self { rows: RowAccess::Memory, logarithmic: false, reference: false, pools: false, sums: false };
 }
 
 /// An algorithm that fits the weights of a linear model; implemented by its options.
@@ -153,6 +156,8 @@ pub(crate) enum ByRow<'a> {
     Memory(Run<'a>),
     /// On disk.
     Disk(Run<'a, SpilledExamples>),
+    /// Elsewhere, in parts.
+    Parts(Run<'a, Elsewhere>),
 }
 
 impl<'a, R: OfRows + 'static> Run<'a, R> {
@@ -160,9 +165,10 @@ impl<'a, R: OfRows + 'static> Run<'a, R> {
     pub(crate) fn by_row(self, method: &'static str) -> Result<ByRow<'a>, RunError> {
         let Self { problem, examples, curator, progress } = self;
         let any = examples as &dyn Any;
-        match (any.downcast_ref(), any.downcast_ref()) {
-            (Some(examples), _) => Ok(ByRow::Memory(Run { problem, examples, curator, progress })),
-            (_, Some(examples)) => Ok(ByRow::Disk(Run { problem, examples, curator, progress })),
+        match (any.downcast_ref(), any.downcast_ref(), any.downcast_ref()) {
+            (Some(examples), ..) => Ok(ByRow::Memory(Run { problem, examples, curator, progress })),
+            (_, Some(examples), _) => Ok(ByRow::Disk(Run { problem, examples, curator, progress })),
+            (_, _, Some(examples)) => Ok(ByRow::Parts(Run { problem, examples, curator, progress })),
             _ => Err(RunError::ByRow { method }),
         }
     }
@@ -233,6 +239,8 @@ pub trait Prepared: Send + Sync {
     fn run_units(&self, run: Run<'_, Units<Examples>>) -> RunResult;
     /// Runs the plan on units with rows on disk.
     fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult;
+    /// Runs the plan on rows that are elsewhere, in parts.
+    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult;
 }
 
 struct PreparedAlgorithm<A: Algorithm> {
@@ -271,6 +279,10 @@ impl<A: Algorithm> Prepared for PreparedAlgorithm<A> {
     }
 
     fn run_spilled_units(&self, run: Run<'_, Units<SpilledExamples>>) -> RunResult {
+        self.algorithm.run(&self.plan, run)
+    }
+
+    fn run_elsewhere(&self, run: Run<'_, Elsewhere>) -> RunResult {
         self.algorithm.run(&self.plan, run)
     }
 }

@@ -4,7 +4,7 @@ use crate::RunError;
 use dpopt_mechanism::{Clipped, Curator, CuratorError, Gaussian, Released, SecondMoment, Sensitive, symmetric_matrix};
 use dpopt_noise::Grid;
 use dpopt_objective::objective::Objective;
-use dpopt_objective::records::{Examples, RecordSet};
+use dpopt_objective::records::{RecordSet, Records};
 use dpopt_objective::solver::Spectrum;
 
 /// Σ clip(∇φ_i(x)) + N(0, (z·C)²) over all records, or over a secret Poisson batch of them.
@@ -66,9 +66,9 @@ pub(crate) struct NoisyMoment {
 
 impl NoisyMoment {
     /// Its spectrum, for rows of d features.
-    pub(crate) fn release(
+    pub(crate) fn release<R: Records>(
         &self,
-        rows: &Sensitive<Examples>,
+        rows: &Sensitive<R>,
         curator: &mut Curator,
         d: usize,
     ) -> Result<Spectrum, RunError> {
@@ -76,7 +76,8 @@ impl NoisyMoment {
         let bound = self.factor * self.row_norm * self.row_norm;
         let coordinates = SecondMoment::coordinates(d);
         let noise = Gaussian::new(self.noise_multiplier, bound, self.grid, coordinates, "second moment");
-        let matrix = symmetric_matrix(d, curator.release(&noise, &moment.sum(rows))?.get());
+        let matrix =
+            symmetric_matrix(d, curator.release(&noise, &moment.sum(rows).map_err(CuratorError::unreadable)?)?.get());
         Spectrum::of(&matrix, d).ok_or(RunError::Numerical("the released matrix has no spectrum"))
     }
 }

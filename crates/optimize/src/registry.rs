@@ -74,7 +74,22 @@ fn planned<A: Algorithm>(
             A::NAME
         )));
     }
+    told(A::NAME, A::TRAITS, options)?;
     by_unit_or_row(asked::<A>(options)?, problem, budget, options)
+}
+
+/// Refuses a method that needs more than sums of rows that are elsewhere.
+fn told(name: &str, traits: Traits, options: &MethodOptions) -> Result<(), NotApplicable> {
+    match options.elsewhere && !traits.sums {
+        false => Ok(()),
+        true => {
+            let others: Vec<&str> = LINEAR.iter().filter(|m| m.traits.sums).map(|m| m.name).collect();
+            Err(NotApplicable::Problem(format!(
+                "{name} needs more of the rows than sums over all of them, and they are elsewhere, in parts; take one of {}",
+                others.join(", ")
+            )))
+        }
+    }
 }
 
 /// Where a record is a unit: the plan for units, if the method can take them, or else the plan for rows one by one, if something bounds how many a unit has.
@@ -108,6 +123,7 @@ fn by_unit_or_row<A: Algorithm>(
 
 /// Peeling leaves the fit of what it picked to another method where δ = 0.
 fn peeling(problem: &Problem, budget: Budget, options: &MethodOptions) -> Result<Box<dyn Prepared>, NotApplicable> {
+    told(Peeling::NAME, Peeling::TRAITS, options)?;
     by_unit_or_row(Peeling { fit: Some(choose), ..asked(options)? }, problem, budget, options)
 }
 

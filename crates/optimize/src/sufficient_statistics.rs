@@ -5,14 +5,16 @@ use super::planning::{SamplerError, TARGET_BOUND, check_problem, in_range, noise
 use super::released_preconditioner::refuse_large;
 use super::risk::RiskModel;
 use super::{Algorithm, Run, RunResult, Solution};
+use crate::algorithm::{ByRow, RowAccess, Traits};
 use crate::options::Said;
 use crate::options::common::REGULARIZATION;
 use crate::oracle::NoisyMoment;
 use crate::plan::{Assumption, NotApplicable, Plan, Problem, Summary};
-use dpopt_mechanism::{Gaussian, SecondMoment, target_moment};
+use dpopt_mechanism::{CuratorError, Gaussian, SecondMoment, TargetMoment};
 use dpopt_noise::Grid;
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::OfRows;
+use dpopt_objective::records::Records;
 use dpopt_privacy::{Budget, Event};
 use serde::Serialize;
 
@@ -45,6 +47,7 @@ impl Algorithm for SufficientStatistics {
     const NAME: &'static str = "sufficient-statistics";
     const ABOUT: &'static str =
         "releases noisy second moments of features and target; for regression with few features";
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { regularization: said.get(&REGULARIZATION) }
@@ -102,36 +105,45 @@ impl Algorithm for SufficientStatistics {
     }
 
     fn run<R: OfRows + 'static>(&self, plan: &Plan<SufficientStatisticsSchedule>, run: Run<'_, R>) -> RunResult {
-        let Run { problem, examples, curator, progress } = run.in_memory(Self::NAME)?;
-        let s = &plan.schedule;
-        let d = problem.features;
-        let r = problem.row_norm;
-        let [matrix_grid, vector_grid] = s.grid_exponents.map(Grid::new);
-        progress.start(Self::NAME, 2);
-        let noise_multiplier = s.noise_multiplier;
-        let moment = NoisyMoment { row_norm: r, factor: 1.0, noise_multiplier, grid: matrix_grid };
-        let spectrum = moment.release(examples, curator, d)?;
-        progress.tick();
-        let bound = r * TARGET_BOUND;
-        let release = Gaussian::new(s.noise_multiplier, bound, vector_grid, d, "features times target");
-        let vector = curator.release(&release, &target_moment(examples, TARGET_BOUND, r, vector_grid)?)?;
-        progress.tick();
-        progress.finish();
-        let lambda = s.regularization + (s.eigenvalue_floor - spectrum.smallest()).max(0.0);
-        Ok(vector.map(|v| {
-            let inverse = |w: f64| 1.0 / (w + lambda);
-            let weights = spectrum.apply(inverse, &v);
-            // e − Eθ, the noise of vector and matrix, has covariance s_b²I + s_A²(‖θ‖²I + θθᵀ)/2
-            let size: f64 = weights.iter().map(|t| t * t).sum();
-            let half = 0.5 * s.matrix_std * s.matrix_std;
-            let spread = spectrum.diagonal(|w| inverse(w).powi(2));
-            let along = spectrum.apply(inverse, &weights);
-            let noise = spread
-                .iter()
-                .zip(&along)
-                .map(|(p, a)| ((s.vector_std * s.vector_std + half * size) * p + half * a * a).sqrt())
-                .collect();
-            Solution { weights, noise: Some(noise), note: None }
-        }))
+        match run.by_row(Self::NAME)? {
+            ByRow::Memory(run) => on(&plan.schedule, run),
+            ByRow::Disk(run) => on(&plan.schedule, run),
+            ByRow::Parts(run) => on(&plan.schedule, run),
+        }
     }
+}
+
+/// The two releases, on rows wherever they are.
+fn on<R: Records>(s: &SufficientStatisticsSchedule, run: Run<'_, R>) -> RunResult {
+    let Run { problem, examples, curator, progress } = run;
+    let d = problem.features;
+    let r = problem.row_norm;
+    let [matrix_grid, vector_grid] = s.grid_exponents.map(Grid::new);
+    progress.start(SufficientStatistics::NAME, 2);
+    let noise_multiplier = s.noise_multiplier;
+    let moment = NoisyMoment { row_norm: r, factor: 1.0, noise_multiplier, grid: matrix_grid };
+    let spectrum = moment.release(examples, curator, d)?;
+    progress.tick();
+    let bound = r * TARGET_BOUND;
+    let release = Gaussian::new(s.noise_multiplier, bound, vector_grid, d, "features times target");
+    let moment = TargetMoment::new(TARGET_BOUND, r, vector_grid)?.sum(examples).map_err(CuratorError::unreadable)?;
+    let vector = curator.release(&release, &moment)?;
+    progress.tick();
+    progress.finish();
+    let lambda = s.regularization + (s.eigenvalue_floor - spectrum.smallest()).max(0.0);
+    Ok(vector.map(|v| {
+        let inverse = |w: f64| 1.0 / (w + lambda);
+        let weights = spectrum.apply(inverse, &v);
+        // e − Eθ, the noise of vector and matrix, has covariance s_b²I + s_A²(‖θ‖²I + θθᵀ)/2
+        let size: f64 = weights.iter().map(|t| t * t).sum();
+        let half = 0.5 * s.matrix_std * s.matrix_std;
+        let spread = spectrum.diagonal(|w| inverse(w).powi(2));
+        let along = spectrum.apply(inverse, &weights);
+        let noise = spread
+            .iter()
+            .zip(&along)
+            .map(|(p, a)| ((s.vector_std * s.vector_std + half * size) * p + half * a * a).sqrt())
+            .collect();
+        Solution { weights, noise: Some(noise), note: None }
+    }))
 }

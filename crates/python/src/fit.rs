@@ -3,6 +3,7 @@
 use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::owners::{Owners, UnitsAsked};
+use crate::parts::Asking;
 use crate::rows::Rows;
 use crate::session::{Charging, session_error};
 use crate::words::in_python;
@@ -13,6 +14,7 @@ use dpopt::noise::NoiseSource;
 use dpopt::optimize::MethodOptions;
 use dpopt::plan::{Assumption, NotApplicable, Summary};
 use dpopt::privacy::accountant::{self, Accountant};
+use dpopt::records::Parts;
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -248,17 +250,41 @@ impl FitRun {
         let records = rows.take()?;
         let owners = owners.map(|owners| &owners.inner);
         let fitted = py.detach(|| run.fit(records, classes, owners)).map_err(fit_error)?;
-        let bound = fitted.planned.plan().map_err(refused)?.summary().weight_noise.unwrap_or(f64::NAN);
-        let (mut weights, mut noise) = (Vec::new(), Vec::new());
-        for solution in &fitted.solutions {
-            warn_of(py, solution.note.as_deref())?;
-            weights.push(solution.weights.to_pyarray(py));
-            let same = || vec![bound; solution.weights.len()];
-            noise.push(solution.noise.clone().unwrap_or_else(same).to_pyarray(py));
-        }
-        let (guarantee, releases) = (json(&fitted.guarantee)?, json(&fitted.releases)?);
-        Ok((weights, noise, described(&fitted.planned, &[])?, guarantee, releases, fitted.planning.as_secs_f64()))
+        released(py, &fitted)
     }
+
+    /// The same of rows in parts of these sizes: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and gives what they answer.
+    fn fit_elsewhere<'py>(
+        &self,
+        py: Python<'py>,
+        ask: Py<PyAny>,
+        sizes: Vec<u64>,
+        classes: usize,
+    ) -> PyResult<Fitted<'py>> {
+        let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
+        let asking = Arc::new(Asking::new(ask));
+        let parts: Arc<dyn Parts> = asking.clone();
+        let fitted = py.detach(|| run.fit_elsewhere(&parts, &sizes, classes)).map_err(|why| {
+            let error = fit_error(why);
+            error.set_cause(py, asking.failure());
+            error
+        })?;
+        released(py, &fitted)
+    }
+}
+
+/// What a fit hands to Python.
+fn released<'py>(py: Python<'py>, fitted: &model::MatrixFitted) -> PyResult<Fitted<'py>> {
+    let bound = fitted.planned.plan().map_err(refused)?.summary().weight_noise.unwrap_or(f64::NAN);
+    let (mut weights, mut noise) = (Vec::new(), Vec::new());
+    for solution in &fitted.solutions {
+        warn_of(py, solution.note.as_deref())?;
+        weights.push(solution.weights.to_pyarray(py));
+        let same = || vec![bound; solution.weights.len()];
+        noise.push(solution.noise.clone().unwrap_or_else(same).to_pyarray(py));
+    }
+    let (guarantee, releases) = (json(&fitted.guarantee)?, json(&fitted.releases)?);
+    Ok((weights, noise, described(&fitted.planned, &[])?, guarantee, releases, fitted.planning.as_secs_f64()))
 }
 
 /// Tells how a run ended, as a warning of Python's.

@@ -18,6 +18,7 @@ mod minimize;
 mod objectives;
 mod online;
 mod owners;
+mod parts;
 mod release;
 mod report;
 mod rows;
@@ -61,6 +62,8 @@ mod _core {
     use crate::online::{ExpertsGame, experts_plans};
     #[pymodule_export]
     use crate::owners::{Owners, UnitRows};
+    #[pymodule_export]
+    use crate::parts::Shard;
     #[pymodule_export]
     use crate::release::{
         bounds_event, choose, discrete_gaussian, discrete_laplace, gaussian_sum, histogram, histogram_of_units,

@@ -101,7 +101,8 @@ pub(crate) fn second_moment<'py>(
             None => {
                 let targets = vec![0.0; rows.len()];
                 let moment = SecondMoment::new(1.0, row_norm, grid).map_err(refused)?;
-                moment.sum(&Sensitive::new(Examples { rows, targets }))
+                let Ok(sum) = moment.sum(&Sensitive::new(Examples { rows, targets }));
+                sum
             }
             Some(units) => {
                 // what the rows of each unit come to; clipped again as one, in exact integers

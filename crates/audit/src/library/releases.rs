@@ -7,7 +7,7 @@ use crate::worst_cases::sums::{CLIP, GradientSums, canaries};
 use dpopt_mechanism::{
     Blocks, Clipped, ClippedVectors, Counts, CuratorError, DiscreteGaussianNoise, DiscreteLaplaceNoise, Gaussian,
     GridSum, Interactive, L1Sum, Laplace, Mechanism, ProjectedGaussian, ProjectedLaplace, Projection, SecondMoment,
-    SparseClip, SparseSum, SparseSummer, target_moment,
+    SparseClip, SparseSum, SparseSummer, TargetMoment,
 };
 use dpopt_mechanism::{Sensitive, past_the_curator};
 use dpopt_noise::correlated::{Factor, FactorError, Participation};
@@ -181,13 +181,19 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
             ("second moment", "row (1, 1)/sqrt 2 in or zeroed; its isometric coordinates"),
             SecondMoment::coordinates(2),
             vec![0.5, std::f64::consts::FRAC_1_SQRT_2, 0.5],
-            |with, grid| SecondMoment::new(1.0, 1.0, grid).map(|m| m.sum(&diagonal_row(with))),
+            |with, grid| {
+                let Ok(sum) = SecondMoment::new(1.0, 1.0, grid)?.sum(&diagonal_row(with));
+                Ok(sum)
+            },
         ),
         query(
             ("features times target", "row (1, 1)/sqrt 2, target 1, in or zeroed; its direction"),
             2,
             vec![1.0, 1.0],
-            |with, grid| target_moment(&diagonal_row(with), 1.0, 1.0, grid),
+            |with, grid| {
+                let Ok(sum) = TargetMoment::new(1.0, 1.0, grid)?.sum(&diagonal_row(with));
+                Ok(sum)
+            },
         ),
         query(
             ("sum of vectors", "vector (3, 4) clipped to 1, in or zeroed; its direction"),

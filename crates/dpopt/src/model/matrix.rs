@@ -3,6 +3,7 @@
 
 use super::division::{Division, StageShares};
 use super::error::FitError;
+use super::parts::{self, View};
 use super::prepare::no_range;
 use super::scheme::{Planned, Scheme, Target};
 use super::target_range;
@@ -12,12 +13,12 @@ use crate::moment::{Moment, TargetClip};
 use crate::session::{Account, Closed, Opening, Session, StageFacts, default_delta};
 use dpopt_data::RowOwners;
 use dpopt_mechanism::progress::Silent;
-use dpopt_mechanism::{LabelSelection, PrivateBounds, ReleaseRecord, Sensitive};
+use dpopt_mechanism::{Curator, LabelSelection, PrivateBounds, ReleaseRecord, Sensitive};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::objective::Warrant;
-use dpopt_objective::records::{BelowCounts, Bounded, Encoded, Examples, Rows};
+use dpopt_objective::records::{BelowCounts, Bounded, Elsewhere, Encoded, Examples, Parts, Rows};
 use dpopt_optimize::plan::Problem;
-use dpopt_optimize::{MethodOptions, RunError, Solution, check_values};
+use dpopt_optimize::{MethodOptions, Run, RunError, Solution, check_values};
 use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, accountant::Accountant};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,6 +133,9 @@ impl MatrixFit {
         let budget = Budget::new(epsilon, delta.unwrap_or_else(|| default_delta(facts.protected())))?;
         check_values(&options)?;
         facts.units.map_or(Ok(()), |units| units.check("units", relation))?;
+        if options.elsewhere {
+            parts::check(&facts, target)?;
+        }
         let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
         let neighbours = facts.neighbours(relation);
         Ok(Self { facts, target, neighbours, budget, division, options, range: None, plans: Mutex::default() })
@@ -343,46 +347,77 @@ impl MatrixRun {
     /// What was charged stays charged.
     pub fn fit(self, records: Bounded, classes: usize, owners: Option<&RowOwners>) -> Result<MatrixFitted, FitError> {
         let charged = self.session.is_charged();
-        self.models(records, classes, owners).map_err(|error| Self::spent(charged, error))
+        let fit = self.fit.clone();
+        let fitted = || {
+            fit.owned(owners, records.targets.len() as u64)?;
+            let Bounded { mut rows, targets } = records;
+            let named = owners.map(|owners| (owners.column(), owners.are_shared()));
+            let relation = fit.neighbours.relation;
+            let owned = owners.zip(fit.facts.units).map(|(owners, units)| {
+                let most = units.kept.map(|kept| kept.most).or(units.most_rows);
+                Owned::of(&units::placed(owners.clone(), units.count, relation), most)
+            });
+            self.models(classes, named, |planned, k, curator| {
+                let last = k + 1 == planned.models;
+                let rows = if last { std::mem::replace(&mut rows, Rows::new(0)) } else { rows.clone() };
+                let read = View::of(planned, k);
+                let targets = targets.iter().map(|&given| read.target(given)).collect();
+                let examples = Encoded::Memory(Examples { rows, targets });
+                Ok(units::run(planned.plan()?, examples, owned.as_ref(), curator, &Silent)?)
+            })
+        };
+        fitted().map_err(|error| Self::spent(charged, error))
     }
 
+    /// The same of rows that are elsewhere, in parts of these sizes: [`Shard`](super::Shard)s of the rows and targets that this was planned for, each asked by
+    /// its number for sums.
+    ///
+    /// # Errors
+    /// If the fit was not planned for such rows, no method applies, or a part is lost or changes. What was charged stays charged.
+    pub fn fit_elsewhere(
+        self,
+        parts: &Arc<dyn Parts>,
+        sizes: &[u64],
+        classes: usize,
+    ) -> Result<MatrixFitted, FitError> {
+        let charged = self.session.is_charged();
+        let (facts, told) = (self.fit.facts, self.fit.options.elsewhere);
+        let fitted = || {
+            if !told {
+                return Err(FitError::Option("this fit was planned for rows that are here".into()));
+            }
+            self.models(classes, None, |planned, k, curator| {
+                let rows = Elsewhere::new(parts.clone(), sizes.to_vec(), facts.features, facts.row_norm);
+                let rows = Sensitive::new(rows.read_as(View::of(planned, k).to_bytes()));
+                let plan = planned.plan()?;
+                Ok(plan.run_elsewhere(Run::new(plan.problem(), &rows, curator, &Silent)?)?.into_inner())
+            })
+        };
+        fitted().map_err(|error| Self::spent(charged, error))
+    }
+
+    /// All models, each by `run`.
     fn models(
         mut self,
-        records: Bounded,
         classes: usize,
-        owners: Option<&RowOwners>,
+        named: Option<(String, bool)>,
+        mut run: impl FnMut(&Planned, usize, &mut Curator) -> Result<Solution, FitError>,
     ) -> Result<MatrixFitted, FitError> {
-        self.fit.owned(owners, records.targets.len() as u64)?;
         let started = Instant::now();
         let planned = match &self.early {
             Some(planned) => planned.clone(),
             None => self.fit.planned(classes)?,
         };
-        let plan = planned.plan()?;
-        let summary = plan.summary();
+        let summary = planned.plan()?.summary();
         let planning = self.planning + started.elapsed();
-        let Bounded { mut rows, targets } = records;
-        let named = owners.map(|owners| (owners.column(), owners.are_shared()));
-        let relation = self.fit.neighbours.relation;
-        let owned = owners.zip(self.fit.facts.units).map(|(owners, units)| {
-            let most = units.kept.map(|kept| kept.most).or(units.most_rows);
-            Owned::of(&units::placed(owners.clone(), units.count, relation), most)
-        });
         let mut solutions = Vec::with_capacity(planned.models);
         for k in 0..planned.models {
             let name = match planned.models {
                 1 => "model".to_string(),
                 all => format!("model {} of {all}", k + 1),
             };
-            let last = k + 1 == planned.models;
-            let rows = if last { std::mem::replace(&mut rows, Rows::new(0)) } else { rows.clone() };
-            let against = (planned.models > 1).then_some(k);
-            let targets = targets.iter().map(|&t| target(planned.problem.loss, against, t)).collect();
-            let examples = Encoded::Memory(Examples { rows, targets });
             let stage = StageFacts { name: &name, rests_on: summary.rests_on().and(DECLARED), stream: k as u64 };
-            solutions.push(self.session.stage::<_, FitError>(stage, &summary.certificate, |curator| {
-                Ok(units::run(plan, examples, owned.as_ref(), curator, &Silent)?)
-            })?);
+            solutions.push(self.session.stage(stage, &summary.certificate, |curator| run(&planned, k, curator))?);
         }
         let Closed { mut guarantee, releases, .. } = self.session.close();
         guarantee.of_units(named);
@@ -398,17 +433,6 @@ impl MatrixRun {
 pub(super) fn accounted(accountant: &dyn Accountant, certificate: &Certificate) -> Result<(), FitError> {
     let bound = accountant.epsilon(certificate.event(), certificate.relation(), certificate.budget().delta());
     bound.map(drop).map_err(|why| FitError::Option(why.to_string()))
-}
-
-/// A target as `loss` reads it; what is not a number is one of no record. `against`: the class that the others are held against.
-pub(super) fn target(loss: Loss, against: Option<usize>, given: f64) -> f32 {
-    let sign = |second: bool| if second { 1.0 } else { -1.0 };
-    match (against, loss) {
-        _ if given.is_nan() => 0.0,
-        (Some(class), _) => sign(given == class as f64),
-        (None, Loss::Logistic { .. } | Loss::Hinge | Loss::SmoothedHinge { .. } | Loss::Sigmoid) => sign(given == 1.0),
-        (None, Loss::Softmax { .. } | Loss::Squared | Loss::Absolute | Loss::Huber { .. }) => given as f32,
-    }
 }
 
 #[cfg(test)]
@@ -646,8 +670,9 @@ mod tests {
             (Loss::Softmax { classes: 4 }, None, 3.0, 3.0),
             (Loss::Squared, None, -0.25, -0.25),
         ] {
-            assert_eq!(target(loss, against, given), read);
-            assert_eq!(target(loss, against, f64::NAN), 0.0);
+            let view = View { loss, against };
+            assert_eq!(view.target(given), read);
+            assert_eq!(view.target(f64::NAN), 0.0);
         }
     }
 }

@@ -2,7 +2,8 @@
 //! (docs/proofs/partial-fit.md). The road of `partial_fit` of the Python package.
 
 use super::error::FitError;
-use super::matrix::{DECLARED, MatrixFacts, accounted, target};
+use super::matrix::{DECLARED, MatrixFacts, accounted};
+use super::parts::View;
 use super::scheme::{Planned, Target};
 use super::{Division, StageShares};
 use crate::guarantee::Guarantee;
@@ -125,7 +126,7 @@ impl MatrixStream {
         let mut batches = Vec::with_capacity(models);
         for k in 0..models {
             let against = (models > 1).then_some(k);
-            let targets = targets.iter().map(|&t| target(loss, against, t)).collect();
+            let targets = targets.iter().map(|&given| View { loss, against }.target(given)).collect();
             batches.push(Sensitive::new(Examples { rows: rows.clone(), targets }));
         }
         for ((stage, learner), batch) in self.stages.iter().zip(&batches) {

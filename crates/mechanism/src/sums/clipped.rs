@@ -6,6 +6,7 @@
 
 use super::contributions::{add_up, merge_equal};
 use super::grid_sum::GridSum;
+use super::question::Question;
 use crate::Sensitive;
 use crate::curator::batch::{BatchId, PoissonBatch};
 use crate::refused::CuratorError;
@@ -137,9 +138,17 @@ impl<O> Clipped<O> {
         O: Objective<R>,
     {
         let records = records.expose();
-        let units = match &batch {
-            None => self.add_up(records, x, records.len(), |i| i),
-            Some(batch) => self.add_up(records, x, batch.records().len(), |i| batch.records()[i] as usize),
+        let told = match (&batch, self.objective.in_words()) {
+            (None, Some(of)) => {
+                let (clip_norm, grid) = (self.clip_norm(), self.grid().exponent());
+                records.ask(&mut || Question::Gradients { of, clip_norm, grid }.at(x), self.objective.dimension())
+            }
+            _ => None,
+        };
+        let units = match (told, &batch) {
+            (Some(told), _) => told,
+            (None, None) => self.add_up(records, x, records.len(), |i| i),
+            (None, Some(batch)) => self.add_up(records, x, batch.records().len(), |i| batch.records()[i] as usize),
         };
         Ok(Sensitive::new(self.grid_sum(units.map_err(Into::into)?, batch.as_ref().map(PoissonBatch::id))))
     }

@@ -6,16 +6,17 @@
 
 use super::contributions::add_up;
 use super::grid_sum::GridSum;
+use super::question::Question;
 use crate::Sensitive;
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
-use dpopt_objective::records::Examples;
-use std::convert::Infallible;
+use dpopt_objective::records::{RecordBuffer, Records};
 
 /// How Σ weight·x xᵀ is summed: the weight, the row norm and the grid.
 #[derive(Clone, Copy, Debug)]
 pub struct SecondMoment {
     weight: f64,
+    row_norm: f64,
     quantizer: Quantizer,
 }
 
@@ -24,7 +25,7 @@ impl SecondMoment {
     pub fn new(weight: f64, row_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
         let quantizer = Quantizer::new(Norm::L2, weight * row_norm * row_norm, grid)
             .map_err(|e| CuratorError::Noise(e.to_string()))?;
-        Ok(Self { weight, quantizer })
+        Ok(Self { weight, row_norm, quantizer })
     }
 
     /// Number of isometric coordinates of a d × d symmetric matrix.
@@ -33,14 +34,30 @@ impl SecondMoment {
     }
 
     /// Σ weight·x_i x_iᵀ in isometric coordinates; entry (j, k), k ≤ j, is at j(j+1)/2 + k.
-    pub fn sum(&self, examples: &Sensitive<Examples>) -> Sensitive<GridSum> {
-        let rows = &examples.expose().rows;
-        let width = Self::coordinates(rows.columns());
-        let Ok(units) = add_up(rows.len(), width, 256, |range| {
+    ///
+    /// # Errors
+    /// If a record can't be read.
+    pub fn sum<R: Records>(&self, examples: &Sensitive<R>) -> Result<Sensitive<GridSum>, R::Error> {
+        let records = examples.expose();
+        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
+        let (weight, row_norm) = (self.weight, self.row_norm);
+        let question = Question::SecondMoment { weight, row_norm, grid: grid.exponent() };
+        let units = match records.ask(&mut || question.at(&[]), Self::coordinates(records.columns())) {
+            Some(told) => told?,
+            None => self.add_up(records)?,
+        };
+        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+    }
+
+    /// The same as integers.
+    pub(crate) fn add_up<R: Records>(&self, records: &R) -> Result<Vec<i64>, R::Error> {
+        let width = Self::coordinates(records.columns());
+        add_up(records.len(), width, 256, |range| {
             let mut sum = vec![0i64; width];
             let (mut values, mut at, mut units) = (Vec::new(), Vec::new(), Vec::new());
+            let mut buffer = RecordBuffer::default();
             for i in range {
-                let (indices, entries) = rows.row(i);
+                let (indices, entries, _) = records.record(i, &mut buffer)?;
                 values.clear();
                 at.clear();
                 for (a, (&j, &x)) in indices.iter().zip(entries).enumerate() {
@@ -58,13 +75,7 @@ impl SecondMoment {
                     sum[slot] = sum[slot].wrapping_add(unit);
                 }
             }
-            Ok::<_, Infallible>(sum)
-        });
-        Sensitive::new(GridSum {
-            units,
-            grid: self.quantizer.grid(),
-            clip_norm: self.quantizer.clip_norm(),
-            batch: None,
+            Ok(sum)
         })
     }
 }

@@ -5,10 +5,11 @@
 
 use super::contributions::add_up;
 use super::grid_sum::GridSum;
+use super::question::Question;
 use crate::Sensitive;
 use crate::refused::CuratorError;
 use dpopt_noise::{Grid, Norm, Quantizer};
-use dpopt_objective::records::{Examples, RecordBuffer, Records};
+use dpopt_objective::records::{RecordBuffer, Records};
 
 /// How Σ min(x_j², ρ²) is summed: features, truncation, clip norm and grid.
 pub struct FeatureMoments {
@@ -75,32 +76,61 @@ impl FeatureMoments {
     }
 }
 
-/// Σ y·x with |y| clamped to `target_bound` and ‖x‖ ≤ `row_norm`, on `grid`: the second sufficient statistic of least
-/// squares.
-pub fn target_moment(
-    examples: &Sensitive<Examples>,
+/// How Σ y·x is summed, with |y| clamped to a bound and rows of norm at most R: the second sufficient statistic of least squares.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetMoment {
     target_bound: f64,
     row_norm: f64,
-    grid: Grid,
-) -> Result<Sensitive<GridSum>, CuratorError> {
-    let clip_norm = target_bound * row_norm;
-    let quantizer = Quantizer::new(Norm::L2, clip_norm, grid).map_err(|e| CuratorError::Noise(e.to_string()))?;
-    let examples = examples.expose();
-    let mut units = vec![0i64; examples.rows.columns()];
-    for (i, &y) in examples.targets.iter().enumerate() {
-        let y = f64::from(y).clamp(-target_bound, target_bound);
-        if !y.is_nan() {
-            let (indices, values) = examples.rows.row(i);
-            quantizer.add_scaled_row(y, indices, values, &mut units);
-        }
+    quantizer: Quantizer,
+}
+
+impl TargetMoment {
+    /// Terms of norm at most `target_bound`·`row_norm`, on `grid`.
+    ///
+    /// # Errors
+    /// If that is not positive and finite, or the grid too fine for it.
+    pub fn new(target_bound: f64, row_norm: f64, grid: Grid) -> Result<Self, CuratorError> {
+        let quantizer = Quantizer::new(Norm::L2, target_bound * row_norm, grid);
+        Ok(Self { target_bound, row_norm, quantizer: quantizer.map_err(|e| CuratorError::Noise(e.to_string()))? })
     }
-    Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+
+    /// The sum over all records; one whose target is not a number contributes nothing.
+    ///
+    /// # Errors
+    /// If a record can't be read.
+    pub fn sum<R: Records>(&self, examples: &Sensitive<R>) -> Result<Sensitive<GridSum>, R::Error> {
+        let records = examples.expose();
+        let (grid, clip_norm) = (self.quantizer.grid(), self.quantizer.clip_norm());
+        let (target_bound, row_norm) = (self.target_bound, self.row_norm);
+        let question = Question::TargetMoment { target_bound, row_norm, grid: grid.exponent() };
+        let units = match records.ask(&mut || question.at(&[]), records.columns()) {
+            Some(told) => told?,
+            None => self.add_up(records)?,
+        };
+        Ok(Sensitive::new(GridSum { units, grid, clip_norm, batch: None }))
+    }
+
+    /// The same as integers.
+    pub(crate) fn add_up<R: Records>(&self, records: &R) -> Result<Vec<i64>, R::Error> {
+        add_up(records.len(), records.columns(), 256, |range| {
+            let mut sum = vec![0i64; records.columns()];
+            let mut buffer = RecordBuffer::default();
+            for i in range {
+                let (indices, values, y) = records.record(i, &mut buffer)?;
+                let y = f64::from(y).clamp(-self.target_bound, self.target_bound);
+                if !y.is_nan() {
+                    self.quantizer.add_scaled_row(y, indices, values, &mut sum);
+                }
+            }
+            Ok(sum)
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dpopt_objective::records::Rows;
+    use dpopt_objective::records::{Examples, Rows};
     use proptest::prelude::*;
 
     fn one(entries: &[(u32, f32)], columns: usize, row_norm: f64) -> Sensitive<Examples> {

@@ -1,11 +1,12 @@
 //! Linear models: the loss of the scores of a row.
 
-use super::{Fact, Facts, Gradient, Objective, Point, Warrant};
+use super::{Fact, Facts, Gradient, InWords, Objective, Point, Warrant};
 use crate::loss::Loss;
 use crate::records::{RecordBuffer, Records, Row};
+use serde::{Deserialize, Serialize};
 
 /// φ_i(θ) = loss(θ·x_i, y_i) with weights θ, outputs × features, row-major.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
     loss: Loss,
     features: usize,
@@ -103,6 +104,10 @@ impl<R: Records> Objective<R> for Linear {
 
     fn describes(&self, records: &R) -> bool {
         self.describes(records)
+    }
+
+    fn in_words(&self) -> Option<InWords> {
+        Some(InWords::Linear(*self))
     }
 
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut LinearScratch) -> Result<f64, R::Error> {

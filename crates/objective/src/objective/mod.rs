@@ -27,6 +27,7 @@ mod difference;
 mod embedded;
 mod factorization;
 mod facts;
+mod in_words;
 mod linear;
 mod nearest;
 mod network;
@@ -46,6 +47,7 @@ pub use difference::Difference;
 pub use embedded::Embedded;
 pub use factorization::{Entry, Factorization};
 pub use facts::{Fact, Facts, Warrant};
+pub use in_words::InWords;
 pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use network::{Layer, Network, NetworkError, NetworkLoss};
@@ -115,6 +117,11 @@ pub trait Objective<R: RecordSet>: Sync {
     /// Whether the facts are about records such as these, by what is public of them: the width of rows, the bound on their norms.
     fn describes(&self, _records: &R) -> bool {
         true
+    }
+
+    /// The same in words that travel, for records that are elsewhere; `None` for one that cannot.
+    fn in_words(&self) -> Option<InWords> {
+        None
     }
 
     /// φ_i(x).

@@ -3,6 +3,7 @@
 //! The file is unlinked as soon as it exists and readable by its owner only; the operating system frees it when the process
 //! ends, however it ends. It holds encoded records, so the disk of the temporary directory is as sensitive as the table.
 
+use super::elsewhere::PartsError;
 use super::rows::{Examples, Rows};
 use std::convert::Infallible;
 use std::fs::File;
@@ -14,8 +15,14 @@ pub type Record<'a> = (&'a [u32], &'a [f32], f32);
 
 /// Why a record can't be read. It names a kind of failure only, nothing of what was being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the temporary file of rows can't be read: {0}")]
-pub struct ReadError(io::ErrorKind);
+pub enum ReadError {
+    /// Of a file.
+    #[error("the temporary file of rows can't be read: {0}")]
+    File(io::ErrorKind),
+    /// Of records that are elsewhere.
+    #[error(transparent)]
+    Parts(#[from] PartsError),
+}
 
 impl From<Infallible> for ReadError {
     fn from(never: Infallible) -> Self {
@@ -25,7 +32,7 @@ impl From<Infallible> for ReadError {
 
 impl From<io::Error> for ReadError {
     fn from(e: io::Error) -> Self {
-        Self(e.kind())
+        Self::File(e.kind())
     }
 }
 
@@ -43,6 +50,10 @@ pub trait RecordSet: Sync {
     }
     /// Asks for the memory of records that will be read soon; see [`Rows::fetch`].
     fn fetch(&self, _: &[u64]) {}
+    /// The sum of `width` integers that `question` asks for, of records that are elsewhere and told by sums only; `None` where they are here.
+    fn ask(&self, _question: &mut dyn FnMut() -> Vec<u8>, _width: usize) -> Option<Result<Vec<i64>, Self::Error>> {
+        None
+    }
     /// Whether a record keeps its number whatever the others hold. Not if others are numbered by what they hold, as units are by which of them have rows.
     fn keeps_places(&self) -> bool {
         true

@@ -316,6 +316,7 @@ impl<K: AdaptiveKind> Algorithm for Adaptive<K> {
         match run.by_row(K::NAME)? {
             ByRow::Memory(run) => self.run_watched(plan, run, &mut |_, _| {}),
             ByRow::Disk(run) => self.run_watched(plan, run, &mut |_, _| {}),
+            ByRow::Parts(_) => Err(RunError::InMemory { method: K::NAME }),
         }
     }
 

@@ -136,7 +136,7 @@ impl Algorithm for AdaptiveClipDescent {
     type Schedule = AdaptiveClipSchedule;
     const NAME: &'static str = "adaptive-clip-descent";
     const ABOUT: &'static str = "releases noisy sums of gradients over all rows, clipped to a norm that follows noisy histograms of the residuals; best for regression";
-    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, ..Traits::NONE };
+    const TRAITS: Traits = Traits { rows: RowAccess::Passes, pools: true, sums: true, ..Traits::NONE };
 
     fn read(said: &Said<'_>) -> Self {
         Self { steps: said.get(&STEPS), learning_rate: said.get(&LEARNING_RATE), momentum: said.get(&MOMENTUM) }

@@ -14,6 +14,7 @@ use super::choices::{AdaptiveOptions, AdaptiveRule, Moments, Selection};
 use super::descent::{DescentOptions, DescentSchedule, NoisySgd, descend, train};
 use super::driver::AdaptiveSteps;
 use super::oracle::NoisySum;
+use crate::RunError;
 use crate::adaptive::{AdaptiveSchedule, DpAdam, More, Pagan, Pasan, only_with};
 use crate::algorithm::ByRow;
 use crate::algorithm::{RowAccess, Traits};
@@ -178,6 +179,7 @@ impl Algorithm for EmbeddingSgd {
             return match (Run { problem, examples, curator, progress }).by_row(Self::NAME)? {
                 ByRow::Memory(run) => run_adaptive(adaptive, &linear, embedded, run),
                 ByRow::Disk(run) => run_adaptive(adaptive, &linear, embedded, run),
+                ByRow::Parts(_) => Err(RunError::InMemory { method: Self::NAME }),
             };
         }
         if let Some(selection) = selection {
@@ -185,6 +187,7 @@ impl Algorithm for EmbeddingSgd {
             return match (Run { problem, examples, curator, progress }).by_row(Self::NAME)? {
                 ByRow::Memory(run) => selection::run(schedule, selection, &gradient, run),
                 ByRow::Disk(run) => selection::run(schedule, selection, &gradient, run),
+                ByRow::Parts(_) => Err(RunError::InMemory { method: Self::NAME }),
             };
         }
         let on_weights = Run { problem: &linear, examples, curator, progress };

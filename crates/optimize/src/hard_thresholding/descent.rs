@@ -287,6 +287,7 @@ fn densely<R: OfRows + 'static>(plan: &Plan<HardThresholdSchedule>, run: Run<'_,
     let released = match run.by_row(plan.summary.method)? {
         ByRow::Memory(run) => run_sparse(plan, run),
         ByRow::Disk(run) => run_sparse(plan, run),
+        ByRow::Parts(_) => return Err(RunError::InMemory { method: plan.summary.method }),
     };
     Ok(released?.map(|x| x.dense(features).into()))
 }

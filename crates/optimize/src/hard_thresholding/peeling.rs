@@ -378,6 +378,7 @@ impl Algorithm for Peeling {
         let released = match run.by_row(Self::NAME)? {
             ByRow::Memory(run) => run_peeling(plan, run),
             ByRow::Disk(run) => run_peeling(plan, run),
+            ByRow::Parts(_) => Err(RunError::InMemory { method: Self::NAME }),
         };
         Ok(released?.map(|x| x.dense(features).into()))
     }

@@ -39,6 +39,9 @@ pub struct MethodOptions {
     /// An embedding model instead of a linear one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<Embedding>,
+    /// Rows are elsewhere, in parts, and told by their sums only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
     /// What is said of single options.
     #[serde(flatten)]
     pub(super) said: BTreeMap<String, Value>,

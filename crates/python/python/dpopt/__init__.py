@@ -12,7 +12,7 @@ True
 True
 """
 
-from . import accounting, encoders, mechanisms, objectives, online, select
+from . import accounting, encoders, mechanisms, objectives, online, parts, select
 from ._aggregate import Aggregate, aggregate, aggregate_plan
 from ._classifiers import LinearSVC, LogisticRegression, SGDClassifier
 from ._clipped_sums import ClippedSums
@@ -31,8 +31,8 @@ from .ledger import Ledger
 
 
 def __getattr__(name: str) -> object:
-    # plotting, audits, export and torch are loaded when they are first used
-    if name in ("audit", "export", "plot", "torch"):
+    # plotting, audits, export, engines and torch are loaded when they are first used
+    if name in ("audit", "dask", "export", "plot", "ray", "spark", "torch"):
         import importlib
 
         return importlib.import_module(f"dpopt.{name}")
@@ -74,6 +74,7 @@ __all__ = [
     "aggregate_plan",
     "audit",
     "check_per_record",
+    "dask",
     "encoders",
     "load",
     "export",
@@ -81,8 +82,11 @@ __all__ = [
     "minimize",
     "objectives",
     "online",
+    "parts",
     "plan_minimize",
     "plot",
+    "ray",
     "select",
+    "spark",
     "torch",
 ]

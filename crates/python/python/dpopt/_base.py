@@ -220,7 +220,13 @@ class PrivateEstimator(BaseEstimator):
 
     def _facts_of_rows(self, X: Any, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:
         """The public number of rows and δ; warns where the budget is odd."""
-        rows = self._public_rows(X.shape[0], relation)
+        return self._facts_of_counted(X.shape[0], relation, units)
+
+    def _facts_of_counted(
+        self, counted: int, relation: str, units: dict[str, Any] | None = None
+    ) -> tuple[int, float]:
+        """The same of rows that were counted elsewhere."""
+        rows = self._public_rows(counted, relation)
         protected, unit = (rows, "record") if units is None else (units["count"], "unit")
         delta = self._delta(protected)
         self._warn_budget(protected, delta, unit)

@@ -90,11 +90,11 @@ class PrivateLinearClassifier(ClassifierMixin, ClassesOfTable, PrivateLinear):
             classes = np.array(sorted_if_comparable(classes.tolist()))
         return self._coded(y, classes, "Classes were found privately: those that are frequent enough.")
 
-    def fit(self, X: Any, y: Any, *, units: Any = None, **said: Any) -> PrivateLinearClassifier:
+    def fit(self, X: Any, y: Any = None, *, units: Any = None, **said: Any) -> PrivateLinearClassifier:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
-            X: rows × features: array, sparse matrix, or table.
+            X: rows × features: array, sparse matrix, or table; or :class:`dpopt.parts.Parts`, records that are elsewhere, with their targets.
             y: one label per row; a label that is not among the classes makes its record contribute nothing. Where columns are
                 declared by name also the name of a column of X.
             units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which

@@ -17,6 +17,7 @@ from ._plan import Plan, Privacy, Request
 from ._reading import number, required, same_length, shown, validated, whole
 from ._rows import Bounding, bounding
 from ._table_fit import TableRoad
+from .parts import Parts
 from ._units import Given, Shared, kept_counts, kept_note, one_for_each, owned
 
 
@@ -67,13 +68,21 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         return options
 
     def _request(
-        self, rows: int, facts: Bounding, relation: str, known: int | None, units: dict[str, Any] | None = None
+        self,
+        rows: int,
+        facts: Bounding,
+        relation: str,
+        known: int | None,
+        units: dict[str, Any] | None = None,
+        elsewhere: bool = False,
     ) -> Request:
         """What the compiled library plans from, for a known number of classes or one that is found."""
         options = self._options(facts)
         if facts.intercept:
             # the last encoded feature: always kept, not counted, and what rows are centred along
             options["intercept"] = facts.width - 1
+        if elsewhere:
+            options["elsewhere"] = True
         delta = None if self.delta is None else float(self.delta)
         asked = {
             "target": self._target(known), "relation": relation, "epsilon": float(self.epsilon), "delta": delta,
@@ -164,10 +173,18 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         refuse_weights(said)
         self.__dict__.pop("_stream", None)
         if self._by_name():
+            if isinstance(X, Parts):
+                raise ValueError(
+                    "columns that are declared by name are encoded from a table, and parts hold numbers; give bounds=(lower, upper), "
+                    "and encode categories before"
+                )
             self._fit_table(X, y, units)
             return
         for of_a_table in ("_table", "_table_report", "_positions", "encoded_feature_names_"):
             self.__dict__.pop(of_a_table, None)
+        if isinstance(X, Parts):
+            self._fit_parts(X, y, units)
+            return
         relation = self._before_fit("record" if units is None else "user")
         X, given = owned(X, units, y)
         y = self._targets(required(y, self))
@@ -178,16 +195,54 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         facts = self._facts(X, X.shape[1])
         reading = self._read(y)
         request = self._request(rows, facts, relation, None if reading is None else reading.classes, public)
-        accountant = None if self.accountant == "auto" else self.accountant
-        charge = self._charging(() if given is None else given.names)
-        planned = request.fit()
-        self._before_charge(planned)
-        run = planned.open(type(self).__name__, charge, self._insecure_seed(), accountant)
+        run = self._run_of(request, () if given is None else given.names)
         if reading is None:
             reading = self._found(y, run, owners)
-        released = run.fit(facts.encode(X, reading.values), reading.classes, owners)
-        weights, noise, described, guarantee, releases, planning_seconds = released
+        self._remember(
+            request, facts, reading, run.fit(facts.encode(X, reading.values), reading.classes, owners), kept_note(public)
+        )
 
+    def _fit_parts(self, parts: Parts, y: Any, units: Any) -> None:
+        """The fit of records that are elsewhere."""
+        if y is not None:
+            raise ValueError("parts hold their targets; leave out y")
+        if units is not None:
+            raise ValueError(
+                "units of several rows may lie in several parts, and a unit is clipped as a whole; bring the rows of each into one place, "
+                "and fit X and y"
+            )
+        relation = self._before_fit("record")
+        reading = None if isinstance(getattr(self, "classes", None), str) else self._read(self._targets(np.zeros(0)))
+        if reading is None:
+            raise ValueError(
+                "what is predicted is not looked for in parts; declare classes=[...], or target_bounds=(lower, upper)"
+            )
+        facts = self._facts(sp.csr_matrix((0, 1)) if parts.sparse else None, parts.n_features)
+        try:
+            sizes = parts.load(self)
+            rows, _ = self._facts_of_counted(sum(sizes), relation)
+            self.n_features_in_ = parts.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if parts.feature_names is not None:
+                self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
+            request = self._request(rows, facts, relation, reading.classes, elsewhere=True)
+            run = self._run_of(request, ())
+            note = [f"The records were in {len(sizes)} parts; each added up its own, in integers."]
+            self._remember(request, facts, reading, run.fit_elsewhere(parts.ask, sizes, reading.classes), note)
+        finally:
+            parts.drop_parts()
+
+    def _run_of(self, request: Request, names: tuple[str, ...]) -> Any:
+        """The planned fit, charged."""
+        accountant = None if self.accountant == "auto" else self.accountant
+        charge = self._charging(names)
+        planned = request.fit()
+        self._before_charge(planned)
+        return planned.open(type(self).__name__, charge, self._insecure_seed(), accountant)
+
+    def _remember(self, request: Request, facts: Bounding, reading: Reading, released: Any, notes: Sequence[str]) -> None:
+        """What was released, as attributes."""
+        weights, noise, described, guarantee, releases, planning_seconds = released
         self._decode(facts, reading, weights, noise)
         self.plan_ = request.shown(described)
         self.noise_std_ = self.plan_.noise_std
@@ -196,7 +251,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         # everything that was planned beside the chosen method is planned for the report, if one is asked for
         self._report_facts = {
             "compared": (request, reading.classes),
-            "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note, *kept_note(public)],
+            "features": facts.width, "task": reading.description, "preparation": [reading.preparation, facts.note, *notes],
             "planning_seconds": planning_seconds, "ledger": None if self.budget is None else repr(self.budget),
         }  # fmt: skip
 

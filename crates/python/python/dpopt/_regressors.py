@@ -69,11 +69,11 @@ class PrivateLinearRegressor(RegressorMixin, NumbersOfTable, PrivateLinear):
                 "moment of it: heavy_tailed=(2, 100, 50)"
             )
 
-    def fit(self, X: Any, y: Any, *, units: Any = None, **said: Any) -> PrivateLinearRegressor:
+    def fit(self, X: Any, y: Any = None, *, units: Any = None, **said: Any) -> PrivateLinearRegressor:
         """Fits the model and releases its coefficients within (epsilon, delta).
 
         Args:
-            X: rows × features: array, sparse matrix, or table.
+            X: rows × features: array, sparse matrix, or table; or :class:`dpopt.parts.Parts`, records that are elsewhere, with their targets.
             y: one number per row, clipped to `target_bounds`. Where columns are declared by name also the name of a column of X.
             units: whose rows they are, where a person may have several: one id for each row, or the name of a column of a table, which
                 then is no feature. All rows of an id are protected as a whole (docs/python.md, "Protect people, not rows").

@@ -1,0 +1,194 @@
+//! Records that are elsewhere, in parts: each part answers questions with its own sums, which are merged here.
+
+use super::partial_sum::{PartialSum, fingerprint};
+use super::spill::{ReadError, Record, RecordBuffer, RecordSet, Records, sealed};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Who holds the parts: a cluster, other processes, this one.
+pub trait Parts: Send + Sync {
+    /// The bytes of a [`PartialSum`] from every part, in any order: the answer of its records to `question`. One that comes twice,
+    /// because a task was tried again or in two places at once, counts once.
+    ///
+    /// # Errors
+    /// If a part can't be asked, whatever it holds; what went wrong the engine tells its operator itself.
+    fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed>;
+}
+
+/// An engine could not ask all parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the engine that holds the records failed")]
+pub struct PartsFailed;
+
+/// Why the answers of parts are no sum. Nothing of it depends on what a record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PartsError {
+    /// The engine gave up.
+    #[error("the engine that holds the records could not ask all of them; its own log says why")]
+    Failed,
+    /// A part did not answer.
+    #[error(
+        "part {part} of {of} did not answer; the engine lost it, and a sum without it would be a sum of other records"
+    )]
+    Missing {
+        /// Which.
+        part: u32,
+        /// How many there are.
+        of: u32,
+    },
+    /// A part that nobody knows, or another number of records than before.
+    #[error(
+        "part {part} is not what it was when the run was planned; partitions have to stay as they are: persist or cache the data, and \
+         sort what is not in a fixed order"
+    )]
+    Changed {
+        /// Which.
+        part: u32,
+    },
+    /// A part answered twice, differently.
+    #[error("part {part} answered twice, and not the same; its records have to be the same whenever it is computed")]
+    Differs {
+        /// Which.
+        part: u32,
+    },
+    /// What came back is not an answer.
+    #[error("what a part sent back is no answer to what was asked; install the same version of dpopt everywhere")]
+    Malformed,
+    /// A record was asked for.
+    #[error("the records are elsewhere, and this asks for single ones")]
+    Single,
+}
+
+/// Rows in parts elsewhere, each of known size. There are sums of them, and no single one can be read.
+pub struct Elsewhere {
+    parts: Arc<dyn Parts>,
+    /// What every question begins with.
+    context: Vec<u8>,
+    /// Records of each part.
+    sizes: Vec<u64>,
+    columns: usize,
+    norm_bound: f64,
+}
+
+impl Elsewhere {
+    /// Rows of `columns` entries and l2 norm at most `norm_bound` in parts of these sizes, which whoever encoded them enforced.
+    pub fn new(parts: Arc<dyn Parts>, sizes: Vec<u64>, columns: usize, norm_bound: f64) -> Self {
+        Self { parts, context: Vec::new(), sizes, columns, norm_bound }
+    }
+
+    /// Every question begins with these bytes, which say how its records are to be read.
+    pub fn read_as(self, context: Vec<u8>) -> Self {
+        Self { context, ..self }
+    }
+
+    /// Σ of what all parts answer, `width` integers: of each part once, or nothing.
+    fn sum(&self, question: &[u8], width: usize) -> Result<Vec<i64>, PartsError> {
+        let of = self.sizes.len() as u32;
+        let mut answers: Vec<Option<PartialSum>> = vec![None; self.sizes.len()];
+        let message = [&self.context, question].concat();
+        let asked = fingerprint(&message);
+        for bytes in self.parts.ask(&message).map_err(|_| PartsError::Failed)? {
+            let answer = PartialSum::from_bytes(&bytes).map_err(|_| PartsError::Malformed)?;
+            if answer.question() != asked || answer.width() != width {
+                return Err(PartsError::Malformed);
+            }
+            let part = answer.part();
+            if self.sizes.get(part as usize) != Some(&answer.records()) {
+                return Err(PartsError::Changed { part });
+            }
+            match &mut answers[part as usize] {
+                Some(first) if *first != answer => return Err(PartsError::Differs { part }),
+                place => *place = Some(answer),
+            }
+        }
+        if let Some(part) = answers.iter().position(Option::is_none) {
+            return Err(PartsError::Missing { part: part as u32, of });
+        }
+        Ok(PartialSum::merged(answers.iter().flatten(), width))
+    }
+}
+
+impl sealed::Sealed for Elsewhere {}
+
+impl RecordSet for Elsewhere {
+    type Error = ReadError;
+    const IN_MEMORY: bool = false;
+
+    fn len(&self) -> usize {
+        self.sizes.iter().sum::<u64>() as usize
+    }
+
+    fn ask(&self, question: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, ReadError>> {
+        Some(self.sum(&question(), width).map_err(ReadError::from))
+    }
+}
+
+impl Records for Elsewhere {
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn norm_bound(&self) -> f64 {
+        self.norm_bound
+    }
+
+    fn of_a_unit(&self) -> u64 {
+        1
+    }
+
+    fn record<'a>(&'a self, _: usize, _: &'a mut RecordBuffer) -> Result<Record<'a>, ReadError> {
+        Err(PartsError::Single.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers as they are.
+    struct Said(Vec<(u64, u32, u64, Vec<i64>)>);
+
+    impl Parts for Said {
+        fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
+            if self.0.is_empty() {
+                return Err(PartsFailed);
+            }
+            Ok(self
+                .0
+                .iter()
+                .cloned()
+                .map(|(q, part, n, units)| PartialSum::new(q, part, n, units).to_bytes())
+                .collect())
+        }
+    }
+
+    fn sum(answers: &[(u32, u64, i64)]) -> Result<Vec<i64>, PartsError> {
+        let asked = fingerprint(b"how many");
+        let said = answers.iter().map(|&(part, records, units)| (asked, part, records, vec![units])).collect();
+        Elsewhere::new(Arc::new(Said(said)), vec![3, 0, 5], 1, 1.0).sum(b"how many", 1)
+    }
+
+    #[test]
+    fn each_part_counts_once_whatever_the_order_and_however_often_it_answers() {
+        for answers in [
+            vec![(0, 3, 10), (1, 0, 0), (2, 5, -4)],
+            vec![(2, 5, -4), (1, 0, 0), (0, 3, 10)],
+            vec![(2, 5, -4), (0, 3, 10), (2, 5, -4), (1, 0, 0), (0, 3, 10)],
+        ] {
+            assert_eq!(sum(&answers), Ok(vec![6]));
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_answer_from_each_part_is_no_sum() {
+        assert_eq!(sum(&[]), Err(PartsError::Failed));
+        assert_eq!(sum(&[(0, 3, 10), (2, 5, -4)]), Err(PartsError::Missing { part: 1, of: 3 }));
+        assert_eq!(sum(&[(0, 3, 10), (1, 0, 0), (2, 5, -4), (0, 3, 11)]), Err(PartsError::Differs { part: 0 }));
+        assert_eq!(sum(&[(0, 4, 10), (1, 0, 0), (2, 5, -4)]), Err(PartsError::Changed { part: 0 }));
+        assert_eq!(sum(&[(0, 3, 10), (1, 0, 0), (2, 5, -4), (3, 1, 1)]), Err(PartsError::Changed { part: 3 }));
+        let other = Said(vec![(fingerprint(b"something else"), 0, 3, vec![1])]);
+        assert_eq!(Elsewhere::new(Arc::new(other), vec![3], 1, 1.0).sum(b"how many", 1), Err(PartsError::Malformed));
+        let long = Said(vec![(fingerprint(b"how many"), 0, 3, vec![1, 2])]);
+        assert_eq!(Elsewhere::new(Arc::new(long), vec![3], 1, 1.0).sum(b"how many", 1), Err(PartsError::Malformed));
+    }
+}

@@ -1,0 +1,133 @@
+"""Records in Dask: arrays and data frames whose blocks lie with the workers.
+
+>>> # client = distributed.Client(...)
+>>> # parts = dpopt.dask.parts(frame, target="income")         # a Dask DataFrame, or two Dask arrays X and y
+>>> # model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
+
+Each block of rows becomes a part that stays in its worker's memory, encoded (8 bytes for each number that is not 0), from the first pass
+to the last. If a worker is lost, Dask makes its parts again from the blocks; if it moves a part, the part travels. Both are as
+sensitive as the records: ``distributed.security.Security`` has TLS for everything that travels between the machines. Workers need the
+same version of dpopt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+from .parts import Parts, PartFailed, Recipe, all_of, tried
+
+
+class DaskParts(Parts):
+    """Blocks of rows that Dask's workers hold; :func:`parts` makes them."""
+
+    def __init__(self, blocks: list[tuple[Any, Any]], n_features: int, names: Sequence[str] | None, client: Any) -> None:
+        super().__init__(n_features, names)
+        self._blocks, self._client = blocks, client
+        self._shards: list[Any] = []
+
+    def load_parts(self, recipe: Recipe) -> list[int]:
+        submit = self._client.submit
+        self._shards = [
+            submit(_made, recipe, X, y, part, pure=False) for part, (X, y) in enumerate(self._blocks)
+        ]
+        return all_of(self._client.gather([submit(_size, shard, pure=False) for shard in self._shards]))
+
+    def ask_parts(self, message: bytes) -> list[bytes]:
+        # once to each worker, not once for each part
+        sent = self._client.scatter(_Message(message), broadcast=True, hash=False)
+        return all_of(self._client.gather([self._client.submit(_answer, s, sent, pure=False) for s in self._shards]))
+
+    def drop_parts(self) -> None:
+        self._shards = []
+
+
+class _Message:
+    """A question; its text would fill the logs."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def __repr__(self) -> str:
+        return "<question>"
+
+
+def _made(recipe: Recipe, X: Any, y: Any, part: int) -> Any:
+    return tried(recipe, X, y, part)
+
+
+def _size(shard: Any) -> Any:
+    return shard.records if isinstance(shard, _core.Shard) else shard
+
+
+def _answer(shard: Any, message: _Message) -> Any:
+    return tried(shard.answer, message.content) if isinstance(shard, _core.Shard) else shard
+
+
+def parts(X: Any, y: Any = None, *, target: str | None = None, features: Sequence[str] | None = None, client: Any = None) -> DaskParts:
+    """The blocks of a Dask array or data frame as parts of records.
+
+    Args:
+        X: a Dask array, rows × features, or a Dask DataFrame. Persist what is slow or random to compute: a block that changes ends the fit.
+        y: a Dask array or Series with one target per row in the same blocks; of a data frame also `target`.
+        target: the column of a data frame that is predicted.
+        features: columns of a data frame; by default all but the target.
+        client: ``distributed.Client``; by default the current one.
+
+    Raises:
+        ValueError: if blocks of X and y do not correspond, or there is no client.
+    """
+    import dask
+    from distributed import get_client
+
+    try:
+        client = client or get_client()
+    except ValueError:
+        raise ValueError(
+            "there is no Dask client, and parts stay with its workers; start one, distributed.Client() for processes on this machine"
+        ) from None
+    names: list[str] | None = None
+    if hasattr(X, "columns"):
+        columns = [str(name) for name in X.columns]
+        if (target is None) == (y is None):
+            raise ValueError("say what is predicted: target='column', or y=")
+        names = [name for name in columns if name != target] if features is None else list(features)
+        missing = [name for name in [*names, *([] if target is None else [target])] if name not in columns]
+        if missing:
+            raise ValueError(f"there is no column {missing[0]!r} in X; it has {', '.join(columns)}")
+        y = X[target] if y is None else y
+        X = X[names]
+        width = len(names)
+    else:
+        if target is not None or features is not None:
+            raise ValueError("target and features name columns of a data frame, and X is an array; give y")
+        if y is None:
+            raise ValueError("give y, one target per row")
+        if len(X.shape) != 2:
+            raise ValueError(f"X has {len(X.shape)} dimensions; give rows × features")
+        # all features of a row in one block
+        X = X.rechunk({1: -1})
+        width = int(X.shape[1])
+        if len(y.shape) == 1 and None not in map(_known, (X.chunks[0], y.chunks[0])) and X.chunks[0] != y.chunks[0]:
+            y = y.rechunk({0: X.chunks[0]})
+    left, right = _blocks(X), _blocks(y)
+    if len(left) != len(right):
+        raise ValueError(f"X is in {len(left)} blocks of rows and y in {len(right)}; give both the same")
+    futures = client.compute([*left, *right])
+    blocks = list(zip(futures[: len(left)], futures[len(left) :]))
+    del dask
+    return DaskParts(blocks, width, names, client)
+
+
+def _known(sizes: Any) -> Any:
+    """Sizes of blocks, None where Dask does not know them."""
+    return None if any(size != size for size in sizes) else sizes
+
+
+def _blocks(collection: Any) -> list[Any]:
+    delayed = collection.to_delayed()
+    return list(delayed.ravel()) if hasattr(delayed, "ravel") else list(delayed)
+
+
+__all__ = ["DaskParts", "PartFailed", "parts"]
