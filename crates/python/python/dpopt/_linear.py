@@ -220,11 +220,11 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         facts = self._facts(sp.csr_matrix((0, 1)) if parts.sparse else None, parts.n_features)
         try:
             sizes = parts.load(self)
-            rows, _ = self._facts_of_counted(sum(sizes), relation)
             self.n_features_in_ = parts.n_features
             self.__dict__.pop("feature_names_in_", None)
             if parts.feature_names is not None:
                 self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
+            rows, _ = self._facts_of_counted(sum(sizes), relation)
             request = self._request(rows, facts, relation, reading.classes, elsewhere=True)
             run = self._run_of(request, ())
             note = [f"The records were in {len(sizes)} parts; each added up its own, in integers."]

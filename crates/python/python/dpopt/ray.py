@@ -69,7 +69,8 @@ class RayParts(Parts):
         import ray
 
         self._recipe = recipe
-        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Holder)
+        # no CPU of their own: they work only while a question waits, and a dataset that is read meanwhile would wait for them
+        actor = ray.remote(num_cpus=0, scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=-1)(_Holder)
         count = min(self._wanted, max(len(self._blocks), 1))
         self._holders = [actor.remote() for _ in range(count)]
         sizes = [0] * len(self._blocks)
@@ -116,7 +117,7 @@ def parts(dataset: Any, *, target: str, features: Sequence[str] | None = None, a
         dataset: ``ray.data.Dataset`` with a column for each feature. Its blocks are computed once and kept (``materialize``).
         target: the column that is predicted.
         features: columns; by default all but the target.
-        actors: how many hold the parts, each with a CPU of its own. By default as many as the cluster has CPUs.
+        actors: how many hold the parts. By default as many as the cluster has CPUs.
 
     Raises:
         ValueError: if there is no such column.
