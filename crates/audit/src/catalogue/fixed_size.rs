@@ -31,8 +31,7 @@ fn corners() -> [[f64; 2]; 3] {
 fn noise_multiplier(code: Code) -> Result<f64, String> {
     let budget = Budget::new(EPSILON, DELTA).map_err(|e| e.to_string())?;
     let under = |relation| Neighbours::of_records(relation).within(budget);
-    let mirrored =
-        |z: f64| Event::gaussian(z).sampled_without_replacement(RECORDS as u64, 1).self_composed(STEPS);
+    let mirrored = |z: f64| Event::gaussian(z).sampled_without_replacement(RECORDS as u64, 1).self_composed(STEPS);
     // the whole distance over the noise is the shift of P
     let one_order = |z: f64| Event::gaussian(0.5 * z).poisson_sampled(1.0 / RECORDS as f64).self_composed(STEPS);
     let found = match code {
@@ -88,7 +87,7 @@ pub(super) fn triangle() -> PlantedBug {
             "record and replacement as far from each other as from all others; exact log-likelihood ratio of the noisy sums",
         ),
         Claim::ApproxDp { epsilon: EPSILON, delta: DELTA },
-        (4_000, 150_000),
+        (4_500, 150_000),
         move |code, with, draws| {
             let [correct, planted] = &multipliers;
             let Ok(multiplier) = code.pick(correct, planted) else { return f64::NAN };
