@@ -4,6 +4,7 @@ mod adaptive;
 mod algorithm;
 mod bias_reduced;
 mod centred_descent;
+pub mod centred_mean;
 mod choices;
 pub mod clip_bias;
 mod clipped_sgd;

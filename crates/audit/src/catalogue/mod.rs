@@ -15,6 +15,7 @@ mod correlated;
 mod descents;
 mod embeddings;
 mod experts;
+mod fixed_size;
 mod floating;
 mod frank_wolfe;
 mod gaussian;
@@ -188,6 +189,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(certified::bugs());
     bugs.extend(experts::bugs());
     bugs.extend(arrivals::bugs());
+    bugs.push(fixed_size::triangle());
     bugs
 }
 

@@ -28,6 +28,7 @@
 mod adaptive;
 mod agreed;
 mod arrivals;
+mod centred;
 mod certified;
 mod choices;
 pub(crate) mod columns;
@@ -234,6 +235,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(certified::audits());
     rows.extend(experts::audits());
     rows.extend(arrivals::audits());
+    rows.push(centred::audit());
     rows
 }
 

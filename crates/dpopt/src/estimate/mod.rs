@@ -4,7 +4,6 @@
 
 mod aggregate;
 mod agreed;
-mod centred;
 mod group_command;
 mod heavy_tailed;
 mod heavy_tailed_plan;
@@ -24,7 +23,7 @@ mod vectors;
 pub use crate::moment::Moment;
 pub use aggregate::{Aggregate, AggregateOptions, Aggregated};
 pub use agreed::{Agreed, AgreedPlan, AgreedProblem, AgreedSchedule, RadiusSearch};
-pub use centred::{CentredPlan, CentredProblem, CentredRound};
+pub use dpopt_optimize::centred_mean::{CentredPlan, CentredProblem, CentredRound};
 pub use group_command::{GroupCommand, stop_commands};
 pub use heavy_tailed::{HeavyTailedMean, HeavyTailedMeans, HeavyTailedOptions};
 pub use heavy_tailed_plan::{

@@ -172,6 +172,26 @@ fn caught(bug: planted::Bug, truth: f64, value: impl Fn() -> f64) {
     assert!(wrong < truth, "the planted bug {bug:?} was not noticed: {wrong} covers {truth}");
 }
 
+/// A record, its replacement and all others at the corners of an equilateral triangle: ((1−q)N(0) + qN(u₁), (1−q)N(0) + qN(u₂)) T times has the δ(1) in the fourth
+/// place, by the two-dimensional loss distribution on 1600² points, step 1e-4 (spec 10 §10.3). One order of one pair composed by itself claims less.
+#[test]
+fn corners_of_a_triangle_are_covered_by_the_mirrored_curve_only() {
+    // (m of 1000, distance over noise, T, attained, one order, mirrored)
+    for (batch, distance, steps, attained, one_order, mirrored) in [
+        (50, 2.0, 100, 0.5328, 0.4483, 0.6076),
+        (20, 2.0, 400, 0.5338, 0.4246, 0.6034),
+        (100, 1.0, 100, 0.2286, 0.2075, 0.3098),
+        (100, 0.5, 200, 0.0521, 0.0513, 0.0796),
+    ] {
+        let event = Event::gaussian(2.0 / distance).sampled_without_replacement(1000, batch).self_composed(steps);
+        let delta = || Pld::default().claim_delta(&event, Relation::ReplaceOne, 1.0).unwrap().upper;
+        let (sound, wrong) = (delta(), planted::with(planted::Bug::OneSidedFixedSize, delta));
+        assert!((sound - mirrored).abs() < 1e-4, "{batch} {distance} {steps}: {sound}");
+        assert!((wrong - one_order).abs() < 1e-4, "{batch} {distance} {steps}: {wrong}");
+        assert!(wrong < attained && attained < sound);
+    }
+}
+
 #[test]
 fn planted_mistakes_fall_below_the_truth() {
     use planted::Bug;

@@ -1,9 +1,9 @@
 //! The mean of vectors that are close together: rounds of clipped sums, each clipped around the mean that the round before released
 //! (spec 09 §9.5; docs/proofs/centred-mean.md).
 
+use crate::plan::NotApplicable;
 use dpopt_mechanism::{ClippedVectors, Curator, CuratorError, Gaussian, Released, SamplerError};
 use dpopt_noise::Grid;
-use dpopt_optimize::plan::NotApplicable;
 use dpopt_privacy::special::gaussian_mu;
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Shown, calibrate};
 use serde::Serialize;
