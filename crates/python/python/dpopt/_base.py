@@ -222,9 +222,7 @@ class PrivateEstimator(BaseEstimator):
         """The public number of rows and δ; warns where the budget is odd."""
         return self._facts_of_counted(X.shape[0], relation, units)
 
-    def _facts_of_counted(
-        self, counted: int, relation: str, units: dict[str, Any] | None = None
-    ) -> tuple[int, float]:
+    def _facts_of_counted(self, counted: int, relation: str, units: dict[str, Any] | None = None) -> tuple[int, float]:
         """The same of rows that were counted elsewhere."""
         rows = self._public_rows(counted, relation)
         protected, unit = (rows, "record") if units is None else (units["count"], "unit")

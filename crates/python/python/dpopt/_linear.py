@@ -17,8 +17,8 @@ from ._plan import Plan, Privacy, Request
 from ._reading import number, required, same_length, shown, validated, whole
 from ._rows import Bounding, bounding
 from ._table_fit import TableRoad
-from .parts import Parts
 from ._units import Given, Shared, kept_counts, kept_note, one_for_each, owned
+from .parts import Parts
 
 
 @dataclass
@@ -199,7 +199,11 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         if reading is None:
             reading = self._found(y, run, owners)
         self._remember(
-            request, facts, reading, run.fit(facts.encode(X, reading.values), reading.classes, owners), kept_note(public)
+            request,
+            facts,
+            reading,
+            run.fit(facts.encode(X, reading.values), reading.classes, owners),
+            kept_note(public),
         )
 
     def _fit_parts(self, parts: Parts, y: Any, units: Any) -> None:
@@ -212,7 +216,10 @@ class PrivateLinear(TableRoad, PrivateEstimator):
                 "and fit X and y"
             )
         relation = self._before_fit("record")
-        reading = None if isinstance(getattr(self, "classes", None), str) else self._read(self._targets(np.zeros(0)))
+        classes = getattr(self, "classes", ())
+        told = classes is not None and not isinstance(classes, str)
+        # of no target: what is known without them
+        reading = self._read(np.asarray(classes)[:0]) if told else None
         if reading is None:
             raise ValueError(
                 "what is predicted is not looked for in parts; declare classes=[...], or target_bounds=(lower, upper)"
@@ -240,7 +247,9 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         self._before_charge(planned)
         return planned.open(type(self).__name__, charge, self._insecure_seed(), accountant)
 
-    def _remember(self, request: Request, facts: Bounding, reading: Reading, released: Any, notes: Sequence[str]) -> None:
+    def _remember(
+        self, request: Request, facts: Bounding, reading: Reading, released: Any, notes: Sequence[str]
+    ) -> None:
         """What was released, as attributes."""
         weights, noise, described, guarantee, releases, planning_seconds = released
         self._decode(facts, reading, weights, noise)

@@ -16,22 +16,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from .parts import Parts, PartFailed, Recipe, all_of, tried
+from .parts import PartFailed, Parts, Recipe, all_of, tried
 
 
 class DaskParts(Parts):
     """Blocks of rows that Dask's workers hold; :func:`parts` makes them."""
 
-    def __init__(self, blocks: list[tuple[Any, Any]], n_features: int, names: Sequence[str] | None, client: Any) -> None:
+    def __init__(
+        self, blocks: list[tuple[Any, Any]], n_features: int, names: Sequence[str] | None, client: Any
+    ) -> None:
         super().__init__(n_features, names)
         self._blocks, self._client = blocks, client
         self._shards: list[Any] = []
 
     def load_parts(self, recipe: Recipe) -> list[int]:
         submit = self._client.submit
-        self._shards = [
-            submit(_made, recipe, X, y, part, pure=False) for part, (X, y) in enumerate(self._blocks)
-        ]
+        self._shards = [submit(_made, recipe, X, y, part, pure=False) for part, (X, y) in enumerate(self._blocks)]
         return all_of(self._client.gather([submit(_size, shard, pure=False) for shard in self._shards]))
 
     def ask_parts(self, message: bytes) -> list[bytes]:
@@ -65,7 +65,9 @@ def _answer(shard: Any, message: _Message) -> Any:
     return tried(shard.answer, message.content) if isinstance(shard, _core.Shard) else shard
 
 
-def parts(X: Any, y: Any = None, *, target: str | None = None, features: Sequence[str] | None = None, client: Any = None) -> DaskParts:
+def parts(
+    X: Any, y: Any = None, *, target: str | None = None, features: Sequence[str] | None = None, client: Any = None
+) -> DaskParts:
     """The blocks of a Dask array or data frame as parts of records.
 
     Args:

@@ -130,7 +130,9 @@ def _array(frame: Any, column: str) -> Any:
         return F.col(column).cast("array<double>")
     if isinstance(kind, T.UserDefinedType):
         return vector_to_array(F.col(column))
-    raise ValueError(f"column {column!r} holds {kind.simpleString()}; give a column of vectors or arrays, or several of numbers")
+    raise ValueError(
+        f"column {column!r} holds {kind.simpleString()}; give a column of vectors or arrays, or several of numbers"
+    )
 
 
 def _column(frame: Any, name: str) -> None:
@@ -138,7 +140,9 @@ def _column(frame: Any, name: str) -> None:
         raise ValueError(f"there is no column {name!r} in the data frame; it has {', '.join(frame.columns)}")
 
 
-def parts(frame: Any, *, target: str, features: str | Sequence[str] | None = None, n_features: int | None = None) -> SparkParts:
+def parts(
+    frame: Any, *, target: str, features: str | Sequence[str] | None = None, n_features: int | None = None
+) -> SparkParts:
     """The partitions of a Spark data frame as parts of records.
 
     Args:
@@ -179,7 +183,9 @@ class _SparkEstimator(Estimator):
 
     _made: Any
 
-    def __init__(self, *, featuresCol: Any = "features", labelCol: str = "label", predictionCol: str = "prediction", **said: Any) -> None:
+    def __init__(
+        self, *, featuresCol: Any = "features", labelCol: str = "label", predictionCol: str = "prediction", **said: Any
+    ) -> None:
         super().__init__()
         self.featuresCol, self.labelCol, self.predictionCol = featuresCol, labelCol, predictionCol
         #: What is fitted; its parameters are those of scikit-learn's convention.
@@ -228,7 +234,11 @@ class SparkModel(Model):
             import pandas as pd
 
             for rows in batches:
-                X = np.stack([np.asarray(row, dtype=np.float64) for row in rows]) if len(rows) else np.zeros((0, scorer.n_features_in_))
+                X = (
+                    np.stack([np.asarray(row, dtype=np.float64) for row in rows])
+                    if len(rows)
+                    else np.zeros((0, scorer.n_features_in_))
+                )
                 found = scorer.predict(X) if len(rows) else np.zeros(0)
                 yield pd.Series(found.astype(np.float64) if kind == "double" else found.astype(str))
 

@@ -1,0 +1,198 @@
+"""Records in parts: the same model to the last bit, each record once, nothing shown."""
+
+import pickle
+import warnings
+
+import dpopt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dpopt.parts import Here, PartFailed, Parts, Recipe
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpopt.PrivacyWarning")
+
+N = 1500
+RNG = np.random.default_rng(4)
+X = RNG.uniform(-1, 1, (N, 4))
+CLASSES = np.argmax(X[:, :3], axis=1)
+NUMBERS = X @ [0.5, -0.3, 0.2, 0.0]
+COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+MODELS = {
+    "softmax": (
+        dpopt.LogisticRegression(classes=[0, 1, 2], method="noisy-gradient-descent", steps=20, **COMMON),
+        CLASSES,
+    ),
+    "one against the rest": (
+        dpopt.LinearSVC(classes=[0, 1, 2], method="noisy-gradient-descent", steps=20, **COMMON),
+        CLASSES,
+    ),
+    "adaptive": (
+        dpopt.LinearRegression(target_bounds=(-1, 1), method="adaptive-clip-descent", steps=20, **COMMON),
+        NUMBERS,
+    ),
+    "moments": (dpopt.LinearRegression(target_bounds=(-1, 1), method="sufficient-statistics", **COMMON), NUMBERS),
+    "huber": (
+        dpopt.HuberRegression(target_bounds=(-1, 1), method="noisy-gradient-descent", steps=20, **COMMON),
+        NUMBERS,
+    ),
+}
+
+
+def cut(X, y, ends):
+    return Here([(X[a:b], y[a:b]) for a, b in zip([0, *ends[:-1]], ends)])
+
+
+def same(a, b):
+    return np.array_equal(a.coef_, b.coef_) and np.array_equal(a.intercept_, b.intercept_)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_the_same_bits_whatever_the_parts_are(name):
+    model, y = MODELS[name]
+    y = np.where(RNG.random(N) < 0.05, np.nan, y)
+    whole = dpopt_clone(model).fit(X, y)
+    for ends in ([N], [700, N], [0, 1, 300, 300, 900, N - 1, N]):
+        found = dpopt_clone(model).fit(cut(X, y, ends))
+        assert same(found, whole)
+        assert found.privacy_.epsilon == whole.privacy_.epsilon and found.plan_.method == whole.plan_.method
+    assert f"in {len(ends)} parts" in found.report()
+
+
+def dpopt_clone(model):
+    from sklearn.base import clone
+
+    return clone(model)
+
+
+@pytest.mark.parametrize("kind", ["f32", "sparse", "texts", "missing"])
+def test_blocks_may_be_what_x_may_be(kind):
+    data, y = X.copy(), CLASSES
+    model = dpopt.LogisticRegression(classes=[0, 1, 2], method="noisy-gradient-descent", steps=10, **COMMON)
+    if kind == "f32":
+        data = data.astype(np.float32)
+    if kind == "sparse":
+        data = sp.csr_matrix(np.where(np.abs(data) < 0.5, 0, data))
+    if kind == "texts":
+        y = np.array(["a", "b", "c"])[y]
+        model.set_params(classes=["a", "b", "c"])
+    if kind == "missing":
+        data[::7, 1], data[::11, 2] = np.nan, np.inf
+    assert same(dpopt_clone(model).fit(cut(data, y, [400, 400, N])), dpopt_clone(model).fit(data, y))
+
+
+def test_a_part_answers_once_however_often_it_is_asked():
+    class Twice(Here):
+        def ask_parts(self, message):
+            answers = super().ask_parts(message)
+            return [*answers[::-1], answers[0]]
+
+    model, y = MODELS["softmax"]
+    blocks = [(X[:600], y[:600]), (X[600:], y[600:])]
+    assert same(dpopt_clone(model).fit(Twice(blocks)), dpopt_clone(model).fit(X, y))
+
+
+@pytest.mark.parametrize("fault", ["lost", "changed", "differs", "other question", "raises"])
+def test_what_is_not_one_answer_of_each_part_ends_the_fit_and_keeps_the_charge(fault):
+    class Faulty(Here):
+        asked = 0
+
+        def ask_parts(self, message):
+            self.asked += 1
+            answers = super().ask_parts(message)
+            if self.asked < 3:
+                self.old = answers
+                return answers
+            if fault == "lost":
+                return answers[1:]
+            if fault == "changed":
+                return [
+                    self._shards[0].answer(message),
+                    dpopt.parts._core.Shard.from_bytes(self._shards[0].to_bytes(), 1).answer(message),
+                ]
+            if fault == "differs":
+                return [*answers, dpopt.parts._core.Shard.from_bytes(self._shards[1].to_bytes(), 0).answer(message)]
+            if fault == "other question":
+                return self.old
+            raise RuntimeError("the cluster is gone")
+
+    ledger = dpopt.Ledger(epsilon=2.0, delta=1e-5)
+    model = dpopt_clone(MODELS["softmax"][0]).set_params(insecure_seed=None, budget=ledger)
+    with pytest.raises(dpopt.PrivacyError, match="keeps the charge") as raised:
+        model.fit(Faulty([(X[:600], CLASSES[:600]), (X[600:], CLASSES[600:])]))
+    assert ledger.spent[0] > 0.9
+    assert (str(raised.value.__cause__) == "the cluster is gone") == (fault == "raises")
+
+
+def test_what_cannot_be_done_with_parts_is_refused_before_a_part_is_read():
+    class Unread(Parts):
+        def load_parts(self, recipe):
+            raise AssertionError("read")
+
+    parts = Unread(4)
+    for model, why in [
+        (dpopt.LogisticRegression(), "declare classes"),
+        (dpopt.LogisticRegression(classes="public"), "declare classes"),
+        (dpopt.LinearRegression(), "target_bounds"),
+        (dpopt.LogisticRegression(classes=[0, 1], levels={"a": ["x", "y"]}), "parts hold numbers"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            model.fit(parts)
+    model = dpopt.LogisticRegression(classes=[0, 1])
+    with pytest.raises(ValueError, match="leave out y"):
+        model.fit(parts, CLASSES)
+    with pytest.raises(ValueError, match="clipped as a whole"):
+        model.fit(parts, units=np.arange(N))
+    with pytest.raises(dpopt.PrivacyError, match="elsewhere, in parts; take one of"):
+        dpopt.LogisticRegression(classes=[0, 1, 2], method="noisy-sgd").fit(cut(X, CLASSES, [N]))
+    with pytest.raises(ValueError, match="public guess"):
+        dpopt.LogisticRegression(classes=[0, 1, 2], neighbors="add-or-remove").fit(cut(X, CLASSES, [N]))
+
+
+def test_a_block_that_cannot_be_read_is_named_without_what_it_holds():
+    for block in (np.array([["secret", "b", "c", "d"]] * 3, dtype=object), np.zeros((3, 5)), np.zeros((2, 4))):
+        parts = Here([(X, CLASSES), (block, np.zeros(3))])
+        with pytest.raises(PartFailed, match="part 1 could not be read") as raised:
+            dpopt.LogisticRegression(classes=[0, 1, 2], bounds=(-1, 1)).fit(parts)
+        assert (
+            "secret" not in str(raised.value) and raised.value.__cause__ is None and raised.value.__suppress_context__
+        )
+
+
+def test_what_travels_to_workers_has_no_ledger_and_parts_survive_moving():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = dpopt.LogisticRegression(
+            classes=[0, 1, 2], bounds=(-1, 1), budget=dpopt.Ledger(epsilon=5.0, delta=1e-2)
+        )
+    seen = []
+
+    class Moving(Here):
+        def load_parts(self, recipe):
+            seen.append(pickle.loads(pickle.dumps(recipe)))
+            sizes = super().load_parts(seen[-1])
+            self._shards = [pickle.loads(pickle.dumps(shard)) for shard in self._shards]
+            return sizes
+
+    blocks = [(X[:600], CLASSES[:600]), (X[600:], CLASSES[600:])]
+    model.fit(Moving(blocks))
+    assert isinstance(seen[0], Recipe) and seen[0].estimator.budget is None and model.budget.spent[0] > 0
+    shard = seen[0](X, CLASSES, 3)
+    again = dpopt.parts._core.Shard.from_bytes(shard.to_bytes(), 5)
+    assert (again.part, again.records, repr(again)) == (5, N, "<part 5>")
+    assert again.to_bytes()[16:] == shard.to_bytes()[16:]
+
+
+def test_under_add_or_remove_the_guess_counts_and_not_the_rows():
+    model = dpopt.LogisticRegression(
+        1.0,
+        1e-6,
+        bounds=(-1, 1),
+        classes=[0, 1, 2],
+        neighbors="add-or-remove",
+        n_rows=1400,
+        method="noisy-gradient-descent",
+        insecure_seed=1,
+    )
+    whole = dpopt_clone(model).fit(X, CLASSES)
+    assert same(dpopt_clone(model).fit(cut(X, CLASSES, [700, N])), whole)
+    assert whole.plan_.n_rows == 1400
