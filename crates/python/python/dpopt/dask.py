@@ -35,8 +35,8 @@ class DaskParts(Parts):
         return all_of(self._client.gather([submit(_size, shard, pure=False) for shard in self._shards]))
 
     def ask_parts(self, message: bytes) -> list[bytes]:
-        # once to each worker, not once for each part
-        sent = self._client.scatter(_Message(message), broadcast=True, hash=False)
+        # a task of its own, so that it is there again if its worker is lost
+        sent = self._client.submit(_Message, message, pure=False)
         return all_of(self._client.gather([self._client.submit(_answer, s, sent, pure=False) for s in self._shards]))
 
     def drop_parts(self) -> None:

@@ -1,0 +1,227 @@
+"""The same model to the last bit on every engine, method and partitioning as in one process; with workers that die and tasks that fail.
+
+Starts each engine on this machine. Ends with `identical N of N`; any other end is a failure.
+
+    python check.py [--short] [dask] [ray] [spark]
+"""
+
+import argparse
+import logging
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+warnings.simplefilter("ignore")
+
+import dpopt  # noqa: E402
+import numpy as np  # noqa: E402
+from sklearn.base import clone  # noqa: E402
+
+ROWS = 20_000
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (ROWS, 4))
+CLASSES = np.argmax(X[:, :3], axis=1)
+NUMBERS = np.where(np.arange(ROWS) % 50 == 0, np.nan, X @ [0.5, -0.3, 0.2, 0.0])
+COMMON = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-1, 1), "insecure_seed": 1}
+KNOWN = {"classes": [0, 1, 2], "method": "noisy-gradient-descent", "steps": 5}
+MODELS = {
+    "softmax": (dpopt.LogisticRegression(**KNOWN, **COMMON), CLASSES),
+    "hinge": (dpopt.LinearSVC(**KNOWN, **COMMON), CLASSES),
+    "descent": (
+        dpopt.LinearRegression(target_bounds=(-1, 1), method="noisy-gradient-descent", steps=5, **COMMON),
+        NUMBERS,
+    ),
+    "adaptive": (
+        dpopt.LinearRegression(target_bounds=(-1, 1), method="adaptive-clip-descent", steps=5, **COMMON),
+        NUMBERS,
+    ),
+    "moments": (dpopt.LinearRegression(target_bounds=(-1, 1), method="sufficient-statistics", **COMMON), NUMBERS),
+}
+SHORT = ("softmax", "moments")
+#: Part boundaries: 1, 2 and 7 parts, of which one is empty.
+CUTS = {1: [ROWS], 2: [7000, ROWS], 7: [1, 3000, 3000, 9000, 15_000, 19_999, ROWS]}
+
+
+class Tally:
+    """What was the same."""
+
+    def __init__(self):
+        self.of = self.identical = 0
+        self.whole = {name: clone(model).fit(X, y) for name, (model, y) in MODELS.items()}
+
+    def fit(self, engine, name, parts, what, after=None):
+        """Fits `parts` and compares; `after`: what happens between the passes, with the number of the pass."""
+        model = clone(MODELS[name][0])
+        if after is not None:
+            asked = parts.ask_parts
+
+            def asking(message):
+                after(len(parts.seconds))
+                return asked(message)
+
+            parts.ask_parts = asking
+        started = time.perf_counter()
+        model.fit(parts)
+        seconds = time.perf_counter() - started
+        same = all(np.array_equal(getattr(model, a), getattr(self.whole[name], a)) for a in ("coef_", "intercept_"))
+        self.of += 1
+        self.identical += same
+        a_pass = statistics.median(parts.seconds)
+        print(
+            f"{engine:6} {name:9} {what:34} passes {len(parts.seconds):2}  {a_pass:6.3f} s each, {seconds:5.1f} s in all  "
+            f"{'identical' if same else 'DIFFERS'}",
+            flush=True,
+        )
+        return model
+
+
+def blocks(y, cuts):
+    return [(X[a:b], y[a:b]) for a, b in zip([0, *cuts[:-1]], cuts)]
+
+
+def on_dask(tally, names):
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+    from dask import delayed
+    from distributed import Client
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+
+        def parts(y, cuts):
+            def array(block):
+                return da.from_delayed(delayed(block), block.shape, block.dtype)
+
+            pairs = blocks(y, cuts)
+            return dpopt.dask.parts(
+                da.concatenate([array(x) for x, _ in pairs]), da.concatenate([array(t) for _, t in pairs])
+            )
+
+        for name in names:
+            for count, cuts in CUTS.items():
+                tally.fit("dask", name, parts(MODELS[name][1], cuts), f"{count} parts")
+
+        def kill(at):
+            if at == 2:
+                worker = next(iter(client.scheduler_info()["workers"]))
+                pid = client.run(os.getpid, workers=[worker])[worker]
+                os.kill(pid, signal.SIGKILL)
+
+        tally.fit("dask", "softmax", parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=CLASSES)
+        model = tally.fit(
+            "dask", "softmax", dpopt.dask.parts(dd.from_pandas(frame, npartitions=3), target="kind"), "a data frame"
+        )
+        assert list(model.feature_names_in_) == list("abcd")
+
+
+def on_ray(tally, names):
+    import pandas as pd
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+
+    def parts(y, cuts):
+        frames = [pd.DataFrame(x, columns=list("abcd")).assign(y=t) for x, t in blocks(y, cuts)]
+        return dpopt.ray.parts(ray.data.from_pandas(frames), target="y")
+
+    for name in names:
+        for count, cuts in CUTS.items():
+            tally.fit("ray", name, parts(MODELS[name][1], cuts), f"{count} parts")
+    dying = parts(CLASSES, CUTS[7])
+
+    def kill(at):
+        if at == 2:
+            ray.kill(dying._holders[0], no_restart=False)
+
+    tally.fit("ray", "softmax", dying, "an actor is killed between passes", kill)
+    ray.shutdown()
+
+
+def on_spark(tally, names):
+    import pyarrow as pa
+    from pyspark.ml.feature import VectorAssembler
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+
+    # a task may fail four times
+    spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+    spark = spark.config("spark.log.level", "OFF").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+
+    def frame(y, cuts):
+        """The blocks as partitions, the empty one too."""
+        bounds = list(zip([0, *cuts[:-1]], cuts))
+        rows = np.column_stack([X, y])
+
+        def block(batches):
+            for batch in batches:
+                for part in batch.column(0).to_pylist():
+                    a, b = bounds[part]
+                    columns = [pa.array(rows[a:b, j]) for j in range(5)]
+                    yield pa.RecordBatch.from_arrays(columns, list("abcd") + ["y"])
+
+        numbers = spark.range(0, len(cuts), 1, numPartitions=len(cuts))
+        return numbers.mapInArrow(block, "a double, b double, c double, d double, y double")
+
+    for name in names:
+        for count, cuts in CUTS.items():
+            tally.fit("spark", name, dpopt.spark.parts(frame(MODELS[name][1], cuts), target="y"), f"{count} parts")
+
+    # the first attempt of every task of a pass dies after it has read its partition
+    marks = tempfile.mkdtemp()
+    answered = dpopt.spark._answered
+
+    def failing(batches, numbers, message):
+        from pyspark import TaskContext
+
+        part = TaskContext.get().partitionId()
+        mark = Path(marks) / f"{part}-{len(message)}-{hash(message)}"
+        answers = list(answered(batches, numbers, message))
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from answers
+
+    dpopt.spark._answered = failing
+    tally.fit("spark", "softmax", dpopt.spark.parts(frame(CLASSES, CUTS[2]), target="y"), "first attempts are killed")
+    dpopt.spark._answered = answered
+    killed = len(list(Path(marks).iterdir()))
+    assert killed >= 2, f"{killed} tasks were killed"
+
+    vectors = VectorAssembler(inputCols=list("abcd"), outputCol="features").transform(frame(CLASSES, CUTS[7]))
+    estimator = dpopt.spark.SparkLogisticRegression(labelCol="y", **KNOWN, **COMMON)
+    found = estimator.fit(vectors)
+    same = np.array_equal(found.model.coef_, tally.whole["softmax"].coef_)
+    tally.of, tally.identical = tally.of + 1, tally.identical + same
+    hits = found.transform(vectors).select(F.avg((F.col("prediction") == F.col("y")).cast("double"))).first()[0]
+    here = np.mean(tally.whole["softmax"].predict(X) == CLASSES)
+    print(f"spark  pyspark.ml, vectors: {'identical' if same else 'DIFFERS'}; accuracy {hits:.4f}, here {here:.4f}")
+    assert abs(hits - here) < 1e-12
+    spark.stop()
+
+
+def main():
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("engines", nargs="*", default=["dask", "ray", "spark"], choices=["dask", "ray", "spark"])
+    asked.add_argument("--short", action="store_true", help="two methods of five")
+    asked = asked.parse_args()
+    tally = Tally()
+    names = SHORT if asked.short else tuple(MODELS)
+    for engine in asked.engines:
+        {"dask": on_dask, "ray": on_ray, "spark": on_spark}[engine](tally, names)
+    print(f"identical {tally.identical} of {tally.of}")
+    return 0 if tally.of and tally.identical == tally.of else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
