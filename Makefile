@@ -64,6 +64,31 @@ wheel: $(VENV)/ready
 	$(VENV)/bin/maturin build --release --locked --interpreter $(PY) --out target/wheels --quiet
 	$(PY) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
 
+# Ray, Dask and Spark for real, in an environment of their own; Spark needs a Java runtime.
+ENGINES := .venv-engines
+ONLY ?=
+
+$(ENGINES)/ready: crates/python/engines/requirements.txt
+	@rm -rf $(ENGINES)
+	@$(PYTHON) -m venv $(ENGINES) 2>/dev/null || { rm -rf $(ENGINES); $(PYTHON) -m virtualenv --quiet $(ENGINES); }
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+.PHONY: java
+java:
+	@command -v java >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } 2>/dev/null \
+		|| { echo 'Spark needs a Java runtime of 17 or later, and it could not be installed here: on Debian, as root, apt-get install openjdk-17-jre-headless' >&2; exit 1; }
+
+.PHONY: test-engines
+test-engines: $(ENGINES)/ready java wheel ## Dask, Ray and Spark give the same model to the last bit as one process (ONLY='dask ray'; three minutes and the downloads)
+	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	$(ENGINES)/bin/python crates/python/engines/check.py $(ONLY)
+
+.PHONY: bench-engines
+bench-engines: $(ENGINES)/ready java wheel ## what a pass over a million rows costs on Dask, Ray and Spark, beside one process
+	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
+	$(ENGINES)/bin/python benches/engines/run.py
+
 .PHONY: same-observable
 same-observable: wheel ## do neighbouring tables look the same from outside? every method, relation, task and option
 	@rm -f target/same-observable-*.txt

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`geometry`] | norms, projections |
 //! | [`loss`] | per-record losses and their facts |
-//! | [`records`] | bounded rows in memory or on disk |
+//! | [`records`] | bounded rows in memory, on disk, or elsewhere in parts |
 //! | [`objective`] | what one record contributes, with what is known of it and why |
 //! | [`resque`] | non-smooth convex functions in few rounds of many queries, without privacy |
 //! | [`plan`] | public facts, plans, candidates: everything before the first record |

@@ -253,21 +253,27 @@ impl FitRun {
         released(py, &fitted)
     }
 
-    /// The same of rows in parts of these sizes: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and gives what they answer.
+    /// The same of rows in parts of which is `known` how many each has, and their digest: `ask` hands a question to the [`Shard`](crate::parts::Shard)s and gives what they answer.
     fn fit_elsewhere<'py>(
         &self,
         py: Python<'py>,
         ask: Py<PyAny>,
-        sizes: Vec<u64>,
+        known: Vec<(u64, u64)>,
         classes: usize,
     ) -> PyResult<Fitted<'py>> {
         let run = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(over)?;
         let asking = Arc::new(Asking::new(ask));
         let parts: Arc<dyn Parts> = asking.clone();
-        let fitted = py.detach(|| run.fit_elsewhere(&parts, &sizes, classes)).map_err(|why| {
-            let error = fit_error(why);
-            error.set_cause(py, asking.failure());
-            error
+        let fitted = py.detach(|| run.fit_elsewhere(&parts, &known, classes)).map_err(|why| {
+            match asking.failure() {
+                // who interrupts wants the interruption
+                Some(failure) if !failure.is_instance_of::<pyo3::exceptions::PyException>(py) => failure,
+                failure => {
+                    let error = fit_error(why);
+                    error.set_cause(py, failure);
+                    error
+                }
+            }
         })?;
         released(py, &fitted)
     }

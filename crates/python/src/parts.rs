@@ -34,9 +34,17 @@ impl Shard {
         self.inner.records()
     }
 
-    /// What they add up to; as sensitive as they are.
-    fn answer<'py>(&self, py: Python<'py>, message: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let answer = py.detach(|| self.inner.answer(message)).map_err(refused)?;
+    /// How many records it has, and a digest of what they hold: by that a driver knows it again.
+    #[getter]
+    fn known(&self) -> (u64, u64) {
+        (self.inner.records(), self.inner.digest())
+    }
+
+    /// What they add up to; as sensitive as they are. By one thread (`alone`), where every core has a worker.
+    #[pyo3(signature = (message, alone = false))]
+    fn answer<'py>(&self, py: Python<'py>, message: &[u8], alone: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let answered = || if alone { self.inner.answer_alone(message) } else { self.inner.answer(message) };
+        let answer = py.detach(answered).map_err(refused)?;
         Ok(PyBytes::new(py, &answer))
     }
 
@@ -57,6 +65,11 @@ impl Shard {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let py = slf.py();
         Ok((py.get_type::<Self>().getattr("from_bytes")?, (slf.get().to_bytes(py),)))
+    }
+
+    /// For engines that count what their workers hold.
+    fn __sizeof__(&self) -> usize {
+        self.inner.bytes()
     }
 
     /// Nothing of what it holds.

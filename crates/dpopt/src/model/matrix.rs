@@ -369,7 +369,7 @@ impl MatrixRun {
         fitted().map_err(|error| Self::spent(charged, error))
     }
 
-    /// The same of rows that are elsewhere, in parts of these sizes: [`Shard`](super::Shard)s of the rows and targets that this was planned for, each asked by
+    /// The same of rows that are elsewhere, in parts of which is `known` how many records each has, and their digest: [`Shard`](super::Shard)s of the rows and targets that this was planned for, each asked by
     /// its number for sums.
     ///
     /// # Errors
@@ -377,7 +377,7 @@ impl MatrixRun {
     pub fn fit_elsewhere(
         self,
         parts: &Arc<dyn Parts>,
-        sizes: &[u64],
+        known: &[(u64, u64)],
         classes: usize,
     ) -> Result<MatrixFitted, FitError> {
         let charged = self.session.is_charged();
@@ -387,7 +387,7 @@ impl MatrixRun {
                 return Err(FitError::Option("this fit was planned for rows that are here".into()));
             }
             self.models(classes, None, |planned, k, curator| {
-                let rows = Elsewhere::new(parts.clone(), sizes.to_vec(), facts.features, facts.row_norm);
+                let rows = Elsewhere::new(parts.clone(), known.to_vec(), facts.features, facts.row_norm);
                 let rows = Sensitive::new(rows.read_as(View::of(planned, k).to_bytes()));
                 let plan = planned.plan()?;
                 Ok(plan.run_elsewhere(Run::new(plan.problem(), &rows, curator, &Silent)?)?.into_inner())

@@ -5,7 +5,7 @@ use super::matrix::MatrixFacts;
 use super::scheme::{Planned, Target};
 use dpopt_mechanism::{CuratorError, answer};
 use dpopt_objective::loss::Loss;
-use dpopt_objective::records::{Bounded, Examples, Rows};
+use dpopt_objective::records::{Bounded, Examples, Rows, fingerprint};
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 
@@ -67,6 +67,7 @@ pub(super) fn check(facts: &MatrixFacts, target: Target) -> Result<(), FitError>
 /// One part of the records, with whoever is near them: bounded rows and targets as [`MatrixRun::fit`](super::MatrixRun::fit) takes them.
 pub struct Shard {
     part: u32,
+    digest: u64,
     given: Vec<f64>,
     /// Targets as the model that was asked for last reads them.
     read: Mutex<(Option<View>, Examples)>,
@@ -76,8 +77,9 @@ impl Shard {
     /// Part number `part`, from 0.
     pub fn new(records: Bounded, part: u32) -> Self {
         let Bounded { rows, targets } = records;
+        let digest = digest(&rows, &targets);
         let examples = Examples { targets: vec![0.0; rows.len()], rows };
-        Self { part, given: targets, read: Mutex::new((None, examples)) }
+        Self { part, digest, given: targets, read: Mutex::new((None, examples)) }
     }
 
     /// The same under another number.
@@ -88,6 +90,17 @@ impl Shard {
     /// How many records it has.
     pub fn records(&self) -> u64 {
         self.given.len() as u64
+    }
+
+    /// A digest of what they hold, whatever their order; as sensitive as a sum of them.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.1.rows.bytes() as usize + 12 * self.given.len()
     }
 
     /// Its number.
@@ -107,7 +120,18 @@ impl Shard {
             examples.targets.iter_mut().zip(&self.given).for_each(|(target, &given)| *target = view.target(given));
             *last = Some(view);
         }
-        answer(examples, message, begins, self.part)
+        answer(examples, message, begins, (self.part, self.digest))
+    }
+
+    /// The same by one thread: where every core has a worker of its own, each would otherwise start as many as there are cores.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub fn answer_alone(&self, message: &[u8]) -> Result<Vec<u8>, CuratorError> {
+        match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+            Ok(pool) => pool.install(|| self.answer(message)),
+            Err(_) => self.answer(message),
+        }
     }
 
     /// All of it, for an engine that moves it from one machine to another.
@@ -127,6 +151,8 @@ impl Shard {
             columns.iter().for_each(|column| bytes.extend_from_slice(&column.to_le_bytes()));
             values.iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
         }
+        let whole = fingerprint(&bytes);
+        bytes.extend_from_slice(&whole.to_le_bytes());
         bytes
     }
 
@@ -135,12 +161,27 @@ impl Shard {
     /// # Errors
     /// If the bytes are not such a part, whole.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FitError> {
-        let parsed = Taking(bytes).shard();
-        parsed.ok_or_else(|| FitError::Option("these bytes are no part of this version of dpopt".into()))
+        let whole = bytes.split_last_chunk::<8>().filter(|(body, sum)| fingerprint(body) == u64::from_le_bytes(**sum));
+        whole
+            .and_then(|(body, _)| Taking(body).shard())
+            .ok_or_else(|| FitError::Option("these bytes are no part of this version of dpopt".into()))
     }
 }
 
 const MAGIC: &[u8; 8] = b"dpoptsh1";
+
+/// What rows and targets are, whatever their order: a sum of a fingerprint of each.
+fn digest(rows: &Rows, targets: &[f64]) -> u64 {
+    let mut bytes = Vec::new();
+    targets.iter().enumerate().fold(0, |sum: u64, (i, target)| {
+        let (columns, values) = rows.row(i);
+        bytes.clear();
+        bytes.extend_from_slice(&target.to_bits().to_le_bytes());
+        columns.iter().for_each(|column| bytes.extend_from_slice(&column.to_le_bytes()));
+        values.iter().for_each(|value| bytes.extend_from_slice(&value.to_bits().to_le_bytes()));
+        sum.wrapping_add(fingerprint(&bytes))
+    })
+}
 
 /// Bytes that are still to be read.
 struct Taking<'a>(&'a [u8]);
@@ -165,30 +206,29 @@ impl Taking<'_> {
         let norm = f64::from_bits(self.number()?);
         let records = self.number()?;
         // each has a target and a length at least
-        if records > self.0.len() as u64 / 12 || norm.is_nan() {
+        if records > self.0.len() as u64 / 12 {
             return None;
         }
         let mut rows = Rows::new(columns);
         let mut targets = Vec::with_capacity(records as usize);
-        let mut entries = Vec::new();
+        let (mut places, mut values) = (Vec::new(), Vec::new());
         for _ in 0..records {
             targets.push(f64::from_bits(self.number()?));
             let length = u32::from_le_bytes(self.chunk()?) as usize;
             if length > self.0.len() / 8 {
                 return None;
             }
-            entries.clear();
+            places.clear();
+            values.clear();
             for _ in 0..length {
-                let column = u32::from_le_bytes(self.chunk()?);
-                if column as usize >= columns {
-                    return None;
-                }
-                entries.push((column, 0.0));
+                places.push(u32::from_le_bytes(self.chunk()?));
             }
-            for entry in &mut entries {
-                entry.1 = f32::from_le_bytes(self.chunk()?);
+            for _ in 0..length {
+                values.push(f32::from_le_bytes(self.chunk()?));
             }
-            rows.push_clipped(&mut entries, norm);
+            if !rows.push_moved(&places, &values, norm) {
+                return None;
+            }
         }
         self.0.is_empty().then(|| Shard::new(Bounded { rows, targets }, part))
     }
@@ -245,9 +285,9 @@ mod tests {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let shards: Vec<Shard> =
             starts.zip(ends).zip(0..).map(|((a, &b), part)| Shard::new(records(a..b, number), part)).collect();
-        let sizes: Vec<u64> = shards.iter().map(Shard::records).collect();
+        let known: Vec<(u64, u64)> = shards.iter().map(|shard| (shard.records(), shard.digest())).collect();
         let parts: Arc<dyn Parts> = Arc::new(Here(shards));
-        fit.open("run", None, Some(1), None)?.fit_elsewhere(&parts, &sizes, classes)
+        fit.open("run", None, Some(1), None)?.fit_elsewhere(&parts, &known, classes)
     }
 
     #[test]
@@ -303,11 +343,39 @@ mod tests {
             }
         }
         let shards = vec![Shard::new(records(0..1000, false), 0), Shard::new(records(1000..ROWS, false), 1)];
+        let known: Vec<(u64, u64)> = shards.iter().map(|shard| (shard.records(), shard.digest())).collect();
         let parts: Arc<dyn Parts> = Arc::new(Losing(Here(shards)));
         let logistic = Target::Classes { loss: ClassLoss::Logistic, known: Some(3) };
         let run = fit(logistic, "auto", true, false).unwrap().open("run", None, Some(1), None).unwrap();
-        let why = run.fit_elsewhere(&parts, &[1000, 1000], 3).err().unwrap();
-        assert!(why.to_string().starts_with("part 1 of 2 did not answer"), "{why:?}");
+        let why = run.fit_elsewhere(&parts, &known, 3).err().unwrap();
+        assert!(why.to_string().starts_with("part 1 did not answer"), "{why:?}");
+    }
+
+    #[test]
+    fn a_part_is_known_by_what_it_holds_in_any_order() {
+        let digest = |which: &[usize]| {
+            let (mut rows, mut targets) = (Rows::new(4), Vec::new());
+            for &i in which {
+                let one = records(i..i + 1, true);
+                rows.append(&one.rows);
+                targets.push(one.targets[0]);
+            }
+            Shard::new(Bounded { rows, targets }, 0).digest()
+        };
+        assert_eq!(digest(&[1, 2, 3]), digest(&[3, 1, 2]));
+        assert!(digest(&[1, 2, 3]) != digest(&[1, 2, 4]) && digest(&[1, 1, 3]) != digest(&[1, 3, 3]));
+    }
+
+    /// A value that is smaller than any number by which its row is scaled stays stored, as 0: a moved row has as many entries.
+    #[test]
+    fn a_moved_part_has_the_same_entries() {
+        let mut rows = Rows::new(3);
+        rows.push_clipped(&mut [(0, 3.0), (1, f32::from_bits(1)), (2, 4.0)], 1.0);
+        let shard = Shard::new(Bounded { rows, targets: vec![1.0] }, 0);
+        let moved = Shard::from_bytes(&shard.to_bytes()).unwrap();
+        assert_eq!((moved.to_bytes(), moved.digest()), (shard.to_bytes(), shard.digest()));
+        assert_eq!(shard.read.lock().unwrap().1.rows.row(0).0.len(), 3);
+        assert_eq!(moved.read.lock().unwrap().1.rows.row(0).0.len(), 3);
     }
 
     proptest! {
@@ -319,6 +387,9 @@ mod tests {
             prop_assert!(Shard::from_bytes(&good).unwrap().to_bytes() == good);
             prop_assert!(Shard::from_bytes(&good[..at.index(good.len())]).is_err());
             prop_assert!(shard.answer(&bytes).is_err());
+            let mut damaged = good.clone();
+            damaged[at.index(good.len())] ^= 0x80;
+            prop_assert!(Shard::from_bytes(&damaged).is_err());
         }
     }
 }

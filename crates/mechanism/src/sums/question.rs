@@ -85,15 +85,20 @@ fn gradients<O: Objective<Examples>>(
 }
 
 /// What the records of part `part` answer to a question of the driver, of whose message the first `context` bytes are the caller's own:
-/// bytes of a [`PartialSum`]. **They are as sensitive as the records**: they go to the driver, encrypted on the way, and nowhere else,
+/// bytes of a [`PartialSum`], with the `digest` of what the part holds. **They are as sensitive as the records**: they go to the driver, encrypted on the way, and nowhere else,
 /// into no log.
 ///
 /// # Errors
 /// [`CuratorError::Shape`] if it is no question of this version, or one about records of another shape.
-pub fn answer(records: &Examples, message: &[u8], context: usize, part: u32) -> Result<Vec<u8>, CuratorError> {
+pub fn answer(
+    records: &Examples,
+    message: &[u8],
+    context: usize,
+    (part, digest): (u32, u64),
+) -> Result<Vec<u8>, CuratorError> {
     let (asked, point) = message.get(context..).and_then(Question::parse).ok_or(CuratorError::Shape)?;
     let units = asked.sum(records, &point)?;
-    Ok(PartialSum::new(fingerprint(message), part, records.rows.len() as u64, units).to_bytes())
+    Ok(PartialSum::new(fingerprint(message), part, (records.rows.len() as u64, digest), units).to_bytes())
 }
 
 #[cfg(test)]
@@ -123,7 +128,7 @@ mod tests {
 
     impl Parts for Here {
         fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-            let of = |part: usize| answer(&self.0[part], question, 0, part as u32).map_err(|_| PartsFailed);
+            let of = |part: usize| answer(&self.0[part], question, 0, (part as u32, 0)).map_err(|_| PartsFailed);
             (0..self.0.len()).rev().chain([0]).map(of).collect()
         }
     }
@@ -132,7 +137,7 @@ mod tests {
     fn elsewhere(ends: &[u32]) -> Elsewhere {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let parts: Vec<Examples> = starts.zip(ends).map(|(a, &b)| records(a..b)).collect();
-        let sizes = parts.iter().map(|part| part.rows.len() as u64).collect();
+        let sizes = parts.iter().map(|part| (part.rows.len() as u64, 0)).collect();
         Elsewhere::new(Arc::new(Here(parts)), sizes, 4, 1.0)
     }
 
@@ -212,23 +217,25 @@ mod tests {
             grid: -30,
         };
         let good = linear(4).at(&[0.0; 4]);
-        assert!(answer(&part, &good, 0, 3).is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().part() == 3));
+        assert!(
+            answer(&part, &good, 0, (3, 0)).is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().part() == 3)
+        );
         let framed = [b"whose", &good[..]].concat();
         assert!(
-            answer(&part, &framed, 5, 3)
+            answer(&part, &framed, 5, (3, 0))
                 .is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().question() == fingerprint(&framed))
         );
-        assert!(answer(&part, &framed, 0, 3).is_err() && answer(&part, &framed, 1 << 20, 3).is_err());
+        assert!(answer(&part, &framed, 0, (3, 0)).is_err() && answer(&part, &framed, 1 << 20, (3, 0)).is_err());
         assert_eq!(Question::parse(&good), Some((linear(4), vec![0.0; 4])));
         let newer = [b"dpopt question 2\n", &good[VERSION.len()..]].concat();
         for bad in
             [linear(4).at(&[0.0; 3]), linear(5).at(&[0.0; 5]), newer, good[..good.len() - 1].to_vec(), Vec::new()]
         {
-            assert!(answer(&part, &bad, 0, 0).is_err());
+            assert!(answer(&part, &bad, 0, (0, 0)).is_err());
         }
         let tight =
             Question::Gradients { of: InWords::Linear(Linear::new(LOGISTIC, 4, 0.5)), clip_norm: 1.0, grid: -30 };
-        assert!(answer(&part, &tight.at(&[0.0; 4]), 0, 0).is_err(), "rows are longer than was told");
+        assert!(answer(&part, &tight.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
     }
 
     #[test]

@@ -27,18 +27,14 @@ pub enum PartsError {
     #[error("the engine that holds the records could not ask all of them; its own log says why")]
     Failed,
     /// A part did not answer.
-    #[error(
-        "part {part} of {of} did not answer; the engine lost it, and a sum without it would be a sum of other records"
-    )]
+    #[error("part {part} did not answer; the engine lost it, and a sum without it would be a sum of other records")]
     Missing {
         /// Which.
         part: u32,
-        /// How many there are.
-        of: u32,
     },
-    /// A part that nobody knows, or another number of records than before.
+    /// A part that nobody knows, or other records than before.
     #[error(
-        "part {part} is not what it was when the run was planned; partitions have to stay as they are: persist or cache the data, and \
+        "part {part} does not hold the records that it held when the fit began; partitions have to stay as they are: persist or cache the data, and \
          sort what is not in a fixed order"
     )]
     Changed {
@@ -64,16 +60,17 @@ pub struct Elsewhere {
     parts: Arc<dyn Parts>,
     /// What every question begins with.
     context: Vec<u8>,
-    /// Records of each part.
-    sizes: Vec<u64>,
+    /// How many records each part has, and a digest of what they hold.
+    known: Vec<(u64, u64)>,
     columns: usize,
     norm_bound: f64,
 }
 
 impl Elsewhere {
-    /// Rows of `columns` entries and l2 norm at most `norm_bound` in parts of these sizes, which whoever encoded them enforced.
-    pub fn new(parts: Arc<dyn Parts>, sizes: Vec<u64>, columns: usize, norm_bound: f64) -> Self {
-        Self { parts, context: Vec::new(), sizes, columns, norm_bound }
+    /// Rows of `columns` entries and l2 norm at most `norm_bound`, which whoever encoded them enforced, in parts of which is `known` how many records
+    /// each has and a digest of what they hold: what a part answers counts only as long as it is the same records.
+    pub fn new(parts: Arc<dyn Parts>, known: Vec<(u64, u64)>, columns: usize, norm_bound: f64) -> Self {
+        Self { parts, context: Vec::new(), known, columns, norm_bound }
     }
 
     /// Every question begins with these bytes, which say how its records are to be read.
@@ -83,8 +80,9 @@ impl Elsewhere {
 
     /// Σ of what all parts answer, `width` integers: of each part once, or nothing.
     fn sum(&self, question: &[u8], width: usize) -> Result<Vec<i64>, PartsError> {
-        let of = self.sizes.len() as u32;
-        let mut answers: Vec<Option<PartialSum>> = vec![None; self.sizes.len()];
+        let mut sum = vec![0; width];
+        // of each part that has answered, what it said
+        let mut said: Vec<Option<u64>> = vec![None; self.known.len()];
         let message = [&self.context, question].concat();
         let asked = fingerprint(&message);
         for bytes in self.parts.ask(&message).map_err(|_| PartsError::Failed)? {
@@ -93,18 +91,20 @@ impl Elsewhere {
                 return Err(PartsError::Malformed);
             }
             let part = answer.part();
-            if self.sizes.get(part as usize) != Some(&answer.records()) {
+            if self.known.get(part as usize) != Some(&answer.records()) {
                 return Err(PartsError::Changed { part });
             }
-            match &mut answers[part as usize] {
-                Some(first) if *first != answer => return Err(PartsError::Differs { part }),
-                place => *place = Some(answer),
+            let content = fingerprint(&bytes);
+            match said[part as usize].replace(content) {
+                Some(first) if first != content => return Err(PartsError::Differs { part }),
+                Some(_) => {}
+                None => answer.add_to(&mut sum),
             }
         }
-        if let Some(part) = answers.iter().position(Option::is_none) {
-            return Err(PartsError::Missing { part: part as u32, of });
+        match said.iter().position(Option::is_none) {
+            Some(part) => Err(PartsError::Missing { part: part as u32 }),
+            None => Ok(sum),
         }
-        Ok(PartialSum::merged(answers.iter().flatten(), width))
     }
 }
 
@@ -115,7 +115,7 @@ impl RecordSet for Elsewhere {
     const IN_MEMORY: bool = false;
 
     fn len(&self) -> usize {
-        self.sizes.iter().sum::<u64>() as usize
+        self.known.iter().map(|part| part.0).sum::<u64>() as usize
     }
 
     fn ask(&self, question: &mut dyn FnMut() -> Vec<u8>, width: usize) -> Option<Result<Vec<i64>, ReadError>> {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     /// Answers as they are.
-    struct Said(Vec<(u64, u32, u64, Vec<i64>)>);
+    struct Said(Vec<(u64, u32, (u64, u64), Vec<i64>)>);
 
     impl Parts for Said {
         fn ask(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
@@ -164,8 +164,8 @@ mod tests {
 
     fn sum(answers: &[(u32, u64, i64)]) -> Result<Vec<i64>, PartsError> {
         let asked = fingerprint(b"how many");
-        let said = answers.iter().map(|&(part, records, units)| (asked, part, records, vec![units])).collect();
-        Elsewhere::new(Arc::new(Said(said)), vec![3, 0, 5], 1, 1.0).sum(b"how many", 1)
+        let said = answers.iter().map(|&(part, records, units)| (asked, part, (records, 7), vec![units])).collect();
+        Elsewhere::new(Arc::new(Said(said)), vec![(3, 7), (0, 7), (5, 7)], 1, 1.0).sum(b"how many", 1)
     }
 
     #[test]
@@ -182,13 +182,25 @@ mod tests {
     #[test]
     fn what_is_not_one_answer_from_each_part_is_no_sum() {
         assert_eq!(sum(&[]), Err(PartsError::Failed));
-        assert_eq!(sum(&[(0, 3, 10), (2, 5, -4)]), Err(PartsError::Missing { part: 1, of: 3 }));
+        assert_eq!(sum(&[(0, 3, 10), (2, 5, -4)]), Err(PartsError::Missing { part: 1 }));
         assert_eq!(sum(&[(0, 3, 10), (1, 0, 0), (2, 5, -4), (0, 3, 11)]), Err(PartsError::Differs { part: 0 }));
         assert_eq!(sum(&[(0, 4, 10), (1, 0, 0), (2, 5, -4)]), Err(PartsError::Changed { part: 0 }));
         assert_eq!(sum(&[(0, 3, 10), (1, 0, 0), (2, 5, -4), (3, 1, 1)]), Err(PartsError::Changed { part: 3 }));
-        let other = Said(vec![(fingerprint(b"something else"), 0, 3, vec![1])]);
-        assert_eq!(Elsewhere::new(Arc::new(other), vec![3], 1, 1.0).sum(b"how many", 1), Err(PartsError::Malformed));
-        let long = Said(vec![(fingerprint(b"how many"), 0, 3, vec![1, 2])]);
-        assert_eq!(Elsewhere::new(Arc::new(long), vec![3], 1, 1.0).sum(b"how many", 1), Err(PartsError::Malformed));
+        let other = Said(vec![(fingerprint(b"something else"), 0, (3, 7), vec![1])]);
+        assert_eq!(
+            Elsewhere::new(Arc::new(other), vec![(3, 7)], 1, 1.0).sum(b"how many", 1),
+            Err(PartsError::Malformed)
+        );
+        // as many records, but others
+        let other = Said(vec![(fingerprint(b"how many"), 0, (3, 8), vec![1])]);
+        assert_eq!(
+            Elsewhere::new(Arc::new(other), vec![(3, 7)], 1, 1.0).sum(b"how many", 1),
+            Err(PartsError::Changed { part: 0 })
+        );
+        let long = Said(vec![(fingerprint(b"how many"), 0, (3, 7), vec![1, 2])]);
+        assert_eq!(
+            Elsewhere::new(Arc::new(long), vec![(3, 7)], 1, 1.0).sum(b"how many", 1),
+            Err(PartsError::Malformed)
+        );
     }
 }

@@ -1,13 +1,14 @@
 //! What one part of the records adds up to: integers, so that parts merge to the same bits in any order.
 //!
-//! As bytes (little-endian): `dpoptps1`, the fingerprint of the question (8 bytes), part (4), records (8), length (8), the integers
+//! As bytes (little-endian): `dpoptps1`, the fingerprint of the question (8 bytes), part (4), records (8), what
+//! they are (8), length (8), the integers
 //! (8 each), the fingerprint of all before (8). Other versions begin with other eight bytes.
 
 use thiserror::Error;
 
 const MAGIC: &[u8; 8] = b"dpoptps1";
 /// Bytes before the integers, and after them.
-const HEAD: usize = 36;
+const HEAD: usize = 44;
 const TAIL: usize = 8;
 
 /// FNV-1a: tells one question from another and a damaged answer from a whole one, and keeps nobody out who means harm.
@@ -15,20 +16,22 @@ pub fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The sum over the records of one part, as sensitive as they are: whoever sends one somewhere encrypts the way.
+/// The sum over the records of one part, and which records they were: as sensitive as they are: whoever sends one somewhere encrypts the way.
 ///
 /// ```
 /// use dpopt_objective::records::PartialSum;
-/// let (a, b) = (PartialSum::new(7, 0, 10, vec![1, -2]), PartialSum::new(7, 1, 5, vec![i64::MAX, 3]));
+/// let (a, b) = (PartialSum::new(7, 0, (10, 77), vec![1, -2]), PartialSum::new(7, 1, (5, 78), vec![i64::MAX, 3]));
 /// let sent = PartialSum::from_bytes(&b.to_bytes())?;
-/// assert_eq!(PartialSum::merged(&[a, sent], 2), [i64::MIN, 1]); // modulo 2^64, like every sum of contributions
+/// let mut sum = [0; 2];
+/// [a, sent].iter().for_each(|part| part.add_to(&mut sum));
+/// assert_eq!(sum, [i64::MIN, 1]); // modulo 2^64, like every sum of contributions
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct PartialSum {
     question: u64,
     part: u32,
-    records: u64,
+    records: (u64, u64),
     units: Vec<i64>,
 }
 
@@ -38,8 +41,8 @@ pub struct PartialSum {
 pub struct NoPartialSum;
 
 impl PartialSum {
-    /// The answer of part `part`, of so many records, to the question of that [`fingerprint`].
-    pub fn new(question: u64, part: u32, records: u64, units: Vec<i64>) -> Self {
+    /// The answer of part `part` to the question of that [`fingerprint`]; how many records it has, and a digest of what they hold.
+    pub fn new(question: u64, part: u32, records: (u64, u64), units: Vec<i64>) -> Self {
         Self { question, part, records, units }
     }
 
@@ -53,8 +56,8 @@ impl PartialSum {
         self.part
     }
 
-    /// How many records the part has.
-    pub fn records(&self) -> u64 {
+    /// How many records the part has, and a digest of what they hold.
+    pub fn records(&self) -> (u64, u64) {
         self.records
     }
 
@@ -63,13 +66,9 @@ impl PartialSum {
         self.units.len()
     }
 
-    /// Σ of the parts, modulo 2^64; one of another width (a bug of the caller) adds what both have.
-    pub fn merged<'a>(parts: impl IntoIterator<Item = &'a Self>, width: usize) -> Vec<i64> {
-        let mut sum = vec![0i64; width];
-        for part in parts {
-            sum.iter_mut().zip(&part.units).for_each(|(a, b)| *a = a.wrapping_add(*b));
-        }
-        sum
+    /// Adds it to a sum, modulo 2^64; where that has another width (a bug of the caller), what both have.
+    pub fn add_to(&self, sum: &mut [i64]) {
+        sum.iter_mut().zip(&self.units).for_each(|(a, b)| *a = a.wrapping_add(*b));
     }
 
     /// As bytes.
@@ -78,7 +77,8 @@ impl PartialSum {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&self.question.to_le_bytes());
         bytes.extend_from_slice(&self.part.to_le_bytes());
-        bytes.extend_from_slice(&self.records.to_le_bytes());
+        bytes.extend_from_slice(&self.records.0.to_le_bytes());
+        bytes.extend_from_slice(&self.records.1.to_le_bytes());
         bytes.extend_from_slice(&(self.units.len() as u64).to_le_bytes());
         self.units.iter().for_each(|unit| bytes.extend_from_slice(&unit.to_le_bytes()));
         let whole = fingerprint(&bytes);
@@ -94,13 +94,18 @@ impl PartialSum {
         let body = bytes.len().checked_sub(HEAD + TAIL).filter(|body| body.is_multiple_of(8)).ok_or(NoPartialSum)?;
         let eight = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).map_err(|_| NoPartialSum);
         let part = bytes[16..20].try_into().map(u32::from_le_bytes).map_err(|_| NoPartialSum)?;
-        let (whole, length) = (eight(HEAD + body)?, eight(28)?);
+        let (whole, length) = (eight(HEAD + body)?, eight(36)?);
         if bytes[..8] != MAGIC[..] || length != (body / 8) as u64 || fingerprint(&bytes[..HEAD + body]) != whole {
             return Err(NoPartialSum);
         }
         let units = bytes[HEAD..HEAD + body].chunks_exact(8);
         let units = units.map(|unit| unit.try_into().map(i64::from_le_bytes).map_err(|_| NoPartialSum));
-        Ok(Self { question: eight(8)?, part, records: eight(20)?, units: units.collect::<Result<_, _>>()? })
+        Ok(Self {
+            question: eight(8)?,
+            part,
+            records: (eight(20)?, eight(28)?),
+            units: units.collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -112,7 +117,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sent_arrives_and_what_is_damaged_is_refused(
-            question: u64, part: u32, records: u64, units in prop::collection::vec(any::<i64>(), 0..20), at: prop::sample::Index, bit in 0..8u8,
+            question: u64, part: u32, records: (u64, u64), units in prop::collection::vec(any::<i64>(), 0..20), at: prop::sample::Index, bit in 0..8u8,
         ) {
             let sum = PartialSum::new(question, part, records, units);
             let bytes = sum.to_bytes();

@@ -154,7 +154,7 @@ impl Rows {
     }
 
     /// Memory of all rows, in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         (8 * self.values.len() + 8 * self.offsets.len()) as u64
     }
 
@@ -191,6 +191,22 @@ impl Rows {
         enforce_norm(&mut self.values[start..], max_norm);
         self.norm_bound = self.norm_bound.max(max_norm);
         self.offsets.push(self.values.len());
+    }
+
+    /// Appends a row as it was in another table of so many columns, zeros that are stored among its values, its bound enforced again. Appends nothing and says
+    /// so where it cannot have been one.
+    pub fn push_moved(&mut self, columns: &[u32], values: &[f32], max_norm: f64) -> bool {
+        let fits = Row::new(columns, values).is_some_and(|row| row.fits(self.columns));
+        let bounded = max_norm >= 0.0 && max_norm.is_finite() && values.iter().all(|v| v.is_finite());
+        if fits && bounded {
+            let start = self.values.len();
+            self.indices.extend_from_slice(columns);
+            self.values.extend_from_slice(values);
+            enforce_norm(&mut self.values[start..], max_norm);
+            self.norm_bound = self.norm_bound.max(max_norm);
+            self.offsets.push(self.values.len());
+        }
+        fits && bounded
     }
 
     /// Appends a row of zeros: the record that contributes nothing.

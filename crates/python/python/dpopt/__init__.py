@@ -74,7 +74,6 @@ __all__ = [
     "aggregate_plan",
     "audit",
     "check_per_record",
-    "dask",
     "encoders",
     "load",
     "export",
@@ -85,8 +84,6 @@ __all__ = [
     "parts",
     "plan_minimize",
     "plot",
-    "ray",
     "select",
-    "spark",
     "torch",
 ]

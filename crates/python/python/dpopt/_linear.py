@@ -108,12 +108,18 @@ class PrivateLinear(TableRoad, PrivateEstimator):
                 public number of records.
             n_features: number of columns, if no table is given.
             n_classes: for classifiers whose classes are not declared.
-            n_rows: public number of records, if no table is given.
+            n_rows: public number of records, if no table is given, or the records are in :class:`dpopt.parts.Parts`.
             y: the target, of which only the name and the dtype are looked at.
             units: whose rows they are, as in :meth:`fit`: the ids are counted (not under add-or-remove). Without a table the name of a
                 unit, and `n_units` of the estimator says how many there are.
         """
         n_classes = whole(n_classes, "n_classes")
+        if isinstance(X, Parts):
+            relation = self._check_common("record")
+            rows = self._public_rows(whole(required_rows(n_rows), "n_rows"), relation)
+            facts = self._facts(sp.csr_matrix((0, 1)) if X.sparse else None, X.n_features, quiet=True)
+            request = self._request(rows, facts, relation, self._known(n_classes), elsewhere=True)
+            return request.plan(n_classes, compare=True)
         if self._by_name():
             return self._explain_table(X, y, n_classes, n_features, n_rows, units)
         relation = self._check_common("record" if units is None else "user")
@@ -220,24 +226,29 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         told = classes is not None and not isinstance(classes, str)
         # of no target: what is known without them
         reading = self._read(np.asarray(classes)[:0]) if told else None
+        numbers = [c for c in classes if isinstance(c, (int, np.integer))] if told else []
+        if any(abs(int(c)) >= 2**53 for c in numbers):
+            # a column of whole numbers with a gap arrives in floats, which would round its neighbours
+            raise ValueError("classes of 2^53 and more cannot be told apart in parts; give smaller numbers, or text")
         if reading is None:
             raise ValueError(
                 "what is predicted is not looked for in parts; declare classes=[...], or target_bounds=(lower, upper)"
             )
         facts = self._facts(sp.csr_matrix((0, 1)) if parts.sparse else None, parts.n_features)
+        known = parts.load(self)
         try:
-            sizes = parts.load(self)
             self.n_features_in_ = parts.n_features
             self.__dict__.pop("feature_names_in_", None)
             if parts.feature_names is not None:
                 self.feature_names_in_ = np.array(parts.feature_names, dtype=object)
-            rows, _ = self._facts_of_counted(sum(sizes), relation)
+            rows, _ = self._facts_of_counted(sum(records for records, _ in known), relation)
             request = self._request(rows, facts, relation, reading.classes, elsewhere=True)
             run = self._run_of(request, ())
-            note = [f"The records were in {len(sizes)} parts; each added up its own, in integers."]
-            self._remember(request, facts, reading, run.fit_elsewhere(parts.ask, sizes, reading.classes), note)
+            # not how many: under add-or-remove that may tell how many records there are
+            note = ["The records were elsewhere, in parts; each part added up its own, in integers."]
+            self._remember(request, facts, reading, run.fit_elsewhere(parts.ask, known, reading.classes), note)
         finally:
-            parts.drop_parts()
+            parts.drop()
 
     def _run_of(self, request: Request, names: tuple[str, ...]) -> Any:
         """The planned fit, charged."""
@@ -295,6 +306,13 @@ class PrivateLinear(TableRoad, PrivateEstimator):
     def _check_X(self, X: Any) -> Any:
         check_is_fitted(self)
         return _finite(validated(self, X, reset=False), *self._range)
+
+
+def required_rows(n_rows: Any) -> Any:
+    """The number of rows of parts, which nobody counts for a plan."""
+    if n_rows is None:
+        raise ValueError("rows that are elsewhere are counted when they are fitted; for a plan say n_rows")
+    return n_rows
 
 
 def refuse_weights(said: dict[str, Any], call: str = "fit") -> None:

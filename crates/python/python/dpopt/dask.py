@@ -6,8 +6,9 @@
 
 Each block of rows becomes a part that stays in its worker's memory, encoded (8 bytes for each number that is not 0), from the first pass
 to the last. If a worker is lost, Dask makes its parts again from the blocks; if it moves a part, the part travels. Both are as
-sensitive as the records: ``distributed.security.Security`` has TLS for everything that travels between the machines. Workers need the
-same version of dpopt.
+sensitive as the records: ``distributed.security.Security`` has TLS for everything that travels between the machines; what a worker spills
+lies on its disk in the clear. Persist what comes out of a source without a fixed order, or the rows of X and y that belong together may not
+be computed together. Workers need the same version of dpopt.
 """
 
 from __future__ import annotations
@@ -22,17 +23,15 @@ from .parts import PartFailed, Parts, Recipe, all_of, tried
 class DaskParts(Parts):
     """Blocks of rows that Dask's workers hold; :func:`parts` makes them."""
 
-    def __init__(
-        self, blocks: list[tuple[Any, Any]], n_features: int, names: Sequence[str] | None, client: Any
-    ) -> None:
+    def __init__(self, blocks: list[Any], n_features: int, names: Sequence[str] | None, client: Any) -> None:
         super().__init__(n_features, names)
         self._blocks, self._client = blocks, client
         self._shards: list[Any] = []
 
-    def load_parts(self, recipe: Recipe) -> list[int]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
         submit = self._client.submit
-        self._shards = [submit(_made, recipe, X, y, part, pure=False) for part, (X, y) in enumerate(self._blocks)]
-        return all_of(self._client.gather([submit(_size, shard, pure=False) for shard in self._shards]))
+        self._shards = [submit(_made, recipe, block, part, pure=False) for part, block in enumerate(self._blocks)]
+        return all_of(self._client.gather([submit(_known_of, shard, pure=False) for shard in self._shards]))
 
     def ask_parts(self, message: bytes) -> list[bytes]:
         # a task of its own, so that it is there again if its worker is lost
@@ -53,16 +52,30 @@ class _Message:
         return "<question>"
 
 
-def _made(recipe: Recipe, X: Any, y: Any, part: int) -> Any:
-    return tried(recipe, X, y, part)
+class _Block:
+    """Rows with their targets, computed together; their text would show them in a worker's log."""
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self.X, self.y = X, y
+
+    def __repr__(self) -> str:
+        return "<rows>"
 
 
-def _size(shard: Any) -> Any:
-    return shard.records if isinstance(shard, _core.Shard) else shard
+def _of_a_frame(frame: Any, features: list[Any], target: Any) -> _Block:
+    return _Block(frame[features], frame[target])
+
+
+def _made(recipe: Recipe, block: _Block, part: int) -> Any:
+    return tried(recipe, block.X, block.y, part)
+
+
+def _known_of(shard: Any) -> Any:
+    return shard.known if isinstance(shard, _core.Shard) else shard
 
 
 def _answer(shard: Any, message: _Message) -> Any:
-    return tried(shard.answer, message.content) if isinstance(shard, _core.Shard) else shard
+    return tried(shard.answer, message.content, True) if isinstance(shard, _core.Shard) else shard
 
 
 def parts(
@@ -72,8 +85,8 @@ def parts(
 
     Args:
         X: a Dask array, rows × features, or a Dask DataFrame. Persist what is slow or random to compute: a block that changes ends the fit.
-        y: a Dask array or Series with one target per row in the same blocks; of a data frame also `target`.
-        target: the column of a data frame that is predicted.
+        y: beside an array, a Dask array with one target per row in the same blocks.
+        target: of a data frame, the column that is predicted.
         features: columns of a data frame; by default all but the target.
         client: ``distributed.Client``; by default the current one.
 
@@ -89,18 +102,19 @@ def parts(
         raise ValueError(
             "there is no Dask client, and parts stay with its workers; start one, distributed.Client() for processes on this machine"
         ) from None
-    names: list[str] | None = None
+    names: list[Any] | None = None
     if hasattr(X, "columns"):
-        columns = [str(name) for name in X.columns]
-        if (target is None) == (y is None):
-            raise ValueError("say what is predicted: target='column', or y=")
+        columns = list(X.columns)
+        if target is None or y is not None:
+            # a block of X and one of y that are computed one by one may be of different rows
+            raise ValueError("say which column is predicted: target='column'")
         names = [name for name in columns if name != target] if features is None else list(features)
         missing = [name for name in [*names, *([] if target is None else [target])] if name not in columns]
         if missing:
-            raise ValueError(f"there is no column {missing[0]!r} in X; it has {', '.join(columns)}")
-        y = X[target] if y is None else y
-        X = X[names]
+            raise ValueError(f"there is no column {missing[0]!r} in X; it has {', '.join(map(str, columns))}")
         width = len(names)
+        made = dask.delayed(_of_a_frame, pure=False)
+        left = [made(block, names, target) for block in _blocks(X[[*names, target]])]
     else:
         if target is not None or features is not None:
             raise ValueError("target and features name columns of a data frame, and X is an array; give y")
@@ -113,13 +127,12 @@ def parts(
         width = int(X.shape[1])
         if len(y.shape) == 1 and None not in map(_known, (X.chunks[0], y.chunks[0])) and X.chunks[0] != y.chunks[0]:
             y = y.rechunk({0: X.chunks[0]})
-    left, right = _blocks(X), _blocks(y)
-    if len(left) != len(right):
-        raise ValueError(f"X is in {len(left)} blocks of rows and y in {len(right)}; give both the same")
-    futures = client.compute([*left, *right])
-    blocks = list(zip(futures[: len(left)], futures[len(left) :]))
-    del dask
-    return DaskParts(blocks, width, names, client)
+        rows, targets = _blocks(X), _blocks(y)
+        if len(rows) != len(targets):
+            raise ValueError(f"X is in {len(rows)} blocks of rows and y in {len(targets)}; give both the same")
+        made = dask.delayed(_Block, pure=False)
+        left = [made(*pair) for pair in zip(rows, targets)]
+    return DaskParts(client.compute(left), width, None if names is None else [str(name) for name in names], client)
 
 
 def _known(sizes: Any) -> Any:
@@ -128,7 +141,8 @@ def _known(sizes: Any) -> Any:
 
 
 def _blocks(collection: Any) -> list[Any]:
-    delayed = collection.to_delayed()
+    # as they are: what is common to X and y keeps its name, and is computed once for both
+    delayed = collection.to_delayed(optimize_graph=False)
     return list(delayed.ravel()) if hasattr(delayed, "ravel") else list(delayed)
 
 

@@ -23,8 +23,9 @@ the way (each engine's page says how) and keep them out of logs; nothing here wr
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,10 +64,7 @@ class Recipe:
             PartFailed: if the block has another width, or what is no number; without a value.
         """
         try:
-            with warnings.catch_warnings():
-                # told where the plan is
-                warnings.simplefilter("ignore")
-                return self._shard(X, y, part)
+            return self._shard(X, y, part)
         except Exception as why:
             kind = type(why).__name__
         # from None: what was raised may show a value
@@ -93,8 +91,11 @@ class Recipe:
 class Parts:
     """Records in parts. What an engine has to do is in the three methods that end in ``_parts``; a fit calls them.
 
-    Parts stay as they are for the time of a fit: the same records in the same part whenever a part is asked or made again. A part
-    that is not as it was ends the fit.
+    Parts stay as they are for the time of a fit: the same records in the same part whenever a part is asked or made again. The driver
+    knows each by the number and a digest of its records; one that holds others, because it was computed again from a source that is not
+    the same twice, ends the fit. What was mixed up before the parts were loaded nobody can see.
+
+    One fit at a time: a second one that is started meanwhile is refused.
     """
 
     def __init__(self, n_features: int, feature_names: Sequence[str] | None = None, sparse: bool = False) -> None:
@@ -102,12 +103,12 @@ class Parts:
         #: Names of the features, if the engine knows them.
         self.feature_names = None if feature_names is None else list(feature_names)
         self.sparse = sparse
-        self._sizes: list[int] | None = None
+        self._in_use = threading.Lock()
         #: Seconds that each question of the last fit took, from the driver's side: what a pass costs.
         self.seconds: list[float] = []
 
-    def load_parts(self, recipe: Recipe) -> list[int]:
-        """Makes all parts by `recipe` and keeps them near the records; how many records each has, in the order of their numbers."""
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
+        """Makes all parts by `recipe` and keeps them near the records; :attr:`dpopt._core.Shard.known` of each, in the order of their numbers."""
         raise NotImplementedError
 
     def ask_parts(self, message: bytes) -> list[bytes]:
@@ -119,13 +120,26 @@ class Parts:
 
     # --- what a fit calls ---
 
-    def load(self, estimator: Any) -> list[int]:
-        """Encodes all parts as `estimator` says; records of each part."""
+    def load(self, estimator: Any) -> list[tuple[int, int]]:
+        """Encodes all parts as `estimator` says; how many records each has, and their digest."""
         facts_only = clone(estimator)
         facts_only.set_params(budget=None)
-        self.seconds = []
-        self._sizes = [int(size) for size in self.load_parts(Recipe(facts_only, self.n_features, self.sparse))]
-        return self._sizes
+        if not self._in_use.acquire(blocking=False):
+            raise ValueError("these parts are in use by another fit; wait for it, or make parts of their own")
+        try:
+            self.seconds = []
+            return list(self.load_parts(Recipe(facts_only, self.n_features, self.sparse)))
+        except BaseException:
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Forgets the parts. An engine that is gone cannot forget them, and a fit has ended all the same."""
+        try:
+            with contextlib.suppress(Exception):
+                self.drop_parts()
+        finally:
+            self._in_use.release()
 
     def ask(self, message: bytes) -> list[bytes]:
         """Hands a question to all parts."""
@@ -135,8 +149,7 @@ class Parts:
         return answers
 
     def __repr__(self) -> str:
-        known = "" if self._sizes is None else f"{len(self._sizes)} parts, {sum(self._sizes)} rows, "
-        return f"<{type(self).__name__}: {known}{self.n_features} features>"
+        return f"<{type(self).__name__}: {self.n_features} features>"
 
 
 class Here(Parts):
@@ -152,12 +165,17 @@ class Here(Parts):
         if not self._blocks:
             raise ValueError("there are no blocks; give at least one pair of X and y")
         first = self._blocks[0][0]
+        columns = [list(X.columns) for X, _ in self._blocks if hasattr(X, "columns")]
+        if any(names != columns[0] for names in columns) or len(columns) not in (0, len(self._blocks)):
+            raise ValueError("blocks have different columns; give all of them the same, in the same order")
+        if columns and feature_names is None:
+            feature_names = [str(name) for name in columns[0]]
         super().__init__(int(first.shape[1]), feature_names, sp.issparse(first))
         self._shards: list[_core.Shard] = []
 
-    def load_parts(self, recipe: Recipe) -> list[int]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
         self._shards = [recipe(X, y, part) for part, (X, y) in enumerate(self._blocks)]
-        return [shard.records for shard in self._shards]
+        return [shard.known for shard in self._shards]
 
     def ask_parts(self, message: bytes) -> list[bytes]:
         return [shard.answer(message) for shard in self._shards]
@@ -170,9 +188,11 @@ def tried(call: Callable[..., Any], *given: Any) -> Any:
     """`call` on a worker, whose logs would show the arguments of what raises: a failure comes back as its text."""
     try:
         return call(*given)
+    except (KeyboardInterrupt, SystemExit):
+        raise
     except PartFailed as why:
         return Failure(str(why))
-    except Exception as why:
+    except BaseException as why:  # also a panic of compiled code, which is no Exception
         return Failure(f"a worker could not answer ({type(why).__name__})")
 
 

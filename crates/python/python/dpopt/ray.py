@@ -18,7 +18,7 @@ import numpy as np
 from . import _core
 from .parts import PartFailed, Parts, Recipe, all_of, tried
 
-#: How often parts of lost actors are made again for one question.
+#: How often a lost actor is started again, and its parts are made again for one question.
 ATTEMPTS = 3
 
 
@@ -32,15 +32,18 @@ class _Holder:
         made = tried(_made, recipe, block, part, features, target)
         if isinstance(made, _core.Shard):
             self.shards[part] = made
-            return made.records
+            return made.known
         return made
 
     def answer(self, message: bytes, parts: list[int]) -> Any:
         """Answers of the parts that are here, in order; None of one that is not."""
-        return [tried(self.shards[part].answer, message) if part in self.shards else None for part in parts]
+        return [tried(self.shards[part].answer, message, True) if part in self.shards else None for part in parts]
 
 
 def _made(recipe: Recipe, block: Any, part: int, features: list[str], target: str) -> Any:
+    if block.num_rows == 0:
+        # some blocks without rows have no columns either
+        return recipe(np.zeros((0, len(features))), np.zeros(0), part)
     X = np.column_stack([block.column(name).to_numpy(zero_copy_only=False) for name in features])
     return recipe(X, block.column(target).to_numpy(zero_copy_only=False), part)
 
@@ -65,20 +68,22 @@ class RayParts(Parts):
             for part in self._of(holder)
         ]
 
-    def load_parts(self, recipe: Recipe) -> list[int]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
         import ray
 
         self._recipe = recipe
         # no CPU of their own: they work only while a question waits, and a dataset that is read meanwhile would wait for them
-        actor = ray.remote(num_cpus=0, scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=-1)(_Holder)
+        actor = ray.remote(num_cpus=0, scheduling_strategy="SPREAD", max_restarts=ATTEMPTS, max_task_retries=ATTEMPTS)(
+            _Holder
+        )
         count = min(self._wanted, max(len(self._blocks), 1))
         self._holders = [actor.remote() for _ in range(count)]
-        sizes = [0] * len(self._blocks)
+        known = [(0, 0)] * len(self._blocks)
         asked = [self._loading(holder) for holder in range(count)]
         for holder, refs in enumerate(asked):
-            for part, size in zip(self._of(holder), all_of(ray.get(refs))):
-                sizes[part] = size
-        return sizes
+            for part, records in zip(self._of(holder), all_of(ray.get(refs))):
+                known[part] = records
+        return known
 
     def ask_parts(self, message: bytes) -> list[bytes]:
         import ray

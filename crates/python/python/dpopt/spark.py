@@ -30,7 +30,7 @@ from ._regressors import LinearRegression
 from .parts import PartFailed, Parts, Recipe
 
 #: Rows of a partition that are encoded as one: what becomes one value of a data frame stays far below 2 GiB.
-MOST_NUMBERS = 1 << 25
+MOST_NUMBERS = 1 << 22
 
 
 class SparkParts(Parts):
@@ -43,17 +43,19 @@ class SparkParts(Parts):
         self._encoded: Any = None
         self._numbers: dict[tuple[int, int], int] = {}
 
-    def load_parts(self, recipe: Recipe) -> list[int]:
+    def load_parts(self, recipe: Recipe) -> list[tuple[int, int]]:
         most = max(1, MOST_NUMBERS // max(self.n_features, 1))
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from _encoded(batches, recipe, most)
 
-        self._encoded = self._frame.mapInArrow(encode, "partition int, chunk int, records long, part binary").persist()
-        found = self._encoded.select("partition", "chunk", "records").collect()
-        sizes = {(row["partition"], row["chunk"]): row["records"] for row in found}
-        self._numbers = {place: number for number, place in enumerate(sorted(sizes))}
-        return [sizes[place] for place in sorted(sizes)]
+        self._encoded = self._frame.mapInArrow(
+            encode, "partition int, chunk int, records long, digest string, part binary"
+        ).persist()
+        found = self._encoded.select("partition", "chunk", "records", "digest").collect()
+        known = {(row["partition"], row["chunk"]): (row["records"], int(row["digest"])) for row in found}
+        self._numbers = {place: number for number, place in enumerate(sorted(known))}
+        return [known[place] for place in sorted(known)]
 
     def ask_parts(self, message: bytes) -> list[bytes]:
         numbers = self._numbers
@@ -104,10 +106,12 @@ def _one(rows: list[tuple[np.ndarray, np.ndarray]], recipe: Recipe, partition: i
         X, y = np.concatenate([x for x, _ in rows]), np.concatenate([y for _, y in rows])
     else:
         X, y = np.zeros((0, recipe.n_features)), np.zeros(0)
-    part = recipe(X, y, 0)
-    kept = [[partition], [chunk], [part.records], [part.to_bytes()]]
-    types = [pa.int32(), pa.int32(), pa.int64(), pa.binary()]
-    names = ["partition", "chunk", "records", "part"]
+    part = recipe(X, y, partition)
+    records, digest = part.known
+    # a digest has 64 bits without a sign
+    kept = [[partition], [chunk], [records], [str(digest)], [part.to_bytes()]]
+    types = [pa.int32(), pa.int32(), pa.int64(), pa.string(), pa.binary()]
+    names = ["partition", "chunk", "records", "digest", "part"]
     return pa.RecordBatch.from_arrays([pa.array(k, t) for k, t in zip(kept, types)], names)
 
 
@@ -115,21 +119,26 @@ def _answered(
     batches: Iterable[pa.RecordBatch], numbers: dict[tuple[int, int], int], message: bytes
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for partition, chunk, _, part in zip(*(column for column in batch.columns)):
+        for partition, chunk, _, _, part in zip(*batch.columns):
             place = (partition.as_py(), chunk.as_py())
             if place not in numbers:
                 raise PartFailed(f"partition {place[0]} was not there when the fit began; cache the data frame")
-            answer = _core.Shard.from_bytes(part.as_py(), numbers[place]).answer(message)
+            answer = _core.Shard.from_bytes(part.as_py(), numbers[place]).answer(message, True)
             yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], ["answer"])
+
+
+def _named(column: str) -> Any:
+    """A column by its whole name, dots and all."""
+    return F.col("`" + column.replace("`", "``") + "`")
 
 
 def _array(frame: Any, column: str) -> Any:
     """A column of vectors or arrays, as one of arrays of numbers."""
     kind = frame.schema[column].dataType
     if isinstance(kind, T.ArrayType):
-        return F.col(column).cast("array<double>")
+        return _named(column).try_cast("array<double>")
     if isinstance(kind, T.UserDefinedType):
-        return vector_to_array(F.col(column))
+        return vector_to_array(_named(column))
     raise ValueError(
         f"column {column!r} holds {kind.simpleString()}; give a column of vectors or arrays, or several of numbers"
     )
@@ -149,7 +158,7 @@ def parts(
         frame: the data frame. Cache what is slow or random to compute: a partition that changes ends the fit.
         target: the column that is predicted.
         features: one column of vectors or arrays, or several of numbers; by default all but the target.
-        n_features: entries of a vector; by default those of the first row.
+        n_features: entries of a vector; by default what VectorAssembler wrote down of the column.
 
     Raises:
         ValueError: if there is no such column, or it holds something else.
@@ -159,16 +168,18 @@ def parts(
         _column(frame, features)
         x = _array(frame, features)
         if n_features is None:
-            first = frame.select(F.size(x).alias("size")).first()
-            if first is None:
-                raise ValueError("the data frame has no rows; say n_features")
-            n_features = int(first["size"])
-        return SparkParts(frame.select(x.alias("x"), F.col(target).alias("y")), n_features, None)
+            # never from a row, which may be an odd one
+            n_features = frame.schema[features].metadata.get("ml_attr", {}).get("num_attrs")
+        if n_features is None:
+            raise ValueError(
+                f"how long the vectors in {features!r} are is not written down with the column; say n_features"
+            )
+        return SparkParts(frame.select(x.alias("x"), _named(target).alias("y")), n_features, None)
     names = [name for name in frame.columns if name != target] if features is None else list(features)
     for name in names:
         _column(frame, name)
-    x = F.array(*[F.col(name).cast("double") for name in names])
-    return SparkParts(frame.select(x.alias("x"), F.col(target).alias("y")), len(names), names)
+    x = F.array(*[_named(name).try_cast("double") for name in names])
+    return SparkParts(frame.select(x.alias("x"), _named(target).alias("y")), len(names), names)
 
 
 class _SparkEstimator(Estimator):
@@ -178,21 +189,31 @@ class _SparkEstimator(Estimator):
         featuresCol: a column of vectors or arrays, or a list of columns of numbers.
         labelCol: what is predicted.
         predictionCol: where predictions go.
+        n_features: entries of a vector, where the column does not say.
         said: everything that the estimator of the same name takes.
     """
 
     _made: Any
 
     def __init__(
-        self, *, featuresCol: Any = "features", labelCol: str = "label", predictionCol: str = "prediction", **said: Any
+        self,
+        *,
+        featuresCol: Any = "features",
+        labelCol: str = "label",
+        predictionCol: str = "prediction",
+        n_features: int | None = None,
+        **said: Any,
     ) -> None:
         super().__init__()
         self.featuresCol, self.labelCol, self.predictionCol = featuresCol, labelCol, predictionCol
+        self.n_features = n_features
         #: What is fitted; its parameters are those of scikit-learn's convention.
         self.estimator = self._made(**said)
 
     def _fit(self, dataset: Any) -> SparkModel:
-        model = self.estimator.fit(parts(dataset, target=self.labelCol, features=self.featuresCol))
+        model = self.estimator.fit(
+            parts(dataset, target=self.labelCol, features=self.featuresCol, n_features=self.n_features)
+        )
         return SparkModel(model, self.featuresCol, self.predictionCol)
 
 
@@ -245,7 +266,7 @@ class SparkModel(Model):
         if isinstance(self.featuresCol, str):
             x = _array(dataset, self.featuresCol)
         else:
-            x = F.array(*[F.col(name).cast("double") for name in self.featuresCol])
+            x = F.array(*[_named(name).try_cast("double") for name in self.featuresCol])
         predict = F.pandas_udf(predicted, returnType=kind, functionType=F.PandasUDFType.SCALAR_ITER)
         return dataset.withColumn(self.predictionCol, predict(x))
 
