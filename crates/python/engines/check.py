@@ -18,6 +18,7 @@ from pathlib import Path
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
 warnings.simplefilter("ignore")
 
 import dpopt  # noqa: E402
@@ -210,15 +211,18 @@ def on_spark(tally, names):
     spark.stop()
 
 
+ENGINES = {"dask": on_dask, "ray": on_ray, "spark": on_spark}
+
+
 def main():
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("engines", nargs="*", default=["dask", "ray", "spark"], choices=["dask", "ray", "spark"])
+    asked.add_argument("engines", nargs="*", choices=[*ENGINES, []])
     asked.add_argument("--short", action="store_true", help="two methods of five")
     asked = asked.parse_args()
     tally = Tally()
     names = SHORT if asked.short else tuple(MODELS)
-    for engine in asked.engines:
-        {"dask": on_dask, "ray": on_ray, "spark": on_spark}[engine](tally, names)
+    for engine in asked.engines or ENGINES:
+        ENGINES[engine](tally, names)
     print(f"identical {tally.identical} of {tally.of}")
     return 0 if tally.of and tally.identical == tally.of else 1
 
