@@ -42,6 +42,7 @@ pub use choices::agreed_mean::{AgreedMean, Agreement, Answers, moved_pairs};
 pub use choices::column_ranges::{ColumnCounts, ColumnRanges};
 pub use choices::counts::{Choice, ChoiceLaw, Counts, DiscreteGaussianNoise, DiscreteLaplaceNoise};
 pub use choices::experts::{ExpertPlays, LazyExperts, NoisyLeader, RoundLosses};
+pub use choices::experts_blocks::BlockExperts;
 pub use choices::experts_file::{ExpertsFile, SavedExperts};
 pub use choices::fresh_sums::{FreshSums, OpenSums};
 pub use choices::labels::LabelSelection;

@@ -18,7 +18,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-const FORMAT: &str = "dpopt experts session 1";
+const FORMAT: &str = "dpopt experts session 2";
 /// Hexadecimal digits of an identity, and a line break: the mark's header.
 const HEADER: usize = 33;
 /// Largest file that is read: 2^24 experts with two numbers each.
@@ -38,13 +38,36 @@ pub(super) struct LazyShape {
     pub(super) relation: Relation,
 }
 
+/// What a choice by blocks is, as a session file keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlockShape {
+    pub(super) experts: usize,
+    pub(super) rounds: u64,
+    /// The last rounds of all blocks but the last.
+    pub(super) ends: Vec<u64>,
+    pub(super) learning_rate: f64,
+    pub(super) rounds_per_user: u64,
+    pub(super) relation: Relation,
+}
+
+/// Who chooses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SavedShape {
+    Lazy(LazyShape),
+    Blocks(BlockShape),
+}
+
 /// A choice among experts at one moment, as sensitive as the rounds that it has seen.
 #[derive(Clone)]
 pub struct SavedExperts {
-    pub(super) shape: LazyShape,
+    pub(super) shape: SavedShape,
     pub(super) round: u64,
     pub(super) chosen: usize,
+    /// Losses of whole batches; of a choice by blocks there are none, its blocks are forgotten.
     pub(super) total: Vec<i64>,
+    /// Losses of the batch or block that is under way.
     pub(super) current: Vec<i64>,
 }
 
@@ -60,9 +83,21 @@ impl SavedExperts {
         self.round
     }
 
+    /// Refuses what was saved of another plan.
+    pub(super) fn of(&self, shape: &SavedShape) -> Result<(), CuratorError> {
+        if self.shape == *shape {
+            return Ok(());
+        }
+        Err(unusable("the session file was made for another plan; resume with the one that it holds".into()))
+    }
+
     fn is_sound(&self) -> bool {
-        let sums = |v: &[i64]| v.len() == self.shape.experts && v.iter().all(|sum| *sum >= 0);
-        self.round <= self.shape.rounds && self.chosen < self.shape.experts && sums(&self.total) && sums(&self.current)
+        let (experts, rounds, totals) = match &self.shape {
+            SavedShape::Lazy(shape) => (shape.experts, shape.rounds, shape.experts),
+            SavedShape::Blocks(shape) => (shape.experts, shape.rounds, 0),
+        };
+        let sums = |v: &[i64], length: usize| v.len() == length && v.iter().all(|sum| *sum >= 0);
+        self.round <= rounds && self.chosen < experts && sums(&self.total, totals) && sums(&self.current, experts)
     }
 }
 
@@ -72,7 +107,7 @@ struct Content {
     format: String,
     identity: String,
     write: u64,
-    shape: LazyShape,
+    shape: SavedShape,
     round: u64,
     chosen: usize,
     total: Vec<i64>,
@@ -174,7 +209,7 @@ impl ExpertsFile {
             format: FORMAT.into(),
             identity: self.identity.clone(),
             write: self.writes + 1,
-            shape: saved.shape,
+            shape: saved.shape.clone(),
             round: saved.round,
             chosen: saved.chosen,
             total: saved.total.clone(),

@@ -5,6 +5,7 @@ pub(crate) mod agreed_mean;
 pub(crate) mod column_ranges;
 pub(crate) mod counts;
 pub(crate) mod experts;
+pub(crate) mod experts_blocks;
 pub(crate) mod experts_file;
 pub(crate) mod fresh_sums;
 pub(crate) mod labels;
