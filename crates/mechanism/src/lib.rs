@@ -52,6 +52,7 @@ pub use choices::quantiles::{Level, Quantiles};
 pub use choices::ranges::{PrivateBounds, RangeEnd};
 pub use choices::search::{RunScore, Searching, VouchedRun, VouchedSearch};
 pub use choices::selection::{FixedRuns, RandomStopping};
+pub use choices::sums_file::{SavedSums, SumsFile};
 pub use choices::vertex::{VertexChoice, VertexFacts, VertexScores};
 pub use curator::batch::{BatchId, FixedBatch, PoissonBatch};
 pub use curator::blocks::Blocks;

@@ -188,6 +188,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(certified::bugs());
     bugs.extend(experts::bugs());
     bugs.extend(arrivals::bugs());
+    bugs.extend(experts::of_blocks());
     bugs
 }
 

@@ -234,6 +234,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(certified::audits());
     rows.extend(experts::audits());
     rows.extend(arrivals::audits());
+    rows.push(experts::of_blocks());
     rows
 }
 

@@ -8,7 +8,6 @@ use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
 use dpopt_mechanism::{
     BlockExperts, ExpertPlays, ExpertsFile, Interactive, LazyExperts, NotApplicable, RoundLosses, SamplerError,
-    SavedExperts,
 };
 use dpopt_objective::objective::Warrant;
 use dpopt_optimize::online::{
@@ -385,14 +384,12 @@ impl Experts {
 /// Refuses a session file that could not be resumed.
 fn can_be_kept(options: &ExpertsOptions) -> Result<(), OnlineError> {
     if options.insecure_seed.is_some() {
-        return Err(OnlineError::Option(
-            "a session file and an insecure seed do not go together: the same coins would come again after a restart"
-                .into(),
-        ));
+        return Err(super::seeded_session());
     }
     if options.player.is_some_and(|player| !player.can_be_saved()) {
         return Err(OnlineError::Option(
-            "a leader's noise is never written down, so that it has no session file; choose lean, fresh or blocks".into(),
+            "a leader's noise is never written down, so that it has no session file; choose lean, fresh or blocks"
+                .into(),
         ));
     }
     Ok(())
@@ -461,8 +458,8 @@ mod tests {
         let path = directory.path().join("session");
         for options in [
             ExpertsOptions { delta: Some(1e-4), ..Default::default() },
-            ExpertsOptions { delta: Some(0.0), ..Default::default() },
             ExpertsOptions { delta: Some(0.0), losses: Some(ExpertLosses::Any), ..Default::default() },
+            ExpertsOptions { delta: Some(0.0), player: Some(Player::Blocks), ..Default::default() },
         ] {
             goes_on(&path, &options);
             std::fs::remove_file(&path).unwrap();
@@ -472,8 +469,8 @@ mod tests {
 
     fn goes_on(path: &Path, options: &ExpertsOptions) {
         let mut game = Experts::open_at(path, 4, 60, 1.0, options).unwrap();
-        let pure = options.delta == Some(0.0) && options.losses.is_none();
-        assert!(game.player().can_be_saved() && (game.player() == Player::Blocks) == pure);
+        let by_blocks = options.player == Some(Player::Blocks);
+        assert!(game.player().can_be_saved() && (game.player() == Player::Blocks) == by_blocks);
         for round in 0..17 {
             game.observe(&losses(round)).unwrap();
             let shown = game.save().unwrap();

@@ -131,6 +131,14 @@ impl LazyExperts {
         switched.max(eta) * (1.0 + 1e-13)
     }
 
+    /// ε of all plays with δ = 0, added up by hand: for a search among plans, whose event is certified in the end.
+    pub fn pure_epsilon(&self) -> f64 {
+        let k = self.shape.rounds_per_user as f64;
+        let draws = k * range_of(self.shape.relation, self.shape.learning_rate) * self.boundaries() as f64;
+        let coins = if self.shape.fresh == COIN { 0.0 } else { k * self.switch_epsilon() };
+        (draws + coins) * (1.0 + 1e-9)
+    }
+
     /// Probability of a fresh draw at the end of a batch at most, whatever the losses.
     pub fn gate(&self) -> f64 {
         let p = self.resampling();
@@ -149,7 +157,12 @@ pub(super) fn range_of(relation: Relation, learning_rate: f64) -> f64 {
     relation.sum_sensitivity() * learning_rate
 }
 
-pub(super) fn check_shape(experts: usize, rounds: u64, rounds_per_user: u64, relation: Relation) -> Result<(), CuratorError> {
+pub(super) fn check_shape(
+    experts: usize,
+    rounds: u64,
+    rounds_per_user: u64,
+    relation: Relation,
+) -> Result<(), CuratorError> {
     if !(2..=MOST_EXPERTS).contains(&experts) {
         return Err(unusable(format!("there are {experts} experts; give 2 to {MOST_EXPERTS}")));
     }
@@ -408,13 +421,7 @@ struct Led {
 }
 
 impl Learner for Led {
-    fn told(
-        &mut self,
-        _: u64,
-        losses: &[u32],
-        _: usize,
-        coins: &mut Stream,
-    ) -> Result<Option<usize>, CuratorError> {
+    fn told(&mut self, _: u64, losses: &[u32], _: usize, coins: &mut Stream) -> Result<Option<usize>, CuratorError> {
         add(&mut self.noisy, losses);
         if !self.noise.add_next(&mut self.noisy, coins) {
             return Err(CuratorError::Unforeseen { label: LABEL });
@@ -536,7 +543,7 @@ impl ExpertPlays {
         let saved = self.saved().ok_or_else(|| {
             unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into())
         })?;
-        file.write(&saved, public)
+        file.write(saved, public)
     }
 
     /// `None` of a leader.

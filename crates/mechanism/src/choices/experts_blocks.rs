@@ -52,9 +52,8 @@ impl BlockExperts {
                 "blocks end after increasing numbers of rounds below {rounds}, at least one and at most {MOST_BLOCKS} of them"
             )));
         }
-        let choice =
-            ExponentialChoice::new(range_of(relation, learning_rate), ONE, relation == Relation::ZeroOut)
-                .map_err(|_| unusable(format!("the learning rate is {learning_rate:e}; it lies between 1.5e-8 and 1e8")))?;
+        let choice = ExponentialChoice::new(range_of(relation, learning_rate), ONE, relation == Relation::ZeroOut)
+            .map_err(|_| unusable(format!("the learning rate is {learning_rate:e}; it lies between 1.5e-8 and 1e8")))?;
         let shape = BlockShape { experts, rounds, ends, learning_rate, rounds_per_user, relation };
         Ok(Self { shape, choice, resumed: None })
     }
@@ -216,7 +215,10 @@ mod tests {
         let event = BlockExperts::new(2, 4, vec![1, 2, 3], rate, 1, Relation::ReplaceOne).unwrap().event();
         let claimed = accountant::epsilon(&event, Relation::ReplaceOne, 0.0).unwrap().upper;
         // two experts: e^(±rate) against each other, ln((1 + e^rate)/(1 + e^−rate)) = rate
-        assert!((most - rate).abs() < 1e-12 && claimed >= 2.0 * rate && claimed < 2.0 * rate + 1e-9, "{most} {claimed}");
+        assert!(
+            (most - rate).abs() < 1e-12 && claimed >= 2.0 * rate && claimed < 2.0 * rate + 1e-9,
+            "{most} {claimed}"
+        );
     }
 
     #[test]
@@ -237,7 +239,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
         let plan = plan(&[2, 5], 50.0, Relation::ZeroOut);
-        let told = |plays: &mut ExpertPlays, losses: [f64; 3]| plays.observe(&RoundLosses::of(&losses).unwrap()).unwrap();
+        let told =
+            |plays: &mut ExpertPlays, losses: [f64; 3]| plays.observe(&RoundLosses::of(&losses).unwrap()).unwrap();
         let mut plays = opened(&plan, NoiseSource::secure().unwrap());
         let mut file = ExpertsFile::create(&path).unwrap();
         told(&mut plays, [1.0, 1.0, 0.0]);

@@ -15,4 +15,6 @@ pub(crate) mod quantiles;
 pub(crate) mod ranges;
 pub(crate) mod search;
 pub(crate) mod selection;
+pub(crate) mod session_file;
+pub(crate) mod sums_file;
 pub(crate) mod vertex;
