@@ -95,6 +95,7 @@ const DOORS: &[(&str, &str)] = &[
     ("SelectedRows", "embedding-sgd, chosen rows"),
     ("LazyExperts", "experts, a lazy choice"),
     ("NoisyLeader", "experts, a noisy leader"),
+    ("BlockExperts", "experts, each loss in one choice"),
     ("FreshSums", "sums that each have rounds of their own"),
 ];
 

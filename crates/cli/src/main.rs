@@ -64,7 +64,7 @@ enum Command {
     Mean(Box<mean::Arguments>),
     /// Make any program's answer private: it answers for many groups of rows, and what they agree on is released
     Aggregate(Box<aggregate::Arguments>),
-    /// Learn privately while it happens: whom to trust in every round
+    /// Learn privately while it happens: whom to trust, where to stand, which arm to pull in every round
     Online(online::Arguments),
     /// Calculate with privacy: what does a mechanism cost, how much noise does a budget need?
     Account(account::Arguments),

@@ -1,18 +1,23 @@
-//! `dpopt online experts`: one of many experts in every round; losses come in as JSON lines, plays go out as JSON lines.
+//! `dpopt online`: games of many rounds. What each round tells comes in as a JSON line, who or what is played goes out as one.
 
-use crate::output::{Failure, note, print, print_json, table};
+mod bandit;
+mod conversation;
+mod convex;
+mod experts;
+
+use crate::output::{Failure, note};
 use crate::paths::Paths;
 use crate::relation::RelationFlag;
 use crate::spending::BudgetFile;
 use crate::usage;
 use clap::{Args, Subcommand, ValueEnum};
-use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
-use dpopt::optimize::online::{ExpertsProblem, Player};
+use conversation::Played;
+use dpopt::online::OnlineError;
 use dpopt::output::Places;
-use dpopt::report::{number, probability};
-use dpopt::session::default_delta;
+use dpopt::report::number;
+use dpopt::session::LedgerFile;
 use dpopt_privacy::{Neighbours, Shown};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -28,18 +33,19 @@ enum Game {
         after_help = "Writes {\"round\":1,\"play\":7} (experts count from 0), then reads the losses of the round as one line, [0.1, 0, \
         1, …], and so on.\nWith --session, a killed process goes on where it was when it is started again with the same flags."
     )]
-    Experts(Box<ExpertsArguments>),
-}
-
-/// Who plays.
-#[derive(Clone, Copy, ValueEnum)]
-enum PlayerFlag {
-    /// Keeps its expert until a coin says otherwise
-    Lean,
-    /// A fresh draw after every batch
-    Fresh,
-    /// The least noisy sum of losses; needs delta, and has no session
-    Leader,
+    Experts(Box<experts::ExpertsArguments>),
+    /// Play a point of a box or a ball in every round, while gradients come in
+    #[command(
+        after_help = "Writes {\"round\":1,\"play\":[0.0, 0.0]}, then reads the gradient of the round's loss at that point as one line, \
+        [0.1, -2], and so on.\nThere is no session file: a leader's state is its noise. A killed game is over, and all of it stays paid for."
+    )]
+    Convex(Box<convex::ConvexArguments>),
+    /// Pull one of several arms in every round, where only its own reward is told
+    #[command(
+        after_help = "Writes {\"round\":1,\"play\":2} (arms count from 0), then reads the reward of that arm as one line, 0.7, and so \
+        on.\nWith --session, a killed process goes on where it was when it is started again with the same flags."
+    )]
+    Bandit(Box<bandit::BanditArguments>),
 }
 
 /// What a line does that cannot be read.
@@ -48,25 +54,23 @@ enum BadLines {
     /// Stops: which tells whoever sees it that there was one
     #[default]
     Refuse,
-    /// Counts as a round without losses: nothing that an outsider may see depends on it
+    /// Counts as a round that tells nothing: nothing that an outsider may see depends on it
     Nothing,
 }
 
+/// What every game is told.
 #[derive(Args)]
-struct ExpertsArguments {
-    /// Lines of losses; `-` for standard input
+struct GameFlags {
+    /// Lines of what rounds tell; `-` for standard input
     #[arg(default_value = "-")]
     input: PathBuf,
-    /// How many experts there are
-    #[arg(long, value_name = "D")]
-    experts: usize,
     /// How many rounds are played at most: fixed in advance, never more
     #[arg(long, value_name = "T")]
     rounds: u64,
     /// ε of the whole game
     #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
-    /// δ of the whole game; by default 1/T^1.1, at most 0.01; 0 for a pure guarantee
+    /// δ of the whole game; by default 1/T^1.1, at most 0.01, and 0 for arms; 0 for a pure guarantee
     #[arg(long, allow_negative_numbers = true)]
     delta: Option<f64>,
     /// Which sequences of rounds are neighbours: zero-out (a round tells nothing) or replace-one
@@ -75,24 +79,14 @@ struct ExpertsArguments {
     /// Rounds that are protected together, for users who are in several
     #[arg(long, value_name = "K", default_value_t = 1)]
     rounds_per_user: u64,
-    /// Who plays; by default whoever has the least proved regret
-    #[arg(long, value_enum)]
-    player: Option<PlayerFlag>,
-    /// Keep the game in this file and FILE.mark, so that a killed process goes on where it was. The file holds the exact sums of the
-    /// losses: it is as sensitive as they are
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure_seed")]
-    session: Option<PathBuf>,
-    /// The input begins with round 1 again: lines of rounds that the session has seen are skipped
-    #[arg(long, requires = "session")]
-    replay: bool,
-    /// What a line does that is not a list of one finite number per expert
+    /// What a line does that cannot be read
     #[arg(long, value_enum, default_value_t)]
     bad_lines: BadLines,
     /// Write what the game promises to this file (.json), before the first play: `dpopt verify` accounts it anew
     #[arg(long, value_name = "FILE")]
     guarantee: Option<PathBuf>,
-    /// Show every player with its proved regret; nothing is read or charged
-    #[arg(long, conflicts_with_all = ["session", "ledger", "guarantee"])]
+    /// Show what is planned, with its proved regret; nothing is read or charged
+    #[arg(long, conflicts_with_all = ["ledger", "guarantee"])]
     explain: bool,
     /// Machine-readable plans (with --explain)
     #[arg(long, requires = "explain")]
@@ -107,79 +101,162 @@ struct ExpertsArguments {
     quiet: bool,
 }
 
-/// Longest line of `experts` losses: numbers with their comma and blank take 26 characters at most. Public, so that where a line ends never
-/// depends on how its losses are written.
-fn longest(experts: usize) -> u64 {
-    32 * experts as u64 + (1 << 16)
+/// Of games whose state can be written down.
+#[derive(Args)]
+struct SessionFlags {
+    /// Keep the game in this file and FILE.mark, so that a killed process goes on where it was. The file holds exact sums: it is as
+    /// sensitive as the rounds
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_seed", "explain"])]
+    session: Option<PathBuf>,
+    /// The input begins with round 1 again: lines of rounds that the session has seen are skipped
+    #[arg(long, requires = "session")]
+    replay: bool,
 }
 
-/// The next line, whole however long it is: what is beyond `longest` is passed over. `None` at the end of the input; `false`: it was too long.
-fn next_line(input: &mut impl BufRead, longest: u64, line: &mut Vec<u8>) -> std::io::Result<Option<bool>> {
-    line.clear();
-    if input.by_ref().take(longest).read_until(b'\n', line)? == 0 {
-        return Ok(None);
-    }
-    if line.ends_with(b"\n") || (line.len() as u64) < longest {
-        return Ok(Some(true));
-    }
-    let mut over = false;
-    loop {
-        let rest = input.fill_buf()?;
-        if rest.is_empty() {
-            return Ok(Some(!over));
-        }
-        let end = rest.iter().position(|byte| *byte == b'\n');
-        // a line of just the limit may end here
-        over |= end != Some(0);
-        let used = end.map_or(rest.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(Some(!over));
-        }
-    }
+/// Where a game is opened.
+enum Place<'a> {
+    /// In this process alone.
+    Memory,
+    /// In a new file.
+    New(&'a Path),
+    /// In a file that is there.
+    Resumed(&'a Path),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Game::Experts(arguments) = &arguments.game;
-    // asked once: a session that vanishes meanwhile is not taken for a new one, which would have to be charged
-    let resumes = arguments.session.as_ref().is_some_and(|path| std::fs::symlink_metadata(path).is_ok());
-    let options = options(arguments, resumes)?;
-    if arguments.explain {
-        return explain(arguments, &options);
+    match &arguments.game {
+        Game::Experts(arguments) => experts::run(arguments),
+        Game::Convex(arguments) => convex::run(arguments),
+        Game::Bandit(arguments) => bandit::run(arguments),
     }
-    let mark = arguments.session.as_ref().map(|path| {
-        let mut name = path.clone().into_os_string();
-        name.push(".mark");
-        PathBuf::from(name)
-    });
-    Paths::default()
-        .read("the losses", (arguments.input.as_os_str() != "-").then_some(arguments.input.as_path()))
-        .written("--guarantee", arguments.guarantee.as_deref())
-        .written("--session", arguments.session.as_deref())
-        .written("the session's mark", mark.as_deref())
-        .written("--ledger", arguments.budget_file.ledger.as_deref())
-        .check()?;
-    let input = open_input(&arguments.input)?;
-    // what keeps it from being written is known before the budget is spent
-    let place = arguments.guarantee.as_deref().map(reserve).transpose()?;
-    let mut game = match &arguments.session {
-        Some(path) if resumes => {
-            let game = Experts::resume(path).map_err(failed)?;
-            agree(arguments, &game, path)?;
-            game
+}
+
+impl GameFlags {
+    fn neighbours(&self) -> Neighbours {
+        Neighbours::of_rounds(self.relation.into())
+    }
+
+    /// Opens a game, says what it promises, and plays it. `opens` is handed where to, and the ledger to charge.
+    fn play<G: Played>(
+        &self,
+        session: Option<&SessionFlags>,
+        delta: f64,
+        opens: impl FnOnce(&Place<'_>, Option<LedgerFile>) -> Result<G, Failure>,
+    ) -> Result<(), Failure> {
+        let path = session.and_then(|flags| flags.session.as_deref());
+        // asked once: a session that vanishes meanwhile is not taken for a new one, which would have to be charged
+        let place = match path {
+            None => Place::Memory,
+            Some(path) if std::fs::symlink_metadata(path).is_ok() => Place::Resumed(path),
+            Some(path) => Place::New(path),
+        };
+        let resumes = matches!(place, Place::Resumed(_));
+        // a game that goes on was charged
+        let ledger = match resumes {
+            true => None,
+            false => self.budget_file.open(self.epsilon, Some(delta), self.neighbours(), Vec::new(), self.quiet)?,
+        };
+        let mark = path.map(|path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".mark");
+            PathBuf::from(name)
+        });
+        Paths::default()
+            .read("what rounds tell", (self.input.as_os_str() != "-").then_some(self.input.as_path()))
+            .written("--guarantee", self.guarantee.as_deref())
+            .written("--session", path)
+            .written("the session's mark", mark.as_deref())
+            .written("--ledger", self.budget_file.ledger.as_deref())
+            .check()?;
+        let input = open_input(&self.input)?;
+        // what keeps it from being written is known before the budget is spent
+        let guarantee = self.guarantee.as_deref().map(reserve).transpose()?;
+        let mut game = opens(&place, ledger)?;
+        if let Place::Resumed(path) = place {
+            self.known_to_ledger(&game, path)?;
         }
-        Some(path) => {
-            Experts::open_at(path, arguments.experts, arguments.rounds, arguments.epsilon, &options).map_err(failed)?
+        if let (Some(path), Some(place)) = (&self.guarantee, guarantee) {
+            promise(path, place, &game)?;
         }
-        None => Experts::open(arguments.experts, arguments.rounds, arguments.epsilon, &options).map_err(failed)?,
-    };
-    if let (Some(path), Some(place)) = (&arguments.guarantee, place) {
-        promise(path, place, &game)?;
+        let replay = session.is_some_and(|flags| flags.replay);
+        if !self.quiet {
+            self.tell(&game, replay);
+        }
+        let how = conversation::How {
+            saved: path.is_some(),
+            replay,
+            forgives: self.bad_lines == BadLines::Nothing,
+            quiet: self.quiet,
+        };
+        conversation::play(&mut game, input, how)
     }
-    if !arguments.quiet {
-        tell(arguments, &game);
+
+    /// A session that goes on was charged when it was opened: a ledger that is named has to be the one that knows of it.
+    fn known_to_ledger(&self, game: &impl Played, path: &Path) -> Result<(), Failure> {
+        let Some(ledger) = &self.budget_file.ledger else { return Ok(()) };
+        let refuse = |why: &str| {
+            Err(usage(format!(
+                "session {} {why} {}; leave --ledger out, or give the ledger that the game was charged to",
+                path.display(),
+                ledger.display()
+            )))
+        };
+        match game.receipt() {
+            None => return refuse("was charged to no ledger when it was opened, and is not in"),
+            Some(receipt) if !LedgerFile::has(ledger, receipt).map_err(usage)? => return refuse("is not in"),
+            Some(_) => {}
+        }
+        if !self.quiet {
+            note("note: the session was charged when it was opened: it is in --ledger, which is charged nothing now");
+        }
+        Ok(())
     }
-    play(arguments, &mut game, input)
+
+    /// A session knows what it was opened for; flags that say otherwise are refused.
+    fn agrees<G: Played>(&self, game: &G, same: bool, own: &str, path: &Path) -> Result<(), Failure> {
+        let (promised, neighbours) = (game.guarantee(), game.neighbours());
+        let shared = game.rounds() == self.rounds
+            && game.rounds_per_user() == self.rounds_per_user
+            && neighbours == self.neighbours()
+            && promised.epsilon == self.epsilon
+            && self.delta.is_none_or(|delta| promised.delta == delta);
+        if same && shared {
+            return Ok(());
+        }
+        Err(usage(format!(
+            "session {} was opened with {own} --rounds {} --rounds-per-user {} --relation {} --epsilon {} --delta {}; give the same, or \
+             another file",
+            path.display(),
+            game.rounds(),
+            game.rounds_per_user(),
+            neighbours.relation,
+            Shown(promised.epsilon),
+            Shown(promised.delta)
+        )))
+    }
+
+    /// Public facts and what is promised.
+    fn tell(&self, game: &impl Played, replay: bool) {
+        let several = match game.rounds_per_user() {
+            1 => String::new(),
+            k => format!(" (any {k} rounds together)"),
+        };
+        note(format!(
+            "note: {} plays; expected regret at most {} after {} rounds, {}; {}{several}",
+            game.player(),
+            number(game.regret_bound()),
+            game.rounds(),
+            game.bounded_for(),
+            game.guarantee()
+        ));
+        if self.insecure_seed.is_some() {
+            note("warning: --insecure-seed: predictable coins, no privacy");
+        }
+        if game.observed() > 0 {
+            let from = if replay { 1 } else { game.observed() + 1 };
+            note(format!("note: going on after round {}; the input begins with round {from}", game.observed()));
+        }
+    }
 }
 
 fn reserve(path: &Path) -> Result<Places, Failure> {
@@ -189,14 +266,15 @@ fn reserve(path: &Path) -> Result<Places, Failure> {
 }
 
 /// Writes what is promised of the game, and the proof of its charge.
-fn promise(path: &Path, place: Places, game: &Experts) -> Result<(), Failure> {
-    let problem = game.problem();
+fn promise(path: &Path, place: Places, game: &impl Played) -> Result<(), Failure> {
+    let mut facts = game.facts();
+    facts["rounds"] = game.rounds().into();
+    facts["rounds_per_user"] = game.rounds_per_user().into();
+    facts["player"] = game.player().into();
+    facts["regret_bound"] = game.regret_bound().into();
     let document = serde_json::json!({
         "software": format!("dpopt {}", env!("CARGO_PKG_VERSION")),
-        "game": {
-            "experts": problem.experts, "rounds": problem.rounds, "rounds_per_user": problem.rounds_per_user,
-            "player": game.player().name(), "regret_bound": game.regret_bound(),
-        },
+        "game": facts,
         "guarantee": game.guarantee(),
         "receipt": game.receipt(),
     });
@@ -210,138 +288,6 @@ fn promise(path: &Path, place: Places, game: &Experts) -> Result<(), Failure> {
     })
 }
 
-fn options(arguments: &ExpertsArguments, resumes: bool) -> Result<ExpertsOptions, Failure> {
-    let relation = arguments.relation.into();
-    let delta = arguments.delta.or(Some(default_delta(arguments.rounds)));
-    let neighbours = Neighbours::of_rounds(relation);
-    // a game that goes on was charged
-    if resumes && arguments.budget_file.ledger.is_some() && !arguments.quiet {
-        eprintln!(
-            "dpopt: note: the session was charged when it was opened, to the ledger that was given then; --ledger is charged nothing now"
-        );
-    }
-    let ledger = match resumes {
-        true => None,
-        false => arguments.budget_file.open(arguments.epsilon, delta, neighbours, Vec::new(), arguments.quiet)?,
-    };
-    Ok(ExpertsOptions {
-        delta,
-        relation,
-        rounds_per_user: arguments.rounds_per_user,
-        player: arguments.player.map(|player| match player {
-            PlayerFlag::Lean => Player::Lean,
-            PlayerFlag::Fresh => Player::Fresh,
-            PlayerFlag::Leader => Player::Leader,
-        }),
-        ledger,
-        insecure_seed: arguments.insecure_seed,
-    })
-}
-
-fn explain(arguments: &ExpertsArguments, options: &ExpertsOptions) -> Result<(), Failure> {
-    let plans = explain_experts(arguments.experts, arguments.rounds, arguments.epsilon, options).map_err(failed)?;
-    if arguments.json {
-        let rows: Vec<serde_json::Value> = plans
-            .iter()
-            .map(|(player, plan)| match plan {
-                Ok(plan) => serde_json::json!({
-                    "player": player.name(), "regret_bound": plan.regret_bound, "batch": plan.batch,
-                    "learning_rate": plan.learning_rate, "resampling": plan.resampling, "noise_std": plan.noise_std,
-                    "event": plan.certificate.event(), "certified_epsilon": plan.certificate.bound().upper,
-                    "delta": plan.certificate.budget().delta(),
-                }),
-                Err(why) => serde_json::json!({ "player": player.name(), "not_applicable": why.to_string() }),
-            })
-            .collect();
-        return print_json(&rows);
-    }
-    let some = |x: Option<f64>| x.map_or(String::from("-"), number);
-    let rows: Vec<Vec<String>> = plans
-        .iter()
-        .filter_map(|(player, plan)| plan.as_ref().ok().map(|plan| (player, plan)))
-        .map(|(player, plan)| {
-            vec![
-                player.name().into(),
-                number(plan.regret_bound),
-                plan.batch.to_string(),
-                some(plan.learning_rate),
-                some(plan.resampling),
-                some(plan.noise_std),
-                number(plan.certificate.bound().upper),
-            ]
-        })
-        .collect();
-    let headings = ["player", "regret at most", "batch", "learning rate", "fresh draws", "noise", "certified epsilon"];
-    let mut text = table(&headings, &rows);
-    for (player, why) in plans.iter().filter_map(|(player, plan)| plan.as_ref().err().map(|why| (player, why))) {
-        text += &format!("{} is not applicable: {why}\n", player.name());
-    }
-    let delta = options.delta.unwrap_or(0.0);
-    let neighbours = Neighbours::of_rounds(options.relation);
-    let problem = ExpertsProblem {
-        experts: arguments.experts,
-        rounds: arguments.rounds,
-        rounds_per_user: options.rounds_per_user,
-        neighbours,
-    };
-    text += &format!(
-        "{} experts, {} rounds, {neighbours}, delta {}. Without privacy: {}. The least bound plays; bounds are on the \
-         expected regret against the best expert in hindsight, for losses in [0, 1] that were fixed before the first round.\n",
-        arguments.experts,
-        arguments.rounds,
-        probability(delta),
-        number(problem.without_privacy())
-    );
-    print(&text)
-}
-
-/// A session knows what it was opened for; flags that say otherwise are refused.
-fn agree(arguments: &ExpertsArguments, game: &Experts, path: &Path) -> Result<(), Failure> {
-    let (problem, promised) = (game.problem(), game.guarantee());
-    let same = problem.experts == arguments.experts
-        && problem.rounds == arguments.rounds
-        && problem.rounds_per_user == arguments.rounds_per_user
-        && problem.neighbours == Neighbours::of_rounds(arguments.relation.into())
-        && promised.epsilon == arguments.epsilon
-        && arguments.delta.is_none_or(|delta| promised.delta == delta);
-    if same {
-        return Ok(());
-    }
-    Err(usage(format!(
-        "session {} was opened with --experts {} --rounds {} --rounds-per-user {} --relation {} --epsilon {} --delta {}; give the same, \
-         or another file",
-        path.display(),
-        problem.experts,
-        problem.rounds,
-        problem.rounds_per_user,
-        problem.neighbours.relation,
-        Shown(promised.epsilon),
-        Shown(promised.delta)
-    )))
-}
-
-/// Public facts and what is promised.
-fn tell(arguments: &ExpertsArguments, game: &Experts) {
-    let several = match game.problem().rounds_per_user {
-        1 => String::new(),
-        k => format!(" (any {k} rounds together)"),
-    };
-    note(format!(
-        "note: {} plays; expected regret at most {} after {} rounds, against losses that were fixed before; {}{several}",
-        game.player().name(),
-        number(game.regret_bound()),
-        game.problem().rounds,
-        game.guarantee()
-    ));
-    if arguments.insecure_seed.is_some() {
-        note("warning: --insecure-seed: predictable coins, no privacy");
-    }
-    if game.observed() > 0 {
-        let from = if arguments.replay { 1 } else { game.observed() + 1 };
-        note(format!("note: going on after round {}; the input begins with round {from}", game.observed()));
-    }
-}
-
 fn open_input(path: &Path) -> Result<BufReader<Box<dyn Read>>, Failure> {
     let source: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(std::io::stdin()),
@@ -352,109 +298,11 @@ fn open_input(path: &Path) -> Result<BufReader<Box<dyn Read>>, Failure> {
     Ok(BufReader::with_capacity(1 << 16, source))
 }
 
-/// Lines that wait to be shown: what a session has to remember is written before.
-struct Pending<'a> {
-    text: String,
-    session: bool,
-    /// Rounds were observed since the last save.
-    unsaved: bool,
-    game: &'a mut Experts,
-}
-
-impl Pending<'_> {
-    fn add(&mut self, round: u64, expert: usize) {
-        self.text += &format!("{{\"round\":{round},\"play\":{expert}}}\n");
-    }
-
-    fn flush(&mut self) -> Result<(), Failure> {
-        // once: a second save would forget what the first holds for whoever resumes before it is shown
-        if self.session && self.unsaved {
-            self.game.save().map_err(failed)?;
-        }
-        self.unsaved = false;
-        print(&std::mem::take(&mut self.text))
-    }
-}
-
-fn play(arguments: &ExpertsArguments, game: &mut Experts, mut input: BufReader<Box<dyn Read>>) -> Result<(), Failure> {
-    let session = arguments.session.is_some();
-    let mut skip = if arguments.replay { game.observed() } else { 0 };
-    let again = game.recent();
-    let mut shown = Pending { text: String::new(), session, unsaved: false, game };
-    // of a session, what may not have been shown; it has been saved
-    again.iter().for_each(|(round, expert)| shown.add(*round, *expert));
-    if again.is_empty()
-        && let Some(expert) = shown.game.play()
-    {
-        shown.add(shown.game.observed() + 1, expert);
-    }
-    print(&std::mem::take(&mut shown.text))?;
-    let mut number = 0u64;
-    let mut line = Vec::new();
-    loop {
-        // whoever waits for a play gets it before more is asked for
-        if !input.buffer().contains(&b'\n') {
-            shown.flush()?;
-        }
-        let read = next_line(&mut input, longest(arguments.experts), &mut line);
-        let Some(whole) = read.map_err(|e| Failure::machine(format!("cannot read the losses: {}", e.kind())))? else {
-            break;
-        };
-        number += 1;
-        if skip > 0 {
-            skip -= 1;
-            continue;
-        }
-        if shown.game.is_over() {
-            // blank lines at the end are no rounds
-            if whole && line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            shown.flush()?;
-            return Err(usage(format!(
-                "line {number} is beyond the {} rounds that were planned and charged; open another game for more",
-                shown.game.problem().rounds
-            )));
-        }
-        let told = if whole { losses(&line, arguments.experts) } else { Err("is too long".into()) };
-        match told {
-            Ok(losses) => shown.game.observe(&losses).map_err(failed)?,
-            Err(_) if arguments.bad_lines == BadLines::Nothing => shown.game.observe_nothing().map_err(failed)?,
-            Err(why) => {
-                shown.flush()?;
-                return Err(usage(format!(
-                    "line {number} {why}; the game stands before this round{} (--bad-lines nothing counts such lines as rounds without \
-                     losses)",
-                    if session { " and can be resumed" } else { "" }
-                )));
-            }
-        }
-        shown.unsaved = true;
-        if let Some(expert) = shown.game.play() {
-            shown.add(shown.game.observed() + 1, expert);
-        }
-    }
-    shown.flush()?;
-    if !arguments.quiet && !shown.game.is_over() {
-        let (observed, rounds) = (shown.game.observed(), shown.game.problem().rounds);
-        note(format!("note: the input ended after round {observed} of {rounds}; all of them are paid for"));
-    }
-    Ok(())
-}
-
-/// One finite number per expert. What is wrong is told without a value.
-fn losses(line: &[u8], experts: usize) -> Result<Vec<f64>, String> {
-    let values: Vec<f64> =
-        serde_json::from_slice(line).map_err(|_| "is not a JSON list of finite numbers, [0.1, 0, 1]".to_owned())?;
-    if values.len() != experts {
-        return Err(format!("does not have one loss for each of the {experts} experts"));
-    }
-    if values.iter().any(|loss| !loss.is_finite()) {
-        return Err("has a loss that is no finite number".into());
-    }
-    Ok(values)
-}
-
 fn failed(error: OnlineError) -> Failure {
     usage(error)
+}
+
+/// A table cell of what a player may not have.
+fn some(x: Option<f64>) -> String {
+    x.map_or(String::from("-"), number)
 }

@@ -9,11 +9,12 @@ use dpopt::optimize::online::{BanditPlan, ConvexPlan, Losses, PlayRegion};
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde_json::json as value;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// (lower, upper) of a box, or (centre, radius) of a ball; L, rounds, ε, δ, relation, "linear" or "convex".
+/// (lower, upper) of a box, or (centre, radius) of a ball; L, rounds, ε, δ, relation, "linear" or "convex", rounds per user.
 #[derive(FromPyObject)]
-pub(crate) struct ConvexFacts(Vec<f64>, Vec<f64>, Option<f64>, f64, u64, f64, Option<f64>, String, String);
+pub(crate) struct ConvexFacts(Vec<f64>, Vec<f64>, Option<f64>, f64, u64, f64, Option<f64>, String, String, u64);
 
 impl ConvexFacts {
     fn region(&self) -> PlayRegion {
@@ -30,7 +31,8 @@ impl ConvexFacts {
             _ => return Err(invalid("losses are linear or convex")),
         };
         let (relation, account) = (relation(&self.7)?, Charging::account(charge));
-        Ok(ConvexOptions { delta: self.6, relation, losses: Some(losses), account, insecure_seed })
+        let rounds_per_user = Some(self.9);
+        Ok(ConvexOptions { delta: self.6, relation, losses: Some(losses), rounds_per_user, account, insecure_seed })
     }
 }
 
@@ -138,58 +140,98 @@ pub(crate) fn bandit_plan(py: Python<'_>, facts: BanditFacts) -> PyResult<String
 
 /// A game of arms that is under way; one thread at a time.
 #[pyclass(frozen, module = "dpopt._core")]
-pub(crate) struct BanditGame(Mutex<Bandit>);
+pub(crate) struct BanditGame(Mutex<Arms>);
+
+struct Arms {
+    game: Bandit,
+    saved: bool,
+    /// Rounds were observed since the last save.
+    unsaved: bool,
+}
 
 impl BanditGame {
-    fn locked(&self) -> MutexGuard<'_, Bandit> {
+    fn locked(&self) -> MutexGuard<'_, Arms> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(game: Bandit, saved: bool) -> Self {
+        Self(Mutex::new(Arms { game, saved, unsaved: false }))
     }
 }
 
 #[pymethods]
 impl BanditGame {
-    /// Plans and opens a game, charged to `charge`.
+    /// Plans and opens a game, charged to `charge`; with a path, one that can be resumed.
     #[staticmethod]
     fn open(
         py: Python<'_>,
         facts: BanditFacts,
+        session: Option<PathBuf>,
         charge: Option<Py<PyAny>>,
         insecure_seed: Option<u64>,
     ) -> PyResult<Self> {
         let options = facts.options(charge, insecure_seed)?;
         py.detach(|| {
-            let game = Bandit::open(facts.0, facts.1, facts.2, options).map_err(failed)?;
-            Ok(Self(Mutex::new(game)))
+            let game = match &session {
+                Some(path) => Bandit::open_at(path, facts.0, facts.1, facts.2, options),
+                None => Bandit::open(facts.0, facts.1, facts.2, options),
+            };
+            Ok(Self::of(game.map_err(failed)?, session.is_some()))
         })
     }
 
-    /// The arm of the coming round.
-    fn play(&self) -> Option<usize> {
-        self.locked().play()
+    /// Goes on with a game that was saved.
+    #[staticmethod]
+    fn resume(py: Python<'_>, session: PathBuf) -> PyResult<Self> {
+        py.detach(|| Ok(Self::of(Bandit::resume(&session).map_err(failed)?, true)))
+    }
+
+    /// The arm of the coming round, written down before it is told.
+    fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        py.detach(|| {
+            let mut arms = self.locked();
+            if arms.saved && arms.unsaved {
+                arms.game.save().map_err(failed)?;
+                arms.unsaved = false;
+            }
+            Ok(arms.game.play())
+        })
     }
 
     /// The reward of the arm that was played.
     fn observe(&self, reward: f64) -> PyResult<()> {
-        self.locked().observe(reward).map_err(failed)
+        let mut arms = self.locked();
+        arms.game.observe(reward).map_err(failed)?;
+        arms.unsaved = true;
+        Ok(())
     }
 
     /// Rounds observed so far.
     fn observed(&self) -> u64 {
-        self.locked().observed()
+        self.locked().game.observed()
     }
 
-    /// Arms that may still be the best.
-    fn left(&self) -> Vec<usize> {
-        self.locked().left().to_vec()
+    /// Arms that may still be the best, of what may be shown.
+    fn left(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        self.play(py)?;
+        Ok(self.locked().game.left().to_vec())
+    }
+
+    /// (arms, rounds, rounds per user, relation, ε, δ) that it was opened for.
+    fn facts(&self) -> (usize, u64, u64, String, f64, f64) {
+        let arms = self.locked();
+        let (problem, promised) = (arms.game.plan().problem, arms.game.guarantee());
+        let relation = problem.neighbours.relation.name().to_owned();
+        (problem.arms, problem.rounds, problem.rounds_per_user, relation, promised.epsilon, promised.delta)
     }
 
     /// What was planned, as JSON.
     fn plan(&self) -> PyResult<String> {
-        json(&of_bandit(self.locked().plan()))
+        json(&of_bandit(self.locked().game.plan()))
     }
 
     /// What is promised, as JSON.
     fn guarantee(&self) -> PyResult<String> {
-        json(self.locked().guarantee())
+        json(self.locked().game.guarantee())
     }
 }

@@ -4,23 +4,30 @@ use crate::accounting::{json, relation};
 use crate::errors::{invalid, refused};
 use crate::session::{Charging, session_error};
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
-use dpopt::optimize::online::{PLAYERS, Player};
+use dpopt::optimize::online::{ExpertLosses, PLAYERS, Player};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// experts, rounds, ε, δ, relation, rounds per user, player.
+/// experts, rounds, ε, δ, relation, rounds per user, player, "any" or "independent".
 #[derive(FromPyObject)]
-pub(crate) struct ExpertsFacts(usize, u64, f64, Option<f64>, String, u64, Option<String>);
+pub(crate) struct ExpertsFacts(usize, u64, f64, Option<f64>, String, u64, Option<String>, Option<String>);
 
 impl ExpertsFacts {
     fn options(&self, insecure_seed: Option<u64>) -> PyResult<ExpertsOptions> {
         let player = self.6.as_deref().map(named).transpose()?;
+        let losses = match self.7.as_deref() {
+            None => None,
+            Some("any") => Some(ExpertLosses::Any),
+            Some("independent") => Some(ExpertLosses::Independent),
+            Some(_) => return Err(invalid("losses are any or independent")),
+        };
         Ok(ExpertsOptions {
             delta: self.3,
             relation: relation(&self.4)?,
             rounds_per_user: self.5,
             player,
+            losses,
             ledger: None,
             insecure_seed,
         })
@@ -29,7 +36,7 @@ impl ExpertsFacts {
 
 fn named(name: &str) -> PyResult<Player> {
     let found = PLAYERS.iter().find(|player| player.name() == name);
-    found.copied().ok_or_else(|| invalid(format!("there is no player `{name}`; choose lean, fresh or leader")))
+    found.copied().ok_or_else(|| invalid(format!("there is no player `{name}`; choose lean, fresh, leader or blocks")))
 }
 
 pub(crate) fn failed(error: OnlineError) -> PyErr {
@@ -50,11 +57,14 @@ pub(crate) fn experts_plans(py: Python<'_>, facts: ExpertsFacts) -> PyResult<Str
             .iter()
             .map(|(player, plan)| match plan {
                 Ok(plan) => serde_json::json!({
-                    "player": player.name(), "regret_bound": plan.regret_bound, "batch": plan.batch,
+                    "player": player.name(), "regret_bound": plan.regret_bound, "losses": player.bounded_for().name(),
+                    "batch": plan.batch, "block_ends": plan.block_ends,
                     "learning_rate": plan.learning_rate, "resampling": plan.resampling, "noise_std": plan.noise_std,
                     "epsilon": plan.certificate.bound().upper, "delta": plan.certificate.budget().delta(),
                 }),
-                Err(why) => serde_json::json!({ "player": player.name(), "not_applicable": why.to_string() }),
+                Err(why) => serde_json::json!({
+                    "player": player.name(), "losses": player.bounded_for().name(), "not_applicable": why.to_string(),
+                }),
             })
             .collect();
         json(&rows)
@@ -147,10 +157,11 @@ impl ExpertsGame {
         (problem.experts, problem.rounds, problem.rounds_per_user, relation, promised.epsilon, promised.delta)
     }
 
-    /// (rounds observed, who plays, proved regret).
-    fn standing(&self) -> (u64, &'static str, f64) {
+    /// (rounds observed, who plays, proved regret, for which losses).
+    fn standing(&self) -> (u64, &'static str, f64, &'static str) {
         let state = self.locked();
-        (state.game.observed(), state.game.player().name(), state.game.regret_bound())
+        let player = state.game.player();
+        (state.game.observed(), player.name(), state.game.regret_bound(), player.bounded_for().name())
     }
 
     /// What is promised, as JSON.

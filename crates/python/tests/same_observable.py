@@ -654,11 +654,11 @@ def text_encoder(record):
     return observed(lambda: made.fit_transform(list(frame["text"])).shape)
 
 
-def experts(record, relation):
-    """A game in one of whose rounds the losses are the record's."""
+def experts(record, relation, delta=1e-3):
+    """A game in one of whose rounds the losses are the record's; pure, it is played by blocks."""
 
     def play():
-        game = dpopt.online.Experts(3, 12, 1.0, 1e-3, neighbors=relation, bad_losses="nothing", insecure_seed=1)
+        game = dpopt.online.Experts(3, 12, 1.0, delta, neighbors=relation, insecure_seed=1)
         seen = []
         while (expert := game.play()) is not None:
             seen.append((game.observed, structure(expert)))
@@ -673,7 +673,7 @@ def points(record, relation, losses):
 
     def play():
         game = dpopt.online.OnlineConvex(
-            3, 12, 1.0, 1e-3, radius=1.0, losses=losses, neighbors=relation, bad_gradients="nothing", insecure_seed=1
+            3, 12, 1.0, 1e-3, radius=1.0, losses=losses, neighbors=relation, insecure_seed=1
         )
         seen = []
         while (x := game.play()) is not None:
@@ -688,7 +688,7 @@ def arms(record, relation):
     """A game of arms in one of whose rounds the reward is the record's."""
 
     def play():
-        game = dpopt.online.Bandit(2, 40, 1.0, neighbors=relation, bad_rewards="nothing", insecure_seed=1)
+        game = dpopt.online.Bandit(2, 40, 1.0, neighbors=relation, insecure_seed=1)
         seen = []
         while (arm := game.play()) is not None:
             seen.append((game.observed, structure(arm)))
@@ -767,6 +767,7 @@ def cases():
             )
     for relation in ("zero-out", "replace-one"):
         yield f"online experts {relation}", lambda record, relation=relation: experts(record, relation)
+        yield f"online experts {relation}, pure", lambda record, relation=relation: experts(record, relation, 0.0)
         yield f"online bandit {relation}", lambda record, relation=relation: arms(record, relation)
         for losses in ("linear", "convex"):
             yield (

@@ -5,7 +5,9 @@ import os
 import dpopt
 import numpy as np
 import pytest
-from dpopt.online import Bandit, Experts, OnlineConvex, explain_bandit, explain_experts
+from dpopt.online import Bandit, Experts, OnlineConvex, explain_bandit, explain_convex, explain_experts
+
+pytestmark = pytest.mark.filterwarnings("ignore:insecure_seed makes")
 
 GAME = dict(experts=4, rounds=60, epsilon=2.0, delta=1e-4)
 
@@ -40,7 +42,7 @@ def test_a_seed_gives_the_same_game_and_voids_the_promise():
     "losses", [[0.1], [0.1, 0.2, 0.3, float("nan")], ["a", 0, 0, 0], None, [[0.1, 0.2], [0.3, 0.4]], 7]
 )
 def test_wrong_losses_change_nothing(losses):
-    game = Experts(**GAME, insecure_seed=1)
+    game = Experts(**GAME, insecure_seed=1, bad_losses="error")
     first = game.play()
     with pytest.raises(ValueError):
         game.observe(losses)
@@ -49,7 +51,7 @@ def test_wrong_losses_change_nothing(losses):
 
 @pytest.mark.parametrize("losses", [[0.1], [float("inf")] * 4, ["a", 0, 0, 0], None])
 def test_losses_that_cannot_be_read_may_tell_nothing(losses):
-    game, twin = (Experts(**GAME, insecure_seed=1, bad_losses="nothing") for _ in range(2))
+    game, twin = (Experts(**GAME, insecure_seed=1) for _ in range(2))
     for round in range(60):
         assert game.play() == twin.play()
         game.observe(losses if round == 7 else [0.0, 1.0, 0.5, 0.25])
@@ -63,6 +65,7 @@ def test_losses_that_cannot_be_read_may_tell_nothing(losses):
     [
         {"experts": 1}, {"rounds": 1}, {"epsilon": -1.0}, {"delta": 2.0}, {"neighbors": "add-or-remove"}, {"neighbors": "near"},
         {"player": "best"}, {"rounds_per_user": 61}, {"rounds_per_user": 0}, {"bad_losses": "maybe"}, {"delta": 0.0, "player": "leader"},
+        {"losses": "good"},
     ],
 )  # fmt: skip
 def test_wrong_facts_are_refused(wrong):
@@ -117,11 +120,37 @@ def test_a_forked_copy_does_not_go_on(tmp_path):
 
 def test_explained_without_a_loss():
     rows = explain_experts(100, 5000, 1.0, 1e-6, neighbors="replace-one")
-    assert [row["player"] for row in rows] == ["lean", "leader", "fresh"]
+    assert [row["player"] for row in rows] == ["lean", "leader", "fresh", "blocks"]
+    assert [row["losses"] for row in rows] == ["any", "any", "any", "independent"]
     assert all(row["epsilon"] <= 1.0 and row["regret_bound"] > 0 for row in rows)
-    best = min(rows, key=lambda row: row["regret_bound"])
+    best = min(rows[:3], key=lambda row: row["regret_bound"])
     assert Experts(100, 5000, 1.0, 1e-6, neighbors="replace-one").regret_bound == best["regret_bound"]
     assert "not_applicable" in explain_experts(10, 50, 1.0, 0.0)[1]
+
+
+def test_blocks_are_chosen_where_they_promise_enough():
+    few = dict(experts=20, rounds=3000, epsilon=0.2, neighbors="replace-one")
+    chosen = {
+        (delta, losses): Experts(**few, delta=delta, losses=losses)
+        for delta in (0.0, 1e-6)
+        for losses in (None, "any", "independent")
+    }
+    assert {said: game.player == "blocks" for said, game in chosen.items()} == {
+        (0.0, None): True, (0.0, "any"): False, (0.0, "independent"): True,
+        (1e-6, None): False, (1e-6, "any"): False, (1e-6, "independent"): True,
+    }  # fmt: skip
+    for game in chosen.values():
+        assert game.bounded_for == ("independent" if game.player == "blocks" else "any")
+    pure = chosen[0.0, None]
+    assert pure.privacy.delta == 0.0 and pure.regret_bound < 0.6 * chosen[0.0, "any"].regret_bound
+    rng = np.random.default_rng(1)
+    lost = np.zeros(20)
+    own = 0.0
+    while (expert := pure.play()) is not None:
+        losses = (rng.uniform(size=20) < np.where(np.arange(20) == 3, 0.1, 0.9)).astype(float)
+        own, lost = own + losses[expert], lost + losses
+        pure.observe(losses)
+    assert own - lost.min() < pure.regret_bound
 
 
 POINTS = dict(dimension=3, rounds=200, epsilon=4.0, delta=1e-4)
@@ -158,12 +187,12 @@ def test_points_follow_gradients_of_convex_losses():
 
 @pytest.mark.parametrize("gradient", [[0.1], [0.1, 0.2, float("nan")], ["a", 0, 0], None, [[1, 2, 3]], 7, [1, 2, 3, 4]])
 def test_gradients_that_cannot_be_read(gradient):
-    game = OnlineConvex(**POINTS, radius=1.0, insecure_seed=1)
+    game = OnlineConvex(**POINTS, radius=1.0, insecure_seed=1, bad_gradients="error")
     first = game.play()
     with pytest.raises(ValueError):
         game.observe(gradient)
     assert game.observed == 0 and (game.play() == first).all()
-    game, twin = (OnlineConvex(**POINTS, radius=1.0, insecure_seed=1, bad_gradients="nothing") for _ in range(2))
+    game, twin = (OnlineConvex(**POINTS, radius=1.0, insecure_seed=1) for _ in range(2))
     for round in range(200):
         assert (game.play() == twin.play()).all()
         game.observe(gradient if round == 7 else [0.0, 0.5, 0.0])
@@ -181,6 +210,17 @@ def test_gradients_that_cannot_be_read(gradient):
 def test_wrong_facts_of_points_are_refused(wrong):
     with pytest.raises(ValueError):
         OnlineConvex(**{**POINTS, "radius": 1.0, **wrong})
+
+
+def test_rounds_of_one_user_are_protected_together():
+    one = OnlineConvex(**POINTS, radius=1.0).plan
+    five = OnlineConvex(**POINTS, radius=1.0, rounds_per_user=5).plan
+    assert 5**0.5 * one["noise_std"] < five["noise_std"] < 5 * one["noise_std"]
+    assert five == explain_convex(**POINTS, radius=1.0, rounds_per_user=5) and five["epsilon"] <= 4.0
+    with pytest.raises(ValueError, match="1 to 200"):
+        OnlineConvex(**POINTS, radius=1.0, rounds_per_user=201)
+    alone, together = (explain_bandit(**ARMS, rounds_per_user=k)["noise_scale"] for k in (1, 4))
+    assert together == pytest.approx(4 * alone, rel=1e-6)
 
 
 ARMS = dict(arms=3, rounds=4000, epsilon=2.0)
@@ -203,11 +243,11 @@ def test_arms_are_pulled_to_the_end():
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), "a", None, [1, 2]])
 def test_rewards_that_cannot_be_read(reward):
-    game = Bandit(**ARMS, insecure_seed=1)
+    game = Bandit(**ARMS, insecure_seed=1, bad_rewards="error")
     with pytest.raises(ValueError):
         game.observe(reward)
     assert game.observed == 0
-    game, twin = (Bandit(**ARMS, insecure_seed=1, bad_rewards="nothing") for _ in range(2))
+    game, twin = (Bandit(**ARMS, insecure_seed=1) for _ in range(2))
     for round in range(1000):
         assert game.play() == twin.play()
         game.observe(reward if round == 7 else 0.5)
@@ -220,6 +260,34 @@ def test_rewards_that_cannot_be_read(reward):
 def test_wrong_facts_of_arms_are_refused(wrong):
     with pytest.raises(ValueError):
         Bandit(**{**ARMS, **wrong})
+
+
+def test_a_game_of_arms_goes_on_where_it_was(tmp_path):
+    path = tmp_path / "arms"
+    game = Bandit(**ARMS, session=path)
+    for _ in range(1000):
+        game.observe([0.0, 1.0, 0.5][game.play()])
+    shown = game.play()
+    old = path.read_bytes()
+    with pytest.raises(ValueError, match="held by another process"):
+        Bandit(**ARMS, session=path)
+    game.observe(0.5)  # told, never shown
+    del game
+    game = Bandit(**ARMS, session=path)
+    assert (game.observed, game.play()) == (1000, shown)
+    while (arm := game.play()) is not None:
+        game.observe([0.0, 1.0, 0.5][arm])
+    assert game.left == [1] and game.privacy.epsilon <= 2.0
+    del game
+    with pytest.raises(ValueError, match="opened with"):
+        Bandit(**{**ARMS, "epsilon": 1.0}, session=path)
+    with pytest.raises(ValueError, match="charged when it was opened"):
+        Bandit(**ARMS, session=path, budget=dpopt.Ledger(9.0, 1e-3, unit="round"))
+    path.write_bytes(old)
+    with pytest.raises(ValueError, match="older"):
+        Bandit(**ARMS, session=path)
+    with pytest.raises(ValueError, match="do not go together"):
+        Bandit(**ARMS, session=tmp_path / "other", insecure_seed=1)
 
 
 GAMES = [
@@ -300,3 +368,10 @@ def test_a_forked_game_refuses(game):
             os._exit(0 if "another process" in str(error) else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("default:insecure_seed makes")
+@pytest.mark.parametrize("game", GAMES)
+def test_a_seed_is_said_to_void_the_promise(game):
+    with pytest.warns(dpopt.PrivacyWarning, match="insecure_seed makes the noise predictable"):
+        assert game(insecure_seed=1).privacy.insecure_seed

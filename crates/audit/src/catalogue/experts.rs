@@ -3,7 +3,9 @@
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};
 use crate::statistics::Claim;
-use crate::worst_cases::experts::{against_one, drawn, one_draw, one_round, played, small_game};
+use crate::worst_cases::experts::{
+    against_one, against_one_first, drawn, one_draw, one_round, played, rounds_as_blocks, small_game,
+};
 use crate::worst_cases::indicator;
 use dpopt_mechanism::{ExpertPlays, Interactive, LazyExperts, RoundLosses, past_the_curator};
 use dpopt_noise::NoiseSource;
@@ -184,6 +186,64 @@ fn same_coins() -> PlantedBug {
     )
 }
 
+/// Choices after the round that differs in `13.block-used-again`.
+const CHOICES: u64 = 12;
+
+fn block_used_again() -> PlantedBug {
+    // the shipped choice that keeps all losses, from which it draws after every round
+    let doors = rounds_as_blocks(60, CHOICES, 0.5)
+        .ok()
+        .zip(LazyExperts::new(60, CHOICES + 1, 1, 0.5, 1.0, 1, Relation::ReplaceOne).ok());
+    PlantedBug::counting(
+        (
+            "13.block-used-again",
+            Shipped,
+            "a block's losses stay in the sums that the next choices are made from, and 12 choices are accounted as one",
+            "first of 13 rounds against one of 60 experts or all others, the rest tell nothing; how often that one plays",
+        ),
+        Claim::pure(1.0),
+        (14_000, 40_000),
+        move |code, with, draws| {
+            let Some((blocks, kept)) = &doors else { return f64::NAN };
+            let losses = against_one_first(60, CHOICES as usize + 1, with);
+            let plays = match code {
+                Code::Correct => played(blocks, &losses, draws),
+                Code::Planted => played(kept, &losses, draws),
+            };
+            if plays.is_empty() { f64::NAN } else { plays[1..].iter().map(|expert| indicator(*expert == 0)).sum() }
+        },
+    )
+}
+
+fn block_drawn_again() -> PlantedBug {
+    let door = rounds_as_blocks(60, 1, 0.5).ok();
+    PlantedBug::counting(
+        (
+            "13.block-drawn-again",
+            Shipped,
+            "a game by blocks is killed at the end of one, after its choice was shown, and goes on from before it: 11 choices more from that block",
+            "a block of one round against one of 60 experts or all others; how often that one plays",
+        ),
+        Claim::pure(1.0),
+        (14_000, 40_000),
+        move |code, with, draws| {
+            let Some(door) = &door else { return f64::NAN };
+            let losses = against_one_first(60, 2, with);
+            let mut first = None;
+            let plays = (0..RESTARTS).map(|_| {
+                let draw = match (code, first) {
+                    // who goes on where it was shows the same play again
+                    (Code::Correct, Some(known)) => Some(known),
+                    _ => played(door, &losses, draws).last().copied(),
+                };
+                first = draw;
+                draw.map_or(f64::NAN, |expert| indicator(expert == 0))
+            });
+            plays.sum()
+        },
+    )
+}
+
 /// Who plays until the end.
 fn to_the_end(mut plays: ExpertPlays, losses: &[[f64; 2]]) -> Vec<usize> {
     let round = |losses: &[f64; 2]| {
@@ -195,4 +255,8 @@ fn to_the_end(mut plays: ExpertPlays, losses: &[[f64; 2]]) -> Vec<usize> {
 
 pub(super) fn bugs() -> Vec<PlantedBug> {
     vec![single_pair(), second_draw(), adapted_rate(), no_fake_switches(), gates_are_no_samples(), same_coins()]
+}
+
+pub(super) fn of_blocks() -> Vec<PlantedBug> {
+    vec![block_used_again(), block_drawn_again()]
 }

@@ -190,6 +190,7 @@ pub fn all() -> Vec<PlantedBug> {
     bugs.extend(experts::bugs());
     bugs.extend(arrivals::bugs());
     bugs.push(fixed_size::triangle());
+    bugs.extend(experts::of_blocks());
     bugs
 }
 

@@ -1,7 +1,9 @@
-//! One of several experts in every round: a lazy choice, and a leader behind noise.
+//! One of several experts in every round: a lazy choice, a leader behind noise, and choices from blocks of rounds.
 
 use super::LibraryAudit;
-use crate::worst_cases::experts::{one_round, played, probability, small_game, small_leader};
+use crate::worst_cases::experts::{
+    against_one_first, one_round, played, probability, rounds_as_blocks, small_game, small_leader,
+};
 use dpopt_mechanism::Interactive;
 use dpopt_privacy::Relation;
 
@@ -40,4 +42,22 @@ pub(super) fn audits() -> Vec<LibraryAudit> {
         )
         .under(Relation::ReplaceOne),
     ]
+}
+
+/// A choice after every round, from that round alone.
+pub(super) fn of_blocks() -> LibraryAudit {
+    let door = rounds_as_blocks(40, 5, 1.0);
+    LibraryAudit::new(
+        "experts, each loss in one choice",
+        "first of 6 rounds against one of 40 experts alone or all others, 5 choices seen; 1{that one plays the second}",
+        door.as_ref().map(Interactive::event).map_err(Clone::clone),
+        (0.0, 100_000),
+        move |with, draws| {
+            let Ok(door) = &door else { return f64::NAN };
+            let plays = played(door, &against_one_first(40, 6, with), draws);
+            if plays.len() == 6 { f64::from(u8::from(plays[1] == 0)) } else { f64::NAN }
+        },
+    )
+    .under(Relation::ReplaceOne)
+    .counting(0.75)
 }

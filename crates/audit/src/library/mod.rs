@@ -236,6 +236,7 @@ pub fn all() -> Vec<LibraryAudit> {
     rows.extend(experts::audits());
     rows.extend(arrivals::audits());
     rows.push(centred::audit());
+    rows.push(experts::of_blocks());
     rows
 }
 

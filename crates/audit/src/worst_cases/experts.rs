@@ -1,7 +1,7 @@
 //! Worst pairs of choices among experts: one round that speaks for another expert.
 
 use crate::draws::Draws;
-use dpopt_mechanism::{Interactive, LazyExperts, NoisyLeader, RoundLosses, past_the_curator};
+use dpopt_mechanism::{BlockExperts, Interactive, LazyExperts, NoisyLeader, RoundLosses, past_the_curator};
 use dpopt_noise::NoiseSource;
 use dpopt_privacy::Relation;
 
@@ -78,4 +78,17 @@ pub(crate) fn against_one(experts: usize, with: bool) -> Vec<Vec<f64>> {
     let mut losses = vec![1.0 - own; experts];
     losses[0] = own;
     vec![losses]
+}
+
+/// Blocks of one round each, so many of them before the last: every round decides who plays the next.
+pub(crate) fn rounds_as_blocks(experts: usize, blocks: u64, rate: f64) -> Result<BlockExperts, String> {
+    BlockExperts::new(experts, blocks + 1, (1..=blocks).collect(), rate, 1, Relation::ReplaceOne)
+        .map_err(|e| e.to_string())
+}
+
+/// [One round](against_one), and others that tell nothing.
+pub(crate) fn against_one_first(experts: usize, rounds: usize, with: bool) -> Vec<Vec<f64>> {
+    let mut losses = against_one(experts, with);
+    losses.resize(rounds, vec![0.0; experts]);
+    losses
 }

@@ -1,4 +1,4 @@
-//! `dpopt online experts`: the conversation, restarts at any moment, lines that can't be read.
+//! `dpopt online`: the conversation, restarts at any moment, lines that can't be read.
 
 use crate::{command, files, refuse, succeed};
 use std::io::{BufRead, BufReader, Write};
@@ -134,7 +134,12 @@ fn flags_are_refused_before_anything_is_charged() {
         refuse(d.path(), &arguments);
     }
     let explained = succeed(d.path(), &[&GAME[..10], &["--explain"]].concat());
-    assert!(["lean", "fresh", "leader", "regret at most"].iter().all(|word| explained.contains(word)), "{explained}");
+    assert!(
+        ["lean", "fresh", "leader", "blocks", "independent", "regret at most"]
+            .iter()
+            .all(|word| explained.contains(word)),
+        "{explained}"
+    );
     let plans: serde_json::Value =
         serde_json::from_str(&succeed(d.path(), &[&GAME[..10], &["--explain", "--json"]].concat())).unwrap();
     assert!(plans.as_array().unwrap().iter().all(|plan| plan["certified_epsilon"].as_f64().unwrap() <= 2.0));
@@ -161,6 +166,25 @@ fn a_session_is_charged_once_and_goes_on() {
     // over: nothing more, and a replay of all of it is skipped
     let over = fed(d.path(), &with(&["--session", "s", "--replay"]), &lines(60));
     assert!(over.status.success() && plays(&over.stdout).iter().all(|play| second.contains(play)));
+    // a ledger that does not know of it is refused, one that does is told to be charged nothing
+    let total = ["--total-epsilon", "3", "--total-delta", "1e-3"];
+    let on = |name: &'static str, path: &'static str| {
+        let flags = [&["--session", path, "--ledger", name][..], &total].concat();
+        let loud: Vec<&str> = with(&flags).into_iter().filter(|flag| *flag != "--quiet").collect();
+        let output = fed(d.path(), &loud, "");
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, told) = on("ledger", "s");
+    assert!(code == Some(0) && told.contains("which is charged nothing now"), "{told}");
+    fed(d.path(), &with(&[&["--ledger", "other", "--session", "t"][..], &total].concat()), "");
+    let (code, told) = on("other", "s");
+    assert!(code == Some(2) && told.contains("session s is not in other"), "{told}");
+    let (code, told) = on("nowhere", "s");
+    assert!(code == Some(2) && told.contains("nowhere"), "{told}");
+    fed(d.path(), &with(&["--session", "u"]), "");
+    let (code, told) = on("ledger", "u");
+    assert!(code == Some(2) && told.contains("charged to no ledger"), "{told}");
+    assert_eq!(std::fs::read(d.path().join("ledger")).unwrap(), charged);
     // other flags are another game
     let other = fed(d.path(), &[&["online", "experts", "--experts", "5"], &game[4..]].concat(), "");
     assert_eq!(other.status.code(), Some(2));
@@ -202,6 +226,18 @@ fn two_processes_do_not_share_a_session_and_old_or_cut_files_are_refused() {
 #[cfg(unix)]
 #[test]
 fn kill_9_at_any_moment() {
+    killed_at_any_moment(&with(&["--session", "s", "--replay"]), 60, line, 6);
+    // pure: by blocks
+    let pure = ["online", "experts", "--experts", "4", "--rounds", "60", "--epsilon", "2", "--delta", "0", "--quiet"];
+    killed_at_any_moment(&[&pure[..], &["--session", "s", "--replay"]].concat(), 60, line, 2);
+    // two arms that are alike: sums are closed after rounds of some hundred
+    let arms = ["online", "bandit", "--arms", "2", "--rounds", "1500", "--epsilon", "20", "--quiet"];
+    let reward = |round: usize| format!("0.{}\n", round % 10);
+    killed_at_any_moment(&[&arms[..], &["--session", "s", "--replay"]].concat(), 1500, reward, 1);
+}
+
+#[cfg(unix)]
+fn killed_at_any_moment(arguments: &[&str], rounds: usize, line: fn(usize) -> String, games: u64) {
     use std::collections::BTreeMap;
     use std::time::{Duration, Instant};
     let note = |shown: &mut BTreeMap<u64, u64>, output: &[u8]| {
@@ -215,24 +251,27 @@ fn kill_9_at_any_moment() {
         shown.len() > before
     };
     let (mut killed, mut within) = (0, 0);
-    for game in 0..6u64 {
+    for game in 0..games {
         let d = tempfile::tempdir().unwrap();
-        let arguments = with(&["--session", "s", "--replay"]);
         let mut shown = BTreeMap::new();
-        note(&mut shown, &fed(d.path(), &arguments, "").stdout);
+        note(&mut shown, &fed(d.path(), arguments, "").stdout);
         let before = Instant::now();
-        note(&mut shown, &fed(d.path(), &arguments, "").stdout);
+        note(&mut shown, &fed(d.path(), arguments, "").stdout);
         let start = before.elapsed();
         for attempt in 0..30u64 {
-            let mut child = started(d.path(), &arguments);
+            let mut child = started(d.path(), arguments);
             let mut input = child.stdin.take().unwrap();
+            let known = shown.len();
             let feeder = std::thread::spawn(move || {
-                for round in 0..60 {
+                for round in 0..rounds {
                     // the reader may be gone
                     if input.write_all(line(round).as_bytes()).is_err() {
                         break;
                     }
-                    std::thread::sleep(Duration::from_micros(500));
+                    // what was told before is skipped
+                    if round + 1 >= known {
+                        std::thread::sleep(Duration::from_micros(500));
+                    }
                 }
             });
             std::thread::sleep(start.mul_f64(0.5) + Duration::from_micros(((game * 31 + attempt) * 7919) % 40_000));
@@ -243,14 +282,14 @@ fn kill_9_at_any_moment() {
             killed += u32::from(by_signal);
             within += u32::from(note(&mut shown, &output.stdout) && by_signal);
         }
-        let last = fed(d.path(), &arguments, &lines(60));
+        let last = fed(d.path(), arguments, &(0..rounds).map(line).collect::<String>());
         assert!(last.status.success(), "{}", String::from_utf8_lossy(&last.stderr));
         note(&mut shown, &last.stdout);
-        assert!(shown.keys().copied().eq(1..=60), "{:?}", shown.keys());
+        assert!(shown.keys().copied().eq(1..=rounds as u64), "{:?}", shown.keys());
     }
     // some fell into a game that was going on
     println!("{killed} killed, {within} of them after they had shown something new");
-    assert!(killed > 20 && within > 0, "{killed} {within}");
+    assert!(u64::from(killed) > 3 * games && within > 0, "{killed} {within}");
 }
 
 #[test]
@@ -279,4 +318,148 @@ fn what_is_promised_is_written_before_the_first_play() {
     // where it can't be written nothing is played
     let nowhere = fed(d.path(), &with(&["losses", "--guarantee", "nowhere/game.json"]), "");
     assert_eq!((nowhere.status.code(), nowhere.stdout.is_empty()), (Some(1), true));
+}
+
+const POINTS: [&str; 11] =
+    ["online", "convex", "--dimension", "2", "--rounds", "60", "--epsilon", "2", "--delta", "1e-4", "--quiet"];
+const ARMS: [&str; 9] = ["online", "bandit", "--arms", "3", "--rounds", "60", "--epsilon", "2", "--quiet"];
+
+fn values(output: &[u8]) -> Vec<serde_json::Value> {
+    let text = std::str::from_utf8(output).unwrap();
+    text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["play"].clone()).collect()
+}
+
+#[test]
+fn points_are_played_in_their_region_and_gradients_followed() {
+    let d = tempfile::tempdir().unwrap();
+    let gradients = "[0.6, -0.8]\n".repeat(60);
+    for region in [&["--radius", "2"][..], &["--radius", "2", "--centre", "1,1"], &["--bounds=-1,1,0,3"]] {
+        let output = fed(d.path(), &[&POINTS[..], region].concat(), &gradients);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let plays = values(&output.stdout);
+        assert_eq!(plays.len(), 60);
+        for play in &plays {
+            let x: Vec<f64> = serde_json::from_value(play.clone()).unwrap();
+            let inside = match region {
+                ["--radius", _] => x[0].hypot(x[1]) <= 2.0 + 1e-9,
+                ["--radius", ..] => (x[0] - 1.0).hypot(x[1] - 1.0) <= 2.0 + 1e-9,
+                _ => x[0].abs() <= 1.0 && (0.0..=3.0).contains(&x[1]),
+            };
+            assert!(x.len() == 2 && inside, "{region:?} {x:?}");
+        }
+    }
+    // against a large ε the leader goes where the gradients send it
+    let mut loose = [&POINTS[..], &["--radius", "1", "--losses", "linear"]].concat();
+    loose[7] = "1e6";
+    let plays = values(&fed(d.path(), &loose, &gradients).stdout);
+    let last: Vec<f64> = serde_json::from_value(plays[59].clone()).unwrap();
+    assert!(plays[0] == serde_json::json!([0.0, 0.0]) && (last[0] + 0.6).hypot(last[1] - 0.8) < 0.05, "{last:?}");
+    for (more, why) in [
+        (&[][..], "--bounds"),
+        (&["--radius", "1", "--centre", "1,2,3"], "1 or 2"),
+        (&["--bounds=0,1,2"], "2 or 4"),
+        (&["--bounds=1,0"], "lower below the upper"),
+        (&["--radius", "1", "--rounds-per-user", "61"], "1 to 60"),
+        (&["--radius", "1", "--relation", "add-or-remove"], "moves all later ones"),
+    ] {
+        let error = refuse(d.path(), &[&POINTS[..], more].concat());
+        assert!(error.contains(why), "{more:?}: {error}");
+    }
+    for (more, why) in [(&["--bounds=-1,1"][..], "--bounds"), (&["--session", "s"], "--session")] {
+        let output = fed(d.path(), &[&POINTS[..], &["--radius", "1"], more].concat(), "");
+        assert!(output.status.code() == Some(2) && String::from_utf8(output.stderr).unwrap().contains(why));
+    }
+    assert!(files(d.path()).is_empty());
+}
+
+/// Lines of other games stop or tell nothing, and nothing is said of what stood in them.
+#[test]
+fn lines_of_points_and_arms_that_cannot_be_read() {
+    let d = tempfile::tempdir().unwrap();
+    let points = [&POINTS[..], &["--radius", "1"]].concat();
+    let games: [(&[&str], &str, &[&str]); 2] = [
+        (&points, "[0.25, 0.5]\n", &["[0.377]", "[0.377, NaN]", "0.377", "", "[1e999, 0]", "[0.377, null]"]),
+        (&ARMS, "0.25\n", &["[0.377]", "NaN", "1e999", "", "null", "0.377 0.5"]),
+    ];
+    for (game, good, bad) in games {
+        let nothing = [game, &["--bad-lines", "nothing", "--insecure-seed", "3"]].concat();
+        let mut quiet = Vec::new();
+        for text in bad {
+            let input = good.to_owned() + text + "\n" + &good.repeat(57);
+            let output = fed(d.path(), game, &input);
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(
+                output.status.code() == Some(2) && stderr.contains("line 2 ") && !stderr.contains("0.377"),
+                "{stderr}"
+            );
+            assert_eq!(values(&output.stdout).len(), 2);
+            let output = fed(d.path(), &nothing, &input);
+            assert!(output.status.success());
+            quiet.push((output.stdout, output.stderr));
+        }
+        assert!(quiet.windows(2).all(|w| w[0] == w[1]));
+        let beyond = fed(d.path(), game, &good.repeat(61));
+        assert!(String::from_utf8(beyond.stderr).unwrap().contains("line 61 is beyond the 60 rounds"));
+    }
+}
+
+#[test]
+fn points_and_arms_are_explained_promised_and_charged() {
+    let d = tempfile::tempdir().unwrap();
+    let points = [&POINTS[..], &["--radius", "1"]].concat();
+    for (game, good, own) in [(&points[..], "[0.25, 0.5]\n", "region"), (&ARMS[..], "0.25\n", "arms")] {
+        let explained = succeed(d.path(), &[game, &["--explain"]].concat());
+        assert!(explained.contains("regret at most") && explained.contains("60 rounds"), "{explained}");
+        let plan: serde_json::Value =
+            serde_json::from_str(&succeed(d.path(), &[game, &["--explain", "--json"]].concat())).unwrap();
+        let several: serde_json::Value = serde_json::from_str(&succeed(
+            d.path(),
+            &[game, &["--explain", "--json", "--rounds-per-user", "4"]].concat(),
+        ))
+        .unwrap();
+        let noise = |plan: &serde_json::Value| plan["noise_std"].as_f64().or(plan["noise_scale"].as_f64()).unwrap();
+        assert!(noise(&several) > 1.9 * noise(&plan) && noise(&several) < 4.001 * noise(&plan));
+        assert!(plan["certified_epsilon"].as_f64().unwrap() <= 2.0);
+        let paid =
+            ["--guarantee", "game.json", "--ledger", "budget", "--total-epsilon", "2.05", "--total-delta", "1e-3"];
+        let output = fed(d.path(), &[game, &paid].concat(), good);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let written: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(d.path().join("game.json")).unwrap()).unwrap();
+        assert!(written["receipt"].is_object() && !written["game"][own].is_null(), "{written}");
+        assert_eq!(
+            (written["game"]["rounds"].as_u64(), written["guarantee"]["unit"].as_str()),
+            (Some(60), Some("round"))
+        );
+        let verified = succeed(d.path(), &["verify", "game.json"]);
+        assert!(verified.contains("holds: the events cost epsilon"), "{verified}");
+        // a second one is not paid for
+        assert!(!fed(d.path(), &[game, &paid[2..]].concat(), good).status.success());
+        std::fs::remove_file(d.path().join("budget")).unwrap();
+        std::fs::remove_file(d.path().join("game.json")).unwrap();
+    }
+}
+
+#[test]
+fn a_session_of_arms_is_charged_once_and_goes_on() {
+    let d = tempfile::tempdir().unwrap();
+    let ledger = ["--ledger", "ledger", "--total-epsilon", "3", "--total-delta", "1e-3"];
+    let game = [&ARMS[..], &["--session", "s"], &ledger].concat();
+    let first = fed(d.path(), &game, &"0.5\n".repeat(25));
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(files(d.path()), ["ledger", "s", "s.mark"]);
+    let charged = std::fs::read(d.path().join("ledger")).unwrap();
+    let old = std::fs::read(d.path().join("s")).unwrap();
+    let second = fed(d.path(), &game, &"0.5\n".repeat(35));
+    assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
+    assert_eq!(std::fs::read(d.path().join("ledger")).unwrap(), charged);
+    let (first, second) = (plays(&first.stdout), plays(&second.stdout));
+    assert!(second.iter().filter(|play| play.0 <= 26).all(|play| first.contains(play)));
+    assert_eq!(second.last().unwrap().0, 60);
+    let other = fed(d.path(), &[&["online", "bandit", "--arms", "4"], &game[4..]].concat(), "");
+    assert!(String::from_utf8(other.stderr).unwrap().contains("--arms 3"));
+    std::fs::write(d.path().join("s"), old).unwrap();
+    assert!(refuse(d.path(), &game).contains("older than what was shown"));
+    // a session of arms is none of experts
+    assert!(refuse(d.path(), &with(&["--session", "s"])).contains("damaged, or no session"));
 }

@@ -3,11 +3,13 @@
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts};
-use dpopt_mechanism::RoundLosses;
+use dpopt_mechanism::{CuratorError, RoundLosses, SumsFile};
 use dpopt_objective::objective::Warrant;
-use dpopt_optimize::online::{BanditPlan, BanditPlays, BanditProblem, plan_bandit};
+use dpopt_optimize::online::{BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, plan_bandit};
 use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Neighbours, Relation};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Everything a game can be told besides K, T and ε.
 ///
@@ -49,7 +51,24 @@ pub struct Bandit {
     session: Session,
     stage: Entered,
     plays: BanditPlays,
+    receipt: Option<Receipt>,
+    /// What was decided since the last save.
+    recent: Vec<(u64, usize)>,
+    file: Option<SumsFile>,
 }
+
+/// What a session file has beside the sum that is under way: public.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    plan: KeptBandit,
+    standing: BanditStanding,
+    receipt: Option<Receipt>,
+    /// What was decided since the last save: (round, arm). It may have been shown, or not.
+    recent: Vec<(u64, usize)>,
+}
+
+const FACTS: StageFacts = StageFacts { name: "bandit", rests_on: Warrant::Enforced, stream: 0 };
 
 fn stated(
     arms: usize,
@@ -82,16 +101,96 @@ impl Bandit {
     /// # Errors
     /// If nothing is certified, or the account refuses.
     pub fn open(arms: usize, rounds: u64, epsilon: f64, options: BanditOptions) -> Result<Self, OnlineError> {
+        Self::opened(arms, rounds, epsilon, options, None)
+    }
+
+    /// The same, kept in a new file so that a killed process goes on where it was ([`save`](Self::save)). The place is reserved before
+    /// the charge.
+    ///
+    /// # Errors
+    /// If the file is there already, with an insecure seed, or as [`open`](Self::open).
+    pub fn open_at(
+        path: &Path,
+        arms: usize,
+        rounds: u64,
+        epsilon: f64,
+        options: BanditOptions,
+    ) -> Result<Self, OnlineError> {
+        if options.insecure_seed.is_some() {
+            return Err(super::seeded_session());
+        }
+        Self::opened(arms, rounds, epsilon, options, Some(path))
+    }
+
+    fn opened(
+        arms: usize,
+        rounds: u64,
+        epsilon: f64,
+        options: BanditOptions,
+        path: Option<&Path>,
+    ) -> Result<Self, OnlineError> {
         let (problem, budget) = stated(arms, rounds, epsilon, &options)?;
         let plan = plan_bandit(&problem, budget)?;
-        let terms = problem.neighbours.within(budget);
-        let opening = Opening::new(terms, options.account, options.insecure_seed)?;
+        let opening = Opening::new(problem.neighbours.within(budget), options.account, options.insecure_seed)?;
+        opening.quote(&[&plan.certificate])?;
+        let file = path.map(SumsFile::create).transpose()?;
         let mut session = opening.charge("online bandit", &[&plan.certificate])?;
-        let facts = StageFacts { name: "bandit", rests_on: Warrant::Enforced, stream: 0 };
-        let mut stage = session.enter(facts, &plan.certificate)?;
+        let mut stage = session.enter(FACTS, &plan.certificate)?;
         let plays = plan.open(&mut stage.curator)?;
         session.note(&stage);
-        Ok(Self { session, stage, plays })
+        let receipt = session.receipt().cloned();
+        let mut game = Self { session, stage, plays, receipt, recent: Vec::new(), file };
+        game.decided();
+        if game.file.is_some() {
+            game.save()?;
+        }
+        Ok(game)
+    }
+
+    /// Goes on with a saved game, at no further charge: what was charged for is the whole game. Noise is fresh.
+    ///
+    /// # Errors
+    /// If another process has the file, it is damaged, or it is older than what was shown of the game: nothing is drawn then.
+    pub fn resume(path: &Path) -> Result<Self, OnlineError> {
+        let (file, saved, public) = SumsFile::open(path)?;
+        let damaged = |_| OnlineError::Option(format!("session {} is damaged, or of another version", path.display()));
+        let Kept { plan, standing, receipt, recent } = serde_json::from_str(&public).map_err(damaged)?;
+        let terms = plan.problem.neighbours.within(plan.budget);
+        let plan = BanditPlan::of_kept(plan)?;
+        // charged when the game was opened
+        let mut session = Opening::new(terms, None, None)?.charge("online bandit", &[&plan.certificate])?;
+        let mut stage = session.enter(FACTS, &plan.certificate)?;
+        let plays = plan.resume(&mut stage.curator, saved, standing)?;
+        session.note(&stage);
+        Ok(Self { session, stage, plays, receipt, recent, file: Some(file) })
+    }
+
+    fn decided(&mut self) {
+        if self.file.is_some()
+            && let Some(arm) = self.play()
+        {
+            self.recent.push((self.observed() + 1, arm));
+        }
+    }
+
+    /// Writes the game to its file, synced. Only then may what was decided since the last save be shown: who resumes gets it again
+    /// from [`recent`](Self::recent).
+    ///
+    /// # Errors
+    /// If there is no file, or it can't be written: nothing may be shown then.
+    pub fn save(&mut self) -> Result<Vec<(u64, usize)>, OnlineError> {
+        let file = self.file.as_mut().ok_or_else(|| OnlineError::Option("this game has no session file".into()))?;
+        let (plan, receipt, recent) = (self.plays.plan().kept(), self.receipt.clone(), self.recent.clone());
+        self.plays.save(file, |standing| {
+            let kept = Kept { plan, standing: standing.clone(), receipt, recent };
+            serde_json::to_string(&kept).map_err(|e| CuratorError::Unusable(e.to_string()))
+        })?;
+        Ok(std::mem::take(&mut self.recent))
+    }
+
+    /// Of a resumed game: what was decided up to its last save, (round, arm). Some of it may have been shown before: it is the same.
+    pub fn recent(&mut self) -> Vec<(u64, usize)> {
+        std::mem::take(&mut self.recent)
     }
 
     /// The arm of the coming round, from 0; `None` after the last round. Asking again gives the same.
@@ -113,7 +212,9 @@ impl Bandit {
         if !reward.is_finite() {
             return Err(OnlineError::Option("a reward is no finite number; give one in [0, 1]".into()));
         }
-        Ok(self.plays.observe(&RoundLosses::of(&[reward])?)?)
+        self.plays.observe(&RoundLosses::of(&[reward])?)?;
+        self.decided();
+        Ok(())
     }
 
     /// Rounds observed so far.
@@ -121,7 +222,7 @@ impl Bandit {
         self.plays.observed()
     }
 
-    /// Arms that may still be the best, made of what was released.
+    /// Arms that may still be the best, made of what was released. Of a game with a session file: save before it is shown.
     pub fn left(&self) -> &[usize] {
         self.plays.left()
     }
@@ -138,13 +239,13 @@ impl Bandit {
 
     /// Proof of the charge, if there is an account that gives one.
     pub fn receipt(&self) -> Option<&Receipt> {
-        self.session.receipt()
+        self.receipt.as_ref()
     }
 
     /// Ends it: what was promised and released.
     pub fn close(mut self) -> Closed {
         self.session.note(&self.stage);
-        self.session.close()
+        Closed { receipt: self.receipt, ..self.session.close() }
     }
 }
 
@@ -166,5 +267,40 @@ mod tests {
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
         assert!(explain_bandit(3, 500, 1.0, &BanditOptions::default()).unwrap().regret_bound <= 500.0);
         assert!(explain_bandit(1, 500, 1.0, &BanditOptions::default()).is_err());
+    }
+
+    /// Killed at every hundredth round and resumed: the game ends, and arms and phases are those of one game.
+    #[test]
+    fn a_saved_game_goes_on_at_no_charge() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("session");
+        let mut game = Bandit::open_at(&path, 3, 6000, 1.0, BanditOptions::default()).unwrap();
+        assert_eq!(game.recent(), []);
+        let (mut shown, mut left) = (Vec::new(), 3);
+        while game.observed() != 6000 {
+            for _ in 0..100 {
+                game.observe([0.0, 1.0, 0.5][game.play().unwrap()]).unwrap();
+            }
+            shown.extend(game.save().unwrap());
+            let next = game.play();
+            if next.is_some() {
+                game.observe(0.5).unwrap(); // never saved, never shown
+            }
+            drop(game);
+            game = Bandit::resume(&path).unwrap();
+            assert_eq!(game.play(), next);
+            assert!(Bandit::resume(&path).is_err(), "held by this process");
+            let again = game.recent();
+            assert!(again.iter().all(|play| shown.contains(play)) && !again.is_empty());
+            assert!(game.left().len() <= left);
+            left = game.left().len();
+        }
+        assert!(left < 3 && game.left().contains(&1), "{:?}", game.left());
+        assert!(shown.iter().map(|(round, _)| *round).eq(2..=6000));
+        let promised = game.close().guarantee;
+        assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
+        assert!(Bandit::open_at(&path, 3, 6000, 1.0, BanditOptions::default()).is_err());
+        let seeded = BanditOptions { insecure_seed: Some(1), ..BanditOptions::default() };
+        assert!(Bandit::open_at(&directory.path().join("other"), 3, 6000, 1.0, seeded).is_err());
     }
 }

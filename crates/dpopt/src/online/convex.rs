@@ -15,6 +15,7 @@ use dpopt_privacy::{Budget, Neighbours, Relation};
 /// | `delta` | 1/T^1.1, at most 0.01 | δ > 0 |
 /// | `relation` | zero-out | which sequences of gradients are neighbours; add-or-remove is refused |
 /// | `losses` | convex | what is known of the losses: decides which regret is proved |
+/// | `rounds_per_user` | 1 | so many rounds are protected together, wherever they are |
 #[derive(Default)]
 pub struct ConvexOptions {
     /// δ. `None`: 1/T^1.1, at most 0.01.
@@ -23,6 +24,8 @@ pub struct ConvexOptions {
     pub relation: Relation,
     /// What is known of the losses. `None`: convex.
     pub losses: Option<Losses>,
+    /// Rounds that are protected together: for users who are in at most so many. `None`: 1.
+    pub rounds_per_user: Option<u64>,
     /// Where the game is charged, as a whole.
     pub account: Option<Box<dyn Account>>,
     /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
@@ -62,7 +65,8 @@ fn stated(
     let delta = options.delta.unwrap_or_else(|| default_delta(rounds));
     let budget = Budget::new(epsilon, delta).map_err(|e| OnlineError::Option(e.to_string()))?;
     let (neighbours, losses) = (Neighbours::of_rounds(options.relation), options.losses.unwrap_or(Losses::Convex));
-    Ok((ConvexProblem { region, lipschitz, rounds, losses, neighbours }, budget))
+    let rounds_per_user = options.rounds_per_user.unwrap_or(1);
+    Ok((ConvexProblem { region, lipschitz, rounds, losses, rounds_per_user, neighbours }, budget))
 }
 
 /// What is planned, with its proved regret; nothing is charged.

@@ -6,9 +6,13 @@
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, LedgerFile, Opening, Session, SessionError, StageFacts, default_delta};
-use dpopt_mechanism::{ExpertPlays, ExpertsFile, LazyExperts, NotApplicable, RoundLosses, SavedExperts};
+use dpopt_mechanism::{
+    BlockExperts, ExpertPlays, ExpertsFile, Interactive, LazyExperts, NotApplicable, RoundLosses, SamplerError,
+};
 use dpopt_objective::objective::Warrant;
-use dpopt_optimize::online::{ExpertsDoor, ExpertsPlan, ExpertsProblem, Player, experts_candidates, plan_experts};
+use dpopt_optimize::online::{
+    ExpertLosses, ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of, plan_experts,
+};
 use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Neighbours, Relation, certify};
 use serde::{Deserialize, Serialize};
@@ -21,7 +25,8 @@ use std::path::Path;
 /// | `delta` | 1/T^1.1, at most 0.01 | δ; 0 for a pure guarantee |
 /// | `relation` | zero-out | which sequences of losses are neighbours; add-or-remove is refused |
 /// | `rounds_per_user` | 1 | so many rounds are protected together, wherever they are |
-/// | `player` | the least proved bound | lean, fresh or leader |
+/// | `player` | the least proved bound | lean, fresh, leader or blocks |
+/// | `losses` | any; with δ = 0 independent ones will do | which bounds on regret count where nobody is named; privacy is the same |
 #[derive(Clone, Debug)]
 pub struct ExpertsOptions {
     /// δ. `None`: 1/T^1.1, at most 0.01.
@@ -32,6 +37,9 @@ pub struct ExpertsOptions {
     pub rounds_per_user: u64,
     /// Who plays. `None`: the least proved bound.
     pub player: Option<Player>,
+    /// What is known of the losses: which bounds count where no player is named. `None`: nothing; but a pure guarantee makes do with a bound for
+    /// losses that are drawn independently.
+    pub losses: Option<ExpertLosses>,
     /// A budget kept in a file.
     pub ledger: Option<LedgerFile>,
     /// Reproducible coins for tests: no privacy against who knows the seed, no charge to a ledger, no session file.
@@ -45,6 +53,7 @@ impl Default for ExpertsOptions {
             relation: Relation::ZeroOut,
             rounds_per_user: 1,
             player: None,
+            losses: None,
             ledger: None,
             insecure_seed: None,
         }
@@ -84,6 +93,7 @@ struct Kept {
     player: Player,
     regret_bound: f64,
     batch: u64,
+    block_ends: Vec<u64>,
     learning_rate: Option<f64>,
     resampling: Option<f64>,
     noise_std: Option<f64>,
@@ -102,7 +112,8 @@ fn stated(
     let delta = options.delta.unwrap_or_else(|| default_delta(rounds));
     let budget = Budget::new(epsilon, delta).map_err(|e| OnlineError::Option(e.to_string()))?;
     let neighbours = Neighbours::of_rounds(options.relation);
-    Ok((ExpertsProblem { experts, rounds, rounds_per_user: options.rounds_per_user, neighbours }, budget))
+    let rounds_per_user = options.rounds_per_user;
+    Ok((ExpertsProblem { experts, rounds, rounds_per_user, neighbours, losses: options.losses }, budget))
 }
 
 /// What every player is proved to lose at most, or why it can't play; nothing is charged.
@@ -180,7 +191,10 @@ impl Experts {
         let opening = Opening::new(terms, account, options.insecure_seed)?;
         let plan = match (options.player, path) {
             // who can be saved
-            (None, Some(_)) => saved_players(&problem, budget)?,
+            (None, Some(_)) => {
+                let saved: Vec<Player> = PLAYERS.into_iter().filter(|player| player.can_be_saved()).collect();
+                least_of(&problem, budget, &saved)?
+            }
             (player, _) => plan_experts(&problem, budget, player)?,
         };
         opening.quote(&[&plan.certificate])?;
@@ -191,6 +205,7 @@ impl Experts {
         let plays = match &plan.door {
             ExpertsDoor::Lazy(door) => stage.curator.open(door)?,
             ExpertsDoor::Leader(door) => stage.curator.open(door)?,
+            ExpertsDoor::Blocks(door) => stage.curator.open(door)?,
         };
         session.note(&stage);
         let kept = Kept {
@@ -199,6 +214,7 @@ impl Experts {
             player: plan.player,
             regret_bound: plan.regret_bound,
             batch: plan.batch,
+            block_ends: plan.block_ends,
             learning_rate: plan.learning_rate,
             resampling: plan.resampling,
             noise_std: plan.noise_std,
@@ -221,15 +237,27 @@ impl Experts {
         let (file, saved, public) = ExpertsFile::open(path)?;
         let damaged = || OnlineError::Option(format!("session {} is damaged, or of another version", path.display()));
         let kept: Kept = serde_json::from_str(&public).map_err(|_| damaged())?;
-        let (Some(rate), Some(resampling)) = (kept.learning_rate, kept.resampling) else { return Err(damaged()) };
-        let ExpertsProblem { experts, rounds, rounds_per_user, neighbours } = kept.problem;
-        let door =
-            LazyExperts::new(experts, rounds, kept.batch, rate, resampling, rounds_per_user, neighbours.relation)?;
-        Self::reopened(door, saved, kept, file)
+        let ExpertsProblem { experts, rounds, rounds_per_user, neighbours, .. } = kept.problem;
+        let relation = neighbours.relation;
+        match (kept.player, kept.learning_rate, kept.resampling) {
+            (Player::Blocks, Some(rate), _) => {
+                let ends = kept.block_ends.clone();
+                let door = BlockExperts::new(experts, rounds, ends, rate, rounds_per_user, relation)?;
+                Self::reopened(&door.resumed(saved)?, kept, file)
+            }
+            (_, Some(rate), Some(fresh)) => {
+                let door = LazyExperts::new(experts, rounds, kept.batch, rate, fresh, rounds_per_user, relation)?;
+                Self::reopened(&door.resumed(saved)?, kept, file)
+            }
+            _ => Err(damaged()),
+        }
     }
 
-    fn reopened(door: LazyExperts, saved: SavedExperts, kept: Kept, file: ExpertsFile) -> Result<Self, OnlineError> {
-        use dpopt_mechanism::{Interactive, SamplerError};
+    fn reopened(
+        door: &impl Interactive<Opened = ExpertPlays>,
+        kept: Kept,
+        file: ExpertsFile,
+    ) -> Result<Self, OnlineError> {
         let event = SamplerError::proved(door.sampler_error()?).paid(door.event(), kept.budget.delta());
         let terms = kept.problem.neighbours.within(kept.budget);
         let certificate = certify(&event, terms).map_err(SessionError::from)?;
@@ -237,7 +265,7 @@ impl Experts {
         let mut session = Opening::new(terms, None, None)?.charge("online experts", &[&certificate])?;
         let facts = StageFacts { name: "experts", rests_on: Warrant::Enforced, stream: 0 };
         let mut stage = session.enter(facts, &certificate)?;
-        let plays = stage.curator.open(&door.resumed(saved)?)?;
+        let plays = stage.curator.open(door)?;
         session.note(&stage);
         Ok(Self { session, stage, plays, kept, file: Some(file) })
     }
@@ -330,7 +358,7 @@ impl Experts {
         self.kept.player
     }
 
-    /// Expected regret at most, against losses that were fixed before the first round.
+    /// Expected regret at most, against losses of the kind that the [player's bound](Player::bounded_for) is for.
     pub fn regret_bound(&self) -> f64 {
         self.kept.regret_bound
     }
@@ -356,28 +384,15 @@ impl Experts {
 /// Refuses a session file that could not be resumed.
 fn can_be_kept(options: &ExpertsOptions) -> Result<(), OnlineError> {
     if options.insecure_seed.is_some() {
+        return Err(super::seeded_session());
+    }
+    if options.player.is_some_and(|player| !player.can_be_saved()) {
         return Err(OnlineError::Option(
-            "a session file and an insecure seed do not go together: the same coins would come again after a restart"
+            "a leader's noise is never written down, so that it has no session file; choose lean, fresh or blocks"
                 .into(),
         ));
     }
-    if options.player == Some(Player::Leader) {
-        return Err(OnlineError::Option(
-            "a leader's noise is never written down, so that it has no session file; choose lean or fresh".into(),
-        ));
-    }
     Ok(())
-}
-
-/// The least bound of those whose state can be written down.
-fn saved_players(problem: &ExpertsProblem, budget: Budget) -> Result<ExpertsPlan, NotApplicable> {
-    let lean = plan_experts(problem, budget, Some(Player::Lean));
-    let fresh = plan_experts(problem, budget, Some(Player::Fresh));
-    match (lean, fresh) {
-        (Ok(lean), Ok(fresh)) => Ok(if fresh.regret_bound < lean.regret_bound { fresh } else { lean }),
-        (Ok(plan), Err(_)) | (Err(_), Ok(plan)) => Ok(plan),
-        (Err(error), Err(_)) => Err(error),
-    }
 }
 
 #[cfg(test)]
@@ -441,9 +456,21 @@ mod tests {
     fn a_saved_game_goes_on_at_no_charge() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
-        let options = ExpertsOptions { delta: Some(1e-4), ..Default::default() };
-        let mut game = Experts::open_at(&path, 4, 60, 1.0, &options).unwrap();
-        assert!(game.player() != Player::Leader);
+        for options in [
+            ExpertsOptions { delta: Some(1e-4), ..Default::default() },
+            ExpertsOptions { delta: Some(0.0), losses: Some(ExpertLosses::Any), ..Default::default() },
+            ExpertsOptions { delta: Some(0.0), player: Some(Player::Blocks), ..Default::default() },
+        ] {
+            goes_on(&path, &options);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::remove_file(directory.path().join("session.mark")).unwrap();
+        }
+    }
+
+    fn goes_on(path: &Path, options: &ExpertsOptions) {
+        let mut game = Experts::open_at(path, 4, 60, 1.0, options).unwrap();
+        let by_blocks = options.player == Some(Player::Blocks);
+        assert!(game.player().can_be_saved() && (game.player() == Player::Blocks) == by_blocks);
         for round in 0..17 {
             game.observe(&losses(round)).unwrap();
             let shown = game.save().unwrap();
@@ -452,18 +479,18 @@ mod tests {
         let (next, bound) = (game.play(), game.regret_bound());
         game.observe(&losses(17)).unwrap(); // never saved, never shown
         drop(game);
-        let mut game = Experts::resume(&path).unwrap();
+        let mut game = Experts::resume(path).unwrap();
         assert_eq!((game.observed(), game.play(), game.regret_bound()), (17, next, bound));
         assert_eq!(game.recent(), [(18, next.unwrap())]);
-        assert!(Experts::resume(&path).is_err(), "held by this process");
+        assert!(Experts::resume(path).is_err(), "held by this process");
         while game.play().is_some() {
             game.observe_nothing().unwrap();
         }
         game.save().unwrap();
         drop(game);
-        let game = Experts::resume(&path).unwrap();
+        let game = Experts::resume(path).unwrap();
         assert!(game.is_over() && game.play().is_none());
-        assert!(Experts::open_at(&path, 4, 60, 1.0, &options).is_err());
+        assert!(Experts::open_at(path, 4, 60, 1.0, options).is_err());
     }
 
     #[test]
@@ -482,6 +509,6 @@ mod tests {
         let added = ExpertsOptions { relation: Relation::AddOrRemove, ..Default::default() };
         assert!(Experts::open(4, 60, 1.0, &added).is_err());
         assert!(explain_experts(4, 60, 1.0, &added).unwrap().iter().all(|(_, plan)| plan.is_err()));
-        assert_eq!(explain_experts(4, 60, 1.0, &Default::default()).unwrap().len(), 3);
+        assert_eq!(explain_experts(4, 60, 1.0, &Default::default()).unwrap().len(), PLAYERS.len());
     }
 }

@@ -11,3 +11,11 @@ pub use bandit::{Bandit, BanditOptions, explain_bandit};
 pub use convex::{Convex, ConvexOptions, explain_convex};
 pub use error::OnlineError;
 pub use experts::{Experts, ExpertsOptions, explain_experts};
+
+/// Why a session file is refused beside a seed.
+fn seeded_session() -> OnlineError {
+    OnlineError::Option(
+        "a session file and an insecure seed do not go together: the same coins would come again after a restart"
+            .into(),
+    )
+}

@@ -4,9 +4,9 @@ use super::account::Account;
 use super::error::SessionError;
 use dpopt_data::unit_name;
 use dpopt_privacy::filter::Refusal;
-use dpopt_privacy::ledger::{Access, Ledger, LedgerError, Purpose, Quote, Receipt};
+use dpopt_privacy::ledger::{Access, Found, Ledger, LedgerError, Purpose, Quote, Receipt};
 use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Terms, Unit};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A budget kept in a file across runs on the same data.
 #[derive(Clone, Debug)]
@@ -71,6 +71,14 @@ impl LedgerFile {
 }
 
 impl LedgerFile {
+    /// Whether the ledger at `path`, which has to be there, has the charge of `receipt`.
+    ///
+    /// # Errors
+    /// If it is not there, or no ledger.
+    pub fn has(path: &Path, receipt: &Receipt) -> Result<bool, SessionError> {
+        Ok(Ledger::open(path)?.status()?.find(receipt) == Found::There)
+    }
+
     /// As an account of a run.
     pub fn account(file: Option<&Self>) -> Option<Box<dyn Account>> {
         file.map(|file| Box::new(file.clone()) as Box<dyn Account>)

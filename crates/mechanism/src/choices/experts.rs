@@ -5,7 +5,7 @@
 //! draws a new one ∝ e^(−η·loss so far), so that each single choice has exactly the law of multiplicative weights. Losses are
 //! clamped to \[0, 1\] and rounded to multiples of 2^-24 before anything else; all sums are integers and all coins exact.
 
-use super::experts_file::{ExpertsFile, LazyShape, SavedExperts};
+use super::experts_file::{ExpertsFile, LazyShape, SavedExperts, SavedShape};
 use crate::curator::door::{Interactive, Opening, sealed};
 use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
@@ -24,7 +24,7 @@ const COIN: u64 = 1 << 53;
 /// Rounds at most: sums of losses stay far below 2^63.
 const MOST_ROUNDS: u64 = 1 << 38;
 const MOST_EXPERTS: usize = 1 << 24;
-const LABEL: &str = "plays of experts";
+pub(super) const LABEL: &str = "plays of experts";
 
 /// What one round tells of every expert: clamped to \[0, 1\], rounded to multiples of 2^-24.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,11 +114,7 @@ impl LazyExperts {
     /// # Errors
     /// If that was another choice.
     pub fn resumed(self, saved: SavedExperts) -> Result<Self, CuratorError> {
-        if saved.shape != self.shape {
-            return Err(unusable(
-                "the session file was made for another plan; resume with the one that it holds".into(),
-            ));
-        }
+        saved.of(&SavedShape::Lazy(self.shape))?;
         Ok(Self { resumed: Some(saved), ..self })
     }
 
@@ -135,6 +131,14 @@ impl LazyExperts {
         switched.max(eta) * (1.0 + 1e-13)
     }
 
+    /// ε of all plays with δ = 0, added up by hand: for a search among plans, whose event is certified in the end.
+    pub fn pure_epsilon(&self) -> f64 {
+        let k = self.shape.rounds_per_user as f64;
+        let draws = k * range_of(self.shape.relation, self.shape.learning_rate) * self.boundaries() as f64;
+        let coins = if self.shape.fresh == COIN { 0.0 } else { k * self.switch_epsilon() };
+        (draws + coins) * (1.0 + 1e-9)
+    }
+
     /// Probability of a fresh draw at the end of a batch at most, whatever the losses.
     pub fn gate(&self) -> f64 {
         let p = self.resampling();
@@ -149,11 +153,16 @@ impl LazyExperts {
 }
 
 /// How far the scores of experts can move against each other between neighbours, times η.
-fn range_of(relation: Relation, learning_rate: f64) -> f64 {
+pub(super) fn range_of(relation: Relation, learning_rate: f64) -> f64 {
     relation.sum_sensitivity() * learning_rate
 }
 
-fn check_shape(experts: usize, rounds: u64, rounds_per_user: u64, relation: Relation) -> Result<(), CuratorError> {
+pub(super) fn check_shape(
+    experts: usize,
+    rounds: u64,
+    rounds_per_user: u64,
+    relation: Relation,
+) -> Result<(), CuratorError> {
     if !(2..=MOST_EXPERTS).contains(&experts) {
         return Err(unusable(format!("there are {experts} experts; give 2 to {MOST_EXPERTS}")));
     }
@@ -171,7 +180,7 @@ fn check_shape(experts: usize, rounds: u64, rounds_per_user: u64, relation: Rela
     Ok(())
 }
 
-fn unusable(text: String) -> CuratorError {
+pub(super) fn unusable(text: String) -> CuratorError {
     CuratorError::Noise(text)
 }
 
@@ -209,30 +218,13 @@ impl Interactive for LazyExperts {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<ExpertPlays, CuratorError> {
-        if self.resumed.is_some() && opening.noise.is_insecure() {
-            return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
-        }
-        let insecure = opening.noise.is_insecure();
-        let mut coins = opening.noise.stream(Purpose::Selection, 0);
         let experts = self.shape.experts;
-        let (round, chosen, total, current) = match &self.resumed {
-            Some(saved) => (saved.round, saved.chosen, saved.total.clone(), saved.current.clone()),
-            None => (0, coins.below(experts as u64) as usize, vec![0; experts], vec![0; experts]),
+        let (total, current) = match &self.resumed {
+            Some(saved) => (saved.total.clone(), saved.current.clone()),
+            None => (vec![0; experts], vec![0; experts]),
         };
-        let learner = Learner::Lazy { plan: Box::new(self.clone()), total, current };
-        let plays = ExpertPlays {
-            experts,
-            rounds: self.shape.rounds,
-            round,
-            chosen,
-            learner,
-            coins,
-            insecure,
-            process: std::process::id(),
-            seen: opening.seen,
-        };
-        plays.show();
-        Ok(plays)
+        let learner = Lazy { plan: self.clone(), total, current };
+        ExpertPlays::chosen_at_random((experts, self.shape.rounds), self.resumed.as_ref(), Box::new(learner), opening)
     }
 }
 
@@ -337,7 +329,7 @@ impl Interactive for NoisyLeader {
             rounds: self.rounds,
             round: 0,
             chosen: least(&noisy),
-            learner: Learner::Leader { noise: Box::new(noise), noisy },
+            learner: Box::new(Led { noise, noisy }),
             coins,
             insecure,
             process: std::process::id(),
@@ -361,7 +353,7 @@ pub struct ExpertPlays {
     /// Rounds observed.
     round: u64,
     chosen: usize,
-    learner: Learner,
+    learner: Box<dyn Learner>,
     coins: Stream,
     insecure: bool,
     /// That it was opened in: a forked one has the same coins to come.
@@ -370,22 +362,111 @@ pub struct ExpertPlays {
     seen: Option<Seen>,
 }
 
-enum Learner {
-    Lazy {
-        plan: Box<LazyExperts>,
-        /// Losses of whole batches.
-        total: Vec<i64>,
-        /// Losses of the batch that is under way.
-        current: Vec<i64>,
-    },
-    Leader {
-        noise: Box<CorrelatedNoise>,
-        /// Losses so far and all noise so far.
-        noisy: Vec<i64>,
-    },
+/// Who chooses behind an open choice.
+pub(super) trait Learner: Send + Sync {
+    /// Takes the losses of round `round` and says who plays the next, if that is decided now; `chosen` played.
+    fn told(
+        &mut self,
+        round: u64,
+        losses: &[u32],
+        chosen: usize,
+        coins: &mut Stream,
+    ) -> Result<Option<usize>, CuratorError>;
+
+    /// What a session file holds of it; `None` if it can't be written down.
+    fn saved(&self, round: u64, chosen: usize) -> Option<SavedExperts>;
+}
+
+struct Lazy {
+    plan: LazyExperts,
+    /// Losses of whole batches.
+    total: Vec<i64>,
+    /// Losses of the batch that is under way.
+    current: Vec<i64>,
+}
+
+impl Learner for Lazy {
+    fn told(
+        &mut self,
+        round: u64,
+        losses: &[u32],
+        chosen: usize,
+        coins: &mut Stream,
+    ) -> Result<Option<usize>, CuratorError> {
+        let Self { plan, total, current } = self;
+        add(current, losses);
+        if !round.is_multiple_of(plan.shape.batch) {
+            return Ok(None);
+        }
+        let lost = current[chosen].unsigned_abs();
+        total.iter_mut().zip(current.iter_mut()).for_each(|(sum, new)| *sum += std::mem::take(new));
+        let fresh = coins.below(COIN) < plan.shape.fresh;
+        if !fresh && plan.choice.keeps(lost, coins) {
+            return Ok(Some(chosen));
+        }
+        // there are experts
+        Ok(Some(draw(&plan.choice, total, coins).unwrap_or(chosen)))
+    }
+
+    fn saved(&self, round: u64, chosen: usize) -> Option<SavedExperts> {
+        let (total, current) = (self.total.clone(), self.current.clone());
+        Some(SavedExperts { shape: SavedShape::Lazy(self.plan.shape), round, chosen, total, current })
+    }
+}
+
+struct Led {
+    noise: CorrelatedNoise,
+    /// Losses so far and all noise so far.
+    noisy: Vec<i64>,
+}
+
+impl Learner for Led {
+    fn told(&mut self, _: u64, losses: &[u32], _: usize, coins: &mut Stream) -> Result<Option<usize>, CuratorError> {
+        add(&mut self.noisy, losses);
+        if !self.noise.add_next(&mut self.noisy, coins) {
+            return Err(CuratorError::Unforeseen { label: LABEL });
+        }
+        Ok(Some(least(&self.noisy)))
+    }
+
+    fn saved(&self, _: u64, _: usize) -> Option<SavedExperts> {
+        None
+    }
+}
+
+pub(super) fn add(sums: &mut [i64], losses: &[u32]) {
+    sums.iter_mut().zip(losses).for_each(|(sum, loss)| *sum = sum.wrapping_add(i64::from(*loss)));
+}
+
+/// An expert by its losses.
+pub(super) fn draw(choice: &ExponentialChoice, sums: &[i64], coins: &mut Stream) -> Option<usize> {
+    let scores: Vec<i64> = sums.iter().map(|sum| -sum).collect();
+    choice.choose(&scores, coins)
 }
 
 impl ExpertPlays {
+    /// Begins with any expert, or where `resumed` ended: with fresh coins, which a seed does not give.
+    pub(super) fn chosen_at_random(
+        (experts, rounds): (usize, u64),
+        resumed: Option<&SavedExperts>,
+        learner: Box<dyn Learner>,
+        opening: Opening<'_>,
+    ) -> Result<Self, CuratorError> {
+        let insecure = opening.noise.is_insecure();
+        if resumed.is_some() && insecure {
+            return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
+        }
+        let mut coins = opening.noise.stream(Purpose::Selection, 0);
+        let (round, chosen) = match resumed {
+            Some(saved) => (saved.round, saved.chosen),
+            None => (0, coins.below(experts as u64) as usize),
+        };
+        let (process, seen) = (std::process::id(), opening.seen);
+        let plays = Self { experts, rounds, round, chosen, learner, coins, insecure, process, seen };
+        plays.show();
+        Ok(plays)
+    }
+
     /// The expert of the coming round. Asking again gives the same.
     ///
     /// # Errors
@@ -426,30 +507,10 @@ impl ExpertPlays {
         if self.round == self.rounds {
             return Ok(());
         }
-        match &mut self.learner {
-            Learner::Leader { noise, noisy } => {
-                noisy.iter_mut().zip(losses).for_each(|(sum, loss)| *sum = sum.wrapping_add(i64::from(*loss)));
-                if !noise.add_next(noisy, &mut self.coins) {
-                    return Err(CuratorError::Unforeseen { label: LABEL });
-                }
-                self.chosen = least(noisy);
-            }
-            Learner::Lazy { plan, total, current } => {
-                current.iter_mut().zip(losses).for_each(|(sum, loss)| *sum += i64::from(*loss));
-                if !self.round.is_multiple_of(plan.shape.batch) {
-                    return Ok(());
-                }
-                let lost = current[self.chosen].unsigned_abs();
-                total.iter_mut().zip(current.iter_mut()).for_each(|(sum, new)| *sum += std::mem::take(new));
-                let fresh = self.coins.below(COIN) < plan.shape.fresh;
-                if fresh || !plan.choice.keeps(lost, &mut self.coins) {
-                    let scores: Vec<i64> = total.iter().map(|sum| -sum).collect();
-                    // there are experts
-                    self.chosen = plan.choice.choose(&scores, &mut self.coins).unwrap_or(self.chosen);
-                }
-            }
+        if let Some(expert) = self.learner.told(self.round, losses, self.chosen, &mut self.coins)? {
+            self.chosen = expert;
+            self.show();
         }
-        self.show();
         Ok(())
     }
 
@@ -482,14 +543,12 @@ impl ExpertPlays {
         let saved = self.saved().ok_or_else(|| {
             unusable("a noisy leader can't be saved: its noise is never written down; use lean or fresh".into())
         })?;
-        file.write(&saved, public)
+        file.write(saved, public)
     }
 
     /// `None` of a leader.
     pub(crate) fn saved(&self) -> Option<SavedExperts> {
-        let Learner::Lazy { plan, total, current } = &self.learner else { return None };
-        let (total, current) = (total.clone(), current.clone());
-        Some(SavedExperts { shape: plan.shape, round: self.round, chosen: self.chosen, total, current })
+        self.learner.saved(self.round, self.chosen)
     }
 
     fn show(&self) {

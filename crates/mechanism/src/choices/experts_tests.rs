@@ -48,6 +48,12 @@ fn the_worked_cases_cost() {
         let cost = epsilon(&literal.event(), 1e-6);
         assert!(cost > least, "{cost}");
     }
+    // what a search adds up is what the accountant does
+    for (p, k) in [(0.05, 1), (0.05, 3), (1.0, 1), (1.0, 3)] {
+        let door = LazyExperts::new(10, 1000, 10, 0.01, p, k, Relation::ReplaceOne).unwrap();
+        let accounted = accountant::epsilon(&door.event(), Relation::ReplaceOne, 0.0).unwrap().upper;
+        assert!((door.pure_epsilon() / accounted - 1.0).abs() < 1e-8, "{p} {k}: {} {accounted}", door.pure_epsilon());
+    }
     // a round that tells nothing moves the draws half as far
     let zero_out = rdp::cost(&reference(Relation::ZeroOut).event(), Relation::ZeroOut, 8.0).unwrap().divergence;
     assert!(zero_out < rdp::cost(&lean.event(), Relation::ReplaceOne, 8.0).unwrap().divergence);

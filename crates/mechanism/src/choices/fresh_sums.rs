@@ -5,6 +5,8 @@
 //! are integers, and the noise is discrete Laplace.
 
 use super::experts::{FINE, ONE, RoundLosses};
+use super::session_file::unusable;
+use super::sums_file::{SavedSums, SumsFile, SumsShape};
 use crate::curator::door::{Interactive, Opening, sealed};
 use crate::curator::seen::Seen;
 use crate::refused::CuratorError;
@@ -33,11 +35,9 @@ const MOST_ROUNDS: u64 = 1 << 38;
 /// ```
 #[derive(Clone, Debug)]
 pub struct FreshSums {
-    rounds: u64,
-    releases: u64,
+    shape: SumsShape,
     noise: DiscreteLaplace,
-    rounds_per_user: u64,
-    relation: Relation,
+    resumed: Option<SavedSums>,
 }
 
 impl FreshSums {
@@ -68,7 +68,16 @@ impl FreshSums {
         }
         let noise = DiscreteLaplace::with_scale(ONE as f64 / epsilon)
             .map_err(|_| CuratorError::Noise("epsilon of a sum lies between 1.5e-8 and 1e8".into()))?;
-        Ok(Self { rounds, releases, noise, rounds_per_user, relation })
+        Ok(Self { shape: SumsShape { rounds, releases, epsilon, rounds_per_user, relation }, noise, resumed: None })
+    }
+
+    /// The same, going on where `saved` ended.
+    ///
+    /// # Errors
+    /// If these were other sums.
+    pub fn resumed(self, saved: SavedSums) -> Result<Self, CuratorError> {
+        saved.of(&self.shape)?;
+        Ok(Self { resumed: Some(saved), ..self })
     }
 
     /// ε of one round: a round is in one sum, and moves it by at most 1, whether it is replaced or tells nothing.
@@ -85,16 +94,17 @@ impl Interactive for FreshSums {
 
     fn event(&self) -> Event {
         let one = self.epsilon_of_a_round();
-        let all = if self.rounds_per_user == 1 { one } else { (one * self.rounds_per_user as f64).next_up() };
+        let k = self.shape.rounds_per_user;
+        let all = if k == 1 { one } else { (one * k as f64).next_up() };
         Event::PureStream { epsilon: all }
     }
 
     fn sampler_error(&self) -> Result<f64, CuratorError> {
-        Ok(SamplerError::fine(self.releases as f64).total_variation())
+        Ok(SamplerError::fine(self.shape.releases as f64).total_variation())
     }
 
     fn relation(&self) -> Option<Relation> {
-        Some(self.relation)
+        Some(self.shape.relation)
     }
 
     fn label(&self) -> &'static str {
@@ -102,12 +112,19 @@ impl Interactive for FreshSums {
     }
 
     fn start(&self, opening: Opening<'_>) -> Result<OpenSums, CuratorError> {
+        let insecure = opening.noise.is_insecure();
+        if self.resumed.is_some() && insecure {
+            return Err(unusable("a resumed session draws fresh noise; leave the insecure seed out".into()));
+        }
+        let (added, released, sum) =
+            self.resumed.as_ref().map_or((0, 0, 0), |saved| (saved.added, saved.released, saved.sum));
         Ok(OpenSums {
             plan: self.clone(),
-            added: 0,
-            released: 0,
-            sum: 0,
+            added,
+            released,
+            sum,
             coins: opening.noise.stream(Purpose::Noise, 0),
+            insecure,
             process: std::process::id(),
             seen: opening.seen,
         })
@@ -122,6 +139,7 @@ pub struct OpenSums {
     /// Of the rounds since the last release: as sensitive as they are.
     sum: i64,
     coins: Stream,
+    insecure: bool,
     /// That it was opened in: a forked one has the same noise to come.
     process: u32,
     /// Of a watched curator.
@@ -145,7 +163,7 @@ impl OpenSums {
     pub fn add(&mut self, round: &Sensitive<RoundLosses>) -> Result<(), CuratorError> {
         self.here()?;
         let [number] = round.expose().steps() else { return Err(CuratorError::Shape) };
-        if self.added == self.plan.rounds {
+        if self.added == self.plan.shape.rounds {
             return Err(CuratorError::Unforeseen { label: LABEL });
         }
         self.added += 1;
@@ -159,7 +177,7 @@ impl OpenSums {
     /// If all planned sums are released, or in a forked process.
     pub fn close(&mut self) -> Result<Released<f64>, CuratorError> {
         self.here()?;
-        if self.released == self.plan.releases {
+        if self.released == self.plan.shape.releases {
             return Err(CuratorError::Unforeseen { label: LABEL });
         }
         self.released += 1;
@@ -169,6 +187,25 @@ impl OpenSums {
             seen.push(&[noisy]);
         }
         Ok(Released::new(noisy))
+    }
+
+    /// Writes all of it to `file`, synced: call it before anything is shown that was released since the last time. `public` is kept beside it,
+    /// and has to hold whatever of the released is needed again.
+    ///
+    /// # Errors
+    /// If it can't be written, or the noise comes from an insecure seed.
+    pub fn save(&self, file: &mut SumsFile, public: &str) -> Result<(), CuratorError> {
+        self.here()?;
+        if self.insecure {
+            return Err(unusable(
+                "noise from an insecure seed would come again after a restart; leave the seed out".into(),
+            ));
+        }
+        file.write(&self.saved(), public)
+    }
+
+    fn saved(&self) -> SavedSums {
+        SavedSums { shape: self.plan.shape, added: self.added, released: self.released, sum: self.sum }
     }
 }
 
@@ -218,6 +255,42 @@ mod tests {
         // scale 2: standard errors √8/√500 = .13 and 2/√500 = .09; five of each
         assert!(mean.abs() < 0.65 && (size - 2.0).abs() < 0.45, "{mean} {size}");
         assert!(sums.close().is_err() && sums.add(&number(0.0)).is_err(), "all is used up");
+    }
+
+    /// Killed in a sum: it goes on with the exact sum and noise of its own; and no second noise is drawn for a sum that was closed and saved.
+    #[test]
+    fn a_session_keeps_the_sum_that_is_under_way_and_draws_fresh_noise() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("session");
+        // a scale of 1e-6: noise is nowhere near a half
+        let plan = FreshSums::new(100, 10, 1e6, 1, Relation::ZeroOut).unwrap();
+        let open = |plan: &FreshSums, noise| Curator::for_event(&plan.event(), noise).open(plan);
+        let secure = || NoiseSource::secure().unwrap();
+        let mut file = SumsFile::create(&path).unwrap();
+        let mut sums = open(&plan, secure()).unwrap();
+        sums.add(&number(1.0)).unwrap();
+        sums.save(&mut file, "one").unwrap();
+        sums.add(&number(1.0)).unwrap(); // never saved
+        drop((sums, file));
+        let (mut file, saved, public) = SumsFile::open(&path).unwrap();
+        assert_eq!(public, "one");
+        assert!(SumsFile::open(&path).is_err(), "held");
+        let other = FreshSums::new(100, 10, 2e6, 1, Relation::ZeroOut).unwrap();
+        assert!(other.resumed(saved.clone()).is_err());
+        let resumed = plan.clone().resumed(saved).unwrap();
+        assert!(open(&resumed, NoiseSource::insecure(1)).is_err());
+        let mut sums = open(&resumed, secure()).unwrap();
+        sums.add(&number(1.0)).unwrap();
+        assert_eq!(sums.close().unwrap().into_inner().round(), 2.0);
+        sums.save(&mut file, "closed").unwrap();
+        drop((sums, file));
+        let (_file, saved, _) = SumsFile::open(&path).unwrap();
+        assert_eq!((saved.added, saved.released, saved.sum), (2, 1, 0));
+        // sums are no experts
+        drop(_file);
+        assert!(crate::ExpertsFile::open(&path).is_err());
+        let mut seeded = SumsFile::create(&directory.path().join("seeded")).unwrap();
+        assert!(open(&plan, NoiseSource::insecure(1)).unwrap().save(&mut seeded, "").is_err());
     }
 
     #[test]

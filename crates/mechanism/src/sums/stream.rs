@@ -47,6 +47,15 @@ pub enum Batching {
     Shuffled,
     /// The one that it came with: records come batch by batch ([`GradientStream::next_arrived`]), one pass and no second.
     Arrival,
+    /// The same, for units that have one record in each of at most so many batches, wherever these are.
+    Arrivals(u64),
+}
+
+impl Batching {
+    /// Whether records come batch by batch.
+    fn arrives(self) -> bool {
+        matches!(self, Self::Arrival | Self::Arrivals(_))
+    }
 }
 
 /// Public numbers of a stream.
@@ -89,6 +98,18 @@ impl StreamShape {
             Some(factor) => factor.sensitivity(self.steps, participation),
             None => (self.epochs() as f64 * f64::from(tree_depth(self.batches as u64))).sqrt() * (1.0 + 1e-12),
         })
+    }
+
+    /// The same for units with one record in each of at most `count` batches of a single pass, wherever these are.
+    pub fn sensitivity_of_arrivals(&self, count: u64) -> Result<f64, CuratorError> {
+        let count = count.min(self.steps as u64);
+        match self.factor()? {
+            Some(factor) if (self.steps as u64).saturating_mul(count) <= 1 << 32 => {
+                Ok(factor.sensitivity(self.steps, Participation::Separated { separation: 1, count: count as usize }))
+            }
+            // each batch moves it by at most what one does
+            _ => Ok(self.sensitivity()? * count as f64 * (1.0 + 1e-12)),
+        }
     }
 
     /// Standard deviation of the noise of the sum of all steps, per unit of that of one normal variable.
@@ -224,8 +245,16 @@ impl<O> StreamPlan<O> {
     /// Standard deviation of a normal variable of the noise.
     fn noise_std(&self) -> Result<f64, CuratorError> {
         // each product is rounded once: next_up makes the noise at least what was accounted
-        let scale = (self.gradient.clip_norm() * self.shape.sensitivity()?).next_up();
+        let scale = (self.gradient.clip_norm() * self.sensitivity()?).next_up();
         Ok((self.noise_multiplier * scale).next_up())
+    }
+
+    /// l2 sensitivity of the whole stream per unit of the clip norm.
+    fn sensitivity(&self) -> Result<f64, CuratorError> {
+        match self.batching {
+            Batching::Arrivals(count) => self.shape.sensitivity_of_arrivals(count),
+            _ => self.shape.sensitivity(),
+        }
     }
 }
 
@@ -242,8 +271,9 @@ impl<O: Clone> Interactive for StreamPlan<O> {
     fn sampler_error(&self) -> Result<f64, CuratorError> {
         let moved = self.relation == Relation::AddOrRemove && self.batching != Batching::Coin;
         // nothing says that a batch which comes is one that came before
-        let again = self.batching == Batching::Arrival && self.shape.steps > self.shape.batches;
-        if self.shape.batches == 0 || self.shape.steps == 0 || moved || again {
+        let again = self.batching.arrives() && self.shape.steps > self.shape.batches;
+        if self.shape.batches == 0 || self.shape.steps == 0 || moved || again || self.batching == Batching::Arrivals(0)
+        {
             return Err(CuratorError::Shape);
         }
         self.shape.total_variation(self.noise_std()?, self.gradient.grid(), self.dimension)
@@ -283,7 +313,7 @@ impl<O: Clone> Interactive for StreamPlan<O> {
             relation: self.relation,
             batches: match self.batching {
                 Batching::Position => Batches::Position,
-                Batching::Arrival => Batches::Arrival,
+                Batching::Arrival | Batching::Arrivals(_) => Batches::Arrival,
                 Batching::Coin => Batches::Coins(Box::new(opening.noise.stream(Purpose::Split, 0))),
                 Batching::Shuffled => {
                     let mut coins = opening.noise.stream(Purpose::Split, 0);
@@ -602,6 +632,38 @@ mod tests {
         assert!(arriving(4, Relation::ReplaceOne).sampler_error().is_ok());
         assert!(arriving(5, Relation::ReplaceOne).sampler_error().is_err());
         assert!(arriving(4, Relation::AddOrRemove).sampler_error().is_err());
+    }
+
+    /// The noise of units in k batches is that of all their columns together: of no more than k single ones, and of what a pattern moves.
+    #[test]
+    fn units_of_several_arrivals_have_the_noise_of_all_of_them() {
+        let steps = 12;
+        for correlation in [Correlation::Blt, Correlation::Independent, Correlation::Tree] {
+            let arriving = |batching| StreamPlan { batching, ..plan(correlation, steps, steps, 1, 8) };
+            let noise = |batching| arriving(batching).noise_std().unwrap();
+            let one = noise(Batching::Arrival);
+            assert!((noise(Batching::Arrivals(1)) / one - 1.0).abs() < 1e-8);
+            for k in [2u64, 5, 12] {
+                let several = noise(Batching::Arrivals(k)) / one;
+                assert!(several <= k as f64 * (1.0 + 1e-8) && several >= (k as f64).sqrt() * (1.0 - 1e-8), "{several}");
+                // k gradients of the same direction, in steps 0, …, k − 1 or at the end
+                let shape = arriving(Batching::Arrival).shape;
+                for from in [0, steps - k as usize] {
+                    let mut moved = vec![vec![0.0]; steps];
+                    moved[from..from + k as usize].iter_mut().for_each(|step| step[0] = 1.0);
+                    let norm = moved_of_the_noised(shape, &moved).sqrt();
+                    assert!(
+                        norm <= shape.sensitivity_of_arrivals(k).unwrap() * (1.0 + 1e-12),
+                        "{correlation:?} {k} {from}"
+                    );
+                }
+            }
+            assert!(arriving(Batching::Arrivals(0)).sampler_error().is_err());
+        }
+        // what is too long to be added up is bounded by the single ones
+        let long = StreamShape { batches: 1 << 20, steps: 1 << 20, correlation: Correlation::Blt };
+        let bound = long.sensitivity_of_arrivals(1 << 13).unwrap() / long.sensitivity().unwrap();
+        assert!((bound / 8192.0 - 1.0).abs() < 1e-9, "{bound}");
     }
 
     #[test]

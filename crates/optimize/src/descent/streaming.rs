@@ -170,7 +170,7 @@ fn which(batching: Batching) -> &'static str {
         Batching::Position => "by its position in the table",
         Batching::Coin => "by a secret coin of its own that is thrown once",
         Batching::Shuffled => "by its place in a public random order",
-        Batching::Arrival => "the one that it came with",
+        Batching::Arrival | Batching::Arrivals(_) => "the one that it came with",
     }
 }
 
@@ -212,7 +212,9 @@ impl Algorithm for DpFtrl {
         let (n, t) = (problem.rows as f64, steps as f64);
         // that a record comes once is the word of whoever hands the batches on
         let whence: fn(String) -> Assumption = match batching {
-            Batching::Arrival => |said| Assumption::public(format!("told and not checked: {said}")),
+            Batching::Arrival | Batching::Arrivals(_) => {
+                |said| Assumption::public(format!("told and not checked: {said}"))
+            }
             _ => |said| Assumption::proved(said),
         };
         let weight_noise = draft.weight_noise(problem, noise_multiplier);

@@ -652,7 +652,7 @@ impl Planner<'_> {
                     Batching::Shuffled => "by its place in a random order that depends on no record",
                     Batching::Coin => "by a coin",
                     Batching::Position => "by its position",
-                    Batching::Arrival => "with which it came",
+                    Batching::Arrival | Batching::Arrivals(_) => "with which it came",
                 },
                 shape.epochs()
             ))),

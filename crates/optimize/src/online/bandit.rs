@@ -4,12 +4,14 @@
 //! Every reward is in one noisy sum, so that all of them together cost what one does: pure ε.
 
 use dpopt_mechanism::{
-    Curator, CuratorError, FreshSums, Interactive, NotApplicable, OpenSums, RoundLosses, SamplerError, Sensitive,
+    Curator, CuratorError, FreshSums, Interactive, NotApplicable, OpenSums, RoundLosses, SamplerError, SavedSums,
+    Sensitive, SumsFile,
 };
-use dpopt_privacy::{Budget, Certificate, Neighbours, Relation, calibrate, certify};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, calibrate, certify};
+use serde::{Deserialize, Serialize};
 
 /// Public facts of a game: all of them fixed before the first round.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BanditProblem {
     /// K ≥ 2.
     pub arms: usize,
@@ -34,7 +36,38 @@ pub struct BanditPlan {
     pub noise_scale: f64,
     /// All plays together.
     pub certificate: Certificate,
+    budget: Budget,
+    epsilon: f64,
     door: FreshSums,
+}
+
+/// A plan as a session file keeps it: public. The guarantee is accounted anew when it is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptBandit {
+    /// What was planned for.
+    pub problem: BanditProblem,
+    /// What all plays may cost.
+    pub budget: Budget,
+    epsilon: f64,
+    phases: Vec<u64>,
+    regret_bound: f64,
+}
+
+/// Where a game stands, all of it made of what was released: what a [session](BanditPlays::save) needs beside the sum that is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BanditStanding {
+    /// Arms that may be the best.
+    left: Vec<usize>,
+    /// Noisy means of the phase that is under way, of the first of these.
+    means: Vec<f64>,
+    /// Phases that are over.
+    phase: usize,
+    /// Rounds of the sum that is under way.
+    pulled: u64,
+    /// Rounds observed.
+    round: u64,
 }
 
 const MOST_ROUNDS: u64 = 1 << 38;
@@ -61,6 +94,17 @@ impl BanditProblem {
             );
         }
         Ok(())
+    }
+
+    fn door(&self, epsilon: f64) -> Result<FreshSums, CuratorError> {
+        // a round may close a sum at most
+        let sums = self.rounds.min(self.arms as u64 * 64);
+        FreshSums::new(self.rounds, sums, epsilon, self.rounds_per_user, self.neighbours.relation)
+    }
+
+    fn event(&self, epsilon: f64, budget: Budget) -> Result<Event, CuratorError> {
+        let door = self.door(epsilon)?;
+        Ok(SamplerError::proved(door.sampler_error()?).paid(door.event(), budget.delta()))
     }
 
     /// ln(4/β_e), β_e = 1/(T·K·e(e + 1)): each of two ways in which a mean is off has probability β_e/2.
@@ -132,22 +176,16 @@ fn gap(phase: usize) -> f64 {
 pub fn plan_bandit(problem: &BanditProblem, budget: Budget) -> Result<BanditPlan, NotApplicable> {
     problem.check()?;
     let terms = problem.neighbours.within(budget);
-    let door = |epsilon: f64| {
-        // a round may close a sum at most
-        let sums = problem.rounds.min(problem.arms as u64 * 64);
-        FreshSums::new(problem.rounds, sums, epsilon, problem.rounds_per_user, problem.neighbours.relation)
-    };
-    let event = |epsilon: f64| match door(epsilon).and_then(|door| Ok((door.sampler_error()?, door.event()))) {
-        Ok((error, event)) => SamplerError::proved(error).paid(event, budget.delta()),
-        Err(_) => dpopt_privacy::Event::PureStream { epsilon: f64::MAX },
-    };
-    let (epsilon, _) = calibrate::cost(event, terms)?;
-    let certificate = certify(&event(epsilon), terms)?;
-    let door = door(epsilon).map_err(|error: CuratorError| NotApplicable::Problem(error.to_string()))?;
+    // what can't be made costs more than any budget
+    let impossible = |_| Event::PureStream { epsilon: f64::MAX };
+    let (epsilon, _) = calibrate::cost(|epsilon| problem.event(epsilon, budget).unwrap_or_else(impossible), terms)?;
+    let (door, event) = (problem.door(epsilon), problem.event(epsilon, budget));
+    let of_curator = |error: CuratorError| NotApplicable::Problem(error.to_string());
+    let (door, certificate) = (door.map_err(of_curator)?, certify(&event.map_err(of_curator)?, terms)?);
     let noise_scale = 1.0 / door.epsilon_of_a_round();
     let phases = problem.phases(noise_scale);
     let regret_bound = problem.bound(&phases).min(problem.rounds as f64);
-    Ok(BanditPlan { problem: *problem, regret_bound, phases, noise_scale, certificate, door })
+    Ok(BanditPlan { problem: *problem, regret_bound, phases, noise_scale, certificate, budget, epsilon, door })
 }
 
 impl BanditPlan {
@@ -156,15 +194,57 @@ impl BanditPlan {
     /// # Errors
     /// If its certificate is of another plan.
     pub fn open(&self, curator: &mut Curator) -> Result<BanditPlays, CuratorError> {
-        Ok(BanditPlays {
-            sums: curator.open(&self.door)?,
-            left: (0..self.problem.arms).collect(),
-            means: Vec::new(),
-            phase: 0,
-            pulled: 0,
-            round: 0,
-            plan: self.clone(),
-        })
+        let standing =
+            BanditStanding { left: (0..self.problem.arms).collect(), means: Vec::new(), phase: 0, pulled: 0, round: 0 };
+        Ok(BanditPlays { sums: curator.open(&self.door)?, standing, plan: self.clone() })
+    }
+
+    /// What a session file keeps of it.
+    pub fn kept(&self) -> KeptBandit {
+        KeptBandit {
+            problem: self.problem,
+            budget: self.budget,
+            epsilon: self.epsilon,
+            phases: self.phases.clone(),
+            regret_bound: self.regret_bound,
+        }
+    }
+
+    /// The plan that was kept.
+    ///
+    /// # Errors
+    /// If its sums are not certified within its budget.
+    pub fn of_kept(kept: KeptBandit) -> Result<Self, NotApplicable> {
+        let KeptBandit { problem, budget, epsilon, phases, regret_bound } = kept;
+        problem.check()?;
+        let of_curator = |error: CuratorError| NotApplicable::Problem(error.to_string());
+        let door = problem.door(epsilon).map_err(of_curator)?;
+        let certificate =
+            certify(&problem.event(epsilon, budget).map_err(of_curator)?, problem.neighbours.within(budget))?;
+        let noise_scale = 1.0 / door.epsilon_of_a_round();
+        Ok(Self { problem, regret_bound, phases, noise_scale, certificate, budget, epsilon, door })
+    }
+
+    /// Goes on where `saved` and `standing` ended, under a certificate of the same plan: what it costs was charged when it was opened.
+    ///
+    /// # Errors
+    /// If these are of another plan.
+    pub fn resume(
+        &self,
+        curator: &mut Curator,
+        saved: SavedSums,
+        standing: BanditStanding,
+    ) -> Result<BanditPlays, CuratorError> {
+        let known = |arm: &usize| *arm < self.problem.arms;
+        let sound = !standing.left.is_empty()
+            && standing.left.iter().all(known)
+            && standing.means.len() < standing.left.len()
+            && standing.round <= self.problem.rounds;
+        if !sound {
+            return Err(CuratorError::Unusable("the session is damaged; nothing is resumed from it".into()));
+        }
+        let sums = curator.open(&self.door.clone().resumed(saved)?)?;
+        Ok(BanditPlays { sums, standing, plan: self.clone() })
     }
 }
 
@@ -172,23 +252,14 @@ impl BanditPlan {
 pub struct BanditPlays {
     plan: BanditPlan,
     sums: OpenSums,
-    /// Arms that may be the best.
-    left: Vec<usize>,
-    /// Noisy means of the phase that is under way, of the first of these.
-    means: Vec<f64>,
-    /// Phases that are over.
-    phase: usize,
-    /// Rounds of the sum that is under way.
-    pulled: u64,
-    /// Rounds observed.
-    round: u64,
+    standing: BanditStanding,
 }
 
 impl BanditPlays {
     /// The arm of the coming round, from 0; `None` after the last. Asking again gives the same.
     pub fn play(&self) -> Option<usize> {
-        let arm = if self.left.len() == 1 { 0 } else { self.means.len() };
-        (self.round < self.plan.problem.rounds).then(|| self.left.get(arm).copied()).flatten()
+        let arm = if self.standing.left.len() == 1 { 0 } else { self.standing.means.len() };
+        (self.standing.round < self.plan.problem.rounds).then(|| self.standing.left.get(arm).copied()).flatten()
     }
 
     /// Takes the reward of the arm that was played, one number in \[0, 1\] (clamped).
@@ -196,20 +267,20 @@ impl BanditPlays {
     /// # Errors
     /// After the last round, for another number of rewards, or in a forked process: nothing has changed then.
     pub fn observe(&mut self, reward: &Sensitive<RoundLosses>) -> Result<(), CuratorError> {
-        if self.round == self.plan.problem.rounds {
+        if self.standing.round == self.plan.problem.rounds {
             return Err(CuratorError::Unforeseen { label: "plays" });
         }
         // the last arm is played whatever it gives
-        if self.left.len() > 1 {
+        if self.standing.left.len() > 1 {
             self.sums.add(reward)?;
-            self.pulled += 1;
+            self.standing.pulled += 1;
         }
-        self.round += 1;
-        let batch = self.plan.phases.get(self.phase).copied().unwrap_or(u64::MAX);
-        if self.left.len() > 1 && self.pulled == batch {
-            self.means.push(*self.sums.close()?.get() / batch as f64);
-            self.pulled = 0;
-            if self.means.len() == self.left.len() {
+        self.standing.round += 1;
+        let batch = self.plan.phases.get(self.standing.phase).copied().unwrap_or(u64::MAX);
+        if self.standing.left.len() > 1 && self.standing.pulled == batch {
+            self.standing.means.push(*self.sums.close()?.get() / batch as f64);
+            self.standing.pulled = 0;
+            if self.standing.means.len() == self.standing.left.len() {
                 self.eliminate();
             }
         }
@@ -218,22 +289,35 @@ impl BanditPlays {
 
     /// Leaves arms whose noisy mean is half a gap below the largest.
     fn eliminate(&mut self) {
-        self.phase += 1;
-        let largest = self.means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let near = largest - gap(self.phase) / 2.0;
-        let means = std::mem::take(&mut self.means);
+        self.standing.phase += 1;
+        let largest = self.standing.means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let near = largest - gap(self.standing.phase) / 2.0;
+        let means = std::mem::take(&mut self.standing.means);
         let mut means = means.iter();
-        self.left.retain(|_| means.next().is_some_and(|mean| *mean >= near));
+        self.standing.left.retain(|_| means.next().is_some_and(|mean| *mean >= near));
     }
 
     /// Rounds observed so far.
     pub fn observed(&self) -> u64 {
-        self.round
+        self.standing.round
     }
 
     /// Arms that may still be the best: made of released values.
     pub fn left(&self) -> &[usize] {
-        &self.left
+        &self.standing.left
+    }
+
+    /// Writes all of it to `file`, synced, with whatever is public of it in `public`: call it before anything is shown that was decided since the
+    /// last time. `public` is made of where the game stands.
+    ///
+    /// # Errors
+    /// As [`OpenSums::save`].
+    pub fn save(
+        &self,
+        file: &mut SumsFile,
+        public: impl FnOnce(&BanditStanding) -> Result<String, CuratorError>,
+    ) -> Result<(), CuratorError> {
+        self.sums.save(file, &public(&self.standing)?)
     }
 
     /// What was planned.

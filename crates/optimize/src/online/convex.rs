@@ -121,6 +121,8 @@ pub struct ConvexProblem {
     pub rounds: u64,
     /// What is known of the losses.
     pub losses: Losses,
+    /// Rounds that one user may be in: all of them are protected together.
+    pub rounds_per_user: u64,
     /// Which sequences of gradients are neighbours; add-or-remove is refused.
     pub neighbours: Neighbours,
 }
@@ -176,6 +178,14 @@ impl ConvexProblem {
         StreamShape { batches: steps, steps, correlation: Correlation::Blt }
     }
 
+    /// Per unit of L, of all gradients of one user: no gradient is asked for after the last round.
+    fn sensitivity(&self) -> Result<f64, CuratorError> {
+        match self.rounds_per_user {
+            1 => self.shape().sensitivity(),
+            k => self.shape().sensitivity_of_arrivals(k),
+        }
+    }
+
     fn check(&self) -> Result<(), NotApplicable> {
         self.region.check()?;
         let refuse = |text: String| Err(NotApplicable::Problem(text));
@@ -184,6 +194,12 @@ impl ConvexProblem {
         }
         if !(2..=MOST_ROUNDS).contains(&self.rounds) {
             return refuse(format!("there are {} rounds; give 2 to {MOST_ROUNDS}", self.rounds));
+        }
+        if self.rounds_per_user == 0 || self.rounds_per_user > self.rounds {
+            return refuse(format!(
+                "a user is in {} of {} rounds; give 1 to {}",
+                self.rounds_per_user, self.rounds, self.rounds
+            ));
         }
         if self.neighbours.relation == Relation::AddOrRemove {
             return refuse(
@@ -223,6 +239,7 @@ impl ConvexProblem {
 ///     lipschitz: 1.0,
 ///     rounds: 100_000,
 ///     losses: Losses::Linear,
+///     rounds_per_user: 1,
 ///     neighbours: Neighbours::of_rounds(Relation::ReplaceOne),
 /// };
 /// let plan = plan_convex(&problem, Budget::new(1.0, 1e-6).unwrap())?;
@@ -241,7 +258,7 @@ pub fn plan_convex(problem: &ConvexProblem, budget: Budget) -> Result<ConvexPlan
     }
     let shape = problem.shape();
     let refused = |error: CuratorError| NotApplicable::Problem(error.to_string());
-    let sensitivity = shape.sensitivity().map_err(refused)?;
+    let sensitivity = problem.sensitivity().map_err(refused)?;
     let terms = problem.neighbours.within(budget);
     let door = |z: f64| ConvexPlan::door(problem, z, grid(problem.lipschitz, z * sensitivity * problem.lipschitz));
     let event = |z: f64| match door(z).and_then(|door| Ok((door.sampler_error()?, door.event()))) {
@@ -279,7 +296,10 @@ impl ConvexPlan {
         let dimension = problem.region.dimension();
         Ok(StreamPlan {
             shape: problem.shape(),
-            batching: Batching::Arrival,
+            batching: match problem.rounds_per_user {
+                1 => Batching::Arrival,
+                k => Batching::Arrivals(k),
+            },
             gradient: Clipped::new(vectors(dimension), problem.lipschitz, grid)?,
             noise_multiplier,
             dimension,
@@ -365,7 +385,7 @@ mod tests {
     fn problem(d: usize, rounds: u64, losses: Losses) -> ConvexProblem {
         let region = PlayRegion::Ball { centre: vec![0.0; d], radius: 1.0 };
         let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
-        ConvexProblem { region, lipschitz: 1.0, rounds, losses, neighbours }
+        ConvexProblem { region, lipschitz: 1.0, rounds, losses, rounds_per_user: 1, neighbours }
     }
 
     fn budget() -> Budget {
@@ -398,6 +418,30 @@ mod tests {
         {
             let plan = plan_convex(&problem(d, rounds, Losses::Linear), budget()).unwrap();
             assert!(plan.regret_bound < lazy / 5.0, "{rounds} {d}: {}", plan.regret_bound);
+        }
+    }
+
+    /// A user in k rounds: the noise is that of k columns of the factor that follow each other, the worst there are; between √k and k times that of
+    /// one, and the multiplier, which the budget decides, is the same.
+    #[test]
+    fn rounds_of_one_user_are_protected_together() {
+        let one = plan_convex(&problem(3, 500, Losses::Linear), budget()).unwrap();
+        let c = dpopt_noise::correlated::Factor::blt_default(4).unwrap().coefficients(499);
+        let columns = |k: usize| -> f64 {
+            let rows = (0..499).map(|t| (0..k.min(t + 1)).map(|j| c[t - j]).sum::<f64>().powi(2));
+            rows.sum::<f64>().sqrt()
+        };
+        for k in [2u64, 7, 499, 500] {
+            let several = ConvexProblem { rounds_per_user: k, ..problem(3, 500, Losses::Linear) };
+            let plan = plan_convex(&several, budget()).unwrap();
+            let (grown, expected) = (plan.noise_std / one.noise_std, columns(k as usize) / columns(1));
+            assert!((grown / expected - 1.0).abs() < 1e-5, "{k}: {grown} {expected}");
+            assert!(grown > (k.min(499) as f64).sqrt() && grown < k as f64 && plan.regret_bound > one.regret_bound);
+            assert!((plan.noise_multiplier / one.noise_multiplier - 1.0).abs() < 1e-5);
+            assert!(plan.certificate.bound().upper <= 1.0);
+            // what is opened has that noise and no less
+            let mut curator = Curator::new(&plan.certificate, NoiseSource::insecure(1));
+            assert!(plan.open(&mut curator).is_ok());
         }
     }
 
@@ -491,6 +535,8 @@ mod tests {
         for bad in [
             ConvexProblem { rounds: 1, ..good.clone() },
             ConvexProblem { rounds: (1 << 22) + 1, ..good.clone() },
+            ConvexProblem { rounds_per_user: 0, ..good.clone() },
+            ConvexProblem { rounds_per_user: 51, ..good.clone() },
             ConvexProblem { lipschitz: 0.0, ..good.clone() },
             ConvexProblem { lipschitz: f64::NAN, ..good.clone() },
             ConvexProblem { region: ball(vec![], 1.0), ..good.clone() },

@@ -2,10 +2,11 @@
 //! Koren, Liu and Talwar (2024) without its auxiliary chain; the bounds, and where the published ones do not hold, are in
 //! docs/proofs/online-experts.md.
 
-use dpopt_mechanism::{CuratorError, LazyExperts, NoisyLeader, NotApplicable, SamplerError};
-use dpopt_privacy::accountant::{Accountant, AccountingError, pure::PureAccountant, rdp::RdpAccountant};
+use super::blocks::BlockSchedule;
+use dpopt_mechanism::{BlockExperts, CuratorError, Interactive, LazyExperts, NoisyLeader, NotApplicable, SamplerError};
+use dpopt_privacy::accountant::{Accountant, AccountingError, rdp::RdpAccountant};
 use dpopt_privacy::certify::CertifyError;
-use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, Terms, certify, special};
+use dpopt_privacy::{Budget, Certificate, Event, Neighbours, Relation, Terms, calibrate, certify, special};
 use serde::{Deserialize, Serialize};
 
 /// Public facts of a game: all of them fixed before the first round.
@@ -19,6 +20,29 @@ pub struct ExpertsProblem {
     pub rounds_per_user: u64,
     /// Which sequences of losses are neighbours; add-or-remove is refused.
     pub neighbours: Neighbours,
+    /// What is known of the losses. `None`: nothing; but a pure guarantee makes do with a bound for losses that are drawn independently.
+    #[serde(default)]
+    pub losses: Option<ExpertLosses>,
+}
+
+/// What is known of losses: it decides which bound on regret holds, and never what is private.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpertLosses {
+    /// Nothing but that they were fixed before the first round.
+    Any,
+    /// Those of each round are drawn from the same law, independently of all other rounds.
+    Independent,
+}
+
+impl ExpertLosses {
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Independent => "independent",
+        }
+    }
 }
 
 /// Who plays.
@@ -31,10 +55,12 @@ pub enum Player {
     Fresh,
     /// The least of the losses so far with noise that cancels over time.
     Leader,
+    /// A draw after every block, from the losses of that block alone.
+    Blocks,
 }
 
 /// Every player, in the order in which equal bounds are resolved.
-pub const PLAYERS: [Player; 3] = [Player::Lean, Player::Leader, Player::Fresh];
+pub const PLAYERS: [Player; 4] = [Player::Lean, Player::Leader, Player::Fresh, Player::Blocks];
 
 impl Player {
     /// As the command line calls it.
@@ -43,7 +69,21 @@ impl Player {
             Self::Lean => "lean",
             Self::Fresh => "fresh",
             Self::Leader => "leader",
+            Self::Blocks => "blocks",
         }
+    }
+
+    /// The losses that its bound is for.
+    pub fn bounded_for(self) -> ExpertLosses {
+        match self {
+            Self::Lean | Self::Fresh | Self::Leader => ExpertLosses::Any,
+            Self::Blocks => ExpertLosses::Independent,
+        }
+    }
+
+    /// Whether its state can be written down.
+    pub fn can_be_saved(self) -> bool {
+        self != Self::Leader
     }
 }
 
@@ -54,6 +94,8 @@ pub enum ExpertsDoor {
     Lazy(LazyExperts),
     /// Of `leader`.
     Leader(NoisyLeader),
+    /// Of `blocks`.
+    Blocks(BlockExperts),
 }
 
 /// A certified plan.
@@ -61,13 +103,15 @@ pub enum ExpertsDoor {
 pub struct ExpertsPlan {
     /// Who plays.
     pub player: Player,
-    /// Expected regret at most, against any losses in \[0, 1\] that were fixed before the first round.
+    /// Expected regret at most, against losses in \[0, 1\] of the kind that the [player's bound](Player::bounded_for) is for.
     pub regret_bound: f64,
-    /// B: rounds of a batch; 1 for a leader.
+    /// B: rounds of a batch, or of the first block; 1 for a leader.
     pub batch: u64,
+    /// The last rounds of all blocks but the last; empty but for `blocks`.
+    pub block_ends: Vec<u64>,
     /// η; `None` for a leader.
     pub learning_rate: Option<f64>,
-    /// p: probability of a fresh draw where no loss asks for one; `None` for a leader.
+    /// p: probability of a fresh draw where no loss asks for one; `None` for a leader and for `blocks`.
     pub resampling: Option<f64>,
     /// Standard deviation of the noise per step; `None` but for a leader.
     pub noise_std: Option<f64>,
@@ -87,6 +131,16 @@ impl ExpertsProblem {
     fn lazy_bound(&self, learning_rate: f64, batch: u64) -> f64 {
         let rounds = self.rounds as f64;
         (self.experts as f64).ln() / learning_rate + learning_rate * rounds * batch as f64 / 8.0 + self.rounding()
+    }
+
+    /// Whether `player` may be chosen by its bound: one that holds for fewer losses stands back, unless the losses are of that kind, or a pure
+    /// guarantee is asked for, at which the others' bounds are far above it.
+    fn chooses(&self, player: Player, budget: Budget) -> bool {
+        match (player.bounded_for(), self.losses) {
+            (ExpertLosses::Any, _) | (_, Some(ExpertLosses::Independent)) => true,
+            (_, Some(ExpertLosses::Any)) => false,
+            (_, None) => budget.delta() == 0.0,
+        }
     }
 
     /// Each loss is off by at most 2^-25, the player's and the best expert's.
@@ -116,7 +170,7 @@ pub fn experts_candidates(
 /// use dpopt_optimize::online::{ExpertsProblem, Player, plan_experts};
 /// use dpopt_privacy::{Budget, Neighbours, Relation};
 /// let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
-/// let problem = ExpertsProblem { experts: 100, rounds: 10_000, rounds_per_user: 1, neighbours };
+/// let problem = ExpertsProblem { experts: 100, rounds: 10_000, rounds_per_user: 1, neighbours, losses: None };
 /// let plan = plan_experts(&problem, Budget::new(1.0, 1e-6).unwrap(), Some(Player::Lean))?;
 /// assert!(plan.regret_bound < 450.0 && plan.batch == 4);
 /// # Ok::<(), dpopt_mechanism::NotApplicable>(())
@@ -133,17 +187,28 @@ pub fn plan_experts(
     let terms = problem.neighbours.within(budget);
     match player {
         Some(Player::Leader) => leader(problem, terms),
+        Some(Player::Blocks) => blocks(problem, terms),
         Some(player) => lazy(problem, terms, player),
-        None => {
-            let mut plans = experts_candidates(problem, budget).into_iter().map(|(_, plan)| plan);
-            let first = plans.next().unwrap_or_else(|| lazy(problem, terms, Player::Lean));
-            plans.fold(first, |best, plan| match (best, plan) {
-                (Ok(best), Ok(plan)) if plan.regret_bound < best.regret_bound => Ok(plan),
-                (Err(_), Ok(plan)) => Ok(plan),
-                (best, _) => best,
-            })
-        }
+        None => least_of(problem, budget, &PLAYERS),
     }
+}
+
+/// The least bound of those `players` who may be [chosen](ExpertsProblem::chooses).
+///
+/// # Errors
+/// As [`plan_experts`].
+pub fn least_of(problem: &ExpertsProblem, budget: Budget, players: &[Player]) -> Result<ExpertsPlan, NotApplicable> {
+    let mut best: Result<ExpertsPlan, _> = Err(NotApplicable::Problem("nobody plays".into()));
+    for player in players.iter().filter(|player| problem.chooses(**player, budget)) {
+        let plan = plan_experts(problem, budget, Some(*player));
+        best = match (best, plan) {
+            (Ok(best), Ok(plan)) if plan.regret_bound < best.regret_bound => Ok(plan),
+            (Err(NotApplicable::Problem(_)), plan @ Err(_)) => plan,
+            (Err(_), Ok(plan)) => Ok(plan),
+            (best, _) => best,
+        };
+    }
+    best
 }
 
 fn check(problem: &ExpertsProblem) -> Result<(), NotApplicable> {
@@ -173,15 +238,9 @@ fn of_curator(error: CuratorError) -> NotApplicable {
     NotApplicable::Problem(error.to_string())
 }
 
-/// ε of an event by the accountant that knows most of many small draws, quickly: of exact laws, without a lattice.
+/// ε of an event by the accountant that knows most of many small draws, quickly: without a lattice.
 fn spent(event: &Event, terms: Terms) -> Result<f64, AccountingError> {
-    let (relation, delta) = (terms.neighbours.relation, terms.budget.delta());
-    let bound = if delta > 0.0 {
-        RdpAccountant.epsilon(event, relation, delta)
-    } else {
-        PureAccountant.epsilon(event, relation, delta)
-    };
-    bound.map(|bound| bound.upper)
+    RdpAccountant.epsilon(event, terms.neighbours.relation, terms.budget.delta()).map(|bound| bound.upper)
 }
 
 fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<ExpertsPlan, NotApplicable> {
@@ -198,8 +257,11 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
     while batch < problem.rounds && worse < 3 {
         let most = (8.0 * (problem.experts as f64).ln() / (rounds * batch as f64)).sqrt().min(1.0);
         let fits = |rate: f64, share: Option<f64>| {
-            let event = door(batch, rate, share).ok().and_then(|(door, _)| paid(&door, budget).ok());
-            event.and_then(|event| spent(&event, terms).ok()).is_some_and(|epsilon| epsilon <= budget.epsilon())
+            let spent = door(batch, rate, share).ok().and_then(|(door, _)| match budget.delta() > 0.0 {
+                true => spent(&paid(&door, budget).ok()?, terms).ok(),
+                false => Some(door.pure_epsilon()),
+            });
+            spent.is_some_and(|epsilon| epsilon <= budget.epsilon())
         };
         let mut least = f64::INFINITY;
         for share in SHARES.iter().map(|share| Some(*share)).chain([None]) {
@@ -243,6 +305,7 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
                     player,
                     regret_bound: problem.lazy_bound(rate, batch).max(regret_bound),
                     batch,
+                    block_ends: Vec::new(),
                     learning_rate: Some(rate),
                     resampling: Some(resampling),
                     noise_std: None,
@@ -257,15 +320,47 @@ fn lazy(problem: &ExpertsProblem, terms: Terms, player: Player) -> Result<Expert
     Err(NotApplicable::Problem(format!("{}: nothing is certified within the budget; raise epsilon", player.name())))
 }
 
+/// Costs more than any budget: what can't be made.
+const IMPOSSIBLE: Event = Event::PureStream { epsilon: f64::MAX };
+
 /// A door's event with what its samplers are off.
-fn paid(door: &LazyExperts, budget: Budget) -> Result<Event, NotApplicable> {
-    use dpopt_mechanism::Interactive;
+fn paid(door: &impl Interactive, budget: Budget) -> Result<Event, NotApplicable> {
     let error = door.sampler_error().map_err(of_curator)?;
     Ok(SamplerError::proved(error).paid(door.event(), budget.delta()))
 }
 
+/// Blocks that grow, with the largest rate that one choice is certified for.
+fn blocks(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotApplicable> {
+    let ExpertsProblem { experts, rounds, rounds_per_user, neighbours, .. } = *problem;
+    let door = |ends: Vec<u64>, rate: f64| {
+        BlockExperts::new(experts, rounds, ends, rate, rounds_per_user, neighbours.relation)
+    };
+    let calibrated = |ends: &[u64]| {
+        let event = |rate: f64| match door(ends.to_vec(), rate).map_err(of_curator) {
+            Ok(door) => paid(&door, terms.budget).unwrap_or(IMPOSSIBLE),
+            Err(_) => IMPOSSIBLE,
+        };
+        calibrate::cost(event, terms)
+    };
+    // a choice more or less moves what is paid for samplers, far below what a rate shows
+    let schedule = BlockSchedule::least(rounds, experts, calibrated(&[1])?.0);
+    let (rate, certificate) = calibrated(&schedule.ends)?;
+    let lost = schedule.lost(rounds, experts, rate);
+    let regret_bound = (lost + problem.without_privacy() + problem.rounding()).min(problem.rounds as f64);
+    Ok(ExpertsPlan {
+        player: Player::Blocks,
+        regret_bound: regret_bound * (1.0 + 1e-9),
+        batch: schedule.ends.first().copied().unwrap_or(rounds),
+        block_ends: schedule.ends.clone(),
+        learning_rate: Some(rate),
+        resampling: None,
+        noise_std: None,
+        certificate,
+        door: ExpertsDoor::Blocks(door(schedule.ends, rate).map_err(of_curator)?),
+    })
+}
+
 fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotApplicable> {
-    use dpopt_mechanism::Interactive;
     let ExpertsProblem { experts, rounds, rounds_per_user, .. } = *problem;
     let budget = terms.budget;
     if budget.delta() == 0.0 {
@@ -299,6 +394,7 @@ fn leader(problem: &ExpertsProblem, terms: Terms) -> Result<ExpertsPlan, NotAppl
                     player: Player::Leader,
                     regret_bound: bound(std),
                     batch: 1,
+                    block_ends: Vec::new(),
                     learning_rate: None,
                     resampling: None,
                     noise_std: Some(std),
@@ -319,7 +415,7 @@ mod tests {
 
     fn problem(experts: usize, rounds: u64) -> ExpertsProblem {
         let neighbours = Neighbours::of_rounds(Relation::ReplaceOne);
-        ExpertsProblem { experts, rounds, rounds_per_user: 1, neighbours }
+        ExpertsProblem { experts, rounds, rounds_per_user: 1, neighbours, losses: None }
     }
 
     fn planned(rounds: u64, epsilon: f64, player: Player) -> ExpertsPlan {
@@ -370,10 +466,10 @@ mod tests {
     fn pure_plans_and_users_of_several_rounds() {
         let budget = Budget::new(1.0, 0.0).unwrap();
         let plan = plan_experts(&problem(10, 1000), budget, None).unwrap();
-        assert!(plan.player != Player::Leader && plan.certificate.bound().upper <= 1.0);
+        assert!(plan.player == Player::Blocks && plan.certificate.bound().upper <= 1.0);
         assert!(plan_experts(&problem(10, 1000), budget, Some(Player::Leader)).is_err());
         let budget = Budget::new(1.0, 1e-6).unwrap();
-        for player in PLAYERS {
+        for player in [Player::Lean, Player::Leader, Player::Fresh] {
             let one = plan_experts(&problem(10, 5000), budget, Some(player)).unwrap();
             let five = ExpertsProblem { rounds_per_user: 5, ..problem(10, 5000) };
             let five = plan_experts(&five, budget, Some(player)).unwrap();
@@ -393,6 +489,108 @@ mod tests {
         }
     }
 
+    /// A bound for fewer losses is not held against one for more, unless the losses are of that kind or nothing else is worth a pure guarantee.
+    #[test]
+    fn blocks_stand_back_where_others_promise_more() {
+        let (approximate, pure) = (Budget::new(0.1, 1e-6).unwrap(), Budget::new(0.1, 0.0).unwrap());
+        let with = |losses| ExpertsProblem { losses, ..problem(100, 10_000) };
+        let chosen = |losses, budget| least_of(&with(losses), budget, &[Player::Blocks, Player::Fresh]).unwrap().player;
+        let (any, independent) = (Some(ExpertLosses::Any), Some(ExpertLosses::Independent));
+        let bound = |player| plan_experts(&with(None), approximate, Some(player)).unwrap().regret_bound;
+        assert!(
+            bound(Player::Blocks) < 0.95 * bound(Player::Lean),
+            "{} {}",
+            bound(Player::Blocks),
+            bound(Player::Lean)
+        );
+        assert_eq!([None, any].map(|losses| chosen(losses, approximate)), [Player::Fresh; 2]);
+        assert_eq!(chosen(independent, approximate), Player::Blocks);
+        assert_eq!([None, independent].map(|losses| chosen(losses, pure)), [Player::Blocks; 2]);
+        assert_eq!(chosen(any, pure), Player::Fresh);
+        // and not where it promises less: at ε = 1 with δ > 0
+        let loose = Budget::new(1.0, 1e-6).unwrap();
+        let least = least_of(&with(independent), loose, &[Player::Blocks, Player::Lean]).unwrap();
+        assert_eq!(least.player, Player::Lean);
+    }
+
+    /// λ = ε/2 under replace-one and ε under zero-out, divided by the rounds of a user; the bound by hand.
+    #[test]
+    fn blocks_use_all_of_the_budget_in_each() {
+        for (relation, k, expected) in
+            [(Relation::ReplaceOne, 1, 0.5), (Relation::ZeroOut, 1, 1.0), (Relation::ReplaceOne, 4, 0.125)]
+        {
+            let neighbours = Neighbours::of_rounds(relation);
+            let problem = ExpertsProblem { neighbours, rounds_per_user: k, ..problem(100, 100_000) };
+            let plan = plan_experts(&problem, Budget::new(1.0, 0.0).unwrap(), Some(Player::Blocks)).unwrap();
+            let rate = plan.learning_rate.unwrap();
+            assert!(rate <= expected && rate > expected * (1.0 - 1e-6), "{rate}");
+            let (mut lost, mut before, log) = (0.0, 0, 100f64.ln());
+            let ends = plan.block_ends.iter().copied().chain([100_000]).collect::<Vec<u64>>();
+            let sizes = ends.iter().scan(0, |from, end| Some(end - std::mem::replace(from, *end)));
+            for size in sizes {
+                let eta = rate.min((8.0 * log / before as f64).sqrt());
+                lost += size as f64 * if before == 0 { 0.99 } else { 1f64.min(log / eta / before as f64 + eta / 8.0) };
+                before = size;
+            }
+            let bound = lost + (5e4 * log).sqrt();
+            assert!((plan.regret_bound / bound - 1.0).abs() < 1e-3, "{} {bound}", plan.regret_bound);
+        }
+    }
+
+    /// Sum of the losses of a game by blocks, and of each expert.
+    fn by_blocks(
+        plan: &ExpertsPlan,
+        rounds: u64,
+        seed: u64,
+        mut losses: impl FnMut(u64) -> Vec<f64>,
+    ) -> (f64, Vec<f64>) {
+        use dpopt_mechanism::{Curator, RoundLosses};
+        let ExpertsDoor::Blocks(door) = &plan.door else { panic!() };
+        let mut curator = Curator::new(&plan.certificate, dpopt_noise::NoiseSource::insecure(seed));
+        let mut plays = curator.open(door).unwrap();
+        let (mut lost, mut sums) = (0.0, vec![0.0; plays.experts()]);
+        for t in 0..rounds {
+            let losses = losses(t);
+            lost += losses[*plays.play().unwrap().get()];
+            sums.iter_mut().zip(&losses).for_each(|(sum, loss)| *sum += loss);
+            plays.observe(&RoundLosses::of(&losses).unwrap()).unwrap();
+        }
+        (lost, sums)
+    }
+
+    /// Losses that are drawn independently: on average regret is below its bound, for a good expert, for many that are alike, and for the worst
+    /// gap of the last choice. Losses that know the blocks: nearly all is lost.
+    #[test]
+    fn regret_by_blocks_is_below_its_bound_and_for_known_blocks_there_is_none() {
+        const ROUNDS: u64 = 4000;
+        for (experts, epsilon) in [(2, 0.3), (10, 0.3), (10, 3.0)] {
+            let budget = Budget::new(epsilon, 0.0).unwrap();
+            let plan = plan_experts(&problem(experts, ROUNDS), budget, Some(Player::Blocks)).unwrap();
+            let (ends, log) = (&plan.block_ends, (experts as f64).ln());
+            let last = ends[ends.len() - 1] - if ends.len() > 1 { ends[ends.len() - 2] } else { 0 };
+            for gap in [0.0, 0.3, (log / last as f64).sqrt().min(0.9)] {
+                let mut random = dpopt_noise::NoiseSource::insecure(7).stream(dpopt_noise::Purpose::Other(0), 0);
+                let mut mean = 0.0;
+                for seed in 0..40 {
+                    let (lost, sums) = by_blocks(&plan, ROUNDS, seed, |_| {
+                        let loss = |j: usize| if j == 0 { 0.5 - gap / 2.0 } else { 0.5 + gap / 2.0 };
+                        (0..experts).map(|j| f64::from(u8::from(random.uniform() < loss(j)))).collect()
+                    });
+                    mean += (lost - sums.into_iter().fold(f64::INFINITY, f64::min)) / 40.0;
+                }
+                assert!(mean < plan.regret_bound, "{experts} {epsilon} {gap}: {mean} {}", plan.regret_bound);
+            }
+        }
+        // two experts, of whom one loses everything in each block and the other nothing, by turns
+        let plan = plan_experts(&problem(2, ROUNDS), Budget::new(3.0, 0.0).unwrap(), Some(Player::Blocks)).unwrap();
+        let (lost, sums) = by_blocks(&plan, ROUNDS, 1, |t| {
+            let block = plan.block_ends.partition_point(|end| *end <= t);
+            if block.is_multiple_of(2) { vec![1.0, 0.0] } else { vec![0.0, 1.0] }
+        });
+        assert!(lost > 0.97 * ROUNDS as f64, "{lost}");
+        assert!(lost - sums[0].min(sums[1]) > plan.regret_bound, "{lost} {sums:?}");
+    }
+
     #[test]
     fn facts_out_of_range_are_refused() {
         let budget = Budget::new(1.0, 1e-6).unwrap();
@@ -404,7 +602,7 @@ mod tests {
             ExpertsProblem { rounds_per_user: 11, ..problem(10, 10) },
             ExpertsProblem { neighbours: added, ..problem(10, 10) },
         ] {
-            for player in [None, Some(Player::Lean), Some(Player::Fresh), Some(Player::Leader)] {
+            for player in PLAYERS.iter().map(|player| Some(*player)).chain([None]) {
                 assert!(plan_experts(&bad, budget, player).is_err(), "{bad:?}");
             }
         }

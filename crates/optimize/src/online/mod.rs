@@ -2,11 +2,14 @@
 //! online-bandit.md), and models that learn while their records come (docs/proofs/partial-fit.md).
 
 mod bandit;
+mod blocks;
 mod convex;
 mod experts;
 mod linear;
 
-pub use bandit::{BanditPlan, BanditPlays, BanditProblem, plan_bandit};
+pub use bandit::{BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, plan_bandit};
 pub use convex::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
-pub use experts::{ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, plan_experts};
+pub use experts::{
+    ExpertLosses, ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of, plan_experts,
+};
 pub use linear::{LinearLearner, LinearStreamPlan, plan_linear_stream};

@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 from . import _core
 from ._plan import Privacy
 from ._reading import array, attempt, kind, number, shown, whole
+from ._warnings import refuse_seed
 from .ledger import ROUND, Ledger
 
 __all__ = ["Bandit", "Experts", "OnlineConvex", "explain_bandit", "explain_convex", "explain_experts"]
 
 
 RELATIONS = ("zero-out", "replace-one", "add-or-remove")
-PLAYERS = ("lean", "fresh", "leader")
+PLAYERS = ("lean", "fresh", "leader", "blocks")
+LOSSES = ("any", "independent")
 
 
 def _relation(neighbors: Any) -> str:
@@ -67,20 +69,44 @@ def _charging(budget: Any, neighbors: str) -> Any:
     return budget._charge_for((ROUND,))
 
 
-def _seed(insecure_seed: Any) -> int | None:
-    return None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+def _seed(insecure_seed: Any, budget: Any) -> int | None:
+    """Says that a seed voids the promise, and refuses it beside a ledger."""
+    seed = None if insecure_seed is None else whole(insecure_seed, "insecure_seed") % 2**64
+    refuse_seed(insecure_seed, budget is not None)
+    return seed
+
+
+def _session(session: Any, insecure_seed: Any, budget: Any) -> tuple[Path | None, bool]:
+    """Where a game is kept, and whether it is there already."""
+    if session is None:
+        return None, False
+    if not isinstance(session, (str, os.PathLike)):
+        raise TypeError(f"session is {kind(session)}; give the path of a file")
+    if insecure_seed is not None:
+        raise ValueError(
+            "a session and an insecure_seed do not go together: the same coins would come again after a restart"
+        )
+    path = Path(session)
+    resumes = path.exists() or path.is_symlink()
+    if resumes and budget is not None:
+        raise ValueError(
+            "the session goes on, and was charged when it was opened, to the budget that was given then; leave budget out"
+        )
+    return path, resumes
 
 
 def _facts(
-    experts: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any, player: Any
-) -> tuple[int, int, float, float | None, str, int, str | None]:
+    experts: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any, player: Any, losses: Any
+) -> tuple[int, int, float, float | None, str, int, str | None, str | None]:
     counts = _counts(experts=experts, rounds=rounds, rounds_per_user=rounds_per_user)
     neighbors = _relation(neighbors)
     if not (player is None or isinstance(player, str) and player in PLAYERS):
         raise ValueError(f"there is no player {shown(player)}; choose one of {', '.join(PLAYERS)}")
+    if not (losses is None or isinstance(losses, str) and losses in LOSSES):
+        raise ValueError(f"losses is {shown(losses)}; choose any or independent")
     share = None if delta is None else number(delta, "delta")
     return (
-        counts[0], counts[1], number(epsilon, "epsilon"), share, neighbors, counts[2], player,
+        counts[0], counts[1], number(epsilon, "epsilon"), share, neighbors, counts[2], player, losses,
     )  # fmt: skip
 
 
@@ -97,11 +123,13 @@ def explain_experts(
 
     >>> rows = explain_experts(10, 2000, 1.0, 1e-6)
     >>> [row["player"] for row in rows]
-    ['lean', 'leader', 'fresh']
+    ['lean', 'leader', 'fresh', 'blocks']
+    >>> [row["losses"] for row in rows]
+    ['any', 'any', 'any', 'independent']
     >>> all(row["epsilon"] <= 1.0 for row in rows)
     True
     """
-    facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, None)
+    facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, None, None)
     found: list[dict[str, Any]] = json.loads(_core.experts_plans(facts))
     return found
 
@@ -116,9 +144,12 @@ class Experts:
         delta: δ of the whole game; by default 1/rounds^1.1, at most 0.01; 0 for a pure guarantee.
         neighbors: ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
         rounds_per_user: so many rounds are protected together.
-        player: ``"lean"``, ``"fresh"`` or ``"leader"``; by default whoever has the least proved regret.
-        bad_losses: what losses do that are not one finite number per expert: ``"error"``, or ``"nothing"``: a round without losses, so
-            that nothing an outsider may see depends on it.
+        player: ``"lean"``, ``"fresh"``, ``"leader"`` or ``"blocks"``; by default whoever has the least proved regret.
+        losses: what is known of them, which decides whose bounds count where nobody is named: ``"any"``, fixed before the first round, or
+            ``"independent"``, each round's drawn from one law. By default any; but where ``delta=0`` a bound for independent ones will do, as others
+            are far above it. Privacy is the same.
+        bad_losses: what losses do that are not one finite number per expert: ``"nothing"``, a round without losses, so that nothing an
+            outsider may see depends on it; or ``"error"``, which tells that there was one: for trials.
         budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
             on, which was charged when it was opened.
         session: a file that the game is kept in, as sensitive as the losses; if it is there, the game goes on where it was.
@@ -135,29 +166,18 @@ class Experts:
         neighbors: str = "zero-out",
         rounds_per_user: int = 1,
         player: str | None = None,
-        bad_losses: str = "error",
+        losses: str | None = None,
+        bad_losses: str = "nothing",
         budget: Ledger | None = None,
         session: str | os.PathLike[str] | None = None,
         insecure_seed: int | None = None,
     ) -> None:
-        facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, player)
+        facts = _facts(experts, rounds, epsilon, delta, neighbors, rounds_per_user, player, losses)
         self._experts, self._forgiving = facts[0], _forgives(bad_losses, "bad_losses")
         charge = _charging(budget, facts[4])
-        path = None
-        if session is not None:
-            if not isinstance(session, (str, os.PathLike)):
-                raise TypeError(f"session is {kind(session)}; give the path of a file")
-            path = Path(session)
-        insecure_seed = _seed(insecure_seed)
-        if path is not None and insecure_seed is not None:
-            raise ValueError(
-                "a session and an insecure_seed do not go together: the same coins would come again after a restart"
-            )
-        if path is not None and (path.exists() or path.is_symlink()):
-            if budget is not None:
-                raise ValueError(
-                    "the session goes on, and was charged when it was opened, to the budget that was given then; leave budget out"
-                )
+        path, resumes = _session(session, insecure_seed, budget)
+        insecure_seed = _seed(insecure_seed, budget)
+        if path is not None and resumes:
             self._game = _core.ExpertsGame.resume(path)
             opened = self._game.facts()
             usual = _core.default_delta(facts[1]) if facts[3] is None else facts[3]
@@ -197,8 +217,13 @@ class Experts:
 
     @property
     def regret_bound(self) -> float:
-        """Expected regret at most, against losses that were fixed before the first round."""
+        """Expected regret at most, against losses of the kind that :attr:`bounded_for` says."""
         return self._game.standing()[2]
+
+    @property
+    def bounded_for(self) -> str:
+        """What has to be true of the losses for the bound on regret: ``"any"`` or ``"independent"``, as `losses`. Privacy asks for neither."""
+        return self._game.standing()[3]
 
     @property
     def privacy(self) -> Privacy:
@@ -219,9 +244,9 @@ def _point(given: Any, dimension: int, name: str) -> list[float]:
 
 def _convex_facts(
     dimension: Any, rounds: Any, epsilon: Any, delta: Any, bounds: Any, radius: Any, centre: Any, gradient_norm: Any, losses: Any,
-    neighbors: Any,
-) -> tuple[list[float], list[float], float | None, float, int, float, float | None, str, str]:  # fmt: skip
-    d, count = _counts(dimension=dimension, rounds=rounds)
+    neighbors: Any, rounds_per_user: Any,
+) -> tuple[list[float], list[float], float | None, float, int, float, float | None, str, str, int]:  # fmt: skip
+    d, count, together = _counts(dimension=dimension, rounds=rounds, rounds_per_user=rounds_per_user)
     if d > 1 << 24:
         raise ValueError(f"dimension is {d}; give at most {1 << 24}")
     if (bounds is None) == (radius is None):
@@ -241,7 +266,7 @@ def _convex_facts(
     share = None if delta is None else number(delta, "delta")
     return (
         first, second, size, number(gradient_norm, "gradient_norm"), count, number(epsilon, "epsilon"), share, _relation(neighbors),
-        losses,
+        losses, together,
     )  # fmt: skip
 
 
@@ -257,6 +282,7 @@ def explain_convex(
     gradient_norm: float = 1.0,
     losses: str = "convex",
     neighbors: str = "zero-out",
+    rounds_per_user: int = 1,
 ) -> dict[str, Any]:
     """What is planned for a game of points, with its proved regret; nothing is read.
 
@@ -264,7 +290,9 @@ def explain_convex(
     >>> plan["regret_bound"] < 2 * plan["without_privacy"]
     True
     """
-    facts = _convex_facts(dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors)
+    facts = _convex_facts(
+        dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors, rounds_per_user
+    )
     found: dict[str, Any] = json.loads(_core.convex_plan(facts))
     return found
 
@@ -318,8 +346,9 @@ class OnlineConvex(_Planned):
         losses: ``"convex"``, told by a gradient at the point that was played; or ``"linear"`` ones that were fixed before the first round, for
             which much less regret is proved. Privacy is the same.
         neighbors: ``"zero-out"`` (a round may tell nothing) or ``"replace-one"``.
-        bad_gradients: what a gradient does that is not one finite number per coordinate: ``"error"``, or ``"nothing"``: a round that tells
-            nothing, so that nothing an outsider may see depends on it.
+        rounds_per_user: so many rounds are protected together, wherever they are.
+        bad_gradients: what a gradient does that is not one finite number per coordinate: ``"nothing"``, a round that tells nothing, so that
+            nothing an outsider may see depends on it; or ``"error"``, which tells that there was one: for trials.
         budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins.
         insecure_seed: reproducible noise for tests: no privacy.
     """
@@ -337,15 +366,16 @@ class OnlineConvex(_Planned):
         gradient_norm: float = 1.0,
         losses: str = "convex",
         neighbors: str = "zero-out",
-        bad_gradients: str = "error",
+        rounds_per_user: int = 1,
+        bad_gradients: str = "nothing",
         budget: Ledger | None = None,
         insecure_seed: int | None = None,
     ) -> None:
         facts = _convex_facts(
-            dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors
+            dimension, rounds, epsilon, delta, bounds, radius, centre, gradient_norm, losses, neighbors, rounds_per_user
         )
         self._dimension, self._forgiving = len(facts[0]), _forgives(bad_gradients, "bad_gradients")
-        self._game = _core.ConvexGame.open(facts, _charging(budget, facts[7]), _seed(insecure_seed))
+        self._game = _core.ConvexGame.open(facts, _charging(budget, facts[7]), _seed(insecure_seed, budget))
 
     def play(self) -> NDArray[np.float64] | None:
         """The point of the coming round; ``None`` after the last round. Asking again gives the same."""
@@ -411,9 +441,11 @@ class Bandit(_Planned):
         delta: δ of the whole game; 0 by default: of the exact laws.
         neighbors: ``"zero-out"`` (a round may tell nothing, a reward of 0) or ``"replace-one"``.
         rounds_per_user: so many rounds are protected together.
-        bad_rewards: what a reward does that is no finite number: ``"error"``, or ``"nothing"``: it counts as 0, so that nothing an outsider
-            may see depends on it.
-        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins.
+        bad_rewards: what a reward does that is no finite number: ``"nothing"``, it counts as 0, so that nothing an outsider may see depends
+            on it; or ``"error"``, which tells that there was one: for trials.
+        budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
+            on, which was charged when it was opened.
+        session: a file that the game is kept in, as sensitive as the rewards; if it is there, the game goes on where it was.
         insecure_seed: reproducible noise for tests: no privacy.
     """
 
@@ -426,13 +458,26 @@ class Bandit(_Planned):
         *,
         neighbors: str = "zero-out",
         rounds_per_user: int = 1,
-        bad_rewards: str = "error",
+        bad_rewards: str = "nothing",
         budget: Ledger | None = None,
+        session: str | os.PathLike[str] | None = None,
         insecure_seed: int | None = None,
     ) -> None:
         facts = _bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user)
         self._forgiving = _forgives(bad_rewards, "bad_rewards")
-        self._game = _core.BanditGame.open(facts, _charging(budget, facts[4]), _seed(insecure_seed))
+        charge = _charging(budget, facts[4])
+        path, resumes = _session(session, insecure_seed, budget)
+        insecure_seed = _seed(insecure_seed, budget)
+        if path is not None and resumes:
+            self._game = _core.BanditGame.resume(path)
+            opened = self._game.facts()
+            if opened != (facts[0], facts[1], facts[5], facts[4], facts[2], facts[3]):
+                raise ValueError(
+                    f"the session was opened with (arms, rounds, rounds_per_user, neighbors, epsilon, delta) = {opened}; give the same, or "
+                    "another file"
+                )
+        else:
+            self._game = _core.BanditGame.open(facts, path, charge, insecure_seed)
 
     def play(self) -> int | None:
         """The arm of the coming round, from 0; ``None`` after the last round. Asking again gives the same."""

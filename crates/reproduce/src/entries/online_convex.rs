@@ -117,6 +117,7 @@ fn problem(setting: &Setting) -> ConvexProblem {
         lipschitz: 1.0,
         rounds: setting.rounds,
         losses: if setting.way == Way::Convex { Losses::Convex } else { Losses::Linear },
+        rounds_per_user: 1,
         neighbours: Neighbours::of_rounds(Relation::ReplaceOne),
     }
 }

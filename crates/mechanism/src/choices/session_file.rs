@@ -1,0 +1,218 @@
+//! A game that is kept in a file, so that a killed process goes on where it was (docs/proofs/online-experts.md, restarts).
+//!
+//! What may happen at any byte: the process is killed, or the machine. So the file is written whole beside its name, synced and
+//! renamed; then one byte is appended to the mark beside it, synced; only then may what was decided be shown. The mark's length
+//! counts the writes. A file that is older than its mark was copied back: its next draw might be a second one from rounds that
+//! were drawn from before, so it is refused. So are files without a mark, damaged ones and those of another session. While one
+//! process has the session, the mark is locked.
+//!
+//! The file holds sums of what rounds told, exact: it is as sensitive as the rounds themselves, and only its owner may read it. It holds no
+//! randomness: a process that goes on draws fresh coins.
+
+use crate::refused::CuratorError;
+use dpopt_noise::{NoiseSource, Purpose};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Hexadecimal digits of an identity, and a line break: the mark's header.
+const HEADER: usize = 33;
+/// Largest file that is read: 2^24 experts with two numbers each.
+const MOST_BYTES: u64 = 1 << 31;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content<S> {
+    format: String,
+    identity: String,
+    write: u64,
+    state: S,
+    public: String,
+}
+
+/// The file of one session and its mark, locked until it is dropped.
+pub(super) struct SessionFile {
+    path: PathBuf,
+    mark: File,
+    identity: String,
+    writes: u64,
+    /// A write began and did not end: what is on disk is not known here.
+    unsure: bool,
+}
+
+impl SessionFile {
+    /// Reserves the place of a new session.
+    ///
+    /// # Errors
+    /// If there is one already, or its place can't be written.
+    pub(super) fn create(path: &Path) -> Result<Self, CuratorError> {
+        if !exists(path) && exists(&mark_of(path)) {
+            return Err(failed(
+                path,
+                "is not there, but its .mark is: a process ended before anything was shown. What it was charged is spent; remove the mark \
+                 and open another game",
+            ));
+        }
+        if exists(path) {
+            return Err(failed(path, "is there already; resume it, or take another name"));
+        }
+        let mut name = NoiseSource::secure().map_err(|e| unusable(e.to_string()))?.stream(Purpose::Initialisation, 0);
+        let identity = format!("{:016x}{:016x}", name.below(u64::MAX), name.below(u64::MAX));
+        let mut mark = private(true).open(mark_of(path)).map_err(|e| io_failed(path, &e))?;
+        lock(&mark, path)?;
+        let header = format!("{identity}\n");
+        mark.write_all(header.as_bytes()).and_then(|()| mark.sync_all()).map_err(|e| io_failed(path, &e))?;
+        Ok(Self { path: path.to_path_buf(), mark, identity, writes: 0, unsure: false })
+    }
+
+    /// Opens a session that was saved as `format`: the file, the state in it, and what was written beside it.
+    ///
+    /// # Errors
+    /// If it is held by another process, damaged, or older than what was shown of it.
+    pub(super) fn open<S: DeserializeOwned>(
+        path: &Path,
+        format: &str,
+        is_sound: fn(&S) -> bool,
+    ) -> Result<(Self, S, String), CuratorError> {
+        let no_mark = "has no mark beside it (its name and .mark), so that nobody can tell whether it is the newest; a session's two \
+                       files stay together";
+        let mut mark = match OpenOptions::new().read(true).append(true).open(mark_of(path)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && exists(path) => return Err(failed(path, no_mark)),
+            other => other.map_err(|e| io_failed(path, &e))?,
+        };
+        lock(&mark, path)?;
+        let mut bytes = Vec::new();
+        mark.rewind().and_then(|()| mark.read_to_end(&mut bytes)).map_err(|e| io_failed(path, &e))?;
+        let mut text = Vec::new();
+        let file = File::open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => failed(path, "is gone; nothing can be resumed"),
+            _ => io_failed(path, &e),
+        })?;
+        file.take(MOST_BYTES).read_to_end(&mut text).map_err(|e| io_failed(path, &e))?;
+        let content: Content<S> = parse(&text, format)
+            .ok_or_else(|| failed(path, "is damaged, or no session; nothing is resumed from it"))?;
+        let header = format!("{}\n", content.identity);
+        if bytes.len() < HEADER || bytes[..HEADER] != *header.as_bytes() {
+            return Err(failed(path, "belongs to another mark than the one beside it"));
+        }
+        let marked = (bytes.len() - HEADER) as u64;
+        if content.write < marked {
+            return Err(failed(
+                path,
+                "is older than what was shown of it (it was copied back): going on would draw a second time from rounds that were \
+                 drawn from before; nothing is resumed",
+            ));
+        }
+        if content.write > marked + 1 {
+            return Err(failed(path, "is newer than its mark, which was copied back; nothing is resumed"));
+        }
+        let mut file =
+            Self { path: path.to_path_buf(), mark, identity: content.identity, writes: content.write, unsure: false };
+        if marked < content.write {
+            file.append_mark()?;
+        }
+        if !is_sound(&content.state) {
+            return Err(failed(path, "is damaged; nothing is resumed from it"));
+        }
+        Ok((file, content.state, content.public))
+    }
+
+    /// After a failure nothing more is written: the file and its mark may be one apart, which only opening them again mends.
+    pub(super) fn write(&mut self, format: &str, state: &impl Serialize, public: &str) -> Result<(), CuratorError> {
+        if std::mem::replace(&mut self.unsure, true) {
+            return Err(failed(&self.path, "could not be written before; resume it in a new process"));
+        }
+        let (format, identity, public) = (format.into(), self.identity.clone(), public.into());
+        let content = Content { format, identity, write: self.writes + 1, state, public };
+        let body = serde_json::to_string(&content).map_err(|e| unusable(e.to_string()))?;
+        let text = format!("{body}\n{}\n", blake3::hash(body.as_bytes()).to_hex());
+        self.replace(text.as_bytes()).map_err(|e| io_failed(&self.path, &e))?;
+        self.writes += 1;
+        self.append_mark()?;
+        self.unsure = false;
+        Ok(())
+    }
+
+    /// Writes beside, syncs, renames, syncs the directory.
+    fn replace(&self, text: &[u8]) -> io::Result<()> {
+        let new = beside(&self.path, ".new");
+        // left over from a process that was killed
+        match std::fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = private(true).open(&new)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        sync_directory(&self.path)
+    }
+
+    fn append_mark(&mut self) -> Result<(), CuratorError> {
+        self.mark.write_all(b".").and_then(|()| self.mark.sync_data()).map_err(|e| io_failed(&self.path, &e))
+    }
+}
+
+fn parse<S: DeserializeOwned>(text: &[u8], format: &str) -> Option<Content<S>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (body, hash) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    if blake3::hash(body.as_bytes()).to_hex().as_str() != hash {
+        return None;
+    }
+    serde_json::from_str(body).ok().filter(|content: &Content<S>| content.format == format)
+}
+
+/// A new file that only its owner may read.
+fn private(new: bool) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.append(true).create_new(new);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(directory) {
+        // some file systems refuse to sync a directory; the file itself is already safe
+        Ok(directory) => directory.sync_all().or(Ok(())),
+        Err(_) => Ok(()),
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn mark_of(path: &Path) -> PathBuf {
+    beside(path, ".mark")
+}
+
+fn lock(mark: &File, path: &Path) -> Result<(), CuratorError> {
+    match mark.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(failed(path, "is held by another process; one at a time")),
+        Err(TryLockError::Error(e)) => Err(io_failed(path, &e)),
+    }
+}
+
+pub(super) fn unusable(text: String) -> CuratorError {
+    CuratorError::Noise(text)
+}
+
+fn failed(path: &Path, what: &str) -> CuratorError {
+    CuratorError::Unusable(format!("session {} {what}", path.display()))
+}
+
+fn io_failed(path: &Path, error: &io::Error) -> CuratorError {
+    failed(path, &format!("can't be used: {error}"))
+}
