@@ -2,7 +2,7 @@
 
 Starts each engine on this machine. Ends with `identical N of N`; any other end is a failure.
 
-    python check.py [--short] [dask] [ray] [spark]
+    python check.py [--short] [dask] [ray] [spark] [connect]
 """
 
 import argparse
@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -211,7 +212,27 @@ def on_spark(tally, names):
     spark.stop()
 
 
-ENGINES = {"dask": on_dask, "ray": on_ray, "spark": on_spark}
+def on_connect(tally, names):
+    """Spark Connect, which has no RDDs; in a process of its own, since one process has one kind of session."""
+    if os.environ.get("SPARK_CONNECT_INSIDE") is None:
+        inside = {**os.environ, "SPARK_CONNECT_INSIDE": "1"}
+        run = subprocess.run([sys.executable, __file__, "connect"], env=inside, stdout=subprocess.PIPE, text=True)
+        *lines, last = run.stdout.strip().splitlines() or ["identical 0 of 1"]
+        print("\n".join(lines), flush=True)
+        words = last.split()
+        tally.identical, tally.of = tally.identical + int(words[1]), tally.of + int(words[3])
+        return
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=CLASSES)
+    frame = spark.createDataFrame(frame).repartition(3).cache()
+    tally.fit("spark", "softmax", dpopt.spark.parts(frame, target="y"), "Spark Connect, 3 parts")
+    spark.stop()
+
+
+ENGINES = {"dask": on_dask, "ray": on_ray, "spark": on_spark, "connect": on_connect}
 
 
 def main():

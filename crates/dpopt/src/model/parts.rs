@@ -76,8 +76,12 @@ pub struct Shard {
 impl Shard {
     /// Part number `part`, from 0.
     pub fn new(records: Bounded, part: u32) -> Self {
+        let digest = digest(&records.rows, &records.targets);
+        Self::of(records, part, digest)
+    }
+
+    fn of(records: Bounded, part: u32, digest: u64) -> Self {
         let Bounded { rows, targets } = records;
-        let digest = digest(&rows, &targets);
         let examples = Examples { targets: vec![0.0; rows.len()], rows };
         Self { part, digest, given: targets, read: Mutex::new((None, examples)) }
     }
@@ -143,6 +147,7 @@ impl Shard {
         put(u64::from(self.part));
         put(rows.columns() as u64);
         put(rows.norm_bound().to_bits());
+        put(self.digest);
         put(rows.len() as u64);
         for (i, given) in self.given.iter().enumerate() {
             let (columns, values) = rows.row(i);
@@ -204,6 +209,7 @@ impl Taking<'_> {
         let part = u32::try_from(self.number()?).ok()?;
         let columns = usize::try_from(self.number()?).ok()?;
         let norm = f64::from_bits(self.number()?);
+        let digest = self.number()?;
         let records = self.number()?;
         // each has a target and a length at least
         if records > self.0.len() as u64 / 12 {
@@ -230,7 +236,7 @@ impl Taking<'_> {
                 return None;
             }
         }
-        self.0.is_empty().then(|| Shard::new(Bounded { rows, targets }, part))
+        self.0.is_empty().then(|| Shard::of(Bounded { rows, targets }, part, digest))
     }
 }
 

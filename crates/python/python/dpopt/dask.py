@@ -1,8 +1,8 @@
 """Records in Dask: arrays and data frames whose blocks lie with the workers.
 
->>> # client = distributed.Client(...)
->>> # parts = dpopt.dask.parts(frame, target="income")         # a Dask DataFrame, or two Dask arrays X and y
->>> # model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
+    client = distributed.Client(...)
+    parts = dpopt.dask.parts(frame, target="income")         # a Dask DataFrame, or two Dask arrays X and y
+    model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
 
 Each block of rows becomes a part that stays in its worker's memory, encoded (8 bytes for each number that is not 0), from the first pass
 to the last. If a worker is lost, Dask makes its parts again from the blocks; if it moves a part, the part travels. Both are as

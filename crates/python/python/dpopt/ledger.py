@@ -50,7 +50,7 @@ class Entry:
 class Ledger:
     """A total (ε, δ) for one data set; everything that is charged adds up to at most that.
 
-    Estimators take a ledger as ``budget=`` and charge it *before* they read a record; a charge is never taken back, not
+    Estimators take a ledger as ``budget=`` and charge it *before* a record counts; a charge is never taken back, not
     even when a fit fails.
 
     In memory (without `path`) charges add by basic composition, in exact arithmetic. With `path` they go to the ledger

@@ -1,7 +1,7 @@
 """Records in Ray: a dataset's blocks, held by actors.
 
->>> # parts = dpopt.ray.parts(dataset, target="income")        # a ray.data.Dataset
->>> # model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
+    parts = dpopt.ray.parts(dataset, target="income")        # a ray.data.Dataset
+    model = dpopt.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1]).fit(parts)
 
 Actors keep the encoded parts in memory from the first pass to the last. One that is lost is started again and makes its parts anew
 from the blocks of the dataset, which Ray keeps or computes again. Blocks and partial sums are as sensitive as the records:

@@ -1,8 +1,8 @@
 """Records in Spark: partitions of a data frame, encoded once and kept by Spark itself.
 
->>> # model = SparkLogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1], featuresCol="features", labelCol="label").fit(frame)
->>> # model.transform(frame).select("prediction")
->>> # parts = dpopt.spark.parts(frame, target="income")        # for any other estimator: LinearSVC(...).fit(parts)
+    model = SparkLogisticRegression(epsilon=1, bounds=(-1, 1), classes=[0, 1], featuresCol="features", labelCol="label").fit(frame)
+    model.transform(frame).select("prediction")
+    parts = dpopt.spark.parts(frame, target="income")        # for any other estimator: LinearSVC(...).fit(parts)
 
 The first pass encodes every partition where it lies (``mapInArrow``, so it works under Spark Connect too) and persists the result as a
 data frame of bytes, in memory and on the executors' disks if that is short; every further pass sends a question along and collects one
