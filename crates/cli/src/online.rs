@@ -156,16 +156,20 @@ impl GameFlags {
             true => None,
             false => self.budget_file.open(self.epsilon, Some(delta), self.neighbours(), Vec::new(), self.quiet)?,
         };
-        let mark = path.map(|path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(".mark");
-            PathBuf::from(name)
-        });
+        let beside = |suffix: &str| {
+            path.map(|path| {
+                let mut name = path.as_os_str().to_owned();
+                name.push(suffix);
+                PathBuf::from(name)
+            })
+        };
+        let (mark, next) = (beside(".mark"), beside(".new"));
         Paths::default()
             .read("what rounds tell", (self.input.as_os_str() != "-").then_some(self.input.as_path()))
             .written("--guarantee", self.guarantee.as_deref())
             .written("--session", path)
             .written("the session's mark", mark.as_deref())
+            .written("the session's next state", next.as_deref())
             .written("--ledger", self.budget_file.ledger.as_deref())
             .check()?;
         let input = open_input(&self.input)?;

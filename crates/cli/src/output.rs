@@ -38,12 +38,16 @@ impl Display for Failure {
 
 /// Writes to stdout. A reader that went away (`| head`) is not an error; a full disk is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_to_reader(text).map(drop)
+}
+
+/// The same; whether the reader is still there.
+pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::machine(format!("cannot write to standard output: {}", e.kind())))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(Failure::machine(format!("cannot write to standard output: {}", e.kind()))),
     }
 }
 

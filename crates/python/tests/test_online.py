@@ -375,3 +375,14 @@ def test_a_forked_game_refuses(game):
 def test_a_seed_is_said_to_void_the_promise(game):
     with pytest.warns(dpopt.PrivacyWarning, match="insecure_seed makes the noise predictable"):
         assert game(insecure_seed=1).privacy.insecure_seed
+
+
+@pytest.mark.parametrize("game", [Experts, Bandit])
+def test_a_charge_that_is_refused_leaves_no_mark(game, tmp_path):
+    given = GAME if game is Experts else ARMS
+    path = tmp_path / "session"
+    with pytest.raises(dpopt.BudgetExceeded):
+        game(**given, session=path, budget=dpopt.Ledger(0.01, 1e-3, unit="round"))
+    assert not list(tmp_path.iterdir())
+    game(**given, session=path, budget=dpopt.Ledger(50.0, 1e-2, unit="round"))
+    assert path.exists()

@@ -99,7 +99,7 @@ impl Played for Bandit {
     }
 
     fn facts(&self) -> serde_json::Value {
-        serde_json::json!({ "arms": self.plan().problem.arms })
+        serde_json::json!({ "arms": self.plan().problem.arms, "losses": "independent" })
     }
 
     fn numbers(&self) -> usize {

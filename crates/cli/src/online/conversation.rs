@@ -1,7 +1,7 @@
 //! A game as a conversation of lines: what is decided is written down before it is shown, where there is a session to write it to.
 
 use super::failed;
-use crate::output::{Failure, note, print};
+use crate::output::{Failure, note, print_to_reader};
 use crate::usage;
 use dpopt::guarantee::Guarantee;
 use dpopt::online::OnlineError;
@@ -121,13 +121,25 @@ impl<G: Played> Pending<'_, G> {
         }
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    /// Whether anybody is still there who reads; if not, what was shown last has been saved, and the next process shows it again.
+    fn flush(&mut self) -> Result<bool, Failure> {
         // once: a second save would forget what the first holds for whoever resumes before it is shown
         if self.session && self.unsaved {
             self.game.save().map_err(failed)?;
         }
         self.unsaved = false;
-        print(&std::mem::take(&mut self.text))
+        print_to_reader(&std::mem::take(&mut self.text))
+    }
+
+    /// How it ends when whoever read the plays went away: no further round is asked for, since its play would be seen by nobody.
+    fn left_alone(&self, quiet: bool) {
+        if !quiet {
+            let resume = if self.session { "; resume it to see the plays that were not read" } else { "" };
+            note(format!(
+                "note: nobody reads the plays any more; the game stands after round {}{resume}",
+                self.game.observed()
+            ));
+        }
     }
 }
 
@@ -140,13 +152,17 @@ pub(super) fn play<G: Played>(game: &mut G, mut input: BufReader<Box<dyn Read>>,
     if again.is_empty() {
         shown.next();
     }
-    print(&std::mem::take(&mut shown.text))?;
+    if !print_to_reader(&std::mem::take(&mut shown.text))? {
+        shown.left_alone(how.quiet);
+        return Ok(());
+    }
     let mut number = 0u64;
     let mut line = Vec::new();
     loop {
         // whoever waits for a play gets it before more is asked for
-        if !input.buffer().contains(&b'\n') {
-            shown.flush()?;
+        if !input.buffer().contains(&b'\n') && !shown.flush()? {
+            shown.left_alone(how.quiet);
+            return Ok(());
         }
         let read = next_line(&mut input, longest, &mut line);
         let Some(whole) = read.map_err(|e| Failure::machine(format!("cannot read the input: {}", e.kind())))? else {
@@ -183,7 +199,10 @@ pub(super) fn play<G: Played>(game: &mut G, mut input: BufReader<Box<dyn Read>>,
         shown.unsaved = true;
         shown.next();
     }
-    shown.flush()?;
+    if !shown.flush()? {
+        shown.left_alone(how.quiet);
+        return Ok(());
+    }
     let observed = shown.game.observed();
     if !how.quiet && observed < rounds {
         note(format!("note: the input ended after round {observed} of {rounds}; all of them are paid for"));

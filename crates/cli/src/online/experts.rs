@@ -3,6 +3,7 @@
 use super::conversation::{Played, numbers};
 use super::{GameFlags, Place, SessionFlags, failed, some};
 use crate::output::{Failure, print, print_json, table};
+use crate::usage;
 use clap::{Args, ValueEnum};
 use dpopt::guarantee::Guarantee;
 use dpopt::online::{Experts, ExpertsOptions, OnlineError, explain_experts};
@@ -88,6 +89,13 @@ pub(super) fn run(arguments: &ExpertsArguments) -> Result<(), Failure> {
             let same = experts == arguments.experts && options.player.is_none_or(|player| player == game.player());
             let own = format!("--experts {experts} (and {} plays)", game.player().name());
             flags.agrees(&game, same, &own, path)?;
+            let bounded_for = game.player().bounded_for();
+            if options.losses == Some(ExpertLosses::Any) && bounded_for != ExpertLosses::Any {
+                return Err(usage(format!(
+                    "the game of this session is played by {}, whose bound is for independent losses; leave out --losses any, or open another",
+                    game.player().name()
+                )));
+            }
         }
         Ok(game)
     })

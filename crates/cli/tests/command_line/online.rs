@@ -118,6 +118,8 @@ fn flags_are_refused_before_anything_is_charged() {
         (&["--rounds-per-user", "61"], "1 to 60"),
         (&["--session", "s", "--player", "leader"], "no session file"),
         (&["--session", "none/s"], "none/s"),
+        // what a session writes beside its file
+        (&["--session", "s", "--guarantee", "s.new"], "s.new"),
         (&["nowhere"], "nowhere"),
     ] {
         let error = refuse(d.path(), &[&with(more)[..], &ledger].concat());
@@ -185,10 +187,41 @@ fn a_session_is_charged_once_and_goes_on() {
     let (code, told) = on("ledger", "u");
     assert!(code == Some(2) && told.contains("charged to no ledger"), "{told}");
     assert_eq!(std::fs::read(d.path().join("ledger")).unwrap(), charged);
+    // a charge that is refused leaves nothing behind, and the ledger is no file of the session's
+    let poor = fed(d.path(), &with(&["--session", "v", "--ledger", "ledger"]), "");
+    assert_eq!(poor.status.code(), Some(2), "{}", String::from_utf8_lossy(&poor.stderr));
+    assert!(files(d.path()).iter().all(|name| !name.starts_with('v')), "{:?}", files(d.path()));
+    std::fs::copy(d.path().join("ledger"), d.path().join("w.new")).unwrap();
+    assert!(refuse(d.path(), &with(&["--session", "w", "--ledger", "w.new"])).contains("w.new"));
+    assert_eq!(std::fs::read(d.path().join("w.new")).unwrap(), charged);
     // other flags are another game
     let other = fed(d.path(), &[&["online", "experts", "--experts", "5"], &game[4..]].concat(), "");
     assert_eq!(other.status.code(), Some(2));
     assert!(String::from_utf8(other.stderr).unwrap().contains("--experts 4"));
+}
+
+/// Whoever reads the plays goes away: no round is taken that nobody sees, and the next process shows what was not read.
+#[test]
+fn a_reader_that_went_away_loses_no_play() {
+    let d = tempfile::tempdir().unwrap();
+    let game = with(&["--session", "s"]);
+    let mut child = started(d.path(), &game);
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut first = String::new();
+    let mut output = BufReader::new(output);
+    output.read_line(&mut first).unwrap();
+    drop(output);
+    // it may be gone before all of it is written
+    let _ = input.write_all(lines(10).as_bytes());
+    drop(input);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let again = plays(&fed(d.path(), &game, "").stdout);
+    let shown = plays(first.as_bytes());
+    // ten lines came at once at most: whatever was taken of them is shown now, from the round after the one that was read
+    assert_eq!(shown.len(), 1);
+    let rounds: Vec<u64> = again.iter().map(|play| play.0).collect();
+    assert!(rounds[0] <= 2 && rounds.windows(2).all(|pair| pair[1] == pair[0] + 1), "{rounds:?}");
 }
 
 #[test]

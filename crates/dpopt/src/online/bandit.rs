@@ -134,7 +134,13 @@ impl Bandit {
         let opening = Opening::new(problem.neighbours.within(budget), options.account, options.insecure_seed)?;
         opening.quote(&[&plan.certificate])?;
         let file = path.map(SumsFile::create).transpose()?;
-        let mut session = opening.charge("online bandit", &[&plan.certificate])?;
+        let (mut session, file) = match opening.charge("online bandit", &[&plan.certificate]) {
+            Ok(session) => (session, file),
+            Err(why) => {
+                file.into_iter().for_each(SumsFile::withdraw);
+                return Err(why.into());
+            }
+        };
         let mut stage = session.enter(FACTS, &plan.certificate)?;
         let plays = plan.open(&mut stage.curator)?;
         session.note(&stage);

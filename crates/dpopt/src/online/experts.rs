@@ -199,7 +199,13 @@ impl Experts {
         };
         opening.quote(&[&plan.certificate])?;
         let file = path.map(ExpertsFile::create).transpose()?;
-        let mut session = opening.charge("online experts", &[&plan.certificate])?;
+        let (mut session, file) = match opening.charge("online experts", &[&plan.certificate]) {
+            Ok(session) => (session, file),
+            Err(why) => {
+                file.into_iter().for_each(ExpertsFile::withdraw);
+                return Err(why.into());
+            }
+        };
         let facts = StageFacts { name: "experts", rests_on: Warrant::Enforced, stream: 0 };
         let mut stage = session.enter(facts, &plan.certificate)?;
         let plays = match &plan.door {

@@ -110,6 +110,11 @@ impl ExpertsFile {
         Ok(Self(SessionFile::create(path)?))
     }
 
+    /// Gives the place back, if nothing was saved there: for a game that could not be charged.
+    pub fn withdraw(self) {
+        self.0.withdraw();
+    }
+
     /// Opens a session that was saved: the file, what it holds, and what was written beside it.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ impl SessionFile {
     /// If there is one already, or its place can't be written.
     pub(super) fn create(path: &Path) -> Result<Self, CuratorError> {
         if !exists(path) && exists(&mark_of(path)) {
+            // one that is about to save for the first time holds it
+            let mark = OpenOptions::new().append(true).open(mark_of(path)).map_err(|e| io_failed(path, &e))?;
+            lock(&mark, path)?;
             return Err(failed(
                 path,
                 "is not there, but its .mark is: a process ended before anything was shown. What it was charged is spent; remove the mark \
@@ -66,6 +69,14 @@ impl SessionFile {
         let header = format!("{identity}\n");
         mark.write_all(header.as_bytes()).and_then(|()| mark.sync_all()).map_err(|e| io_failed(path, &e))?;
         Ok(Self { path: path.to_path_buf(), mark, identity, writes: 0, unsure: false })
+    }
+
+    /// Gives the place back, of a session that was never written: nothing was charged for it.
+    pub(super) fn withdraw(self) {
+        if self.writes == 0 && !self.unsure {
+            // one that stays says what to do with it
+            let _ = std::fs::remove_file(mark_of(&self.path));
+        }
     }
 
     /// Opens a session that was saved as `format`: the file, the state in it, and what was written beside it.

@@ -76,6 +76,11 @@ impl SumsFile {
         Ok(Self(SessionFile::create(path)?))
     }
 
+    /// Gives the place back, if nothing was saved there: for a game that could not be charged.
+    pub fn withdraw(self) {
+        self.0.withdraw();
+    }
+
     /// Opens a session that was saved: the file, what it holds, and what was written beside it.
     ///
     /// # Errors
