@@ -87,7 +87,8 @@ test-engines: $(ENGINES)/ready java wheel ## Dask, Ray and Spark give the same m
 .PHONY: bench-engines
 bench-engines: $(ENGINES)/ready java wheel ## what a pass over a million rows costs on Dask, Ray and Spark, beside one process
 	@$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/dpopt-*.whl
-	$(ENGINES)/bin/python benches/engines/run.py
+	$(ENGINES)/bin/python benches/engines/run.py --out target/engines.json
+	$(PY) benches/engines/picture.py target/engines.json docs/images/engines.svg
 
 .PHONY: same-observable
 same-observable: wheel ## do neighbouring tables look the same from outside? every method, relation, task and option

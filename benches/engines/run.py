@@ -1,11 +1,12 @@
 """What a pass costs on each engine, in turn in one run: rows that are made where they lie, and one process as the peer.
 
-    python run.py [rows] [dask] [ray] [spark]
+    python run.py [rows] [dask] [ray] [spark] [--out FILE]
 
 Prints seconds of loading and of a pass, and lines `ratio NAME VALUE`: how many times the limit of what a pass may cost beyond the rows'
 own time (.3 s on Dask and Ray, 2 s on Spark) is above what was measured; and one process's time over the engine's with two workers.
 """
 
+import json
 import os
 import statistics
 import sys
@@ -104,11 +105,17 @@ def on_spark(rows):
 
 def main():
     asked = sys.argv[1:]
+    out = None
+    if "--out" in asked:
+        place = asked.index("--out")
+        out = asked[place + 1]
+        del asked[place : place + 2]
     rows = int(float(asked.pop(0))) if asked and asked[0][0].isdigit() else 1_000_000
     engines = asked or ["dask", "ray", "spark"]
     each = rows // PARTS
     lines = []
     peer, alone, load = fitted(here(each))
+    measured = {"rows": rows, "features": FEATURES, "one process": {"load": load, "pass": alone}}
     print(f"{'one process':12} {rows} rows x {FEATURES}: loads in {load:6.2f} s, a pass {alone:7.4f} s", flush=True)
     for engine in engines:
         run = {"dask": on_dask, "ray": on_ray, "spark": on_spark}[engine]
@@ -121,9 +128,13 @@ def main():
             f"{'the same model' if same else 'ANOTHER MODEL'}",
             flush=True,
         )
+        measured[engine] = {"load": load, "pass": a_pass, "without rows": empty}
         lines += [f"ratio {engine}-overhead-within-{LIMITS[engine]}s {LIMITS[engine] / empty:.1f}"]
         lines += [f"ratio {engine}-pass-against-one-process {alone / a_pass:.2f}"]
     print("\n".join(lines))
+    if out:
+        with open(out, "w", encoding="utf-8") as file:
+            json.dump(measured, file, indent=1)
 
 
 if __name__ == "__main__":

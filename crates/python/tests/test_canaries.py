@@ -104,6 +104,8 @@ GOOD = {
 #: The same where a name means something else.
 OF = {
     "dpopt.minimize": {"data": (X, Y)},
+    "dpopt.parts.Here": {"blocks": [(X, Y)]},
+    "dpopt.parts.Recipe": {"sparse": False},
     "dpopt.aggregate": {"data": (X, Y), "estimator": lambda X, y: X.mean(axis=0), "bounds": ([-1, -1], [1, 1])},
     "dpopt.check_per_record": {"data": (X, Y)},
     "dpopt.ClippedSums": {"steps": 2, "like": np.zeros(2)},
@@ -132,7 +134,7 @@ DATA = {
     "losses",
 }
 #: Modules without callables that are given data, and names that are not ours to call.
-SKIPPED_MODULES = {"_core", "torch"}
+SKIPPED_MODULES = {"_core", "torch", "dask", "ray", "spark"}
 #: What gives back what it was given, to whoever gave it.
 RETURNING = {"hard_threshold", "predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "fit_transform", "inverse_transform",
              "user_vectors", "item_vectors"}  # fmt: skip

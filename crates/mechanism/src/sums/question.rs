@@ -8,7 +8,7 @@ use super::matrix::SecondMoment;
 use super::moments::TargetMoment;
 use crate::refused::CuratorError;
 use dpopt_noise::Grid;
-use dpopt_objective::objective::{GradientSizes, InWords, Objective};
+use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective};
 use dpopt_objective::records::{Examples, PartialSum, fingerprint};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
@@ -53,12 +53,15 @@ impl Question {
     /// What it asks of these records.
     fn sum(&self, records: &Examples, point: &[f64]) -> Result<Vec<i64>, CuratorError> {
         match *self {
-            Self::Gradients { of: InWords::Linear(linear), clip_norm, grid } => {
-                gradients(Clipped::new(linear, clip_norm, Grid::new(grid))?, records, point)
-            }
-            Self::Gradients { of: InWords::Sizes { of, smallest, ratio, cells }, clip_norm, grid } => {
-                let sizes = GradientSizes::new(of, smallest, ratio, cells);
-                gradients(Clipped::new(sizes, clip_norm, Grid::new(grid))?, records, point)
+            Self::Gradients { of: InWords { loss, features, row_norm, sizes }, clip_norm, grid } => {
+                let (linear, grid) = (Linear::new(loss, features, row_norm), Grid::new(grid));
+                match sizes {
+                    None => gradients(Clipped::new(linear, clip_norm, grid)?, records, point),
+                    Some(Cells { smallest, ratio, cells }) => {
+                        let sizes = GradientSizes::new(linear, smallest, ratio, cells);
+                        gradients(Clipped::new(sizes, clip_norm, grid)?, records, point)
+                    }
+                }
             }
             Self::SecondMoment { weight, row_norm, grid } => {
                 let Ok(units) = SecondMoment::new(weight, row_norm, Grid::new(grid))?.add_up(records);
@@ -106,7 +109,6 @@ mod tests {
     use super::*;
     use crate::{Gaussian, Sensitive};
     use dpopt_objective::loss::Loss;
-    use dpopt_objective::objective::Linear;
     use dpopt_objective::records::{Elsewhere, Parts, PartsError, PartsFailed, ReadError, RecordSet, Rows};
     use std::sync::Arc;
 
@@ -212,7 +214,7 @@ mod tests {
     fn questions_of_another_version_or_shape_are_refused() {
         let part = records(0..10);
         let linear = |features: usize| Question::Gradients {
-            of: InWords::Linear(Linear::new(LOGISTIC, features, 1.0)),
+            of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None },
             clip_norm: 1.0,
             grid: -30,
         };
@@ -233,8 +235,11 @@ mod tests {
         {
             assert!(answer(&part, &bad, 0, (0, 0)).is_err());
         }
-        let tight =
-            Question::Gradients { of: InWords::Linear(Linear::new(LOGISTIC, 4, 0.5)), clip_norm: 1.0, grid: -30 };
+        let tight = Question::Gradients {
+            of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None },
+            clip_norm: 1.0,
+            grid: -30,
+        };
         assert!(answer(&part, &tight.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
     }
 

@@ -1,23 +1,28 @@
 //! Objectives that can be told to somebody else.
 
-use super::Linear;
+use crate::loss::Loss;
 use serde::{Deserialize, Serialize};
 
 /// An objective of rows as data: what whoever holds the rows needs to evaluate it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InWords {
-    /// A linear model.
-    Linear(Linear),
-    /// How large its gradients are; see [`GradientSizes`](super::GradientSizes).
-    Sizes {
-        /// Whose gradients.
-        of: Linear,
-        /// Where the first cell ends.
-        smallest: f64,
-        /// Of the ends of neighbouring cells.
-        ratio: f64,
-        /// Number of cells.
-        cells: usize,
-    },
+pub struct InWords {
+    /// Loss of a linear model.
+    pub loss: Loss,
+    /// Columns of a row.
+    pub features: usize,
+    /// R.
+    pub row_norm: f64,
+    /// Not its gradients, but how large they are; see [`GradientSizes`](super::GradientSizes).
+    pub sizes: Option<Cells>,
+}
+
+/// Cells of a histogram of sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cells {
+    /// Where the first one ends.
+    pub smallest: f64,
+    /// Of the ends of neighbouring ones.
+    pub ratio: f64,
+    /// How many there are.
+    pub cells: usize,
 }

@@ -3,10 +3,9 @@
 use super::{Fact, Facts, Gradient, InWords, Objective, Point, Warrant};
 use crate::loss::Loss;
 use crate::records::{RecordBuffer, Records, Row};
-use serde::{Deserialize, Serialize};
 
 /// φ_i(θ) = loss(θ·x_i, y_i) with weights θ, outputs × features, row-major.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linear {
     loss: Loss,
     features: usize,
@@ -107,7 +106,7 @@ impl<R: Records> Objective<R> for Linear {
     }
 
     fn in_words(&self) -> Option<InWords> {
-        Some(InWords::Linear(*self))
+        Some(InWords { loss: self.loss, features: self.features, row_norm: self.row_norm, sizes: None })
     }
 
     fn value(&self, x: &[f64], records: &R, i: usize, scratch: &mut LinearScratch) -> Result<f64, R::Error> {

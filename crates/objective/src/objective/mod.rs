@@ -47,7 +47,7 @@ pub use difference::Difference;
 pub use embedded::Embedded;
 pub use factorization::{Entry, Factorization};
 pub use facts::{Fact, Facts, Warrant};
-pub use in_words::InWords;
+pub use in_words::{Cells, InWords};
 pub use linear::Linear;
 pub use nearest::NearestPoint;
 pub use network::{Layer, Network, NetworkError, NetworkLoss};

@@ -1,7 +1,7 @@
 //! How large the gradients of another objective are: a histogram of their norms, for clip norms that follow the data (Andrew,
 //! Thakkar, McMahan, Ramaswamy 2021, with the whole distribution in place of one quantile).
 
-use super::{Gradient, InWords, Objective, Point};
+use super::{Cells, Gradient, InWords, Objective, Point};
 use crate::records::RecordSet;
 
 /// What a record contributes is the cell that the l2 norm of its gradient lies in: a 1 there, so a sum over records is a histogram.
@@ -60,12 +60,9 @@ impl<R: RecordSet, O: Objective<R>> Objective<R> for GradientSizes<O> {
     }
 
     fn in_words(&self) -> Option<InWords> {
-        match self.objective.in_words()? {
-            InWords::Linear(of) => {
-                Some(InWords::Sizes { of, smallest: self.smallest, ratio: self.ratio, cells: self.cells })
-            }
-            InWords::Sizes { .. } => None,
-        }
+        let of = self.objective.in_words().filter(|of| of.sizes.is_none())?;
+        let Self { smallest, ratio, cells, .. } = *self;
+        Some(InWords { sizes: Some(Cells { smallest, ratio, cells }), ..of })
     }
 
     /// Nothing: see above.

@@ -3,7 +3,7 @@
 //! The file is unlinked as soon as it exists and readable by its owner only; the operating system frees it when the process
 //! ends, however it ends. It holds encoded records, so the disk of the temporary directory is as sensitive as the table.
 
-use super::elsewhere::PartsError;
+use super::parts::PartsError;
 use super::rows::{Examples, Rows};
 use std::convert::Infallible;
 use std::fs::File;

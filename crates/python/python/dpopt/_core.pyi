@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Minimizing",
+    "Shard",
     "NativeObjective",
     "minimize_options",
     "Bounding",
