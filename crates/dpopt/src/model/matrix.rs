@@ -3,7 +3,7 @@
 
 use super::division::{Division, StageShares};
 use super::error::FitError;
-use super::parts::{self, View};
+use super::parts::View;
 use super::prepare::no_range;
 use super::scheme::{Planned, Scheme, Target};
 use super::target_range;
@@ -134,7 +134,7 @@ impl MatrixFit {
         check_values(&options)?;
         facts.units.map_or(Ok(()), |units| units.check("units", relation))?;
         if options.elsewhere {
-            parts::check(&facts, target)?;
+            may_be_elsewhere(&facts, target)?;
         }
         let division = Division::new(budget, StageShares::default(), target.finds_labels(), false)?;
         let neighbours = facts.neighbours(relation);
@@ -426,6 +426,18 @@ impl MatrixRun {
             Some(accountant) => guarantee.accounted_by(accountant).map_err(|why| FitError::Option(why.to_string()))?,
         };
         Ok(MatrixFitted { planned, solutions, guarantee, releases, planning })
+    }
+}
+
+/// Refuses what is not done with parts.
+fn may_be_elsewhere(facts: &MatrixFacts, target: Target) -> Result<(), FitError> {
+    let refuse = |why: &str| Err(FitError::Option(why.into()));
+    match (facts.units.is_some(), target.finds_labels()) {
+        (true, _) => refuse(
+            "units of several rows may lie in several parts, and a unit is clipped as a whole; bring the rows of each into one place, and leave parts out",
+        ),
+        (_, true) => refuse("labels are not looked for in parts; declare the classes"),
+        _ => Ok(()),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Rows that are elsewhere, in parts: what each part holds, and how a question says which model it is for.
 
 use super::error::FitError;
-use super::matrix::MatrixFacts;
-use super::scheme::{Planned, Target};
+use super::scheme::Planned;
 use dpopt_mechanism::{CuratorError, answer};
 use dpopt_objective::loss::Loss;
 use dpopt_objective::records::{Bounded, Examples, Rows, fingerprint};
@@ -49,18 +48,6 @@ impl View {
         let (length, rest) = message.split_first_chunk::<4>()?;
         let length = u32::from_le_bytes(*length) as usize;
         Some((serde_json::from_slice(rest.get(..length)?).ok()?, 4 + length))
-    }
-}
-
-/// Refuses what is not done with parts.
-pub(super) fn check(facts: &MatrixFacts, target: Target) -> Result<(), FitError> {
-    let refuse = |why: &str| Err(FitError::Option(why.into()));
-    match (facts.units.is_some(), target.finds_labels()) {
-        (true, _) => refuse(
-            "units of several rows may lie in several parts, and a unit is clipped as a whole; bring the rows of each into one place, and leave parts out",
-        ),
-        (_, true) => refuse("labels are not looked for in parts; declare the classes"),
-        _ => Ok(()),
     }
 }
 
@@ -242,8 +229,8 @@ impl Taking<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scheme::ClassLoss;
-    use super::super::{MatrixFit, MatrixFitted};
+    use super::super::scheme::{ClassLoss, Target};
+    use super::super::{MatrixFacts, MatrixFit, MatrixFitted};
     use super::*;
     use dpopt_objective::records::{Bounding, Parts, PartsFailed};
     use dpopt_optimize::MethodOptions;

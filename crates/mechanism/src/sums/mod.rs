@@ -1,5 +1,6 @@
 //! Sums of what records give, each record clipped, and the noise that is added to them.
 
+pub(crate) mod answers;
 pub(crate) mod clipped;
 pub(crate) mod columns;
 pub(crate) mod contributions;

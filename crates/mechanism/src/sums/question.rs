@@ -1,17 +1,10 @@
 //! Sums of records that are elsewhere, as questions: what is asked is public, and what a part answers is as sensitive as its records.
 //!
 //! A question is a line of JSON and the point it is asked at, 8 bytes per coordinate, so that everybody has the same bits. Where the
-//! records are, the same loops answer as here.
+//! records are, [`answers`](super::answers) has the same loops as here.
 
-use super::clipped::Clipped;
-use super::matrix::SecondMoment;
-use super::moments::TargetMoment;
-use crate::refused::CuratorError;
-use dpopt_noise::Grid;
-use dpopt_objective::objective::{Cells, GradientSizes, InWords, Linear, Objective};
-use dpopt_objective::records::{Examples, PartialSum, fingerprint};
+use dpopt_objective::objective::InWords;
 use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
 
 /// First line of a question, version in it.
 const VERSION: &str = "dpopt question 1\n";
@@ -39,7 +32,7 @@ impl Question {
         bytes
     }
 
-    fn parse(bytes: &[u8]) -> Option<(Self, Vec<f64>)> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<(Self, Vec<f64>)> {
         let rest = bytes.strip_prefix(VERSION.as_bytes())?;
         let end = rest.iter().position(|&byte| byte == b'\n')?;
         let (words, point) = (&rest[..end], &rest[end + 1..]);
@@ -49,199 +42,11 @@ impl Question {
         let point = point.chunks_exact(8).map(|x| x.try_into().map(f64::from_le_bytes));
         Some((serde_json::from_slice(words).ok()?, point.collect::<Result<_, _>>().ok()?))
     }
-
-    /// What it asks of these records.
-    fn sum(&self, records: &Examples, point: &[f64]) -> Result<Vec<i64>, CuratorError> {
-        match *self {
-            Self::Gradients { of: InWords { loss, features, row_norm, sizes }, clip_norm, grid } => {
-                let (linear, grid) = (Linear::new(loss, features, row_norm), Grid::new(grid));
-                match sizes {
-                    None => gradients(Clipped::new(linear, clip_norm, grid)?, records, point),
-                    Some(Cells { smallest, ratio, cells }) => {
-                        let sizes = GradientSizes::new(linear, smallest, ratio, cells);
-                        gradients(Clipped::new(sizes, clip_norm, grid)?, records, point)
-                    }
-                }
-            }
-            Self::SecondMoment { weight, row_norm, grid } => {
-                let Ok(units) = SecondMoment::new(weight, row_norm, Grid::new(grid))?.add_up(records);
-                Ok(units)
-            }
-            Self::TargetMoment { target_bound, row_norm, grid } => {
-                let Ok(units) = TargetMoment::new(target_bound, row_norm, Grid::new(grid))?.add_up(records);
-                Ok(units)
-            }
-        }
-    }
-}
-
-fn gradients<O: Objective<Examples>>(
-    clipped: Clipped<O>,
-    records: &Examples,
-    point: &[f64],
-) -> Result<Vec<i64>, CuratorError> {
-    if point.len() != clipped.objective().dimension() || !clipped.objective().describes(records) {
-        return Err(CuratorError::Shape);
-    }
-    let Ok(units) = clipped.add_up(records, point, records.rows.len(), |i| i);
-    Ok::<_, Infallible>(units).map_err(|never| match never {})
-}
-
-/// What the records of part `part` answer to a question of the driver, of whose message the first `context` bytes are the caller's own:
-/// bytes of a [`PartialSum`], with the `digest` of what the part holds. **They are as sensitive as the records**: they go to the driver, encrypted on the way, and nowhere else,
-/// into no log.
-///
-/// # Errors
-/// [`CuratorError::Shape`] if it is no question of this version, or one about records of another shape.
-pub fn answer(
-    records: &Examples,
-    message: &[u8],
-    context: usize,
-    (part, digest): (u32, u64),
-) -> Result<Vec<u8>, CuratorError> {
-    let (asked, point) = message.get(context..).and_then(Question::parse).ok_or(CuratorError::Shape)?;
-    let units = asked.sum(records, &point)?;
-    Ok(PartialSum::new(fingerprint(message), part, (records.rows.len() as u64, digest), units).to_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Gaussian, Sensitive};
-    use dpopt_objective::loss::Loss;
-    use dpopt_objective::records::{Elsewhere, Parts, PartsError, PartsFailed, ReadError, RecordSet, Rows};
-    use std::sync::Arc;
-
-    const LOGISTIC: Loss = Loss::Logistic { shift: 0.0 };
-
-    fn records(which: impl Iterator<Item = u32>) -> Examples {
-        let mut rows = Rows::new(4);
-        let mut targets = Vec::new();
-        for i in which {
-            let entries = (0..4).map(|j| (j, ((i * 7 + j * 3) % 11) as f32 / 5.0 - 1.0));
-            rows.push_clipped(&mut entries.collect::<Vec<_>>(), 1.0);
-            targets.push(if i % 3 == 0 { 1.0 } else { -1.0 });
-        }
-        Examples { rows, targets }
-    }
-
-    /// Parts in this process, answering last first, one of them twice.
-    struct Here(Vec<Examples>);
-
-    impl Parts for Here {
-        fn ask(&self, question: &[u8]) -> Result<Vec<Vec<u8>>, PartsFailed> {
-            let of = |part: usize| answer(&self.0[part], question, 0, (part as u32, 0)).map_err(|_| PartsFailed);
-            (0..self.0.len()).rev().chain([0]).map(of).collect()
-        }
-    }
-
-    /// Records 0..100 in parts that end at `ends`.
-    fn elsewhere(ends: &[u32]) -> Elsewhere {
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        let parts: Vec<Examples> = starts.zip(ends).map(|(a, &b)| records(a..b)).collect();
-        let sizes = parts.iter().map(|part| (part.rows.len() as u64, 0)).collect();
-        Elsewhere::new(Arc::new(Here(parts)), sizes, 4, 1.0)
-    }
-
-    #[test]
-    fn sums_are_the_same_bits_whatever_the_parts_are() {
-        let grid = Grid::new(-30);
-        let linear = Linear::new(LOGISTIC, 4, 1.0);
-        let (x, here) = ([0.3, -0.1, 0.7, 1e-3], Sensitive::new(records(0..100)));
-        let sizes = GradientSizes::new(linear, 0.01, 1.5, 9);
-        let of_gradients = Clipped::new(linear, 0.2, grid).unwrap();
-        let of_sizes = Clipped::new(sizes, 1.0, grid).unwrap();
-        let moment = SecondMoment::new(1.0, 1.0, grid).unwrap();
-        let target = TargetMoment::new(1.0, 1.0, grid).unwrap();
-        let far = [0.1; 9];
-        let expected = [
-            of_gradients.sum(&here, &x),
-            of_sizes.sum(&here, &far),
-            moment.sum(&here).unwrap(),
-            target.sum(&here).unwrap(),
-        ];
-        assert!(expected.iter().all(|sum| sum.expose().units.iter().any(|&unit| unit != 0)));
-        for ends in [vec![100], vec![37, 100], vec![0, 1, 50, 50, 99, 100]] {
-            let there = Sensitive::new(elsewhere(&ends));
-            let sums = [
-                of_gradients.sum_of(&there, None, &x).unwrap(),
-                of_sizes.sum_of(&there, None, &far).unwrap(),
-                moment.sum(&there).unwrap(),
-                target.sum(&there).unwrap(),
-            ];
-            for (sum, expected) in sums.iter().zip(&expected) {
-                assert_eq!(sum.expose().units, expected.expose().units);
-                assert_eq!(
-                    (sum.expose().grid, sum.expose().clip_norm),
-                    (expected.expose().grid, expected.expose().clip_norm)
-                );
-            }
-        }
-        assert_eq!(elsewhere(&[37, 100]).len(), 100);
-    }
-
-    #[test]
-    fn what_is_released_of_parts_is_what_is_released_of_all_records() {
-        use crate::Curator;
-        use dpopt_noise::NoiseSource;
-        use dpopt_privacy::Event;
-        let grid = Grid::new(-30);
-        let clipped = Clipped::new(Linear::new(LOGISTIC, 4, 1.0), 1.0, grid).unwrap();
-        let release = |sum: Sensitive<super::super::grid_sum::GridSum>| {
-            let mut curator = Curator::for_event(&Event::gaussian(2.0), NoiseSource::insecure(5));
-            curator.release(&Gaussian::new(2.0, 1.0, grid, 4, "gradient"), &sum).unwrap().into_inner()
-        };
-        let here = release(clipped.sum(&Sensitive::new(records(0..100)), &[0.0; 4]));
-        let there = release(clipped.sum_of(&Sensitive::new(elsewhere(&[20, 100])), None, &[0.0; 4]).unwrap());
-        assert!(here == there && here.iter().any(|x| *x != 0.0));
-    }
-
-    /// Batches, and what no part could be told of, are sums of single records.
-    #[test]
-    fn single_records_are_not_to_be_had() {
-        let there = Sensitive::new(elsewhere(&[50, 100]));
-        let mut curator = crate::Curator::for_event(
-            &dpopt_privacy::Event::gaussian(1.0).poisson_sampled(0.5),
-            dpopt_noise::NoiseSource::insecure(1),
-        );
-        let batch = curator.poisson_sample(100, 0.5).unwrap();
-        let clipped = Clipped::new(Linear::new(LOGISTIC, 4, 1.0), 1.0, Grid::new(-30)).unwrap();
-        let refused = clipped.sum_of(&there, Some(batch), &[0.0; 4]).err();
-        assert_eq!(refused, Some(ReadError::Parts(PartsError::Single)));
-    }
-
-    #[test]
-    fn questions_of_another_version_or_shape_are_refused() {
-        let part = records(0..10);
-        let linear = |features: usize| Question::Gradients {
-            of: InWords { loss: LOGISTIC, features, row_norm: 1.0, sizes: None },
-            clip_norm: 1.0,
-            grid: -30,
-        };
-        let good = linear(4).at(&[0.0; 4]);
-        assert!(
-            answer(&part, &good, 0, (3, 0)).is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().part() == 3)
-        );
-        let framed = [b"whose", &good[..]].concat();
-        assert!(
-            answer(&part, &framed, 5, (3, 0))
-                .is_ok_and(|answer| PartialSum::from_bytes(&answer).unwrap().question() == fingerprint(&framed))
-        );
-        assert!(answer(&part, &framed, 0, (3, 0)).is_err() && answer(&part, &framed, 1 << 20, (3, 0)).is_err());
-        assert_eq!(Question::parse(&good), Some((linear(4), vec![0.0; 4])));
-        let newer = [b"dpopt question 2\n", &good[VERSION.len()..]].concat();
-        for bad in
-            [linear(4).at(&[0.0; 3]), linear(5).at(&[0.0; 5]), newer, good[..good.len() - 1].to_vec(), Vec::new()]
-        {
-            assert!(answer(&part, &bad, 0, (0, 0)).is_err());
-        }
-        let tight = Question::Gradients {
-            of: InWords { loss: LOGISTIC, features: 4, row_norm: 0.5, sizes: None },
-            clip_norm: 1.0,
-            grid: -30,
-        };
-        assert!(answer(&part, &tight.at(&[0.0; 4]), 0, (0, 0)).is_err(), "rows are longer than was told");
-    }
 
     #[test]
     fn what_is_asked_at_is_told_to_the_last_bit() {
