@@ -96,33 +96,35 @@ def on_dask(tally, names):
     from distributed import Client
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None)
 
-        def parts(y, cuts):
-            def array(block):
-                return da.from_delayed(delayed(block), block.shape, block.dtype)
+    def parts(y, cuts):
+        def array(block):
+            return da.from_delayed(delayed(block), block.shape, block.dtype)
 
-            pairs = blocks(y, cuts)
-            return dpopt.dask.parts(
-                da.concatenate([array(x) for x, _ in pairs]), da.concatenate([array(t) for _, t in pairs])
-            )
-
-        for name in names:
-            for count, cuts in CUTS.items():
-                tally.fit("dask", name, parts(MODELS[name][1], cuts), f"{count} parts")
-
-        def kill(at):
-            if at == 2:
-                worker = next(iter(client.scheduler_info()["workers"]))
-                pid = client.run(os.getpid, workers=[worker])[worker]
-                os.kill(pid, signal.SIGKILL)
-
-        tally.fit("dask", "softmax", parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
-        frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=CLASSES)
-        model = tally.fit(
-            "dask", "softmax", dpopt.dask.parts(dd.from_pandas(frame, npartitions=3), target="kind"), "a data frame"
+        pairs = blocks(y, cuts)
+        return dpopt.dask.parts(
+            da.concatenate([array(x) for x, _ in pairs]), da.concatenate([array(t) for _, t in pairs])
         )
-        assert list(model.feature_names_in_) == list("abcd")
+
+    for name in names:
+        for count, cuts in CUTS.items():
+            tally.fit("dask", name, parts(MODELS[name][1], cuts), f"{count} parts")
+
+    def kill(at):
+        if at == 2:
+            worker = next(iter(client.scheduler_info()["workers"]))
+            pid = client.run(os.getpid, workers=[worker])[worker]
+            os.kill(pid, signal.SIGKILL)
+
+    tally.fit("dask", "softmax", parts(CLASSES, CUTS[7]), "a worker is killed between passes", kill)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=CLASSES)
+    model = tally.fit(
+        "dask", "softmax", dpopt.dask.parts(dd.from_pandas(frame, npartitions=3), target="kind"), "a data frame"
+    )
+    assert list(model.feature_names_in_) == list("abcd")
+    # a worker that was killed takes its time to be forgotten
+    client.close(timeout=60)
 
 
 def on_ray(tally, names):

@@ -188,11 +188,13 @@ fn a_session_is_charged_once_and_goes_on() {
     assert!(code == Some(2) && told.contains("charged to no ledger"), "{told}");
     assert_eq!(std::fs::read(d.path().join("ledger")).unwrap(), charged);
     // a charge that is refused leaves nothing behind, and the ledger is no file of the session's
-    let poor = fed(d.path(), &with(&["--session", "v", "--ledger", "ledger"]), "");
+    let poor = fed(d.path(), &with(&[&["--session", "v", "--ledger", "ledger"][..], &total].concat()), "");
     assert_eq!(poor.status.code(), Some(2), "{}", String::from_utf8_lossy(&poor.stderr));
     assert!(files(d.path()).iter().all(|name| !name.starts_with('v')), "{:?}", files(d.path()));
     std::fs::copy(d.path().join("ledger"), d.path().join("w.new")).unwrap();
-    assert!(refuse(d.path(), &with(&["--session", "w", "--ledger", "w.new"])).contains("w.new"));
+    assert!(
+        refuse(d.path(), &with(&[&["--session", "w", "--ledger", "w.new"][..], &total].concat())).contains("w.new")
+    );
     assert_eq!(std::fs::read(d.path().join("w.new")).unwrap(), charged);
     // other flags are another game
     let other = fed(d.path(), &[&["online", "experts", "--experts", "5"], &game[4..]].concat(), "");
