@@ -270,3 +270,19 @@ def test_blocks_may_be_read_by_many_threads_without_a_warning_being_lost():
     with ThreadPoolExecutor(8) as pool:
         known = set(pool.map(lambda part: recipe(X, CLASSES, part).known, range(64)))
     assert len(known) == 1 and warnings.filters == before
+
+
+def test_a_plan_for_parts_under_add_or_remove_takes_a_guess():
+    model = dpopt.LogisticRegression(1.0, 1e-6, bounds=(-1, 1), classes=[0, 1, 2], neighbors="add-or-remove")
+    parts = cut(X, CLASSES, [N])
+    assert model.explain(parts, n_rows=1400, n_classes=3).n_rows == 1400
+    assert model.set_params(n_rows=1300).explain(parts, n_classes=3).n_rows == 1300
+
+
+def test_a_text_label_that_is_missing_is_one_of_no_record():
+    labels = np.array(["a", "b", "c"], dtype=object)[CLASSES]
+    labels[::9] = None
+    model = dpopt.LogisticRegression(classes=["a", "b", "c"], method="noisy-gradient-descent", steps=5, **COMMON)
+    assert same(dpopt_clone(model).fit(cut(X, labels, [700, N])), dpopt_clone(model).fit(X, labels))
+    ridge = dpopt.Ridge(target_bounds=(-1, 1), **COMMON)
+    assert ridge.fit(cut(X, NUMBERS, [700, N])).privacy_.epsilon <= 1.0

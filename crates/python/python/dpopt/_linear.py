@@ -116,7 +116,7 @@ class PrivateLinear(TableRoad, PrivateEstimator):
         n_classes = whole(n_classes, "n_classes")
         if isinstance(X, Parts):
             relation = self._check_common("record")
-            rows = self._public_rows(whole(required_rows(n_rows), "n_rows"), relation)
+            rows = whole(required_rows(self.n_rows if n_rows is None else n_rows), "n_rows")
             facts = self._facts(sp.csr_matrix((0, 1)) if X.sparse else None, X.n_features, quiet=True)
             request = self._request(rows, facts, relation, self._known(n_classes), elsewhere=True)
             return request.plan(n_classes, compare=True)

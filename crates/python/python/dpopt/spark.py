@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.ml import Estimator, Model
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql import functions as F
@@ -80,7 +81,7 @@ def _encoded(batches: Iterable[pa.RecordBatch], recipe: Recipe, most: int) -> It
     rows: list[tuple[np.ndarray, np.ndarray]] = []
     waiting = chunk = 0
     for batch in batches:
-        rows.append(_numbers_of(batch, recipe.n_features, partition))
+        rows.append(_numbers_of(batch, recipe.n_features))
         waiting += batch.num_rows
         if waiting >= most:
             yield _one(rows, recipe, partition, chunk)
@@ -89,15 +90,15 @@ def _encoded(batches: Iterable[pa.RecordBatch], recipe: Recipe, most: int) -> It
         yield _one(rows, recipe, partition, chunk)
 
 
-def _numbers_of(batch: pa.RecordBatch, width: int, partition: int) -> tuple[np.ndarray, np.ndarray]:
+def _numbers_of(batch: pa.RecordBatch, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and targets of a batch; what is missing is not a number."""
     features, target = batch.column(0), batch.column(1)
-    lengths = features.value_lengths()
-    missing = np.asarray(features.is_null())
-    if not np.all(np.asarray(lengths.fill_null(width)) == width):
-        raise PartFailed(f"partition {partition} has rows of other than {width} features")
+    # a row of another length contributes nothing: that there is one is not told
+    fits = pc.equal(features.value_lengths(), width).fill_null(False)
     X = np.full((batch.num_rows, width), np.nan)
-    X[~missing] = features.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    here = features.filter(fits).flatten().to_numpy(zero_copy_only=False)
+    X[fits.to_numpy(zero_copy_only=False)] = here.reshape(-1, width)
+    target = pc.if_else(pc.or_(fits, features.is_null()), target, pa.scalar(None, target.type))
     return X, target.to_numpy(zero_copy_only=False)
 
 
