@@ -5,7 +5,7 @@ use crate::errors::invalid;
 use crate::online::failed;
 use crate::session::Charging;
 use dpopt::online::{Bandit, BanditOptions, Convex, ConvexOptions, explain_bandit, explain_convex};
-use dpopt::optimize::online::{BanditPlan, ConvexPlan, Losses, PlayRegion};
+use dpopt::optimize::online::{ArmPlan, ArmPlayer, BanditPlan, BanditProblem, ConvexPlan, Losses, PlayRegion, Rewards};
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::prelude::*;
 use serde_json::json as value;
@@ -113,22 +113,52 @@ impl ConvexGame {
     }
 }
 
-/// Arms, rounds, ε, δ, relation, rounds per user.
+/// Arms, rounds, ε, δ, relation, rounds per user, player, "any" or "independent", switches.
 #[derive(FromPyObject)]
-pub(crate) struct BanditFacts(usize, u64, f64, Option<f64>, String, u64);
+pub(crate) struct BanditFacts(usize, u64, f64, Option<f64>, String, u64, Option<String>, String, u64);
 
 impl BanditFacts {
     fn options(&self, charge: Option<Py<PyAny>>, insecure_seed: Option<u64>) -> PyResult<BanditOptions> {
         let (relation, account) = (relation(&self.4)?, Charging::account(charge));
-        Ok(BanditOptions { delta: self.3, relation, rounds_per_user: Some(self.5), account, insecure_seed })
+        let player = match self.6.as_deref() {
+            None => None,
+            Some("weights") => Some(ArmPlayer::Weights),
+            Some("elimination") => Some(ArmPlayer::Elimination),
+            Some(_) => return Err(invalid("players are weights and elimination")),
+        };
+        let rewards = match self.7.as_str() {
+            "any" => Rewards::Any,
+            "independent" => Rewards::Independent,
+            _ => return Err(invalid("rewards are any or independent")),
+        };
+        let (rounds_per_user, switches) = (Some(self.5), self.8);
+        Ok(BanditOptions {
+            delta: self.3,
+            relation,
+            rounds_per_user,
+            player,
+            rewards,
+            switches,
+            account,
+            insecure_seed,
+        })
     }
 }
 
 fn of_bandit(plan: &BanditPlan) -> serde_json::Value {
-    value!({
-        "player": "elimination", "regret_bound": plan.regret_bound, "phases": plan.phases, "noise_scale": plan.noise_scale,
+    let mut told = value!({
+        "player": plan.name(), "rewards": plan.name().bounded_for(), "switches": plan.problem.switches,
+        "regret_bound": plan.regret_bound, "noise_scale": plan.noise_scale,
         "epsilon": plan.certificate.bound().upper, "delta": plan.certificate.budget().delta(),
-    })
+    });
+    let own = match &plan.player {
+        ArmPlan::Elimination { phases } => value!({ "phases": phases }),
+        ArmPlan::Weights(weights) => value!(weights),
+    };
+    if let (Some(told), serde_json::Value::Object(own)) = (told.as_object_mut(), own) {
+        told.extend(own);
+    }
+    told
 }
 
 /// What is planned for a game of arms, as JSON.
@@ -147,6 +177,17 @@ struct Arms {
     saved: bool,
     /// Rounds were observed since the last save.
     unsaved: bool,
+}
+
+impl Arms {
+    /// The game, written down as far as anything was decided: of it may be shown what there is.
+    fn written(&mut self) -> PyResult<&Bandit> {
+        if self.saved && self.unsaved {
+            self.game.save().map_err(failed)?;
+            self.unsaved = false;
+        }
+        Ok(&self.game)
+    }
 }
 
 impl BanditGame {
@@ -188,14 +229,7 @@ impl BanditGame {
 
     /// The arm of the coming round, written down before it is told.
     fn play(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        py.detach(|| {
-            let mut arms = self.locked();
-            if arms.saved && arms.unsaved {
-                arms.game.save().map_err(failed)?;
-                arms.unsaved = false;
-            }
-            Ok(arms.game.play())
-        })
+        py.detach(|| Ok(self.locked().written()?.play()))
     }
 
     /// The reward of the arm that was played.
@@ -211,18 +245,19 @@ impl BanditGame {
         self.locked().game.observed()
     }
 
-    /// Arms that may still be the best, of what may be shown.
-    fn left(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
-        self.play(py)?;
-        Ok(self.locked().game.left().to_vec())
+    /// How much each arm is trusted, of what may be shown.
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let weights = py.detach(|| Ok::<_, PyErr>(self.locked().written()?.weights()))?;
+        Ok(weights.to_pyarray(py))
     }
 
-    /// (arms, rounds, rounds per user, relation, ε, δ) that it was opened for.
-    fn facts(&self) -> (usize, u64, u64, String, f64, f64) {
+    /// (arms, rounds, rounds per user, relation, ε, δ, switches) that it was opened for.
+    fn facts(&self) -> (usize, u64, u64, String, f64, f64, u64) {
         let arms = self.locked();
         let (problem, promised) = (arms.game.plan().problem, arms.game.guarantee());
         let relation = problem.neighbours.relation.name().to_owned();
-        (problem.arms, problem.rounds, problem.rounds_per_user, relation, promised.epsilon, promised.delta)
+        let BanditProblem { arms, rounds, rounds_per_user, switches, .. } = problem;
+        (arms, rounds, rounds_per_user, relation, promised.epsilon, promised.delta, switches)
     }
 
     /// What was planned, as JSON.

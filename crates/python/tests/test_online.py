@@ -241,6 +241,21 @@ def test_arms_are_pulled_to_the_end():
     assert game.plan == explain_bandit(**ARMS)
 
 
+def test_a_best_arm_that_changes_is_followed_if_it_was_told():
+    rng, won = np.random.default_rng(3), {}
+    for player, switches in [("weights", 1), ("elimination", 0)]:
+        game = Bandit(3, 60_000, 2.0, rewards="any", switches=switches, player=player, insecure_seed=1)
+        won[player] = 0.0
+        while (arm := game.play()) is not None:
+            means = [0.9, 0.5, 0.1] if game.observed < 30_000 else [0.1, 0.5, 0.9]
+            reward = float(rng.uniform() < means[arm])
+            won[player] += reward
+            game.observe(reward)
+        assert abs(game.weights.sum() - 1) < 1e-9
+    assert won["weights"] > 0.8 * 60_000 > won["elimination"] + 0.1 * 60_000
+    assert explain_bandit(3, 60_000, 2.0, rewards="any", switches=1)["player"] == "weights"
+
+
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), "a", None, [1, 2]])
 def test_rewards_that_cannot_be_read(reward):
     game = Bandit(**ARMS, insecure_seed=1, bad_rewards="error")
@@ -255,16 +270,19 @@ def test_rewards_that_cannot_be_read(reward):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"arms": 1}, {"rounds": 1}, {"epsilon": 0.0}, {"delta": 2.0}, {"neighbors": "add-or-remove"}, {"rounds_per_user": 0}]
+    "wrong", [{"arms": 1}, {"rounds": 1}, {"epsilon": 0.0}, {"delta": 2.0}, {"neighbors": "add-or-remove"}, {"rounds_per_user": 0},
+              {"player": "lean"}, {"rewards": "linear"}, {"switches": -1}, {"switches": 4000}, {"switches": 2**64},
+              {"switches": 1, "player": "elimination"}]
 )  # fmt: skip
 def test_wrong_facts_of_arms_are_refused(wrong):
     with pytest.raises(ValueError):
         Bandit(**{**ARMS, **wrong})
 
 
-def test_a_game_of_arms_goes_on_where_it_was(tmp_path):
+@pytest.mark.parametrize("player", ["weights", "elimination"])
+def test_a_game_of_arms_goes_on_where_it_was(tmp_path, player):
     path = tmp_path / "arms"
-    game = Bandit(**ARMS, session=path)
+    game = Bandit(**ARMS, session=path, player=player)
     for _ in range(1000):
         game.observe([0.0, 1.0, 0.5][game.play()])
     shown = game.play()
@@ -277,8 +295,16 @@ def test_a_game_of_arms_goes_on_where_it_was(tmp_path):
     assert (game.observed, game.play()) == (1000, shown)
     while (arm := game.play()) is not None:
         game.observe([0.0, 1.0, 0.5][arm])
-    assert game.left == [1] and game.privacy.epsilon <= 2.0
+    assert np.argmax(game.weights) == 1 and game.player == player and game.privacy.epsilon <= 2.0
+    assert game.left == ([1] if player == "elimination" else [0, 1, 2])
     del game
+    other = {"weights": "elimination", "elimination": "weights"}[player]
+    for wrong in ({"player": other}, {"switches": 1}):
+        with pytest.raises(ValueError, match="opened with"):
+            Bandit(**ARMS, session=path, **wrong)
+    if player == "elimination":
+        with pytest.raises(ValueError, match="independent rewards"):
+            Bandit(**ARMS, session=path, rewards="any")
     with pytest.raises(ValueError, match="opened with"):
         Bandit(**{**ARMS, "epsilon": 1.0}, session=path)
     with pytest.raises(ValueError, match="charged when it was opened"):

@@ -266,10 +266,13 @@ fn kill_9_at_any_moment() {
     // pure: by blocks
     let pure = ["online", "experts", "--experts", "4", "--rounds", "60", "--epsilon", "2", "--delta", "0", "--quiet"];
     killed_at_any_moment(&[&pure[..], &["--session", "s", "--replay"]].concat(), 60, line, 2);
-    // two arms that are alike: sums are closed after rounds of some hundred
-    let arms = ["online", "bandit", "--arms", "2", "--rounds", "1500", "--epsilon", "20", "--quiet"];
+    // two arms that are alike: elimination closes sums after rounds of some hundred, weights after every one
     let reward = |round: usize| format!("0.{}\n", round % 10);
-    killed_at_any_moment(&[&arms[..], &["--session", "s", "--replay"]].concat(), 1500, reward, 1);
+    for player in ["elimination", "weights"] {
+        let arms =
+            ["online", "bandit", "--arms", "2", "--rounds", "1500", "--epsilon", "20", "--quiet", "--player", player];
+        killed_at_any_moment(&[&arms[..], &["--session", "s", "--replay"]].concat(), 1500, reward, 1);
+    }
 }
 
 #[cfg(unix)]

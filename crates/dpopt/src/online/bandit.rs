@@ -3,9 +3,12 @@
 use super::error::OnlineError;
 use crate::guarantee::Guarantee;
 use crate::session::{Account, Closed, Entered, Opening, Session, StageFacts};
-use dpopt_mechanism::{CuratorError, RoundLosses, SumsFile};
+use dpopt_mechanism::{CuratorError, NotApplicable, RoundLosses, SumsFile};
 use dpopt_objective::objective::Warrant;
-use dpopt_optimize::online::{BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, plan_bandit};
+use dpopt_optimize::online::{
+    ArmPlayer, BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, Rewards, bandit_candidates,
+    plan_bandit,
+};
 use dpopt_privacy::ledger::Receipt;
 use dpopt_privacy::{Budget, Neighbours, Relation};
 use serde::{Deserialize, Serialize};
@@ -18,6 +21,9 @@ use std::path::Path;
 /// | `delta` | 0 | δ: noise is Laplace's, and pays no more than for its samplers |
 /// | `relation` | zero-out | which sequences of rewards are neighbours; add-or-remove is refused |
 /// | `rounds_per_user` | 1 | so many rounds are protected together, wherever they are |
+/// | `player` | the least bound | who plays |
+/// | `rewards` | independent | what is known of the rewards: whose bounds count where no player is named |
+/// | `switches` | 0 | regret is against best arms that change at most so often |
 #[derive(Default)]
 pub struct BanditOptions {
     /// δ. `None`: 0, a pure guarantee of the exact laws.
@@ -26,6 +32,12 @@ pub struct BanditOptions {
     pub relation: Relation,
     /// Rounds that are protected together: for users who are in at most so many. `None`: 1.
     pub rounds_per_user: Option<u64>,
+    /// Who plays. `None`: whoever has the least bound for such rewards.
+    pub player: Option<ArmPlayer>,
+    /// What is known of the rewards: whose bounds count where no player is named. Privacy is the same.
+    pub rewards: Rewards,
+    /// The plays are held against the best arms that change at most so often.
+    pub switches: u64,
     /// Where the game is charged, as a whole.
     pub account: Option<Box<dyn Account>>,
     /// Reproducible noise for tests: no privacy against who knows the seed, and no charge.
@@ -78,7 +90,8 @@ fn stated(
 ) -> Result<(BanditProblem, Budget), OnlineError> {
     let budget = Budget::new(epsilon, options.delta.unwrap_or(0.0)).map_err(|e| OnlineError::Option(e.to_string()))?;
     let (neighbours, rounds_per_user) = (Neighbours::of_rounds(options.relation), options.rounds_per_user.unwrap_or(1));
-    Ok((BanditProblem { arms, rounds, rounds_per_user, neighbours }, budget))
+    let BanditOptions { rewards, switches, .. } = *options;
+    Ok((BanditProblem { arms, rounds, rounds_per_user, rewards, switches, neighbours }, budget))
 }
 
 /// What is planned, with its proved regret; nothing is charged.
@@ -92,7 +105,28 @@ pub fn explain_bandit(
     options: &BanditOptions,
 ) -> Result<BanditPlan, OnlineError> {
     let (problem, budget) = stated(arms, rounds, epsilon, options)?;
-    Ok(plan_bandit(&problem, budget)?)
+    Ok(plan_bandit(&problem, budget, options.player)?)
+}
+
+/// What each player would do, of those whose bound is for such rewards; nothing is charged.
+///
+/// # Errors
+/// If a fact is out of range.
+pub fn compare_bandits(
+    arms: usize,
+    rounds: u64,
+    epsilon: f64,
+    options: &BanditOptions,
+) -> Result<Vec<(ArmPlayer, Result<BanditPlan, NotApplicable>)>, OnlineError> {
+    let (problem, budget) = stated(arms, rounds, epsilon, options)?;
+    let wanted = |player: &ArmPlayer| options.player.is_none_or(|only| only == *player);
+    let mut candidates = bandit_candidates(&problem, budget)?;
+    candidates.retain(|(player, _)| wanted(player));
+    if let (true, Some(player)) = (candidates.is_empty(), options.player) {
+        // by name, whatever its bound is for
+        candidates.push((player, plan_bandit(&problem, budget, Some(player))));
+    }
+    Ok(candidates)
 }
 
 impl Bandit {
@@ -130,7 +164,7 @@ impl Bandit {
         path: Option<&Path>,
     ) -> Result<Self, OnlineError> {
         let (problem, budget) = stated(arms, rounds, epsilon, &options)?;
-        let plan = plan_bandit(&problem, budget)?;
+        let plan = plan_bandit(&problem, budget, options.player)?;
         let opening = Opening::new(problem.neighbours.within(budget), options.account, options.insecure_seed)?;
         opening.quote(&[&plan.certificate])?;
         let file = path.map(SumsFile::create).transpose()?;
@@ -228,9 +262,9 @@ impl Bandit {
         self.plays.observed()
     }
 
-    /// Arms that may still be the best, made of what was released. Of a game with a session file: save before it is shown.
-    pub fn left(&self) -> &[usize] {
-        self.plays.left()
+    /// How much each arm is trusted, adding up to 1, made of what was released. Of a game with a session file: save before it is shown.
+    pub fn weights(&self) -> Vec<f64> {
+        self.plays.weights()
     }
 
     /// What was planned.
@@ -268,45 +302,51 @@ mod tests {
             game.observe([0.1, 0.2, 7.0][arm]).unwrap();
         }
         assert_eq!(game.observed(), 500);
-        assert!(game.observe(0.0).unwrap_err().to_string().contains("all 500 rounds") && !game.left().is_empty());
+        assert!(game.observe(0.0).unwrap_err().to_string().contains("all 500 rounds") && game.weights().len() == 3);
         let promised = game.close().guarantee;
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
         assert!(explain_bandit(3, 500, 1.0, &BanditOptions::default()).unwrap().regret_bound <= 500.0);
         assert!(explain_bandit(1, 500, 1.0, &BanditOptions::default()).is_err());
     }
 
-    /// Killed at every hundredth round and resumed: the game ends, and arms and phases are those of one game.
+    /// Killed at every hundredth round and resumed: the game ends, and arms and weights are those of one game.
     #[test]
     fn a_saved_game_goes_on_at_no_charge() {
+        for player in [ArmPlayer::Elimination, ArmPlayer::Weights] {
+            killed_and_resumed(player);
+        }
+    }
+
+    fn killed_and_resumed(player: ArmPlayer) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session");
-        let mut game = Bandit::open_at(&path, 3, 6000, 1.0, BanditOptions::default()).unwrap();
+        let options = || BanditOptions { player: Some(player), ..BanditOptions::default() };
+        let mut game = Bandit::open_at(&path, 3, 6000, 1.0, options()).unwrap();
         assert_eq!(game.recent(), []);
-        let (mut shown, mut left) = (Vec::new(), 3);
+        let mut shown = Vec::new();
         while game.observed() != 6000 {
             for _ in 0..100 {
                 game.observe([0.0, 1.0, 0.5][game.play().unwrap()]).unwrap();
             }
             shown.extend(game.save().unwrap());
-            let next = game.play();
+            let (next, weights) = (game.play(), game.weights());
             if next.is_some() {
                 game.observe(0.5).unwrap(); // never saved, never shown
             }
             drop(game);
             game = Bandit::resume(&path).unwrap();
-            assert_eq!(game.play(), next);
+            assert_eq!((game.play(), game.weights(), game.plan().name()), (next, weights, player));
             assert!(Bandit::resume(&path).is_err(), "held by this process");
             let again = game.recent();
             assert!(again.iter().all(|play| shown.contains(play)) && !again.is_empty());
-            assert!(game.left().len() <= left);
-            left = game.left().len();
         }
-        assert!(left < 3 && game.left().contains(&1), "{:?}", game.left());
+        let weights = game.weights();
+        assert!(weights[1] > weights[0].max(weights[2]) || player == ArmPlayer::Elimination && weights[0] == 0.0);
         assert!(shown.iter().map(|(round, _)| *round).eq(2..=6000));
         let promised = game.close().guarantee;
         assert!(promised.certified_epsilon <= 1.0 && promised.delta == 0.0);
-        assert!(Bandit::open_at(&path, 3, 6000, 1.0, BanditOptions::default()).is_err());
-        let seeded = BanditOptions { insecure_seed: Some(1), ..BanditOptions::default() };
+        assert!(Bandit::open_at(&path, 3, 6000, 1.0, options()).is_err());
+        let seeded = BanditOptions { insecure_seed: Some(1), ..options() };
         assert!(Bandit::open_at(&directory.path().join("other"), 3, 6000, 1.0, seeded).is_err());
     }
 }

@@ -7,7 +7,7 @@ mod convex;
 mod error;
 mod experts;
 
-pub use bandit::{Bandit, BanditOptions, explain_bandit};
+pub use bandit::{Bandit, BanditOptions, compare_bandits, explain_bandit};
 pub use convex::{Convex, ConvexOptions, explain_convex};
 pub use error::OnlineError;
 pub use experts::{Experts, ExpertsOptions, explain_experts};

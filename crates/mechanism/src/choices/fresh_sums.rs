@@ -147,7 +147,11 @@ pub struct OpenSums {
 }
 
 impl OpenSums {
-    fn here(&self) -> Result<(), CuratorError> {
+    /// Whether it was opened in this process.
+    ///
+    /// # Errors
+    /// In a forked one.
+    pub fn here(&self) -> Result<(), CuratorError> {
         if self.process == std::process::id() {
             return Ok(());
         }
@@ -187,6 +191,15 @@ impl OpenSums {
             seen.push(&[noisy]);
         }
         Ok(Released::new(noisy))
+    }
+
+    /// A uniform number in \[0, 1), which has nothing to do with what was added or with any noise: for plays that are drawn.
+    ///
+    /// # Errors
+    /// In a forked process.
+    pub fn coin(&mut self) -> Result<f64, CuratorError> {
+        self.here()?;
+        Ok(self.coins.uniform())
     }
 
     /// Writes all of it to `file`, synced: call it before anything is shown that was released since the last time. `public` is kept beside it,
@@ -300,6 +313,7 @@ mod tests {
         sums.process += 1;
         assert!(matches!(sums.add(&number(0.5)), Err(CuratorError::Unusable(_))));
         assert!(matches!(sums.close(), Err(CuratorError::Unusable(_))));
+        assert!(matches!(sums.coin(), Err(CuratorError::Unusable(_))));
         assert_eq!((sums.added, sums.released, sums.sum), (0, 0, 0));
         for (rounds, releases, epsilon, k, relation) in [
             (0, 1, 1.0, 1, Relation::ZeroOut),

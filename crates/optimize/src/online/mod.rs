@@ -7,7 +7,10 @@ mod convex;
 mod experts;
 mod linear;
 
-pub use bandit::{BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, plan_bandit};
+pub use bandit::{
+    ArmPlan, ArmPlayer, ArmWeights, BanditPlan, BanditPlays, BanditProblem, BanditStanding, KeptBandit, Rewards,
+    bandit_candidates, plan_bandit,
+};
 pub use convex::{ConvexPlan, ConvexPlays, ConvexProblem, Losses, PlayRegion, plan_convex};
 pub use experts::{
     ExpertLosses, ExpertsDoor, ExpertsPlan, ExpertsProblem, PLAYERS, Player, experts_candidates, least_of, plan_experts,

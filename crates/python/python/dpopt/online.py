@@ -315,7 +315,7 @@ class _Planned:
 
     @property
     def regret_bound(self) -> float:
-        """Expected regret at most: of points for the kind of losses that was told, of arms for rewards that are drawn independently."""
+        """Expected regret at most: of points for the kind of losses that was told, of arms for the rewards that the plan says."""
         return float(self.plan["regret_bound"])
 
     @property
@@ -394,11 +394,24 @@ class OnlineConvex(_Planned):
             raise ValueError(f"a gradient must be a list of {self._dimension} finite numbers, one for each coordinate")
 
 
+ARM_PLAYERS = ("weights", "elimination")
+
+
 def _bandit_facts(
-    arms: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any
-) -> tuple[int, int, float, float, str, int]:
+    arms: Any, rounds: Any, epsilon: Any, delta: Any, neighbors: Any, rounds_per_user: Any, player: Any, rewards: Any, switches: Any
+) -> tuple[int, int, float, float, str, int, str | None, str, int]:  # fmt: skip
     counts = _counts(arms=arms, rounds=rounds, rounds_per_user=rounds_per_user)
-    return counts[0], counts[1], number(epsilon, "epsilon"), number(delta, "delta"), _relation(neighbors), counts[2]
+    if not (player is None or isinstance(player, str) and player in ARM_PLAYERS):
+        raise ValueError(f"there is no player {shown(player)}; choose one of {', '.join(ARM_PLAYERS)}")
+    if not (isinstance(rewards, str) and rewards in LOSSES):
+        raise ValueError(f"rewards is {shown(rewards)}; choose any or independent")
+    changes = whole(switches, "switches")
+    if not 0 <= changes < 2**62:
+        raise ValueError(f"switches is {changes}; give 0 or more, and less than there are rounds")
+    return (
+        counts[0], counts[1], number(epsilon, "epsilon"), number(delta, "delta"), _relation(neighbors), counts[2], player, rewards,
+        changes,
+    )  # fmt: skip
 
 
 def explain_bandit(
@@ -409,14 +422,20 @@ def explain_bandit(
     *,
     neighbors: str = "zero-out",
     rounds_per_user: int = 1,
+    player: str | None = None,
+    rewards: str = "independent",
+    switches: int = 0,
 ) -> dict[str, Any]:
     """What is planned for a game of arms, with its proved regret; nothing is read.
 
-    >>> explain_bandit(5, 100_000, 1.0)["noise_scale"] < 1.001
-    True
+    >>> plan = explain_bandit(5, 100_000, 1.0, rewards="any")
+    >>> plan["player"], plan["noise_scale"] < 1.001, plan["regret_bound"] < 3000
+    ('weights', True, True)
     """
     found: dict[str, Any] = json.loads(
-        _core.bandit_plan(_bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user))
+        _core.bandit_plan(
+            _bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user, player, rewards, switches)
+        )
     )
     return found
 
@@ -441,6 +460,10 @@ class Bandit(_Planned):
         delta: δ of the whole game; 0 by default: of the exact laws.
         neighbors: ``"zero-out"`` (a round may tell nothing, a reward of 0) or ``"replace-one"``.
         rounds_per_user: so many rounds are protected together.
+        player: ``"weights"`` or ``"elimination"``; by default whoever has the least proved regret for such rewards.
+        rewards: what is known of them, which decides whose bounds count where nobody is named: ``"independent"``, each arm's drawn from
+            one law, or ``"any"``, fixed before the first round. Privacy is the same.
+        switches: the plays are held against the best arms that change at most so often; 0: against the best single one.
         bad_rewards: what a reward does that is no finite number: ``"nothing"``, it counts as 0, so that nothing an outsider may see depends
             on it; or ``"error"``, which tells that there was one: for trials.
         budget: a :class:`dpopt.Ledger` with ``unit="round"`` that is charged with the whole game before it begins; refused where a session goes
@@ -458,12 +481,15 @@ class Bandit(_Planned):
         *,
         neighbors: str = "zero-out",
         rounds_per_user: int = 1,
+        player: str | None = None,
+        rewards: str = "independent",
+        switches: int = 0,
         bad_rewards: str = "nothing",
         budget: Ledger | None = None,
         session: str | os.PathLike[str] | None = None,
         insecure_seed: int | None = None,
     ) -> None:
-        facts = _bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user)
+        facts = _bandit_facts(arms, rounds, epsilon, delta, neighbors, rounds_per_user, player, rewards, switches)
         self._forgiving = _forgives(bad_rewards, "bad_rewards")
         charge = _charging(budget, facts[4])
         path, resumes = _session(session, insecure_seed, budget)
@@ -471,10 +497,16 @@ class Bandit(_Planned):
         if path is not None and resumes:
             self._game = _core.BanditGame.resume(path)
             opened = self._game.facts()
-            if opened != (facts[0], facts[1], facts[5], facts[4], facts[2], facts[3]):
+            asked = (facts[0], facts[1], facts[5], facts[4], facts[2], facts[3], facts[8])
+            if opened != asked or player not in (None, self.player):
                 raise ValueError(
-                    f"the session was opened with (arms, rounds, rounds_per_user, neighbors, epsilon, delta) = {opened}; give the same, or "
-                    "another file"
+                    f"the session was opened with (arms, rounds, rounds_per_user, neighbors, epsilon, delta, switches) = {opened} and player "
+                    f"{self.player}; give the same, or another file"
+                )
+            if rewards == "any" and self.plan["rewards"] != "any":
+                raise ValueError(
+                    f"the game of this session is played by {self.player}, whose bound is for independent rewards; leave out rewards='any', or "
+                    "open another"
                 )
         else:
             self._game = _core.BanditGame.open(facts, path, charge, insecure_seed)
@@ -493,6 +525,17 @@ class Bandit(_Planned):
         self._game.observe(told)
 
     @property
+    def player(self) -> str:
+        """Who plays."""
+        return str(self.plan["player"])
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """How much each arm is trusted, adding up to 1: made of what was released."""
+        return self._game.weights()
+
+    @property
     def left(self) -> list[int]:
-        """Arms that may still be the best: made of what was released."""
-        return self._game.left()
+        """Arms that may still be played: all of them, but for those that elimination has left for good."""
+        weights = self.weights
+        return [arm for arm in range(len(weights)) if self.player != "elimination" or weights[arm] > 0.0]
