@@ -302,10 +302,11 @@ impl TableFit {
         warn_of(py, note.as_deref())?;
         let noise: Vec<f64> = report.coefficients.iter().map(|c| c.noise.unwrap_or(f64::NAN)).collect();
         let releases = json(&report.releases)?;
-        let html = py.detach(|| report_in_python(&in_words(report, self.ledger.clone()).html()));
+        let report = Arc::new(in_words(report, self.ledger.clone()));
+        let html = py.detach(|| report_in_python(&report.html()));
         let vectors = self.vectors.clone().filter(|_| model.encoder().needs_vectors());
         Ok((
-            TableModel { inner: Arc::new(model), vectors },
+            TableModel { inner: Arc::new(model), vectors, report: Some(report) },
             shown(&planned, &forms)?,
             releases,
             noise.to_pyarray(py),
@@ -334,12 +335,17 @@ fn in_words(mut report: Report, ledger: Option<String>) -> Report {
     report
 }
 
+const FOUND_BY_A_SEARCH: &str = "A private search found this model: the guarantee and what was released are those of the search. Candidates, \
+    schedule and what is said of the method are those of the run that won, on the rows to train with.";
+
 /// A fitted model with its encoder: what a model file holds.
 #[pyclass(frozen, module = "dpopt._core")]
 pub(crate) struct TableModel {
     inner: Arc<Model>,
     /// Where the public vectors are that it needs; what a copy reads again.
     vectors: Option<String>,
+    /// Of the fit, where it was fitted; a copy has none.
+    report: Option<Arc<Report>>,
 }
 
 impl TableModel {
@@ -348,7 +354,7 @@ impl TableModel {
             Some(vectors) => model.with_vectors(vectors).map_err(invalid)?,
             None => model,
         };
-        Ok(Self { inner: Arc::new(model), vectors: path.map(str::to_string) })
+        Ok(Self { inner: Arc::new(model), vectors: path.map(str::to_string), report: None })
     }
 }
 
@@ -368,10 +374,22 @@ impl TableModel {
         Self::with(py, model, public_vectors)
     }
 
-    /// The model of a run that a private search paid for, with the promise of the search in place of the run's.
-    fn found_by(&self, session: &Session) -> Self {
+    /// The model of a run that a private search paid for and its report, with the promise of the search in place of the run's.
+    fn found_by(&self, py: Python<'_>, session: &Session) -> (Self, Option<String>) {
         let (guarantee, receipt) = session.promised();
-        Self { inner: Arc::new(self.inner.promising(guarantee, receipt)), vectors: self.vectors.clone() }
+        let report = self.report.as_deref().map(|run| {
+            let mut report = Report {
+                guarantee: guarantee.clone(),
+                releases: session.released(),
+                receipt: receipt.clone(),
+                ..run.clone()
+            };
+            report.assumptions.push(FOUND_BY_A_SEARCH.into());
+            Arc::new(report)
+        });
+        let html = report.as_ref().map(|report| py.detach(|| report_in_python(&report.html())));
+        let inner = Arc::new(self.inner.promising(guarantee, receipt));
+        (Self { inner, vectors: self.vectors.clone(), report }, html)
     }
 
     /// Where the public vectors are that it was fitted or loaded with.

@@ -1,6 +1,7 @@
 """Private search: accounting, secrecy of the losers, refusals."""
 
 import json
+import pickle
 import warnings
 
 import dpopt
@@ -167,8 +168,12 @@ def test_a_search_takes_tables_with_named_columns(people, library, tmp_path):
     stored = json.loads((tmp_path / "model.json").read_text())["guarantee"]
     assert [stage["name"] for stage in stored["stages"]] == ["private search"]
     assert stored["certified_epsilon"] == fitted.privacy_.epsilon > fitted.plan_.run_epsilon
-    with pytest.raises(ValueError, match="found by a search"):
-        fitted.best_estimator_.report()
+    # and so does the report
+    told = fitted.best_estimator_.report(tmp_path / "report.html")
+    assert "A private search found this model" in told and (tmp_path / "report.html").read_text() == told
+    assert "private search" in told.split("A private search found")[0]
+    with pytest.raises(ValueError, match="was loaded"):
+        pickle.loads(pickle.dumps(fitted.best_estimator_)).report()
 
 
 def test_a_search_pays_for_all_that_its_runs_release(people, monkeypatch):

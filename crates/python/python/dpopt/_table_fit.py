@@ -261,8 +261,8 @@ class TableRoad:
     def _released_by(self, session: Any, privacy: Any) -> None:
         super()._released_by(session, privacy)  # type: ignore[misc]
         if self._table is not None:
-            # the file promises what the search costs; the report of the run would state the run alone
-            self._table, self._table_report = self._table.found_by(session), ""
+            # file and report promise what the search costs
+            self._table, self._table_report = self._table.found_by(session)
 
     def _declared_range(self, y: Any, names: list[str]) -> tuple[float, float] | None:
         """The range that a bounds file declares for the target of a table with these columns."""
@@ -321,10 +321,6 @@ class TableRoad:
         html = getattr(self, "_table_report", None)
         if html is None:
             raise ValueError("this model was loaded, and its report was written when it was fitted")
-        if not html:
-            raise ValueError(
-                "this model was found by a search, and the report of its fit would state what the fit alone cost"
-            )
         if named:
             raise ValueError("the report of a table names its target itself; leave out source and target")
         if path is not None:
