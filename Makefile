@@ -194,6 +194,10 @@ figures: ## the pictures of the methods' pages, into docs/images (half an hour, 
 audit: corner-hunt ## planted bugs must be caught, the library's claims must stand (some 15 minutes and the hunt; writes docs/audits)
 	$(CARGO) run -q --release -p dpopt-cli -- audit --catalogue --write docs/audits
 
+.PHONY: coverage
+coverage: ## what became of every theorem and algorithm of the sources, into docs/coverage.md
+	DPOPT_WRITE_COVERAGE=1 $(CARGO) test -q --release --workspace --exclude dpopt-python --test coverage
+
 .PHONY: corner-hunt
 CASES ?= 100000
 FROM ?= 0

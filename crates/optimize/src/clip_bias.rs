@@ -1,4 +1,6 @@
 //! What clipping takes from a mean whose tails are heavy, and the clip norm at which it balances with noise.
+//!
+//! Covers: thesis corollary 12.3.3 (part: the clip norm at which bias and noise balance; the rate is not claimed)
 
 /// ln of (k−1)^(k−1)/k^k.
 fn ln_share(order: f64) -> f64 {

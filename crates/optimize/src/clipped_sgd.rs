@@ -3,6 +3,8 @@
 //!
 //! For losses of several scores, whose clipped steps need not contract: [phased SGD](crate::PhasedSgd) clips no gradient of theirs. A phase
 //! that fails its test is not released, and none after it: the answer is then where the phases before it led.
+//!
+//! Covers: thesis algorithm 42, theorem 12.7.6
 
 use super::output_perturbation::smooth_loss;
 use super::phased_sgd::{MOST_PHASES, PHASES, PLAIN, Sequence};

@@ -4,6 +4,13 @@
 //! The excess risk is at most ‖∇F‖₁·‖x̂ − x_λ‖∞ ≤ 2√s·L·‖ξ‖∞ plus what the regularisation costs: the *largest* entry of the
 //! noise counts, which grows with ln d only, where the norm of the noise grows with √d. The minimiser of the regularised
 //! loss is no longer than that of the loss itself, so a ball that holds the latter holds the former.
+//!
+//! Covers: sparse-v1 algorithm 3 (certified: linear models; its solver ends within a public number of steps)
+//! Covers: sparse-v2 algorithm 6 (certified: linear models; its solver ends within a public number of steps)
+//! Covers: sparse-v1 theorem 5.1 (certified: linear models, the bound with constants)
+//! Covers: sparse-v2 theorem 7.1 (certified: linear models, the bound with constants)
+//! Covers: sparse-v1 theorem 5.6 (part: certified with the regularisation for the population; of the bound, noise and stability)
+//! Covers: sparse-v2 theorem 7.6 (part: certified with the regularisation for the population; of the bound, noise and stability)
 
 use super::output_perturbation::smooth_loss;
 use super::planning::{

@@ -1,4 +1,6 @@
 //! The (ε, δ) a user is willing to spend.
+//!
+//! Covers: thesis theorem 1.2.7, theorem 6.2.8 (certified)
 
 use crate::Shown;
 use serde::{Deserialize, Serialize};

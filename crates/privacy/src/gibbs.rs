@@ -7,6 +7,9 @@
 //! The statement is about *exact* draws. A sampler within τ of its law in total variation is
 //! [`Event::approximate`](crate::Event::approximate)d with τ, which adds (1 + e^ε)·τ to δ, once, at the final ε; it has no
 //! Rényi or zCDP guarantee.
+//!
+//! Covers: thesis theorem 3.2.1, theorem 3.4.1, corollary 3.4.3 (certified: of exact draws)
+//! Covers: thesis theorem 4.1.3 (part: the bound, in any norm; draws are Euclidean)
 
 use crate::{Event, Relation};
 

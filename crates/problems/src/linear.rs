@@ -3,6 +3,8 @@
 //!
 //! On the unit l2 ball, and on the box [−1, 1]^d, minimisers, minima and excess risks are known in closed form, for the
 //! drawn records and for the law behind them. A record's gradient is −s for every x, so ‖s‖ is its Lipschitz constant.
+//!
+//! Covers: adaptive-gradients proposition 1, theorem 4, proposition 2, theorem 5 (part: the hard instance, for tests)
 
 use dpopt_noise::{NoiseSource, Purpose, Stream};
 use dpopt_objective::records::{Examples, Rows};

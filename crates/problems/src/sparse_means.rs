@@ -3,6 +3,9 @@
 //!
 //! Rows are s-sparse with entries ±1/√s or 0, of l2 norm 1 (or 0). Error means ‖estimate − mean‖₂. Linear losses −⟨x, row⟩
 //! on the unit ball turn each into a problem of risk minimisation whose gradients are the rows.
+//!
+//! Covers: sparse-v1 theorem 4.1, theorem 4.4, theorem 4.5 (part: the hard instance, for tests)
+//! Covers: sparse-v2 theorem 4.1, theorem 4.4, theorem 4.5 (part: the hard instance, for tests)
 
 use super::sparse_packing;
 use dpopt_objective::records::Rows;

@@ -4,6 +4,8 @@
 //! f(x; s) = ⟨x, s⟩ on the ball of diameter D, s ~ N(δ·v, σ²I) with v uniform on {±1}^d, σ = G/√(d + d²/(4k)) and
 //! δ = σ√d/(2√k): then E‖s‖² = G², and whoever asks for k values has expected excess risk at least Dδ√d/16. The Gibbs measure
 //! of such losses with a quadratic is Gaussian, so every sampler has an exact truth here.
+//!
+//! Covers: thesis theorem 3.7.1 (part: the hard instance, for tests)
 
 use dpopt_noise::Stream;
 

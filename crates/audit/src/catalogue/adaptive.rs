@@ -1,5 +1,8 @@
 //! Bugs of adaptive clipping and private moments (spec 14 §6–7, §10 c). Skipped empty batches, batches of fixed size and
 //! division by the realised batch size are 20.12, 20.26 and 20.29.
+//!
+//! Covers: adaptive-gradients algorithm 1, algorithm 2 (14.relation, 14.isotropic-noise, 14.newton)
+//! Covers: adaptive-gradients algorithm 3 (14.moments)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,6 @@
 //! Bugs of means of answers that agree (spec 09 §9.1, §9.4b; docs/proofs/agreed-mean.md).
+//!
+//! Covers: thesis algorithm 28, algorithm 31 (09.small-test, 09.radius-without-slack, 09.mean-far-away)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,6 @@
 //! Bugs of passes whose clips are tested or grow (spec 12 §9, §10; docs/proofs/certified-clipped-sgd.md, docs/proofs/phased-sgd.md).
+//!
+//! Covers: thesis algorithm 43 (12.clip-that-grew, 12.rows-beyond-the-guard)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

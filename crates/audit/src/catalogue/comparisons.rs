@@ -1,5 +1,9 @@
 //! Bugs of above-threshold and of private search (spec 20 §1.5, §3), planted around the shipped stream and the shipped
 //! choice of the best run.
+//!
+//! Covers: thesis algorithm 27, algorithm 34 (20.34, 20.redrawn, 20.monotone)
+//! Covers: thesis algorithm 41 (20.33, 20.35)
+//! Covers: sparse-v2 algorithm 5 (20.36, 20.37)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,6 @@
 //! Bugs of learning while it happens, planted around the shipped choice among experts (docs/proofs/online-experts.md).
+//!
+//! Covers: thesis algorithm 44, theorem 13.3.2 (13.single-pair, 13.no-fake-switch, 13.gate-as-sample)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,6 @@
 //! Samples of fixed size whose records lie at the corners of a triangle (spec 10 §10.3; docs/proofs/accounting-pld.md).
+//!
+//! Covers: thesis algorithm 32 (10.equilateral-triangle)
 
 use super::Source::Shipped;
 use super::{Code, PlantedBug};

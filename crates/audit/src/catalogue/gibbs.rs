@@ -1,4 +1,8 @@
 //! Bugs of the exponential mechanism and its sampler (spec 03 §8 and its review).
+//!
+//! Covers: thesis theorem 3.6.2 (03.difference, 03.free-draws)
+//! Covers: thesis theorem 3.6.4 (03.tau)
+//! Covers: thesis algorithm 13, theorem 3.5.2 (03.rounds, 03.hope, 03.flat)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,9 @@
 //! Bugs of private hard thresholding (spec 16 §2–3, §7).
+//!
+//! Covers: hard-thresholding algorithm 1 (16.touched)
+//! Covers: hard-thresholding algorithm 2 (16.difference)
+//! Covers: hard-thresholding theorem 4.1 (16.closed-form)
+//! Covers: hard-thresholding theorem 5.1 (16.swapped-variances)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,7 @@
 //! Bugs of means of columns that have no known range (spec 12 §1; docs/proofs/heavy-tailed-mean.md).
+//!
+//! Covers: thesis algorithm 42, theorem 12.7.6 (12.stale-threshold)
+//! Covers: thesis corollary 12.3.3 (12.threshold-from-data)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,4 +1,7 @@
 //! Bugs of the minimization of somebody's own objective (docs/proofs/minimize.md).
+//!
+//! Covers: thesis algorithm 2, theorem 1.3.1, theorem 1.6.3 (01.one-sided, 23.without-replacement)
+//! Covers: thesis algorithm 5, algorithm 37 (23.block-overlap)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

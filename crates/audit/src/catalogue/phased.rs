@@ -1,4 +1,7 @@
 //! Bugs of phased SGD and of its reweighted relative (spec 02 §6; docs/proofs/phased-sgd.md).
+//!
+//! Covers: thesis algorithm 8 (02.no-drift-constant, 02.start-outside, 02.halved-draws)
+//! Covers: thesis algorithm 43 (02.noise-below-spacing)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,5 +1,17 @@
 //! Bugs of methods for sparse gradients (spec 15): the constants of both versions of the source, and what its listings leave
 //! open.
+//!
+//! Covers: sparse-v1 algorithm 1 (15.sqrt-s)
+//! Covers: sparse-v2 algorithm 1 (15.sqrt-s)
+//! Covers: sparse-v1 algorithm 2 (15.sketch, 15.sketch-scale)
+//! Covers: sparse-v2 algorithm 2 (15.sketch, 15.sketch-scale)
+//! Covers: sparse-v1 algorithm 3 (15.l1)
+//! Covers: sparse-v2 algorithm 6 (15.l1)
+//! Covers: sparse-v1 algorithm 4 (15.exponent)
+//! Covers: sparse-v2 algorithm 7 (15.exponent)
+//! Covers: sparse-v1 algorithm 5 (15.telescope)
+//! Covers: sparse-v2 algorithm 3 (15.telescope)
+//! Covers: sparse-v1 algorithm 7 (15.noisy-min)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -1,5 +1,8 @@
 //! Bugs of training over a stream and of lazily noised runs: epochs, trees, batches, pending gradients, run boundaries
 //! (spec 07 §1, spec 19 §3 and §5). The correct code is the shipped stream and the shipped lazy iterate.
+//!
+//! Covers: thesis algorithm 20, theorem 7.2.2, proposition 8.2.5 (07.stale-prefix, 07.one-tree)
+//! Covers: thesis algorithm 21 (07.one-tree)
 
 use super::Source::{Altered, Shipped};
 use super::{Code, PlantedBug};

@@ -2,6 +2,8 @@
 //!
 //! A canary with one feature has a gradient along one axis, and is clipped to the end of that axis; the claim is tight for
 //! every axis, whatever its length is.
+//!
+//! Covers: adaptive-gradients algorithm 1, algorithm 2, algorithm 3
 
 use super::LibraryAudit;
 use super::methods::{BUDGET, on_disk, row};

@@ -1,4 +1,6 @@
 //! The mean of answers that agree (docs/proofs/agreed-mean.md).
+//!
+//! Covers: thesis algorithm 28, algorithm 31
 
 use super::releases::TIGHT_RUNS;
 use super::{LibraryAudit, Reach};

@@ -1,4 +1,6 @@
 //! Certified clipped SGD (spec 12 §9): the mean of a phase that passes its test, and the test beside its threshold.
+//!
+//! Covers: thesis algorithm 42
 
 use super::LibraryAudit;
 use super::methods::{BUDGET, row};

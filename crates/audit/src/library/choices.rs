@@ -1,4 +1,6 @@
 //! Choices from data: exponential mechanism, noisy maximum, quantiles, ranges, labels, randomized response.
+//!
+//! Covers: thesis algorithm 27, algorithm 34
 
 use super::{LibraryAudit, Reach};
 use crate::draws::Draws;

@@ -1,4 +1,6 @@
 //! One of several experts in every round: a lazy choice, a leader behind noise, and choices from blocks of rounds.
+//!
+//! Covers: thesis algorithm 44
 
 use super::LibraryAudit;
 use crate::worst_cases::experts::{

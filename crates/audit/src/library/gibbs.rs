@@ -1,4 +1,6 @@
 //! The exponential mechanism from plan to draw: pairs whose laws are Gaussians, where the theorem is an equality.
+//!
+//! Covers: thesis theorem 3.2.1, theorem 3.6.2, theorem 3.6.4, algorithm 13
 
 use super::LibraryAudit;
 use super::methods::BUDGET;

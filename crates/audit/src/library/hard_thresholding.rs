@@ -2,6 +2,8 @@
 //!
 //! With one feature every noisy step can be computed back from the iterates, and the claim is tight; with several, what the
 //! threshold hides is lost to the attacker.
+//!
+//! Covers: hard-thresholding algorithm 1, algorithm 2
 
 use super::LibraryAudit;
 use super::methods::{BUDGET, row};

@@ -1,6 +1,8 @@
 //! Whole algorithms, from the plan to the released weights, through the same plan and run that users call.
 //!
 //! Black-box rows see the answer; white-box rows see all that the event claims: every release of the run.
+//!
+//! Covers: thesis algorithm 35
 
 use super::releases::TIGHT_RUNS;
 use super::{LibraryAudit, Reach};

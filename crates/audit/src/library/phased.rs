@@ -1,4 +1,6 @@
 //! Phased SGD (spec 02 §6.7): the mean of a phase, and both means of two.
+//!
+//! Covers: thesis algorithm 43
 
 use super::LibraryAudit;
 use super::methods::{BUDGET, row};

@@ -1,4 +1,8 @@
 //! Noisy sums: the Gaussian door, matrices, Laplace noise, and noise that is correlated over steps or deferred.
+//!
+//! Covers: thesis algorithm 20
+//! Covers: sparse-v1 algorithm 1
+//! Covers: sparse-v2 algorithm 1
 
 use super::{LibraryAudit, Reach};
 use crate::draws::Draws;

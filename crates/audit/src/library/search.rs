@@ -1,4 +1,6 @@
 //! Private search: the best of a secret number of runs.
+//!
+//! Covers: sparse-v2 algorithm 5
 
 use super::LibraryAudit;
 use crate::worst_cases::indicator;

@@ -1,5 +1,8 @@
 //! Methods for sparse gradients (spec 15): output perturbation, the exponential mechanism over a net, bias-reduced SGD, and
 //! their releases.
+//!
+//! Covers: sparse-v1 algorithm 3, algorithm 4, algorithm 5, algorithm 6
+//! Covers: sparse-v2 algorithm 3, algorithm 4, algorithm 6, algorithm 7
 
 use super::methods::{BUDGET, row};
 use super::releases::TIGHT_RUNS;

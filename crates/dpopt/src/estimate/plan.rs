@@ -1,4 +1,7 @@
 //! Plans for the mean of sparse vectors (spec 15 §1 and §2): noise, grid, projection and a proved bound on the error.
+//!
+//! Covers: sparse-v1 theorem 3.2, theorem 3.3 (certified: the bound with constants)
+//! Covers: sparse-v2 theorem 3.2, theorem 3.3 (certified: the bound with constants)
 
 use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MOST_DENSE, MeanPlan, MeanProblem, MeanSchedule, check};
 use super::sketched::{self, l1_recovery};

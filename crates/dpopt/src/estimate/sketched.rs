@@ -1,4 +1,7 @@
 //! Plan of Gaussian l1-recovery: the mean behind a fresh random projection (spec 15 §2; docs/proofs/l1-recovery.md).
+//!
+//! Covers: sparse-v1 theorem 3.4 (certified: with a bound of its own on the error)
+//! Covers: sparse-v2 theorem 3.4 (certified: with a bound of its own on the error)
 
 use super::problem::{ERROR_CONFIDENCE, L1_RECOVERY, MeanPlan, MeanProblem, MeanSchedule, check};
 use dpopt_mechanism::{Mechanism, SOLVER_SHARE, SamplerError, SketchedGaussian};

@@ -4,6 +4,8 @@
 //! ((2+η)ε₁, E[K]·δ₁)-DP for truncated negative binomial K of shape η (geometric: η = 1, logarithmic: η = 0; Liu and Talwar
 //! 2019, Papernot and Steinke 2022). With a Rényi curve of the runs it is often much less (Papernot and Steinke 2022, Theorem 2;
 //! for Poisson K without zero their Theorem 6). Both are computed and the smaller is taken.
+//!
+//! Covers: sparse-v2 algorithm 5
 
 use super::error::FitError;
 use dpopt_mechanism::SamplerError;

@@ -4,6 +4,9 @@
 //! The noise of the threshold is drawn **once** and kept; each query gets fresh noise; the stream ends after `cutoff` answers
 //! "above". Answers "below" are then free, however many there are. Published variants that break one of these rules are not
 //! private at any ε, or cost a multiple; four of them are planted in the audits.
+//!
+//! Covers: thesis algorithm 27, algorithm 34 (certified: integer counts of any sensitivity, discrete noise)
+//! Covers: thesis algorithm 41 (part: the same with several answers above; noise is not truncated, that of the threshold is drawn once)
 
 use super::counts::Counts;
 use crate::curator::door::{Interactive, Opening, sealed};

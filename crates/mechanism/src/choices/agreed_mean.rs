@@ -3,6 +3,9 @@
 //!
 //! A record is in one group, so it can change one answer, to anything. Answers lie on a public grid, and distances, weights and the
 //! mean are exact integers: what rounding would do to "close to each other" is part of the proof otherwise.
+//!
+//! Covers: thesis algorithm 28 (part: one round, of answers of groups, with weights in place of coins; for sessions see Theorem 9.3.2)
+//! Covers: thesis algorithm 31 (part: the mean of one phase, with weights in place of coins; phases are not built)
 
 use super::counts::Counts;
 use crate::Sensitive;

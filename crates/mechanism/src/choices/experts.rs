@@ -4,6 +4,9 @@
 //! Only which expert is played leaves. The lazy choice keeps its expert with probability (1 − p)·e^(−η·loss of the batch) and else
 //! draws a new one ∝ e^(−η·loss so far), so that each single choice has exactly the law of multiplicative weights. Losses are
 //! clamped to \[0, 1\] and rounded to multiples of 2^-24 before anything else; all sums are integers and all coins exact.
+//!
+//! Covers: thesis algorithm 44 (part: for experts, without the second chain)
+//! Covers: thesis theorem 13.3.2 (part: privacy, by an event of its own; its formulas are not used)
 
 use super::experts_file::{ExpertsFile, LazyShape, SavedExperts, SavedShape};
 use crate::curator::door::{Interactive, Opening, sealed};

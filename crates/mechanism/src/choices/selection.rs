@@ -5,6 +5,9 @@
 //! stay inside, and the whole search is charged before the first run. [`RandomStopping`] is its plan when the runs are
 //! (ε₁, δ₁)-DP: K geometric, (3ε₁, δ₁/γ)-DP in total. [`FixedRuns`] is the older way, a public number of runs and a noisy
 //! choice among their scores.
+//!
+//! Covers: sparse-v1 algorithm 7, theorem 7.1 (part: twice the printed noise of the minimum; what a run is, the caller vouches for)
+//! Covers: sparse-v2 algorithm 5, theorem 6.1 (part: the law of the best run; what a run is, the caller vouches for. For models the whole search is certified)
 
 use super::counts::{Choice, ChoiceLaw};
 use super::search::{VouchedRun, VouchedSearch};

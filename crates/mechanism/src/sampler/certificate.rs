@@ -9,6 +9,8 @@
 //! and Pinsker. A bounded change of the potential by ±ω costs e^(2ω) in m (Holley, Stroock), which is how the rounding of
 //! the potential enters ([`super::precision`]). η, T and x_0 are fixed before the chain starts; a pilot that chooses them
 //! must be thrown away.
+//!
+//! Covers: thesis theorem 3.5.2 (certified: with constants)
 
 /// What the bound needs.
 #[derive(Clone, Copy, Debug, PartialEq)]

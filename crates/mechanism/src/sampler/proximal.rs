@@ -1,5 +1,7 @@
 //! The proximal (alternating) sampler (spec 03 §5.1; thesis Algorithm 13): y ← x + √η·ζ, x ← restricted Gaussian oracle at
 //! y, T times. How far the last x is from its target says [`super::Contraction`].
+//!
+//! Covers: thesis algorithm 13 (certified)
 
 use super::domain::Domain;
 use super::oracle::{Exhausted, Oracle, Proximal, Tally};

@@ -4,6 +4,9 @@
 //! The sum S is released as G·S plus noise, G with independent normal entries and far fewer rows than columns. For one
 //! record v, ‖Gv‖² = ‖v‖²·χ²_m whatever v is, so the privacy of it has an exact law and needs no isometry. G is drawn anew for
 //! every release: it becomes public, and data that were chosen with it in view could be long under it.
+//!
+//! Covers: sparse-v1 algorithm 2 (certified: noise by the exact law of a record's length)
+//! Covers: sparse-v2 algorithm 2 (certified: noise by the exact law of a record's length)
 
 use super::l1_recovery::{Measured, recover};
 use super::sparse_sum::{Projection, SparseSum};

@@ -3,6 +3,9 @@
 //! Each record is clipped in l1 and l2; the norm that the noise was calibrated for is bounded exactly, in integers on the
 //! grid. The noisy sum is projected on the set in which the sum is known to lie: post-processing, and because only what
 //! exceeds a threshold is left of it, Gaussian noise of coordinates that no record touches need not be drawn one by one.
+//!
+//! Covers: sparse-v1 algorithm 1 (certified)
+//! Covers: sparse-v2 algorithm 1 (certified)
 
 use super::contributions::merge_equal;
 use crate::Sensitive;

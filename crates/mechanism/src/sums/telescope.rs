@@ -4,6 +4,9 @@
 //! of 2^k is the same wherever it is used: noise of the *sum* has one standard deviation for every size, and each mean is
 //! projected on the same set, {‖g‖₂ ≤ C, ‖g‖₁ ≤ C√s}. Noise of untouched coordinates is drawn from the largest down, so a
 //! release costs the touched coordinates and the answer's non-zeros, not d.
+//!
+//! Covers: sparse-v1 algorithm 5 (certified: halves are drawn at random; projection in place of l1-recovery)
+//! Covers: sparse-v2 algorithm 3 (certified: halves are drawn at random; projection in place of l1-recovery)
 
 use super::clipped::Clipped;
 use crate::Sensitive;

@@ -1,4 +1,6 @@
 //! Binary tree noise for prefix sums (Dwork et al. 2010; Chan, Shi, Song 2010), with the corrected node set of spec 07 §1.
+//!
+//! Covers: thesis theorem 7.2.2, algorithm 20, proposition 8.2.5 (certified: with the node that the listing forgets)
 use crate::gaussian::RoundedGaussian;
 use crate::stream::Stream;
 

@@ -3,6 +3,9 @@
 //! A map of each record by itself, so neighbours stay neighbours and n stays n. **A bound that is told is no clip**: where gradients are clipped at the limit as
 //! well, a bound that is too small does no harm; a mechanism whose noise rests on the bound itself, such as output perturbation, would be private only if
 //! every bound is true, and is refused.
+//!
+//! Covers: thesis algorithm 39 (part: in Rust, for methods that clip gradients; with output perturbation it is refused)
+//! Covers: thesis proposition 12.6.5, theorem 12.6.7 (part: measured beside clipping; the rate is not claimed)
 
 use super::{Facts, Gradient, Objective, Point};
 use crate::records::RecordSet;

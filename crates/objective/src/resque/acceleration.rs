@@ -3,6 +3,8 @@
 //! The chapter prints no listing. This one fits every identity of its proof: with g = λ(y − x̂) a subgradient at x̂ strictly inside of the
 //! ball around y, λa² = A′ and A′y = Ax + av, the potential A(F(x) − F*) + ‖v − x*‖² falls by ¾λA′‖x̂ − y‖² in each step, so that
 //! F(x) − F* ≤ ‖x₀ − x*‖²/A at any time.
+//!
+//! Covers: thesis proposition 2.2.8 (not private: neither here nor in the source)
 
 use crate::geometry::{norm, project_l2_ball};
 

@@ -1,4 +1,6 @@
 //! One of several answers that most of them are near to (spec 02 §10.3).
+//!
+//! Covers: thesis algorithm 12
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()

@@ -1,4 +1,6 @@
 //! min f * N(0, ρ²I) + (λ/2)‖x − x̄‖² over a ball around x̄, all queries placed before the first step (spec 02 §3, §4).
+//!
+//! Covers: thesis algorithm 6, algorithm 7, proposition 2.3.4, proposition 2.3.5 (not private: neither here nor in the source)
 
 use super::reweighted::{BatchOracle, Samples};
 

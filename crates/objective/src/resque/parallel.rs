@@ -1,5 +1,7 @@
 //! Minimising a non-smooth convex function in few rounds of queries (spec 02 §5): balls of radius r = ρ = ε/(L√d), whose smoothed function
 //! is within ε of the function, and acceleration from ball to ball.
+//!
+//! Covers: thesis proposition 2.2.9, theorem 2.3.2, theorem 2.3.3 (not private: neither here nor in the source)
 
 use super::acceleration::{Acceleration, Found, accelerated};
 use super::balls::{BallProblem, SOURCE_CONSTANT, ac_sa, epoch_sgd};

@@ -4,6 +4,8 @@
 //! A step y − η·c(⟨x, y⟩)x with c non-decreasing and of slope at most β brings no two points further apart if ηβ‖x‖² ≤ 2, so what a
 //! record did at its own step never grows afterwards. Iterates are kept relative to where the pass starts, as heads and what they
 //! lose: rounding shrinks with the steps.
+//!
+//! Covers: thesis algorithm 40 (not private: by itself; phased SGD adds the noise)
 
 use super::double::{self, Double, two_sum};
 use super::sums::UNIT;

@@ -2,6 +2,9 @@
 //!
 //! g is a noisy gradient of a convex function with a known minimum, g̃ its radial clip (biased), ĝ = g̃ + ξ. Averages over repeats
 //! stand for expectations; the bounds hold with room, so the error of an average does not matter.
+//!
+//! Covers: adaptive-gradients algorithm 4, algorithm 5, theorem 6 (part: a test of the shipped steps)
+//! Covers: adaptive-gradients theorem 7 (part: a test of the shipped steps, with 3/2 in place of 1 at the first term)
 
 use super::*;
 use crate::driver::{AdaptiveSteps, Driver};

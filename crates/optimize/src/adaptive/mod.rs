@@ -6,6 +6,10 @@
 //! projections read released gradients only.
 //!
 //! All of them need the noise of every weight at every step, so none can draw it lazily.
+//!
+//! Covers: adaptive-gradients algorithm 1, algorithm 2 (certified: Poisson batches, noise by the accountant)
+//! Covers: adaptive-gradients theorem 2 (part: the method is certified; the rate is measured, not claimed)
+//! Covers: adaptive-gradients theorem 1, theorem 8, theorem 9 (part: the method is certified; the rate is not claimed)
 
 #[cfg(test)]
 mod analysis;

@@ -4,6 +4,9 @@
 //! moment up to the same absolute error. By halving: rounds t = 1, 2, … truncate at ρ_t ∝ 2^−t and settle the features whose
 //! truncated moment passes 4^−t−1; the noise falls with the truncation, so small moments are found to a factor, but only where
 //! the features have light tails (a public promise), and the noise must lie below the threshold, which is checked in the plan.
+//!
+//! Covers: adaptive-gradients algorithm 3 (certified: noise by the accountant)
+//! Covers: adaptive-gradients theorem 3 (part: privacy; estimates are within a factor of eight)
 
 use crate::RunError;
 use crate::plan::Problem;

@@ -4,6 +4,9 @@
 //! One exact draw is s-GDP with s = G_Δ·√(β/λ); the sampler's error is added to δ. It needs neither smoothness nor an exact
 //! minimiser. At equal λ its noise is the geometric mean of those of output and objective perturbation: in a direction with
 //! curvature a the variance is G²/(s²λ(na + λ)), against G²/(s²λ²) and G²/(s²(na + λ)²).
+//!
+//! Covers: thesis theorem 3.1.5, theorem 3.6.2 (certified: on the exact curve, 2G for a replaced record)
+//! Covers: thesis theorem 3.6.4 (part: certified with a sampler of its own; the number of queries is not that of the theorem)
 
 pub mod parameters;
 mod schedule;

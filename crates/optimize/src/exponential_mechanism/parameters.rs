@@ -4,6 +4,9 @@
 //! Everything depends on the temperature k and the modulus μ (of the *mean* objective F + (μ/2)‖x‖²) only through
 //! s = G_Δ√k/(n√μ), the Gaussian-DP parameter of one exact draw, and through the risk. The published closed forms for s are
 //! loose at small ε and wrong at large ε; s comes from the exact curve.
+//!
+//! Covers: thesis theorem 3.1.6, theorem 3.2.2, theorem 3.6.7, theorem 3.6.8, theorem 3.6.9 (part: temperature and bound for the population risk; the method plans for the training risk)
+//! Covers: thesis theorem 4.4.2, theorem 4.4.6, theorem 4.5.2, theorem 4.5.3 (part: temperature and bound, Euclidean norm only)
 
 use dpopt_privacy::{Budget, special};
 use serde::Serialize;

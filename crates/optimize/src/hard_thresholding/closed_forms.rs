@@ -3,6 +3,9 @@
 //! Standard deviations are of the noise on the *mean* gradient of a batch, under replace-one (two gradients of norm l differ by 2l),
 //! for batches drawn without replacement. Outside the theorems' conditions the formulas can promise far less than the noise
 //! keeps, so a call there is refused with the numbers.
+//!
+//! Covers: hard-thresholding theorem 4.1 (part: a checked reference, refused outside of its conditions; no plan uses it)
+//! Covers: hard-thresholding theorem 5.1 (part: a checked reference with the two variances exchanged; no plan uses it)
 
 use crate::choices::InnerSteps;
 use dpopt_noise::NoiseSource;

@@ -1,4 +1,8 @@
 //! DP-GD-HT and DP-SGD-HT (spec 16 §1–2), with numerical accounting and a second fit of the chosen features.
+//!
+//! Covers: hard-thresholding algorithm 1 (certified: Poisson batches, noise by the accountant)
+//! Covers: hard-thresholding theorem 4.2, theorem 4.3 (part: the method is certified; the rate is measured, not claimed)
+//! Covers: hard-thresholding corollary 4.4.1 (part: the number of gradients is the plan's own)
 
 use super::refit::{RefitSchedule, Shared, recipe, refit};
 use super::{INITIAL_FEATURES, REFIT_SHARE, SparseOptions, Sparsity};

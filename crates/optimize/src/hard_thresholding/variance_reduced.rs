@@ -4,6 +4,10 @@
 //! x ← H_k(x − η(μ̃ + Σ clip(∇φ(x) − ∇φ(x̃), c)/b + noise)). The noise of the snapshot is the *same* in all N steps, so it has to
 //! exist in every coordinate: these methods take time and memory of all d features. At the first inner step x = x̃ and the
 //! correction is zero: nothing is released there.
+//!
+//! Covers: hard-thresholding algorithm 2 (certified: clipped differences, noise by the accountant)
+//! Covers: hard-thresholding theorem 5.3, theorem 5.5 (part: the method is certified; the rate is not claimed)
+//! Covers: hard-thresholding corollary 5.5.1 (part: the number of gradients is the plan's own)
 
 use super::closed_forms::geometric_steps;
 use super::descent::assumptions;

@@ -1,4 +1,9 @@
 //! AC-SA: accelerated stochastic approximation of a strongly convex function (Ghadimi and Lan 2012; spec 01 §2).
+//!
+//! Covers: thesis algorithm 3 (certified: it sees released sums only)
+//! Covers: thesis theorem 1.4.1 (part: the bound, with constants, steers the plan)
+//! Covers: thesis theorem 1.1.1, theorem 1.4.11 (part: the method is certified; the rate is measured, not claimed)
+//! Covers: thesis theorem 1.4.9 (part: the method is certified; the rate is not claimed)
 
 use crate::choices::Domain;
 use crate::driver::Driver;

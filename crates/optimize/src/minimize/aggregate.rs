@@ -1,6 +1,8 @@
 //! One point out of several, most of which are near where all should be: the failure of a few chunks does not show (spec 12 §3).
 //!
 //! Post-processing of released points. Of records it would not be private.
+//!
+//! Covers: thesis algorithm 38 (certified: of released answers only)
 
 /// Position of the point whose ball around it holds ⌈.51·J⌉ of the J points at the least radius, itself among them; the first of several.
 ///

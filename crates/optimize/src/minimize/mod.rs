@@ -4,6 +4,10 @@
 //! only. A method is a choice of batches (all, Poisson, a stream) and of what moves x (heavy ball, Adam, AC-SA), with gradients, differences of them or
 //! derivatives along few directions; once, in rounds of falling noise, or on disjoint blocks of the records, one after the other, for the loss of records
 //! that nobody has seen.
+//!
+//! Covers: thesis algorithm 1 (certified: along released sums only)
+//! Covers: thesis algorithm 2 (certified: noise by the accountant)
+//! Covers: thesis theorem 1.3.1 (part: privacy, by the accountant; the closed formula is not used)
 
 mod accelerated;
 mod aggregate;

@@ -1,4 +1,11 @@
 //! Runs in several phases: on disjoint blocks of the records for the loss of records yet unseen (spec 01 §7), or in rounds on all of them (spec 01 §4).
+//!
+//! Covers: thesis algorithm 5 (certified: blocks of public sizes)
+//! Covers: thesis theorem 1.1.2, theorem 1.5.6, theorem 12.3.8 (part: the method is certified; the rate is measured, not claimed)
+//! Covers: thesis theorem 1.5.1, proposition 12.3.7 (part: the method is certified; the rate is not claimed)
+//! Covers: thesis algorithm 37 (certified: phases shrink by eight)
+//! Covers: thesis corollary 12.3.6, proposition 12.6.6 (part: phases on blocks are certified; the rate is not claimed)
+//! Covers: thesis corollary 12.5.1 (part: stages whose starts are bounded in expectation; the rate is not claimed)
 
 use super::kind::Method;
 use super::plan::{Draft, Planner};

@@ -1,4 +1,7 @@
 //! Clipped descent for a mean loss and a public quadratic, each step exact in the quadratic (spec 12 §1).
+//!
+//! Covers: thesis algorithm 36 (certified)
+//! Covers: thesis proposition 12.3.1 (part: privacy; the error bound is a prediction)
 
 use crate::choices::Domain;
 use crate::driver::Driver;

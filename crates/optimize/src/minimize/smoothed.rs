@@ -2,6 +2,8 @@
 //!
 //! E over the draws is the gradient of f̂(x) = E f(x + y), ‖y‖ ≤ r, which is above f by at most Gr, and G√d/r-smooth, however rough f is. A draw belongs
 //! to a record's position and to coins that anybody may know, so what a record contributes depends on that record; it is clipped after it was evaluated.
+//!
+//! Covers: thesis algorithm 4 (certified: clipped after it was evaluated)
 
 use dpopt_noise::{Parts, Stream};
 use dpopt_objective::objective::{Facts, Gradient, Objective, Point};

@@ -1,6 +1,8 @@
 //! One of d experts in every round of T: the plan with the least proved regret within a budget. The lazy choice is that of Asi,
 //! Koren, Liu and Talwar (2024) without its auxiliary chain; the bounds, and where the published ones do not hold, are in
 //! docs/proofs/online-experts.md.
+//!
+//! Covers: thesis theorem 13.3.10 (part: experts are certified, with a bound of their own; its settings are not used)
 
 use super::blocks::BlockSchedule;
 use dpopt_mechanism::{BlockExperts, CuratorError, Interactive, LazyExperts, NoisyLeader, NotApplicable, SamplerError};

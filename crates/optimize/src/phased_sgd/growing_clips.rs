@@ -3,6 +3,9 @@
 //!
 //! The first phases, whose noise is largest, clip most; the later ones, whose steps are short, take back what that cost. A clip of a slope
 //! in one score keeps steps contracting, whatever it is, so all phases still cost what one of them does.
+//!
+//! Covers: thesis algorithm 43 (certified: half of the printed noise; phases end before rounding hides it)
+//! Covers: thesis theorem 12.8.2 (part: the method is certified; the rate is measured, not claimed)
 
 /// Steps of a phase over those of the one before.
 pub(super) const STEP_RATIO: f64 = 1.0 / 16.0;

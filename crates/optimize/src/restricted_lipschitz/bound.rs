@@ -15,6 +15,8 @@
 //! E F(x̄) − F(x*) ≤ (D²/(2ηT) + ηV/(2T) + ηV/2)/(1 − ηβ),
 //!
 //! because ‖∇F(x)‖² ≤ 2β(F(x) − F(x*)) and a step without noise brings x¹ no farther from x*. The smaller bound is taken.
+//!
+//! Covers: thesis theorem 11.3.3 (certified: noise by the accountant; the bound with constants)
 
 use super::Profile;
 use serde::Serialize;

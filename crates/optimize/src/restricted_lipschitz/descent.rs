@@ -3,6 +3,8 @@
 //!
 //! x ← x − η(g + αx + noise) from x⁰ = 0, answer: the mean of the iterates 1..T. g is the mean of clipped gradients over all
 //! records, or over a Poisson batch with the public divisor q·n. The regulariser has no data and costs no privacy.
+//!
+//! Covers: thesis algorithm 35 (certified: all records or Poisson batches in place of one record)
 
 use super::{GradientNoise, Parameters, Profile, bound, minimise_bound, smooth_bound};
 use crate::algorithm::{RowAccess, Traits};

@@ -3,6 +3,8 @@
 //! Every (ε, δ)-DP mechanism, interactive ones too, is post-processing of one sample of: loss +∞ with probability δ,
 //! else ±ε as in randomized response. So the k-fold profile is 1 − Π(1−δ_i)·(1 − S(E)), S = E(1 − e^{E−L})_+ with L
 //! a sum of ±ε_i. All terms are positive. Nothing is gained on a mechanism whose own profile is better than its ε.
+//!
+//! Covers: thesis theorem 6.2.9 (certified: the optimal composition in place of the formula)
 
 use super::sampler_error::{delta_with_error, epsilon_with_error};
 use super::{Accountant, AccountingError, Bound};

@@ -3,6 +3,8 @@
 //! Divergences of one order add up, and each order converts to (ε, δ) by itself ([`conversion`]).
 //! Looser than the loss distribution of `pld` but valid at a fixed order under full adaptivity, which is what
 //! [filters](crate::filter) and the [ledger](crate::ledger) need.
+//!
+//! Covers: thesis proposition 2.4.2 (certified)
 
 mod closed;
 mod excess;

@@ -1,4 +1,6 @@
 //! Adds the total-variation error of samplers to a bound: δ_total(ε) = δ(ε) + (1 + e^ε)·τ (spec 18 §1.2, §3.4).
+//!
+//! Covers: thesis corollary 2.4.3 (certified)
 
 use super::AccountingError;
 use crate::special::UNIT_ROUNDOFF;

@@ -1,5 +1,7 @@
 //! AC-SA, and phases on blocks for the population's sake, beside plain noisy steps (spec 01 §3, §7 and §9): rates in n and d on the linear hard instance, excess
 //! against passes, and the loss of records yet unseen.
+//!
+//! Covers: thesis algorithm 3, algorithm 5, theorem 1.1.1, theorem 1.1.2, theorem 1.4.11, theorem 1.5.6
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;

@@ -1,4 +1,8 @@
 //! Private adaptive gradients (PASAN, PAGAN): Figure 1, the rates of the lower bounds, and two real tables (spec 14 §8–9).
+//!
+//! Covers: adaptive-gradients algorithm 1, algorithm 2 (adaptive-synthetic, adaptive-language-model)
+//! Covers: adaptive-gradients algorithm 3 (adaptive-tables)
+//! Covers: adaptive-gradients theorem 2, theorem 4, theorem 5 (adaptive-lower-bounds)
 
 mod language_model;
 mod lower_bounds;

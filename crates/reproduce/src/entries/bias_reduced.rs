@@ -1,5 +1,10 @@
 //! Bias-reduced gradients: stopping times of the published rule, bias against the number of records, and what the method
 //! makes of it on convex and non-convex losses (spec 15 §3–4, §10, E3 and E4).
+//!
+//! Covers: sparse-v1 algorithm 5 (bias-reduced-gradients)
+//! Covers: sparse-v2 algorithm 3 (bias-reduced-gradients)
+//! Covers: sparse-v1 algorithm 6, theorem 6.7, theorem 6.8 (bias-reduced-sgd)
+//! Covers: sparse-v2 algorithm 4, theorem 5.7, theorem 5.8 (bias-reduced-sgd)
 
 use super::yardstick::{gradient, least_logistic, norm, project};
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};

@@ -1,5 +1,7 @@
 //! Theorem 11.3.3 seen: excess risk against dimension with parameters from the profile alone, beside its proved bound; and the
 //! hard instance on which every private method pays √d (spec 11 §1.4, lower bounds).
+//!
+//! Covers: thesis algorithm 35, theorem 11.3.3
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::geometry::norm;

@@ -1,5 +1,7 @@
 //! Figure 11.1 of the thesis: DP gradient descent on the generalised geometric median, loss against dimension for three
 //! spectra (spec 11 §5). Twice: with the noise of the released script, and with exact noise where it hurts.
+//!
+//! Covers: thesis algorithm 35
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::noise::Stream;

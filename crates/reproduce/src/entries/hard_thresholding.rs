@@ -1,5 +1,8 @@
 //! Private hard thresholding: the rates of its theory on synthetic regression, and tables in the layout of the paper's
 //! Tables 3–5 (spec 16 §6–7).
+//!
+//! Covers: hard-thresholding algorithm 1, algorithm 2 (hard-thresholding)
+//! Covers: hard-thresholding theorem 4.2, theorem 4.3 (hard-thresholding-rates)
 
 mod paper;
 mod rates;

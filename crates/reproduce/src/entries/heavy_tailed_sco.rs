@@ -1,5 +1,7 @@
 //! Stochastic convex optimisation whose gradients have heavy tails: excess of the expected loss against n for clipped descent, phases on blocks, stages, one pass
 //! with growing or tested clips, and records that are left out (spec 12 §§1–10, §13).
+//!
+//! Covers: thesis algorithm 36, algorithm 37, algorithm 38, algorithm 39, algorithm 42, algorithm 43, theorem 12.3.8, corollary 12.5.1, theorem 12.6.7, theorem 12.8.2
 
 use super::accelerated::{Curve, last_mean, panel};
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};

@@ -1,5 +1,7 @@
 //! Regret of private choices among experts against T, d and ε, beside multiplicative weights and the leader without privacy
 //! (Asi, Koren, Liu, Talwar 2024; docs/proofs/online-experts.md).
+//!
+//! Covers: thesis algorithm 44, proposition 13.3.3, theorem 13.3.10
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};
 use dpopt::Sensitive;

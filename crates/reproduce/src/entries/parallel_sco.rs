@@ -1,5 +1,7 @@
 //! Spec 02: reweighted stochastic queries and ball acceleration, the numbers that a reader can check; and what a phase of private SGD
 //! costs by draws with replacement and by records of its own.
+//!
+//! Covers: thesis proposition 2.2.8, proposition 2.3.5, algorithm 7, algorithm 8
 
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Table, Verdict, cell};
 use dpopt::privacy::{Event, Relation, accountant};

@@ -1,5 +1,8 @@
 //! Excess risk of private learning with sparse rows against the number of records and of features, in the regimes of the
 //! paper on sparse gradients (its Tables 1 and 2; spec 15 §10, E2).
+//!
+//! Covers: sparse-v1 algorithm 3, theorem 5.1
+//! Covers: sparse-v2 algorithm 6, theorem 7.1
 
 use super::yardstick::{gradient, least_logistic, project};
 use crate::{Compared, Entry, Failure, Fidelity, Lab, Outcome, Summary, Table, Trial, Verdict, cell};

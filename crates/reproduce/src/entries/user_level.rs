@@ -1,4 +1,6 @@
 //! Users with many rows each: one clipped mean, clips that shrink around released centres, groups that agree, and the guarantee of a row taken for a group.
+//!
+//! Covers: thesis algorithm 28, algorithm 31
 
 mod filter;
 

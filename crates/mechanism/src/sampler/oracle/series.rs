@@ -5,6 +5,8 @@
 //! x, z independent from 𝒢 as in [`super::ratio`]; ρ = 1 + Σ_α Π_{i≤α}(f_{j_i}(z) − f_{j_i}(x)), α terms with fresh uniform
 //! indices, stopping after α with probability α/(1 + α), so that α is reached with probability 1/α!; x is accepted if
 //! u ≤ ρ/2. E ρ is the exact ratio, and the error is what the cut of ρ to [0, 2] loses.
+//!
+//! Covers: thesis algorithm 14, theorem 3.2.3, theorem 3.5.6 (part: with a bound on its distance, for tests; methods take an exact oracle)
 
 use super::{Exhausted, Proximal, Tally};
 use crate::sampler::domain::rounded;

@@ -2,6 +2,8 @@
 //! (spec 18 §2.3, §2.4).
 //!
 //! The slot of an absent record is filled by another record, so zero-out has the replace-one constants too.
+//!
+//! Covers: thesis theorem 1.6.3 (part: the same samples, by their loss distribution in place of this bound)
 
 use super::atoms::Atoms;
 use super::mixture::PublicMixture;
