@@ -108,7 +108,9 @@ impl Parts for One {
         honest.add_to(&mut units);
         if self.code == Code::Planted {
             // on multiples of 2^40, away from zero
-            units.iter_mut().for_each(|unit| *unit = unit.signum() * (unit.abs().div_ceil(1 << 40) << 40));
+            units
+                .iter_mut()
+                .for_each(|unit| *unit = unit.signum() * ((unit.unsigned_abs().div_ceil(1 << 40) << 40) as i64));
         }
         *self.said.lock().map_err(|_| PartsFailed)? = units.clone();
         Ok(vec![PartialSum::new(honest.question(), 0, (1, 0), units).to_bytes()])

@@ -125,7 +125,6 @@ fn nothing_that_records_may_be_takes_the_certificate_away() {
         ),
         ("tiny entries", [row(&[(0, 1e-30)], 50, 1.0), row(&[(1, f32::from_bits(1))], 50, -1.0)].concat()),
     ];
-    let mut most = 0;
     for (name, records) in &tables {
         let mut examples = Examples { rows: Rows::new(3), targets: Vec::new() };
         for (entries, target) in records {
@@ -140,14 +139,12 @@ fn nothing_that_records_may_be_takes_the_certificate_away() {
                 let (found, tau, passes) = whole(&examples, (loss, lambda), &linear);
                 assert!(found.certified_norm <= tau, "{name} {loss:?} λ={lambda}: {}", found.certified_norm);
                 assert!(passes.is_power_of_two() && passes >= USUAL_PASSES);
-                if is_smooth(loss) {
-                    most = most.max(passes);
-                }
+                // a linear term 3·10⁴ times λ, which no plan makes, against two groups that are far apart takes Newton's method a hundred
+                let most = if pull > 1.0 { 128 } else { USUAL_PASSES };
+                assert!(passes <= most || !is_smooth(loss), "{name} {loss:?} λ={lambda}: {passes}");
             }
         }
     }
-    // at λ = 10⁻⁵, a hundred-thousandth of what a record bends
-    assert!(most <= 2 * USUAL_PASSES, "{most}");
 }
 
 /// The descent that the promise rests on, without Newton's method.
@@ -229,7 +226,9 @@ fn words_hold_the_sum_of_as_many_records_as_they_are_made_for() {
         let n = i64::try_from(rows).unwrap();
         let total: Vec<i64> = units.iter().map(|unit| unit.checked_mul(n).unwrap()).collect();
         let whole = sums.gradient(&total)[0];
-        assert!((whole[0] / rows as f64 - 1.0).abs() < 1e-12, "{rows}: {whole:?}");
+        // norms are enforced from below
+        let entry = f64::from(examples.rows.row(0).1[0]);
+        assert!((whole[0] / rows as f64 - entry).abs() < 1e-12, "{rows}: {whole:?}");
         // at 0 the curvature is largest
         let units = sums.over(&examples, 0..1, &Split::zero(1));
         assert!(units.iter().all(|unit| unit.checked_mul(n).is_some()));
