@@ -85,7 +85,7 @@ fn a_minimiser_is_the_same_bits_in_all_parts_and_near_that_of_one_process() {
         let [one, two, seven] = CUTS.map(|ends| in_parts(there.clone(), classes, ends, number).unwrap());
         assert!(one.solutions == two.solutions && one.solutions == seven.solutions, "{method} {target:?}");
         let here = fit(target, method, false, number).unwrap();
-        let whole = here.open("run", None, Some(1), None).unwrap().fit(records(0..ROWS, number), classes, None);
+        let whole = here.clone().open("run", None, Some(1), None).unwrap().fit(records(0..ROWS, number), classes, None);
         let whole = whole.unwrap();
         // with so few records both promise the same, and so draw the same noise
         let here = here.planned(classes).unwrap().plan().unwrap().schedule();
